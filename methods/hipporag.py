@@ -95,14 +95,16 @@ class HippoRAG(ExtractingMethod):
             entities = ", ".join(dict.fromkeys(names)) or "none"
             return asked(TRIPLES, triples_in, text=[texts[number]], entities=[entities])
 
-        of_passages = [[(s, r, o) for s, r, o in found] for found in keep_each(triples, len(texts), "passage", tools)]
-        facts = list(dict.fromkeys(fact for found in of_passages for fact in found))
+        of_passages = [
+            [(s, r, o) for s, r, o in of_passage] for of_passage in keep_each(triples, len(texts), "passage", tools)
+        ]
+        facts = list(dict.fromkeys(fact for of_passage in of_passages for fact in of_passage))
         number = {fact: i for i, fact in enumerate(facts)}
         encoder = tools.encoder()
         return {
             "passages": [list(span) for span in spans],
             "facts": [list(fact) for fact in facts],
-            "of": [[number[fact] for fact in found] for found in of_passages],
+            "of": [[number[fact] for fact in of_passage] for of_passage in of_passages],
             "synonyms": _similar_phrases(_phrases(facts), self.config.synonyms, tools),
             "fact_vectors": encoder.encode([str(fact) for fact in facts], "passage"),
             "passage_vectors": encoder.encode(texts, "passage"),
@@ -161,17 +163,17 @@ def triples_in(reply: str) -> list[Fact] | None:
     list, None for a reply without either.
     """
     values = values_in(reply)
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for value in values:
         if isinstance(value, dict):
             named = [value[name] for name in _PARTS if name in value]
             value = named if len(named) == 3 else list(value.values())
         if len(value) == 3 and all(isinstance(part, (str, int, float)) for part in value):
             subject, relation, object_ = (as_phrase(str(part)) for part in value)
-            found.append((subject, relation, object_))
-    if not found and [] not in values:
+            facts.append((subject, relation, object_))
+    if not facts and [] not in values:
         return None
-    return list(dict.fromkeys(fact for fact in found if all(fact)))
+    return list(dict.fromkeys(fact for fact in facts if all(fact)))
 
 
 def passage_ranks(
@@ -209,8 +211,8 @@ def _graph(index: Index, facts: Sequence[Fact], node: dict[str, int]) -> tuple[A
 
     weights: dict[tuple[int, int], float] = defaultdict(float)
     places: dict[int, set[int]] = defaultdict(set)
-    for passage, found in enumerate(index["of"]):
-        for subject, _, object_ in (facts[i] for i in found):
+    for passage, passage_facts in enumerate(index["of"]):
+        for subject, _, object_ in (facts[i] for i in passage_facts):
             a, b = node[subject], node[object_]
             weights[a, b] += 1
             weights[b, a] += 1

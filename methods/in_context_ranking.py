@@ -117,8 +117,8 @@ class InContext(TopK):
                     )
                 dropped, carried = [carried[-1], *dropped], carried[:-1]
                 continue
-            found = self.attention(question, [texts[i] for i in group], tools, self.config.calibrate)
-            values = _chunk_scores(found, heads, self.config.calibrate)
+            attention = self.attention(question, [texts[i] for i in group], tools, self.config.calibrate)
+            values = _chunk_scores(attention, heads, self.config.calibrate)
             if len(group) == len(texts):
                 return values
             best = [group[i] for i in np.argsort(-values, kind="stable")]
@@ -141,15 +141,15 @@ class InContext(TopK):
                 s.feed(SEPARATOR if n else "")
                 spans.append(s.feed(_marked(n + 1, text)))
             every = Tokens(spans[0].start, spans[-1].end)
-            found = s.attention_by_head("".join(behind), every)
+            attention = s.attention_by_head("".join(behind), every)
             if calibrate:
-                found = found - s.attention_by_head("".join(empty), every)
+                attention = attention - s.attention_by_head("".join(empty), every)
         cuts = [slice(span.start - every.start, span.end - every.start) for span in spans]
-        return [found[:, :, cut] for cut in cuts]
+        return [attention[:, :, cut] for cut in cuts]
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
         """The score of each text by each head alone, [texts, layers, heads], as QRHead's detection computes it."""
-        return np.stack([_sum_without_outliers(found) for found in self.attention(question, texts, tools)])
+        return np.stack([_sum_without_outliers(attention) for attention in self.attention(question, texts, tools)])
 
     def _prompt(self) -> Prompt:
         return (ANSWER if self.config.instruction == "answer" else FIND).of(self.config)
@@ -176,7 +176,7 @@ def _model_sizes(model: MeteredModel) -> dict[str, Any]:
 def _chunk_scores(attention: Sequence[np.ndarray], heads: Heads, calibrate: bool) -> np.ndarray:
     """Scores [chunks] of what `InContext.attention` returned; calibrate: leave outliers out."""
     total = _sum_without_outliers if calibrate else np.sum
-    return np.array([total(_sum_over_heads(found, heads)) for found in attention])
+    return np.array([total(_sum_over_heads(by_head, heads)) for by_head in attention])
 
 
 def _sum_over_heads(by_head: np.ndarray, heads: Heads) -> np.ndarray:

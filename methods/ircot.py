@@ -73,30 +73,30 @@ class IRCoT(ReadingMethod):
         config, model = self.config, tools.model()
         spans = [(int(a), int(b)) for a, b in index["chunks"]]
         texts = [document.text[a:b].strip() for a, b in spans]
-        found: list[int] = []
+        paragraphs_found: list[int] = []
         reasoning: list[str] = []
         steps: list[Step] = []
         with tools.phase("search"):
             while True:
                 query = query_of(question.text, reasoning)
                 best = best_first(bm25(query, texts))[: config.k] if query else []
-                new = [i for i in best if i not in found][: config.most - len(found)]
-                found += new
+                new = [i for i in best if i not in paragraphs_found][: config.most - len(paragraphs_found)]
+                paragraphs_found += new
                 for i, shown in zip(new, shown_spans(document, [spans[i] for i in new]), strict=True):
                     tokens, flops = model.count(texts[i]), tools.meter.flops()
                     steps.append(Step("retrieve", i, tokens=tokens, flops=flops, shown=shown, note=query))
-                reasoning.append(self._reason(question, [texts[i] for i in found], reasoning, steps, tools))
-                given = _ANSWER.match(reasoning[-1])
-                if given or not reasoning[-1] or len(reasoning) == config.max_sentences:
+                reasoning.append(self._reason(question, [texts[i] for i in paragraphs_found], reasoning, steps, tools))
+                answer_line = _ANSWER.match(reasoning[-1])
+                if answer_line or not reasoning[-1] or len(reasoning) == config.max_sentences:
                     break
-        reason = f"{len(reasoning)} sentences" + ("" if given else ", none gives an answer")
+        reason = f"{len(reasoning)} sentences" + ("" if answer_line else ", none gives an answer")
         if config.answer_from == "reasoning":
-            text = given.group(1).strip().removesuffix(".") if given else " ".join(reasoning).strip()
+            text = answer_line.group(1).strip().removesuffix(".") if answer_line else " ".join(reasoning).strip()
         else:
             request = Reading(tools.task, config.window, config)
-            text, count = ask_fitting(question, [texts[i] for i in found], tools, request)
-            found = found[:count]
-        return Answer(text, shown_spans(document, [spans[i] for i in found]), reason, tuple(steps))
+            text, count = ask_fitting(question, [texts[i] for i in paragraphs_found], tools, request)
+            paragraphs_found = paragraphs_found[:count]
+        return Answer(text, shown_spans(document, [spans[i] for i in paragraphs_found]), reason, tuple(steps))
 
     def _reason(
         self, question: Question, texts: list[str], reasoning: Sequence[str], steps: list[Step], tools: Tools

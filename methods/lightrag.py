@@ -96,7 +96,7 @@ class LightRAG(ExtractingMethod):
 
         def records(number: int) -> list[list[Any]]:
             turns = [EXTRACT.of(config).fill(text=[document.text[slice(*spans[number])].strip()]), *more]
-            used, found = sum(prompt_tokens(turn, model) for turn in turns), list[list[Any]]()
+            used, chunk_records = sum(prompt_tokens(turn, model) for turn in turns), list[list[Any]]()
             require_room(used + len(turns), model, None)
             with model.session() as s:
                 for turn in turns:
@@ -104,12 +104,12 @@ class LightRAG(ExtractingMethod):
                     written = s.write(min(config.reply_tokens, (model.window - used) // len(turns)))
                     if (new := records_in(written.text)) is None:
                         s.count_reply(written)
-                    found += new or []
-            return found
+                    chunk_records += new or []
+            return chunk_records
 
         said: dict[tuple[str, ...], list[Any]] = defaultdict(list)  # of an entity, or of the two of a relation
-        for number, found in enumerate(keep_each(records, len(spans), "chunk", tools)):
-            for names, *fields in found:
+        for number, chunk_records in enumerate(keep_each(records, len(spans), "chunk", tools)):
+            for names, *fields in chunk_records:
                 said[tuple(sorted(names))].append([*fields, number])
 
         def item(names: tuple[str, ...]) -> list[Any]:
@@ -203,8 +203,10 @@ class _Search:
         nodes = nearest if low else self.first([node for i in edges for node in self.joined[i]], self.texts)
         chunks: list[int] = []
         for i in nearest if low else edges:
-            others = [self.items[other][4] for edge in self.joined[i] for other in self.joined[edge] if other != i]
-            chunks += sorted(self.items[i][4], key=lambda place: -sum(place in other for other in others) if low else 0)
+            neighbours = [self.items[other][4] for edge in self.joined[i] for other in self.joined[edge] if other != i]
+            chunks += sorted(
+                self.items[i][4], key=lambda place: -sum(place in other for other in neighbours) if low else 0
+            )
         return nodes, edges, self.first(chunks, self.chunks)
 
     def first(self, numbers: Iterable[int], texts: Sequence[str], budget: int | None = None) -> list[int]:
@@ -224,15 +226,15 @@ def records_in(reply: str) -> list[list[Any]] | None:
     The weight of an entity is 0, that of a relation without one 1, as in the released code. [] for an empty list, None
     for a reply without any.
     """
-    found, values = [], values_in(reply)
+    records, values = [], values_in(reply)
     for value in [v for v in values if isinstance(v, list) and v and None not in v]:
         kind, *parts = [str(part).strip() for part in value]
         names = [name.upper() for name in parts[: 1 if kind == "entity" else 2]]
         if kind == "entity" and len(parts) >= 3 and all(names):
-            found.append([names, parts[2], parts[1].upper(), 0.0])
+            records.append([names, parts[2], parts[1].upper(), 0.0])
         elif kind == "relation" and len(parts) >= 4 and all(names):
-            found.append([names, parts[2], parts[3], float(value[-1]) if isinstance(value[-1], int | float) else 1.0])
-    return found if found or [] in values else None
+            records.append([names, parts[2], parts[3], float(value[-1]) if isinstance(value[-1], int | float) else 1.0])
+    return records if records or [] in values else None
 
 
 def keywords_in(reply: str) -> dict[str, list[str]] | None:

@@ -117,8 +117,8 @@ class SearchAgent(Method):
                 limit = "window" if not fits else "budget" if length > config.budget else "max_loops"
                 reason = f"told to answer: {limit}"
                 break
-        given = _ANSWER.search(written.text)
-        text = tools.task.answer_in(given.group(1) if given else written.text)
+        answer_line = _ANSWER.search(written.text)
+        text = tools.task.answer_in(answer_line.group(1) if answer_line else written.text)
         return Answer(text, calls.shown(), reason, tuple(calls.steps))
 
 
@@ -152,24 +152,24 @@ class _Calls:
         """The chunks with most keywords, longer ones counting more, and the first sentences of each with one."""
         text, words = self.document.text, [keyword.lower() for keyword in keywords]
         scores = [sum(text[a:b].lower().count(word) * len(word) for word in words) for a, b in self.chunks]
-        found: dict[int, list[Span]] = {}
+        hits: dict[int, list[Span]] = {}
         for i in sorted(filter(scores.__getitem__, range(len(scores))), key=lambda i: -scores[i])[:most]:
             spans = _sentences(text, self.chunks[i])
-            found[i] = [(a, b) for a, b in spans if any(word in text[a:b].lower() for word in words)][:_MOST]
-        return found
+            hits[i] = [(a, b) for a, b in spans if any(word in text[a:b].lower() for word in words)][:_MOST]
+        return hits
 
     def _by_meaning(self, query: str, most: int) -> dict[int, list[Span]]:
         """The chunks with the nearest sentences, of three times as many sentences as chunks."""
-        found: dict[int, list[Span]] = {}
+        hits: dict[int, list[Span]] = {}
         for i in best_first(similarity_to(query, self.index["vectors"], self.tools))[: 3 * most]:
             chunk, start, end = self.index["sentences"][i]
-            found.setdefault(chunk, []).append((start, end))
-        return {chunk: sorted(spans) for chunk, spans in list(found.items())[:most]}
+            hits.setdefault(chunk, []).append((start, end))
+        return {chunk: sorted(spans) for chunk, spans in list(hits.items())[:most]}
 
-    def _found(self, found: dict[int, list[Span]]) -> str:
+    def _found(self, hits: dict[int, list[Span]]) -> str:
         line, text = FOUND.of(self.config), self.document.text
-        self.seen += [span for spans in found.values() for span in spans]
-        parts = {str(i): " ... ".join(text[a:b] for a, b in spans) for i, spans in found.items()}
+        self.seen += [span for spans in hits.values() for span in spans]
+        parts = {str(i): " ... ".join(text[a:b] for a, b in spans) for i, spans in hits.items()}
         lines = ["".join(line.fill(number=i, sentences=part)) for i, part in parts.items()]
         return "\n\n".join(lines) or "Nothing is found."
 

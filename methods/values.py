@@ -29,7 +29,7 @@ def values_in(reply: str) -> list[Any]:
         Each list, and each object as a dict, an outer one before those inside it, which it holds too. Other values are
         strings, numbers, and None for a word without quotes.
     """
-    found: list[Any] = []
+    values: list[Any] = []
     objects: list[tuple[dict[str, Any], list[Any]]] = []  # each with its keys and values in turn
     opened: list[list[Any]] = []
     at = 0
@@ -39,9 +39,9 @@ def values_in(reply: str) -> list[Any]:
             items: list[Any] = []
             if token == "{":
                 objects.append(({}, items))
-            found.append(objects[-1][0] if token == "{" else items)
+            values.append(objects[-1][0] if token == "{" else items)
             for outer in opened[-1:]:
-                outer.append(found[-1])
+                outer.append(values[-1])
             opened.append(items)
         elif token in "])}":
             opened.pop()
@@ -51,7 +51,7 @@ def values_in(reply: str) -> list[Any]:
             opened[-1].append(token if match["key"] else _scalar(token))
     for value, items in objects:
         value.update((k, v) for k, v in zip(items[::2], items[1::2], strict=False) if isinstance(k, str))
-    return found
+    return values
 
 
 def strings_in(value: Any) -> Iterator[str]:

@@ -90,11 +90,11 @@ class LinguaConfig(MethodConfig):
     @model_validator(mode="after")
     def _check_combination(self) -> LinguaConfig:
         """Raise ValueError for settings that would change nothing, or that the package has not."""
-        own = {"credit", "last_window", "keep_split", "use_sentence_level_filter", "add_instruction"}
-        own = (own | {"force_context_number"}) & self.model_fields_set
-        if self.engine == "library" and own:
+        ours_only = {"credit", "last_window", "keep_split", "use_sentence_level_filter", "add_instruction"}
+        ours_only = (ours_only | {"force_context_number"}) & self.model_fields_set
+        if self.engine == "library" and ours_only:
             raise ValueError(
-                f"engine=library does not offer {', '.join(sorted(own))}; leave them out, or use engine=own"
+                f"engine=library does not offer {', '.join(sorted(ours_only))}; leave them out, or use engine=own"
             )
         if self.contexts == "titled-lines" and self.chunk_tokens != LinguaConfig.model_fields["chunk_tokens"].default:
             raise ValueError(

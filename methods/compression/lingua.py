@@ -143,8 +143,8 @@ class _WindowLoop:
         began = self.at
         for tokens, ratio in window:
             last = min(self.at + tokens, len(self.units))
-            known = self.score[self.start :][self.alive[self.start :]]
-            limit = threshold(known[~np.isnan(known)], ratio)
+            kept_scores = self.score[self.start :][self.alive[self.start :]]
+            limit = threshold(kept_scores[~np.isnan(kept_scores)], ratio)
             here = self.score[self.at : last]
             # What has no score (the text's last token, for want of one behind it) is kept, as in the released code.
             self.alive[self.at : last] = np.isnan(here) | (here > limit)

@@ -104,8 +104,8 @@ def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
             return np.full(1, np.nan)
         with s.branch():
             s.feed(units.piece(0))
-            rest = surprise(s, model, units.part(1, len(units)))
-        return np.concatenate([[np.nan], rest])
+            later_units = surprise(s, model, units.part(1, len(units)))
+        return np.concatenate([[np.nan], later_units])
     logs = np.asarray(s.score(units.text), dtype=float)
     if np.isnan(logs).any():
         raise ModelOutputError(

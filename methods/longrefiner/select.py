@@ -64,9 +64,9 @@ def local_scores(tree: Tree, leaves: Sequence[float], rule: Rule = "paper") -> n
         if not tree.nodes[i].leaf:
             values = [scores[child] for child in children[i]]
             if rule == "code" and tree.nodes[i].kind == "section":
-                own = [scores[child] for child in children[i] if tree.nodes[child].leaf]
+                leaf_scores = [scores[child] for child in children[i] if tree.nodes[child].leaf]
                 values = [scores[child] for child in children[i] if not tree.nodes[child].leaf]
-                values += [np.mean(own)] if own else []
+                values += [np.mean(leaf_scores)] if leaf_scores else []
             scores[i] = np.mean(values)
     return scores
 
@@ -129,8 +129,8 @@ def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Leaf]:
     leaves = [(document, leaf) for document, tree in enumerate(showing.trees) for leaf in tree.leaves()]
     parts: list[Leaf] = []
     for document, tree in enumerate(showing.trees):
-        own = (i for i, node in enumerate(tree.nodes) if not node.leaf)
-        parts += [(document, i) for i in sorted(own, key=lambda i: (tree.under(i)[-1], -tree.level(i)))]
+        inner_nodes = (i for i, node in enumerate(tree.nodes) if not node.leaf)
+        parts += [(document, i) for i in sorted(inner_nodes, key=lambda i: (tree.under(i)[-1], -tree.level(i)))]
     return sorted([*leaves, *parts], key=lambda place: -scores[place[0]][place[1]])
 
 

@@ -108,8 +108,8 @@ class Pecan(Method):
 
     def recorded_rule(self) -> dict[str, Any]:
         """The rule of the recording: record_stops and record_t_p."""
-        own, stops, t_p = self.stop_rule(), self.config.record_stops, self.config.record_t_p
-        return own if stops is None else {"t_n": stops, "t_p": own["t_p"] if t_p is None else t_p}
+        rule, stops, t_p = self.stop_rule(), self.config.record_stops, self.config.record_t_p
+        return rule if stops is None else {"t_n": stops, "t_p": rule["t_p"] if t_p is None else t_p}
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
         """The index of the step whose probe ends a search by `rule`; None where the recording ends before."""

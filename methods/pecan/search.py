@@ -108,9 +108,9 @@ def node_line(text: str, bullet: bool = True) -> tuple[str, str]:
 
 def feed_node(s: Session, text: str, question: Span, bullet: bool = True) -> Span:
     """Show one more node; its span has the attention to the question."""
-    before, own = node_line(text, bullet)
+    before, line = node_line(text, bullet)
     s.feed(before)
-    return s.feed(own, watch=[question])
+    return s.feed(line, watch=[question])
 
 
 def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:

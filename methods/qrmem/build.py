@@ -178,8 +178,8 @@ class _GraphBuilder:
         config, segment, name = self.config, self.segments[k], "guided" if guide else "first"
         names = list(graph.names)
         if not names:
-            found = recogniser(config.recogniser).names(segment)
-            names = [name for name in found if not _is_function(name, segment)]
+            recognised = recogniser(config.recogniser).names(segment)
+            names = [name for name in recognised if not _is_function(name, segment)]
         if config.open_entities:
             pieces = self._fit_request(
                 k, lambda n: self.asking.entities(segment, guide[:n]), len(guide), config.entity_tokens

@@ -80,8 +80,8 @@ class Memory:
         Case matters for an acronym alone: "us" does not name the entity "US".
         """
         small, entities = _lower_same_length(text), []
-        known = [(m, i) for i, mentions in enumerate(self.mentions) for m in mentions]
-        for mention, entity in sorted(known, key=lambda pair: (-len(pair[0]), pair[1])):
+        mentions_of_all = [(m, i) for i, mentions in enumerate(self.mentions) for m in mentions]
+        for mention, entity in sorted(mentions_of_all, key=lambda pair: (-len(pair[0]), pair[1])):
             exact = acronym(mention)
             for at in find_all(exact or _lower_same_length(mention), text if exact else small):
                 entities.append(entity)

@@ -88,10 +88,10 @@ def marked(segment: str, names: Sequence[str]) -> str:
 
     Occurrences are those of memory.find_all: no parts of longer words, in scripts that separate words.
     """
-    known = sorted({name for name in names if name}, key=lambda name: (-len(name), name))
+    longest_first = sorted({name for name in names if name}, key=lambda name: (-len(name), name))
     stops: dict[int, int] = {}
     inside: set[int] = set()
-    for name in known:
+    for name in longest_first:
         for at in find_all(name, segment):
             here = range(at, at + len(name))
             if inside.isdisjoint(here):

@@ -260,10 +260,10 @@ def run_search(state: State, moves: Moves) -> Answer:
         segments = move
         if updates < state.config.max_trials and state.config.record_stops is not None:
             state.record(segments)
-    own = state.read(segments, MAX_TRIALS)
+    from_question = state.read(segments, MAX_TRIALS)
     if (state.config.record_stops or 0) > state.config.max_trials:
         _record_later_stops(state, moves)
-    return replace(own, steps=tuple(state.steps))
+    return replace(from_question, steps=tuple(state.steps))
 
 
 def _next_move(moves: Moves) -> list[int] | End:

@@ -149,39 +149,39 @@ def _without_words(gold: Gold, names: Sequence[str]) -> str:
 
 def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
     """Question id -> "q9 has Oslo": q9 asks the same words of the same document, but its gold answer is Oslo."""
-    found: dict[str, str] = {}
+    first_ids: dict[str, str] = {}
     same: dict[tuple[str, str], str] = {}
     for name, example in examples.items():
         for document in example.question.document_ids or ("",):
             other = same.setdefault((normalize_answer(example.question.text), document), name)
             if other != name and differ(example.gold.answers, examples[other].gold.answers):
-                found[name] = f"{other} has {_gold_text(examples[other])}"
-                found[other] = f"{name} has {_gold_text(example)}"
-    return found
+                first_ids[name] = f"{other} has {_gold_text(examples[other])}"
+                first_ids[other] = f"{name} has {_gold_text(example)}"
+    return first_ids
 
 
 def _gold_text(example: Example) -> str:
     return " | ".join(example.gold.answers)
 
 
-def frame(found: Sequence[Audit]) -> pd.DataFrame:
+def frame(audits: Sequence[Audit]) -> pd.DataFrame:
     """One row a suspect question and reason: dataset, question_id, question, gold, reason, evidence."""
     rows = [
         (each.dataset, question, example.question.text, _gold_text(example), reason, evidence)
-        for each in found
+        for each in audits
         for question, example in each.examples.items()
         for reason, evidence in each.suspects.get(question, {}).items()
     ]
     return pd.DataFrame(rows, columns=("dataset", "question_id", "question", "gold", "reason", "evidence"))
 
 
-def sections(found: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
+def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
     """For each data set the suspect questions, and each method's score.
 
     Not the score without them: which questions are suspect depends on the answers (18.5 points in a simulation).
     """
     out = []
-    for each in found:
+    for each in audits:
         listed = frame([each]).drop(columns="dataset")
         for name, width in _WIDTHS.items():
             listed[name] = [shorten(text, width, placeholder=" ...") for text in listed[name]]

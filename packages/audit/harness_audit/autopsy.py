@@ -78,13 +78,13 @@ def is_closed_book(run: StoredRun) -> bool:
 
 def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
     """The siblings of `run` among `runs`: those with all its questions, the same rows, task, reader and first score."""
-    own, task, reader, name = question_set(run), facts.task(run), facts.reader(run), facts.headline(run)
+    asked, task, reader, name = question_set(run), facts.task(run), facts.reader(run), facts.headline(run)
 
     def sibling_scores(is_sibling: Callable[[StoredRun], bool]) -> Mapping[str, float] | None:
         """Question -> score of the first such sibling; None where there is none."""
         for other in runs:
             rows, questions = question_set(other)
-            alike = rows == own[0] and questions >= own[1] and facts.task(other) == task
+            alike = rows == asked[0] and questions >= asked[1] and facts.task(other) == task
             if alike and is_sibling(other) and facts.reader(other) == reader and name in facts.score_names(other):
                 return {r["question_id"]: float(r["scores"].get(name) or 0.0) for r in other.records}
         return None
@@ -113,15 +113,15 @@ def cases_of(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float =
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         question = record["question_id"]
         value = float(record["scores"].get(name) or 0.0)
-        known = None if siblings.closed_book is None else siblings.closed_book[question] >= lost_below
+        known_without_documents = None if siblings.closed_book is None else siblings.closed_book[question] >= lost_below
         if record["error"] is not None:
             kind = "failed"
         elif value >= lost_below:
-            kind = "right" if known is None else "known" if known else "read"
+            kind = "right" if known_without_documents is None else "known" if known_without_documents else "read"
         else:
             oracle = None if siblings.oracle is None else siblings.oracle[question] >= lost_below
             kind = _loss_class(record, rows, dataset, oracle, lost_below)
-        cases.append(Case(question, cluster, value, kind, known))
+        cases.append(Case(question, cluster, value, kind, known_without_documents))
     return cases
 
 
@@ -130,8 +130,8 @@ def _loss_class(
 ) -> str:
     """The class of a question with a wrong answer; oracle: whether the run on the evidence alone is right."""
     example = rows.examples.get(record["question_id"])
-    others = (v for name, v in record["scores"].items() if not name.startswith("evidence_") and v is not None)
-    if any(value >= lost_below for value in others):
+    answer_scores = (v for name, v in record["scores"].items() if not name.startswith("evidence_") and v is not None)
+    if any(value >= lost_below for value in answer_scores):
         return "scorer"
     lettered = example is not None and example.question.options  # the letter of an option stands in any text
     if example is not None and not lettered and has_answer(record["prediction"], example.gold.answers):
@@ -152,9 +152,9 @@ def _loss_class(
 
 def _wrong_stop_class(record: Mapping[str, Any], dataset: DatasetConfig, example: Any, lost_below: float) -> str | None:
     """ "stopped too early" or "stopped too late" where the answer at another recorded stop is right; else None."""
-    own = own_stop_index(record)
+    stop_index = own_stop_index(record)
     for place, step in enumerate(record["steps"]):
-        if step.get("answer") is None or place == own:
+        if step.get("answer") is None or place == stop_index:
             continue
         seen = [parse_shown(part) for part in Rule.shown(record["steps"][: place + 1])]
         try:
@@ -162,7 +162,7 @@ def _wrong_stop_class(record: Mapping[str, Any], dataset: DatasetConfig, example
         except ScoreError:
             continue
         if (scores.get(dataset.scorers[0]) or 0.0) >= lost_below:
-            return "stopped too early" if place > own or step["action"] == STUDY else "stopped too late"
+            return "stopped too early" if place > stop_index or step["action"] == STUDY else "stopped too late"
     return None
 
 
@@ -173,10 +173,10 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
     known: how many of them the run without any text answers right (missing without one); examples: question ids.
     """
     rows = []
-    for (dataset, method, model), own in cases.items():
-        clusters = [case.cluster for case in own]
+    for (dataset, method, model), run_cases in cases.items():
+        clusters = [case.cluster for case in run_cases]
         for kind in CLASSES:
-            members = [case for case in own if case.kind == kind]
+            members = [case for case in run_cases if case.kind == kind]
             if not members:
                 continue
             known = None if members[0].known is None else sum(bool(case.known) for case in members)
@@ -187,8 +187,8 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
                     "model": model,
                     "class": kind,
                     "count": len(members),
-                    "n": len(own),
-                    **facts.mean_columns("share", [float(case.kind == kind) for case in own], clusters, seed=0),
+                    "n": len(run_cases),
+                    **facts.mean_columns("share", [float(case.kind == kind) for case in run_cases], clusters, seed=0),
                     "known": known,
                     "examples": tuple(case.question_id for case in members),
                 }

@@ -79,15 +79,15 @@ def _draw_bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
     methods: Sequence[str] = list(dict.fromkeys(group["method"]))
     left = dict.fromkeys(methods, 0.0)
     for kind in COLOURS:
-        own = group[group["class"] == kind]
-        if own.empty:
+        class_rows = group[group["class"] == kind]
+        if class_rows.empty:
             continue
-        widths = {row["method"]: 100 * row["share"] for row in own.to_dict("records")}
+        widths = {row["method"]: 100 * row["share"] for row in class_rows.to_dict("records")}
         values = [widths.get(method, 0.0) for method in methods]
         style = {"color": COLOURS[kind], "edgecolor": "#7b8694", "linewidth": 0.4}
         handles[kind] = ax.barh(range(len(methods)), values, left=[left[m] for m in methods], height=0.7, **style)
         for place, method in enumerate(methods):
-            count = own[own["method"] == method]["count"]
+            count = class_rows[class_rows["method"] == method]["count"]
             if widths.get(method, 0.0) >= 5:
                 dark = kind in ("read", "right", "failed", "misread", "not retrieved", "stopped too early")
                 middle, colour = left[method] + widths[method] / 2, "#ffffff" if dark else "#1d2430"

@@ -72,7 +72,7 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
 
     Raises DataError for what is no zip file, is damaged, or must not be read.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     name = None
     try:
         with zipfile.ZipFile(path) as archive:
@@ -82,10 +82,10 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
             for number, entry in enumerate(entries):
                 if not entry.is_dir():
                     name = entry.filename
-                    found[name] = folder / str(number)
-                    with archive.open(entry) as packed, found[name].open("wb") as file:
+                    files[name] = folder / str(number)
+                    with archive.open(entry) as packed, files[name].open("wb") as file:
                         shutil.copyfileobj(packed, file)
-            return found
+            return files
     except FileNotFoundError:
         raise DataError(path, None, None, "there is no such file") from None
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError) as error:
@@ -260,8 +260,8 @@ def _hash_texts(row: dict[str, Any]) -> dict[str, Any]:
     """Replace a record's texts of the data set by their hashes."""
     bare = without_texts(row)
     for old, piece in zip(shown_pieces(row), shown_pieces(bare), strict=True):
-        if known := _text_hash(old):
-            piece["sha256"] = known  # not the pointer: that names a text of the folder
+        if text_hash := _text_hash(old):
+            piece["sha256"] = text_hash  # not the pointer: that names a text of the folder
     hashed = texts_digest(row)
     return {**bare, "texts_sha256": hashed} if hashed else bare
 

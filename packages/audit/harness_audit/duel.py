@@ -66,9 +66,9 @@ class DuelResult:
 
     def ranks(self, name: str) -> tuple[int, int]:
         """The best and the worst place, from 1, that the verdicts leave possible for the method `name`."""
-        own = [pair.better for pair in self.pairs if name in (pair.a, pair.b) and pair.better is not None]
-        wins = own.count(name)
-        return 1 + len(own) - wins, len(self.entrants) - wins
+        winners = [pair.better for pair in self.pairs if name in (pair.a, pair.b) and pair.better is not None]
+        wins = winners.count(name)
+        return 1 + len(winners) - wins, len(self.entrants) - wins
 
 
 class Standings(Progress):
@@ -228,9 +228,9 @@ def _finish_entrant(
     total = len(job.examples)
     early_stop = None
     if len(tally.values) < total:
-        own = [pair.sentence for pair in races.pairs if name in (pair.a, pair.b)]
+        sentences = [pair.sentence for pair in races.pairs if name in (pair.a, pair.b)]
         before = read_json(job.store.folder / SUMMARY).get("stopped_early") or {}  # by another duel of this run
-        verdicts = list(dict.fromkeys([*before.get("verdicts", ()), *own]))
+        verdicts = list(dict.fromkeys([*before.get("verdicts", ()), *sentences]))
         asked = {"by": "duel", "questions": len(tally.values), "of": total, "seed": job.plan.config.seed}
         early_stop = {"stopped_early": {**asked, **asdict(races.rules), "score": score, "verdicts": verdicts}}
     built = [row for row in job.store.lines(DOCUMENTS) if row["status"] == "built"]

@@ -105,11 +105,13 @@ class _World:
         names: set[str] = set()
         for document in documents:  # a name of one word also has to stand inside a sentence or in a title
             tokens = TOKEN.finditer(document.text)
-            known = {m.group().casefold() for m in tokens if not is_opening(document.text, m.start())}
-            known |= {w for title in (document.title, *(p.title for p in document.passages)) for w in _words(title)}
+            names_inside_sentences = {m.group().casefold() for m in tokens if not is_opening(document.text, m.start())}
+            names_inside_sentences |= {
+                w for title in (document.title, *(p.title for p in document.passages)) for w in _words(title)
+            }
             for name in tool.names(document.text):
                 several = len(list(_words(name))) > 1
-                names |= {word for word in _swappable(name) if several or word in known}
+                names |= {word for word in _swappable(name) if several or word in names_inside_sentences}
         # A word in small letters -> what stands for it.
         self.names = _replacement_words(names - small, self.vocabulary, seed)
         self._swap = _Swap(self.names, seed)
@@ -203,15 +205,15 @@ def _strings_in(value: Any) -> Iterator[str]:
 
 def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict[str, str]:
     """Map each word to a made-up one, which follows from it and `seed`: no two alike, none in `avoid`."""
-    given: dict[str, str] = {}
+    replacements: dict[str, str] = {}
     taken = avoid | _KEPT
     for word in sorted(words):
         number = 0
         while (made := _pseudoword(word, seed, number)) in taken:
             number += 1
-        given[word] = made
+        replacements[word] = made
         taken.add(made)
-    return given
+    return replacements
 
 
 def _pseudoword(word: str, seed: int, number: int) -> str:
@@ -269,12 +271,12 @@ class _Swap:
                 shifts.append(shifts[-1] + len(made) - len(match.group()))
 
         def new_offset(at: int, end: bool) -> int:
-            found = bisect_right(starts, at) - 1
-            if starts[found] < at < ends[found]:
-                return ends[found] + shifts[found] if end else starts[found] + shifts[found - 1]
-            if at == starts[found] and found:
-                found -= 1
-            return at + shifts[found]
+            piece = bisect_right(starts, at) - 1
+            if starts[piece] < at < ends[piece]:
+                return ends[piece] + shifts[piece] if end else starts[piece] + shifts[piece - 1]
+            if at == starts[piece] and piece:
+                piece -= 1
+            return at + shifts[piece]
 
         return new_offset
 

@@ -58,8 +58,8 @@ def _without_nan(scores: dict[str, float]) -> dict[str, float]:
 
 def _short_columns(row: Any) -> Any:
     """The short values of a row, by which questions can be divided (harness compare --by), and lists of classes."""
-    told = {k: v for k, v in row.items() if k not in _OWN and isinstance(v, str | int)}
-    short = {key: value for key, value in told.items() if len(str(value)) <= _COLUMN}
+    columns = {k: v for k, v in row.items() if k not in _OWN and isinstance(v, str | int)}
+    short = {key: value for key, value in columns.items() if len(str(value)) <= _COLUMN}
     return short | {key: row[key] for key in ("all_classes",) if row.get(key)}
 
 
@@ -156,10 +156,12 @@ def parse_answers(
     for place, row in rows:
         if isinstance(row, BrokenRow):
             raise place.error(None, row.problem + ("; is the file cut?" if row.problem.startswith("broken") else ""))
-        told = {name: [value_at(row, path) for path in own] for name, own in paths.items()}
+        values_found = {name: [value_at(row, path) for path in fields] for name, fields in paths.items()}
         # NaN is not equal to itself.
-        known = ((name, [v for v in found if v is not None and v == v]) for name, found in told.items())
-        values = {name: found[0] for name, found in known if found}
+        values_given = (
+            (name, [v for v in candidates if v is not None and v == v]) for name, candidates in values_found.items()
+        )
+        values = {name: candidates[0] for name, candidates in values_given if candidates}
         try:
             adjust(row, values)
             if "prediction" not in values and "error" not in values:
@@ -182,9 +184,9 @@ def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
     letters = dict(zip(string.ascii_uppercase, options, strict=False))
 
     def named(right: str) -> str:
-        found = None if right in options else _LETTER.fullmatch(right.strip())
-        option = letters.get(found[1], right) if found else right
-        return option if found and found[2] in (None, option) else right
+        letter = None if right in options else _LETTER.fullmatch(right.strip())
+        option = letters.get(letter[1], right) if letter else right
+        return option if letter and letter[2] in (None, option) else right
 
     answers = tuple(map(named, answer.answers))
     numbers = {options.index(right) + 1 for right in answers if right in options}
@@ -221,8 +223,8 @@ def check_run(run: ForeignRun) -> ForeignRun:
     wrong = {n: None for answer in run.answers for n, value in answer.scores.items() if not 0 <= value <= 1}
     kept = Answers() if wrong else run.answers
     for answer in run.answers if wrong else ():
-        own = {name: value for name, value in answer.scores.items() if name not in wrong}
-        kept.append(answer.model_copy(update={"scores": own}))
+        checked_scores = {name: value for name, value in answer.scores.items() if name not in wrong}
+        kept.append(answer.model_copy(update={"scores": checked_scores}))
     lost = [*run.lost, *(f"{name} is not from 0 to 1, so it is left out" for name in wrong)]
     repeats = sorted({answer.repeat for answer in kept})
     return replace(run, answers=kept, repeats=repeats, scores=[n for n in values if n not in wrong], lost=lost)

@@ -51,8 +51,8 @@ def _read_inspect(path: Path) -> ForeignRun:
         samples = _eval_entries(path, lambda name: name.startswith("samples/"))
     else:
         log = dict(_log_pairs(path))
-        found = (as_row(value) for key, value in _log_pairs(path) if key == "samples")
-        samples = ((RowPlace(path.name, row=n), sample) for n, sample in enumerate(found, start=1))
+        answered = (as_row(value) for key, value in _log_pairs(path) if key == "samples")
+        samples = ((RowPlace(path.name, row=n), sample) for n, sample in enumerate(answered, start=1))
     if log.get("version") != _VERSION:
         raise DataError(path, None, "version", f"is {log.get('version')}, and logs of version {_VERSION} are read")
     if not value_at(log, "eval.model") or not value_at(log, "eval.task"):
@@ -192,19 +192,19 @@ def _number(value: Any) -> float | None:
 
 def _read_flashrag(path: Path) -> ForeignRun:
     """Read answers of FlashRAG; model, method and data set are those of config.yaml beside it, else "unknown"."""
-    found = parse_answers(_rows(path), FORMS["flashrag"])
+    answers = parse_answers(_rows(path), FORMS["flashrag"])
     beside = path.with_name("config.yaml")
     settings = parse_yaml(beside.read_bytes()) if beside.exists() else {}
     keys = ("generator_model", "save_note", "dataset_name")
     model, method, dataset = (str(value_at(settings, key) or "unknown") for key in keys)
-    return ForeignRun("FlashRAG", model, method, dataset, found, [path, *([beside] if settings else [])])
+    return ForeignRun("FlashRAG", model, method, dataset, answers, [path, *([beside] if settings else [])])
 
 
 def _read_jsonl(path: Path) -> ForeignRun:
-    found = parse_answers(_rows(path), FORMS["jsonl"])
-    first = next(iter(found), None)
+    answers = parse_answers(_rows(path), FORMS["jsonl"])
+    first = next(iter(answers), None)
     model, method = (str(getattr(first, name, None) or "unknown") for name in ("model", "method"))
-    return ForeignRun("jsonl", model, method, path.stem, found, [path])
+    return ForeignRun("jsonl", model, method, path.stem, answers, [path])
 
 
 READERS: Mapping[str, Callable[[Path], ForeignRun]] = {

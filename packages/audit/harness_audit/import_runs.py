@@ -176,7 +176,7 @@ def match_answers(answers: Iterable[ForeignAnswer], examples: Sequence[Example])
     for example in examples:
         for gold in set(map(normalize_answer, example.gold.answers)):
             by_gold[gold].append(example)
-    found: dict[str, tuple[ForeignAnswer, Example]] = {}
+    matched: dict[str, tuple[ForeignAnswer, Example]] = {}
     lost = []
     for answer in answers:
         fitting = [by_id[answer.id]] if answer.id in by_id and _is_about(answer, by_id[answer.id]) else []
@@ -184,14 +184,16 @@ def match_answers(answers: Iterable[ForeignAnswer], examples: Sequence[Example])
             golds = map(normalize_answer, answer.answers if answer.question else ())
             fitting = [*{e.question.id: e for gold in golds for e in by_gold[gold] if _is_about(answer, e)}.values()]
         if len(fitting) != 1:
-            told = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
-            lost.append(f"{answer.place}: '{told}' fits {'several questions' if fitting else 'no question'}")
+            label = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
+            lost.append(f"{answer.place}: '{label}' fits {'several questions' if fitting else 'no question'}")
             continue
         key = fitting[0].question.id
-        if key in found:
-            raise answer.place.error(None, f"answers question '{key}', as {found[key][0].place} does; keep one of them")
-        found[key] = answer, fitting[0]
-    return list(found.values()), lost
+        if key in matched:
+            raise answer.place.error(
+                None, f"answers question '{key}', as {matched[key][0].place} does; keep one of them"
+            )
+        matched[key] = answer, fitting[0]
+    return list(matched.values()), lost
 
 
 def _is_about(answer: ForeignAnswer, example: Example) -> bool:
@@ -229,11 +231,11 @@ def _score_answers(
 
     Adds sentences to `notes`.
     """
-    answered, told = 0, dict.fromkeys(COSTS, 0)
+    answered, counts = 0, dict.fromkeys(COSTS, 0)
     for answer in (answer for answer, _ in pairs if answer.error is None):
         answered += 1
         for name in COSTS:
-            told[name] += getattr(answer, name) is not None
+            counts[name] += getattr(answer, name) is not None
 
     def flags(name: str) -> Iterator[str | None]:
         for answer, example in (pair for pair in pairs if pair[0].error is None or not answered):
@@ -242,14 +244,14 @@ def _score_answers(
     useless = {name: next(flags(name)) for name in config.scorers if all(flags(name))}
     notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
     config = config.model_copy(update={"scorers": tuple(name for name in config.scorers if name not in useless)})
-    notes += [f"{n} is not known of all questions, so it is left out" for n in COSTS if 0 < told[n] < answered]
-    known = {name for name in COSTS if told[name] == answered}
+    notes += [f"{n} is not known of all questions, so it is left out" for n in COSTS if 0 < counts[n] < answered]
+    costs_of_all = {name for name in COSTS if counts[name] == answered}
     records = Packed()
     for answer, example in pairs:
-        row = scored_record(_record(answer, example, known, dataset), config, example.gold)
-        own = {LOGGED + name: value for name, value in answer.scores.items()}
-        own = own if answer.error is None else dict.fromkeys(logged, 0.0)
-        records.append({**row, "scores": {**row["scores"], **own}})
+        row = scored_record(_record(answer, example, costs_of_all, dataset), config, example.gold)
+        logged_scores = {LOGGED + name: value for name, value in answer.scores.items()}
+        logged_scores = logged_scores if answer.error is None else dict.fromkeys(logged, 0.0)
+        records.append({**row, "scores": {**row["scores"], **logged_scores}})
     return config.scorers, records
 
 

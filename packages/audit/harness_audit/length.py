@@ -121,8 +121,8 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
     for one, label in zip(runs, labels, strict=True):
         tokens = made.get(str(one.run.path))
         edges = () if tokens else quantiles(list(groups[text_group(one.run)].values()))
-        own = _bucket_rows(one, label, score or facts.headline(one.run), edges)
-        rows += [{**row, "length": f"{tokens:,}"} for row in own] if tokens else own
+        bucket_rows = _bucket_rows(one, label, score or facts.headline(one.run), edges)
+        rows += [{**row, "length": f"{tokens:,}"} for row in bucket_rows] if tokens else bucket_rows
     if made:
         rows.sort(key=lambda row: (labels.index(row["method"]), made.get(row["run"], 0)))
     if not rows:
@@ -149,14 +149,14 @@ def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int
     shown = {q: (record, examples[q], measured.rows) for q, record in answers.items()}
     recalled = {q: answer_shown(*one) for q, one in shown.items()}  # None: its answers say nothing
     contained = {q: float(answer_shown_as_substring(*one)) for q, one in shown.items()}
-    known = [i for i, question in enumerate(scored.ids) if question in lengths]
+    with_length = [i for i, question in enumerate(scored.ids) if question in lengths]
     buckets: dict[int, list[int]] = {}
-    for i in known:
+    for i in with_length:
         buckets.setdefault(bisect_left(edges, lengths[scored.ids[i]]), []).append(i)
     named = [(bucket_name(edges, number), chosen) for number, chosen in sorted(buckets.items())] if edges else []
     notes = [*facts.notes(run)]
-    if silent := sum(recalled.get(scored.ids[i]) is None for i in known):
-        without = f"{silent} of {len(known)} questions have no answer that could stand in a text"
+    if silent := sum(recalled.get(scored.ids[i]) is None for i in with_length):
+        without = f"{silent} of {len(with_length)} questions have no answer that could stand in a text"
         notes.append(f"{without} and are left out of {_RECALL}")
     failed = {record["question_id"] for record in run.records if record["error"] is not None}
 
@@ -166,7 +166,7 @@ def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int
         return facts.mean_columns(name, values, clusters, seed=int(run.config["seed"]))
 
     rows = []
-    for name, chosen in [*named, (ALL, known)]:
+    for name, chosen in [*named, (ALL, with_length)]:
         if not chosen:
             continue
         tokens = [lengths[scored.ids[i]] for i in chosen]
@@ -193,25 +193,30 @@ def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int
 
 def panels(table: pd.DataFrame) -> list[Panel]:
     """Two drawings for each data set, model and score: the score and the answer recall against the length."""
-    found = []
+    panel_list = []
     x = Axis("tokens of the documents, mean of the bucket")
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
         parted = rows[rows["length"] != ALL]
         drawn = (parted if len(parted) else rows).sort_values("method", kind="stable")
         for value, name in (("mean", f"{score} × 100"), (_RECALL, "answer in the text shown, % of questions")):
-            known = plot.lines(drawn[drawn[value].notna()], "tokens.mean", value, 100)
-            found += plot.panels(f"{dataset} · {model}", x, Axis(name, zero=True), known)
-    return found
+            series = plot.lines(drawn[drawn[value].notna()], "tokens.mean", value, 100)
+            panel_list += plot.panels(f"{dataset} · {model}", x, Axis(name, zero=True), series)
+    return panel_list
 
 
 def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
     """Run folder -> length in tokens, of data sets that one model read at several lengths."""
-    found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    by_text: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for run in runs:
         tokens = (run.config["dataset"].get("options") or {}).get(_MADE)
         if isinstance(tokens, int):
-            found[run.config["dataset"]["name"], run.config["model"]["name"]][str(run.path)] = tokens
-    return {path: tokens for own in found.values() if len(set(own.values())) > 1 for path, tokens in own.items()}
+            by_text[run.config["dataset"]["name"], run.config["model"]["name"]][str(run.path)] = tokens
+    return {
+        path: tokens
+        for by_path in by_text.values()
+        if len(set(by_path.values())) > 1
+        for path, tokens in by_path.items()
+    }
 
 
 def _family_mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

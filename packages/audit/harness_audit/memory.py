@@ -71,16 +71,16 @@ def _evidence_key(run: StoredRun, fingerprint: Any) -> str:
     return canonical([facts.task(run), facts.reader(run), fingerprint])
 
 
-def frame(found: Sequence[Pair], score: str | None = None, margin: float = MARGIN) -> pd.DataFrame:
+def frame(pairs: Sequence[Pair], score: str | None = None, margin: float = MARGIN) -> pd.DataFrame:
     """A row a pair: dataset, method, model, seed of the copy, score, n, original, copy, drop, p, p_holm, recalled.
 
     check: equivalent (within `margin`, a difference of scores), undecided, harder, easier or not checked, by what the
     evidence alone gives (evidence: original minus copy, with its 90 % interval); but for the first, recalled is
     missing. Numbers with an interval have .low and .high. Raises UnknownName for a score that a run does not have.
     """
-    rows = [_pair_row(pair, score or facts.headline(pair.original)) for pair in found]
-    oracles = {_copy_key(pair): pair for pair in found if facts.is_oracle(pair.original) and facts.is_oracle(pair.copy)}
-    for row, pair in zip(rows, found, strict=True):
+    rows = [_pair_row(pair, score or facts.headline(pair.original)) for pair in pairs]
+    oracles = {_copy_key(pair): pair for pair in pairs if facts.is_oracle(pair.original) and facts.is_oracle(pair.copy)}
+    for row, pair in zip(rows, pairs, strict=True):
         row |= _copy_check(oracles.get(_copy_key(pair)), row["score"], margin)
         if row["check"] != "equivalent":
             row |= facts.interval_columns("recalled", NOTHING)
@@ -108,11 +108,11 @@ def _copy_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
     seed = int(pair.original.config["seed"])
     narrow, wide = (interval(apart, clusters, seed=seed, level=level, bounds=(-1.0, 1.0)) for level in (0.90, 0.95))
     if narrow.low is None or narrow.high is None or wide.low is None or wide.high is None:
-        found = "undecided"
+        verdict = "undecided"
     else:
-        found = equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-margin, margin))
-        found = found if found != "different" else "harder" if wide.low > 0 else "easier"
-    return {"check": found, **facts.interval_columns("evidence", narrow)}
+        verdict = equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-margin, margin))
+        verdict = verdict if verdict != "different" else "harder" if wide.low > 0 else "easier"
+    return {"check": verdict, **facts.interval_columns("evidence", narrow)}
 
 
 def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
@@ -138,15 +138,15 @@ def figure(
 
     Raises UserError where there is no pair, UnknownName for a score that a run does not have.
     """
-    found = list(copy_pairs(runs))
-    if not found:
+    pairs = list(copy_pairs(runs))
+    if not pairs:
         missing = "there are no runs over a data set and over its copy that differ in nothing else"
         raise UserError(f"{missing}; run the same command with and without --set dataset.swap=entities")
-    paired = {pair.copy.path for pair in found}
+    paired = {pair.copy.path for pair in pairs}
     for run in runs:
         if copy_of(run) is not None and run.path not in paired:
             warn(f"warning: left out: {run.path}: no run over the original; run its command without dataset.swap")
-    table = frame(found, score, margin)
+    table = frame(pairs, score, margin)
     sections, panels = [], []
     ends = Axis("", ticks=(0, 1), labels=("original", "copy"), limits=(-0.25, 1.25))
     for (dataset, model, name), group in table.groupby(SAME, sort=False):
@@ -168,8 +168,12 @@ def figure(
 def _paired_scores(pair: Pair, score: str) -> tuple[list[float], list[float], list[str]]:
     """(scores on the original, scores on the copy, clusters) of the questions that both runs of a pair have."""
     first, second = facts.scored(pair.original, score), facts.scored(pair.copy, score)
-    others = dict(zip(second.ids, second.values, strict=True))
-    kept = [(v, others[q], c) for q, v, c in zip(first.ids, first.values, first.clusters, strict=True) if q in others]
+    second_scores = dict(zip(second.ids, second.values, strict=True))
+    kept = [
+        (v, second_scores[q], c)
+        for q, v, c in zip(first.ids, first.values, first.clusters, strict=True)
+        if q in second_scores
+    ]
     return [a for a, _, _ in kept], [b for _, b, _ in kept], [cluster for _, _, cluster in kept]
 
 

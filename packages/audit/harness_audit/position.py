@@ -51,8 +51,8 @@ class SupportPosition:
 
     def where(self) -> int | None:
         """The third, 0 to 2, that holds every centre; None where they are in several."""
-        found = {_third(centre) for centre in self.centres}
-        return found.pop() if len(found) == 1 else None
+        thirds = {_third(centre) for centre in self.centres}
+        return thirds.pop() if len(thirds) == 1 else None
 
     def distance(self) -> float | None:
         """From the first centre to the last; None with a single one."""
@@ -131,12 +131,12 @@ class _PlacedRuns:
         scored = facts.scored(run, self.score)
         failed = {record["question_id"] for record in run.records if record["error"] is not None}
         for question, value, cluster in zip(scored.ids, scored.values, scored.clusters, strict=True):
-            found = support_position(read.examples[question], read) if question in read.examples else None
-            if found is None:
+            position = support_position(read.examples[question], read) if question in read.examples else None
+            if position is None:
                 self.unmarked += 1
                 continue
             self.answers.append((value, cluster, question in failed, run))
-            self.positions.append(found)
+            self.positions.append(position)
 
 
 def _options(run: StoredRun) -> Mapping[str, Any]:
@@ -150,9 +150,9 @@ def _grouped_into_lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | Non
         options = _options(run)
         key = str(run.path)
         if any(options.get(name) is not None for name in _PLACES):
-            others = {name: value for name, value in options.items() if name not in _PLACES}
+            other_options = {name: value for name, value in options.items() if name not in _PLACES}
             same = {name: value for name, value in run.config.items() if name != "limit"}
-            key = digest({**same, "dataset": {**run.config["dataset"], "options": others}})
+            key = digest({**same, "dataset": {**run.config["dataset"], "options": other_options}})
         lines.setdefault(key, _PlacedRuns(run, score or facts.headline(run))).add(run, read)
     return list(lines.values())
 
@@ -160,8 +160,8 @@ def _grouped_into_lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | Non
 def _part_rows(line: _PlacedRuns, label: str) -> list[dict[str, Any]]:
     """A line's rows: the mean score for each part of the text, and for each range of distances."""
     cells: dict[tuple[str, int], list[int]] = {}
-    for i, found in enumerate(line.positions):
-        where, distance = found.where(), found.distance()
+    for i, position in enumerate(line.positions):
+        where, distance = position.where(), position.distance()
         cells.setdefault(("where", len(PARTS) if where is None else where), []).append(i)
         if distance is not None:
             cells.setdefault(("distance", _third(distance)), []).append(i)
@@ -204,24 +204,24 @@ def _part_columns(study: str, part: int) -> dict[str, Any]:
 
 def sections(table: pd.DataFrame) -> list[Titled]:
     """A table for each data set, model, score and study, for people."""
-    found = []
+    tables = []
     for (dataset, placed, model, _, study), rows in table.groupby(_SAME, sort=False):
         title = "support at" if study == "where" else "distance of the supports"
         hidden = ["placed", "study", "from", "to", "run"]
-        found.append(for_people(f"{_dataset_title(dataset, placed)} · {model} · {title}", rows, hidden, part=title))
-    return found
+        tables.append(for_people(f"{_dataset_title(dataset, placed)} · {model} · {title}", rows, hidden, part=title))
+    return tables
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
     """A drawing for each data set, model, score and study: a line a method, a point in the middle of each part."""
-    found = []
+    panel_list = []
     drawn = table[table["from"].notna() & table["mean"].notna()].sort_values("method", kind="stable")
     for (dataset, placed, model, score, study), rows in drawn.groupby(_SAME, sort=False):
         middles = rows.assign(middle=(rows["from"] + rows["to"]) / 2)
         x, left = Axis(_NAMES[str(study)], limits=(0, 1)), Axis(f"{score} × 100", zero=True)
         lines = plot.lines(middles, "middle", "mean", 100)
-        found += plot.panels(f"{_dataset_title(dataset, placed)} · {model}", x, left, lines)
-    return found
+        panel_list += plot.panels(f"{_dataset_title(dataset, placed)} · {model}", x, left, lines)
+    return panel_list
 
 
 def _dataset_title(dataset: object, placed: object) -> str:

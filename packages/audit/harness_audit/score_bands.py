@@ -76,7 +76,7 @@ class Band:
     @functools.cached_property
     def means(self) -> dict[str, dict[str, float]]:
         """Scorer -> method -> mean in [0, 1]."""
-        return {name: {m: sum(v) / len(v) for m, v in own.items()} for name, own in self.columns.items()}
+        return {name: {m: sum(v) / len(v) for m, v in by_method.items()} for name, by_method in self.columns.items()}
 
     @property
     def asked(self) -> str:
@@ -86,8 +86,8 @@ class Band:
     @property
     def methods(self) -> list[str]:
         """The methods, best first by the headline."""
-        own = self.means[self.headline]
-        return sorted(own, key=lambda name: -own[name])
+        headline_means = self.means[self.headline]
+        return sorted(headline_means, key=lambda name: -headline_means[name])
 
 
 def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
@@ -96,18 +96,18 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     Chinese scorers go with Chinese ones; a question with options is scored by its own scorers alone, because a letter
     is an answer there; a scorer whose extra inputs or package are missing is left out.
     """
-    own = [name for name in facts.score_names(run) if not name.startswith("evidence_")]
-    table = _CHINESE if any("_zh" in name for name in own) else FAMILIES
+    run_scores = [name for name in facts.score_names(run) if not name.startswith("evidence_")]
+    table = _CHINESE if any("_zh" in name for name in run_scores) else FAMILIES
     families = {name: family for family, names in table.items() for name in names}
     judged = set(facts.judges(run))
-    others = {name: families.get(name) or _OTHERS.get(name.partition(".")[0], "other") for name in own}
-    chosen = {name: JUDGES if name in judged else family for name, family in others.items()}
-    extras = [gold.extra.keys() & {"all_classes", "short_answers"} for gold in golds]
-    if any("all_classes" in extra for extra in extras):
+    family_of_own = {name: families.get(name) or _OTHERS.get(name.partition(".")[0], "other") for name in run_scores}
+    chosen = {name: JUDGES if name in judged else family for name, family in family_of_own.items()}
+    special_fields = [gold.extra.keys() & {"all_classes", "short_answers"} for gold in golds]
+    if any("all_classes" in extra for extra in special_fields):
         return chosen
     for name, family in families.items():
         line = scorers.lookup(name)
-        lacking = line.kind == "short_answers" and not all("short_answers" in extra for extra in extras)
+        lacking = line.kind == "short_answers" and not all("short_answers" in extra for extra in special_fields)
         if not lacking and all(map(installed, line.packages)):
             chosen.setdefault(name, family)
     return chosen
@@ -194,8 +194,8 @@ def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
 
 def rank_range(means: Mapping[str, Mapping[str, float]], method: str) -> str:
     """The best and worst rank of a method in `means`, scorer -> method -> mean: "1 to 3", or "1" if they are equal."""
-    found = {_rank(own, method) for own in means.values()}
-    return str(min(found)) if len(found) == 1 else f"{min(found)} to {max(found)}"
+    ranks = {_rank(score_means, method) for score_means in means.values()}
+    return str(min(ranks)) if len(ranks) == 1 else f"{min(ranks)} to {max(ranks)}"
 
 
 def _rank(means: Mapping[str, float], method: str) -> int:

@@ -88,8 +88,8 @@ class Stability:
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
     """A Stability for each data set and model; pairs: each run with its rows. Raises as `score_bands.analyse_runs`."""
-    judges = {name: own for run, _ in pairs for name, own in (run.manifest.get("judges") or {}).items()}
-    return [_stability(found, judges) for found in score_bands.analyse_runs(pairs)]
+    judges = {name: judge for run, _ in pairs for name, judge in (run.manifest.get("judges") or {}).items()}
+    return [_stability(band, judges) for band in score_bands.analyse_runs(pairs)]
 
 
 def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
@@ -119,12 +119,12 @@ def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
     return Stability(band, pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]))
 
 
-def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
+def sections(analyses: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
     """For each data set and model a table of methods, and one of the choices that flip a pair."""
     out = []
-    for each in found:
+    for each in analyses:
         silent, headline = each.silent, each.found.headline
-        means = {name: own for name, own in each.found.means.items() if name not in silent}
+        means = {name: by_method for name, by_method in each.found.means.items() if name not in silent}
         title = f"{each.found.dataset} · {each.found.model}"
         left_out = {"not of all methods": each.found.partial, "the same for all methods": silent}
         without = [f"{why}, so left out: {', '.join(names)}" for why, names in left_out.items() if names]
@@ -146,9 +146,9 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
     return out
 
 
-def frame(found: Sequence[Stability]) -> pd.DataFrame:
+def frame(analyses: Sequence[Stability]) -> pd.DataFrame:
     """The tables of all below each other, with the columns dataset and model."""
-    return pd.concat([each.table.assign(dataset=each.found.dataset, model=each.found.model) for each in found])
+    return pd.concat([each.table.assign(dataset=each.found.dataset, model=each.found.model) for each in analyses])
 
 
 def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
@@ -157,8 +157,8 @@ def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
         texts = [f"`harness report stability` tells whether the ranking of {count:,} answers is stable."]
     else:
         try:
-            found = analyse_runs([pair for pair in pairs if pair[1].problem is None])
+            analyses = analyse_runs([pair for pair in pairs if pair[1].problem is None])
         except UserError:  # the methods have no question in common
             return None
-        texts = [f"{each.found.model}: {each.sentence}" for each in found if not each.table.empty]
+        texts = [f"{each.found.model}: {each.sentence}" for each in analyses if not each.table.empty]
     return joined(el("h3", "Does the ranking hold?"), *(el("p", text) for text in texts)) if texts else None

@@ -137,7 +137,7 @@ class _RunCheck:
 
     def _read_golds(self, data: str | None) -> dict[str, Gold]:
         """Question id -> gold, from the rows at `data`; {} where None. Raises UserError, DataError."""
-        known: dict[str, Gold] = {}
+        golds: dict[str, Gold] = {}
         if data is None:
             odd = other_texts(self.run) if any(self.questions.values()) else 0
             if odd is None:
@@ -146,9 +146,9 @@ class _RunCheck:
             elif odd:
                 sentence = f"{odd} questions or gold answers are not those of the data set"
                 self.report.differences.append(Difference("other texts", self.place, None, sentence))
-            return known
+            return golds
         if (config := self._dataset_config()) is None:
-            return known
+            return golds
         for example in datasets.load(config.model_copy(update={"data": expanded(data)}), None).examples:
             question = example.question
             row = {
@@ -159,10 +159,10 @@ class _RunCheck:
             if question.id not in self.questions:
                 continue
             if texts_digest(row) == self.entry["questions"].get(question.id):
-                known[question.id] = example.gold
+                golds[question.id] = example.gold
             else:
                 self._differs("other texts", question.id, f"the row in {data} is not the one that was exported")
-        return known
+        return golds
 
     def rescored(self, data: str | None) -> StoredRun:
         """Score the run's answers again and check its summary; returns the run with the rescored records."""
@@ -198,7 +198,7 @@ class _RunCheck:
 
     def _rescore(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
         """Score a record again, report scores and notes that differ, and return it with the new scores."""
-        judges = {n: own for n, own in (row["notes"].get(JUDGES) or {}).items() if n not in config.scorers}
+        judges = {n: verdict for n, verdict in (row["notes"].get(JUDGES) or {}).items() if n not in config.scorers}
         try:
             fresh = scored_record({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
         except STOPS:
@@ -230,7 +230,7 @@ class _RunCheck:
 
     def _usable_scorers(self, configured: Sequence[str]) -> list[str]:
         """Names of the run's scorers that work here; notes why others do not, and which have another version."""
-        known, installed = [], set(scorers.names())
+        usable, installed = [], set(scorers.names())
         judged = self.judged - installed
         held = self.scored | self.entry["scorers"].keys()
         logged = {name for name in held if name.startswith(LOGGED)}
@@ -241,7 +241,7 @@ class _RunCheck:
             elif problems := scorers.problems([name]):
                 self._add_unchecked([name], problems[0])
             else:
-                known.append(name)
+                usable.append(name)
                 before, here = self.entry["scorers"].get(name), scorers.version(name)
                 if before is not None and str(before) != here:
                     self._note(f"'{name}' is version {here} here, and {before} in the bundle: scores may differ")
@@ -249,7 +249,7 @@ class _RunCheck:
             self._add_unchecked(sorted(judged), "they are a model's")
         if logged:
             self._add_unchecked(sorted(logged), "another tool gave them")
-        return known
+        return usable
 
     def _add_unchecked(self, names: Sequence[str], why: str) -> None:
         self.report.unchecked += [name for name in names if name not in self.report.unchecked]

@@ -66,9 +66,11 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
         card = read_json_or_empty(adapters / task / CARD)
         card["measures"] = {"exam": exam, "rows": [asdict(m) for m in measures if m.task == task]}
         write_json(adapters / task / CARD, card)
-    others = sorted({path.parent.name for path in adapters.glob(f"*/{CARD}")} - {*now})
+    other_methods = sorted({path.parent.name for path in adapters.glob(f"*/{CARD}")} - {*now})
     cards = {
-        task: card for task in (*now, *others) if "measures" in (card := read_json_or_empty(adapters / task / CARD))
+        task: card
+        for task in (*now, *other_methods)
+        if "measures" in (card := read_json_or_empty(adapters / task / CARD))
     }
     any_card = next(iter(cards.values()))
     every = measures_from_json([row for card in cards.values() for row in card["measures"]["rows"]])
@@ -110,8 +112,8 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
 def training_history(folder: Path) -> list[dict[str, Any]]:
     """How an adapter was trained, the first training first: seed, rows, steps ...; [] where it has no card."""
     trained = read_json_or_empty(folder / CARD).get("trained", {})
-    own = {name: trained[name] for name in _COURSE if name in trained}
-    return [*trained.get("before", []), *([own] if own else [])]
+    this_training = {name: trained[name] for name in _COURSE if name in trained}
+    return [*trained.get("before", []), *([this_training] if this_training else [])]
 
 
 def processor(device: str) -> str:

@@ -73,11 +73,11 @@ class Course:
 
         tell: called with each line of progress; last_step: of all tasks together, None for no limit.
         """
-        before = 0
+        steps_before = 0
         for task in self.tasks:
             self._make_data(task, tell, stop)
             scenes, _ = self.scenes(task)
-            job = self._job(task, scenes, before, last_step)
+            job = self._job(task, scenes, steps_before, last_step)
             for number, name in enumerate(task.classes):
                 share = sum(scene.verdicts[0] == (number == 0) for scene in scenes) / len(scenes)
                 tell(f"{task.name}: {share:.1%} of {len(scenes):,} labels are {name}")
@@ -91,7 +91,7 @@ class Course:
             made_of = f"{self.labels.teacher.name} over {self.labels.names}" if self.labels else "the synthetic world"
             folder, prompts = self.folder(task), self.prompt_hashes(task)
             cards.write_card(folder, self.method_name, self.base_model(), prompts, job, progress, data=made_of)
-            before += job.steps
+            steps_before += job.steps
         self.unload()
         return True
 
@@ -123,10 +123,10 @@ class Course:
 
     def _make_data(self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None) -> None:
         """Write a task's data: scenes of the synthetic world, or labels of the teacher."""
-        path, own = self.data_file(task), self.settings.tasks[task.name]
+        path, task_settings = self.data_file(task), self.settings.tasks[task.name]
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
-            example_files.write_world(path, task, recipes, own.scenes, self.seed)
+            example_files.write_world(path, task, recipes, task_settings.scenes, self.seed)
             return
         self.unload()  # so that base and teacher are never in memory together
         missing = [name for name in task.after if not (self.out / "adapters" / name / "adapter_config.json").is_file()]
@@ -136,11 +136,11 @@ class Course:
         about = {
             "source": f"labels of {self.labels.teacher.name} over {self.labels.names}",
             "rows": ", ".join(f"{name} {start}" for name, start in merged.digests.items()),
-            "questions": own.scenes,
+            "questions": task_settings.scenes,
             "asked": digest(self.label_prompt(task) or task.asked)[:16],
             "after": [hash_files(self.out / "adapters" / name)[:16] for name in task.after],
         }
-        every, labelling = list(merged.items(task.per, own.scenes)), self.labelling(task)
+        every, labelling = list(merged.items(task.per, task_settings.scenes)), self.labelling(task)
         LabelWriter(path, task, labelling, tell, stop).write(every, about, lambda: self.count_in_flight(tell))
         self.unload()
 
@@ -169,11 +169,13 @@ class Course:
 
     def label_prompt(self, task: TrainingTask) -> str:
         """The user's prompt for labels, "" for the method's own. Raises UserError for an unknown placeholder."""
-        own, places = self.settings.tasks[task.name].asked, Prompt("labels", task.asked).places()
-        if unknown := [place for place in Prompt("labels", own).places() if place not in places]:
-            known = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
-            raise UserError(f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are {known}")
-        return own
+        asked, places = self.settings.tasks[task.name].asked, Prompt("labels", task.asked).places()
+        if unknown := [place for place in Prompt("labels", asked).places() if place not in places]:
+            known_places = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
+            raise UserError(
+                f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are {known_places}"
+            )
+        return asked
 
     def scenes(self, task: TrainingTask) -> tuple[list[Scene], list[Scene]]:
         """(training scenes, evaluation scenes). Of labelled data the last share `held` is for evaluation.
@@ -196,11 +198,13 @@ class Course:
 
     def _job(self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None) -> Job:
         """The Job of a task on `scenes`; before, last_step: see Job. Raises UserError where no scene fits a row."""
-        own, base = self.settings.tasks[task.name], self.base_model()
-        teacher = load_teacher(self.base, max(own.length, base.window))
-        token_rows = rows_of_scenes(task.skill, scenes, teacher, own.length, self.settings.overlong)
+        task_settings, base = self.settings.tasks[task.name], self.base_model()
+        teacher = load_teacher(self.base, max(task_settings.length, base.window))
+        token_rows = rows_of_scenes(task.skill, scenes, teacher, task_settings.length, self.settings.overlong)
         if not token_rows.rows:
-            raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
+            raise UserError(
+                f"no row of '{task.name}' has {task_settings.length} tokens or fewer; raise --set {task.name}.length"
+            )
         data = file_hash(self.data_file(task))
         about = identity(base, self.settings, task.name, self.seed, data=data, prompts=self.prompt_hashes(task))
         return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, last_step)

@@ -112,12 +112,12 @@ def examine(
     part: Part, models: Sequence[tuple[LanguageModel, str | None]], tell: Callable[[str], None]
 ) -> list[Measure]:
     """Measure a part with two (model, adapter or None), before and after training. Raises what the models raise."""
-    found, failed = [], set[int]()
+    measured, failed = [], set[int]()
     for model, adapter in models:
         outcomes = [record_scene(model, part.skill, scene, adapter) for scene in part.scenes]
         failed |= {number for number, outcome in enumerate(outcomes) if outcome.failed}
-        found.append(part.measure(part.scenes, outcomes))
-    before, after = found
+        measured.append(part.measure(part.scenes, outcomes))
+    before, after = measured
     head = next(iter(after))
     shown = ["-" if v.mean is None else f"{100 * v.mean:.1f}" for v in (before[head], after[head])]
     tell(f"{part.task}: {head} {' -> '.join(shown)} of {after[head].n}")

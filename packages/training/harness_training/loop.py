@@ -73,10 +73,10 @@ def load_checkpoint(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
 
     Raises UserError if they differ, as for another seed, tokenizer or shape.
     """
-    found = {int(path.parent.name.rpartition("-")[2]): path for path in folder.glob(f"checkpoint-*/{STATE}")}
-    if not found:
+    by_step = {int(path.parent.name.rpartition("-")[2]): path for path in folder.glob(f"checkpoint-*/{STATE}")}
+    if not by_step:
         return None
-    path = found[max(found)]
+    path = by_step[max(by_step)]
     state = json.loads(path.read_text(encoding="utf-8"))
     theirs = state.pop("about")
     if wrong := [f"{k} ({theirs.get(k)} there, {v} here)" for k, v in about.items() if theirs.get(k) != v]:
@@ -92,8 +92,8 @@ def truncate_log(path: Path, step: int, task: str | None = None) -> None:
     kept = []
     for line in lines:
         values = json.loads(line) if line.endswith("\n") else {}
-        others = task is not None and values.get("task", task) != task
-        if values and (others or values["step" if task is None else "task_step"] <= step):
+        of_other_task = task is not None and values.get("task", task) != task
+        if values and (of_other_task or values["step" if task is None else "task_step"] <= step):
             kept.append(line)
     if kept != lines:
         write_atomic(path, "".join(kept).encode())

@@ -135,11 +135,11 @@ class Base:
 
     def put(self, name: str, values: Mapping[str, Tensor]) -> None:
         """Set the adapter's matrices, named as in `parameters`. Raises CannotRun if names or shapes differ."""
-        own = self.parameters(name)
-        if any(key not in values or values[key].shape != weight.shape for key, weight in own.items()):
+        parameters = self.parameters(name)
+        if any(key not in values or values[key].shape != weight.shape for key, weight in parameters.items()):
             raise CannotRun("the adapter to begin with is of another rank or another base")
         with torch.no_grad():
-            for key, weight in own.items():
+            for key, weight in parameters.items():
                 weight.copy_(values[key])
 
     def drop(self, name: str) -> None:

@@ -30,10 +30,10 @@ def begin(out: Path, uri: str, experiment: str, params: Mapping[str, str], warn:
             from mlflow.tracking.context.registry import resolve_tags
 
             client = MlflowClient(tracking_uri=uri)  # the fluent API would write it to os.environ
-            found = client.get_experiment_by_name(experiment)
-            place = found.experiment_id if found else client.create_experiment(experiment)
-            known = before.get("run") if before.get("store") == store else None
-            run = client.get_run(known) if known else client.create_run(place, tags=resolve_tags(), run_name=out.name)
+            experiment_info = client.get_experiment_by_name(experiment)
+            place = experiment_info.experiment_id if experiment_info else client.create_experiment(experiment)
+            run_id = before.get("run") if before.get("store") == store else None
+            run = client.get_run(run_id) if run_id else client.create_run(place, tags=resolve_tags(), run_name=out.name)
             client.update_run(run.info.run_id, "RUNNING")
             for name in params.keys() - run.data.params.keys():
                 client.log_param(run.info.run_id, name, params[name])

@@ -115,12 +115,12 @@ class ReaderTraining:
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")
         sources = {name: s.measured for name, s in self.settings.sources.items() if s.measured}
-        others = load_rows(sources, self.data, training=False)
-        check_apart(self.rows(), others)
+        exam_rows = load_rows(sources, self.data, training=False)
+        check_apart(self.rows(), exam_rows)
         models = load_model(self.base), load_model(self.base.model_copy(update={"adapter": str(self.folder)}))
         count = self.settings.exam, self.settings.exam_world
         measures: list[Measure] = []
-        for part in exam_parts(others, self._recipes(), declared_skills(), *count, self.seed):
+        for part in exam_parts(exam_rows, self._recipes(), declared_skills(), *count, self.seed):
             measures += examine(part, [(model, None) for model in models], tell)
         about = {"scenes": self.settings.exam, "seed": self.seed, "source": "rows of other splits"}
         cards.write_measures(self.out, about, measures)
@@ -141,12 +141,12 @@ class ReaderTraining:
 
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:
         """Draw the token rows to train on, of `rows` and of the synthetic world; and count them by skill."""
-        own = self.settings.tasks[NAME]
+        task_settings = self.settings.tasks[NAME]
         weights = {name: s.weight for name, s in self.settings.sources.items()}
-        mixture = Mixture(weights, self.settings.real, self._recipes(), own.length)
-        teacher = load_teacher(self.base, max(own.length, base.window))
+        mixture = Mixture(weights, self.settings.real, self._recipes(), task_settings.length)
+        teacher = load_teacher(self.base, max(task_settings.length, base.window))
         trees = lesson_trees(rows, mixture, declared_skills(), teacher, self.seed)
-        taken = list(itertools.islice(trees, own.scenes))
+        taken = list(itertools.islice(trees, task_settings.scenes))
         return Rows([tree.row() for _, tree in taken]), Counter(skill for skill, _ in taken)
 
 
@@ -166,8 +166,10 @@ def exam_parts(
     each data set and kind; world: scenes of the world for each skill.
     """
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        own = [row for row in rows if row.dataset == dataset]
-        usable = [row for row in Dice("exam", seed, dataset).shuffled(own) if row.questions[0].needs][:questions]
+        dataset_rows = [row for row in rows if row.dataset == dataset]
+        usable = [row for row in Dice("exam", seed, dataset).shuffled(dataset_rows) if row.questions[0].needs][
+            :questions
+        ]
         for beside, text in ((0, "gold passages"), (_BESIDE, f"gold passages and {_BESIDE} others")):
             answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in usable]
             yield _scored_part(dataset, f"token F1, {text}", skills["answer"], answers)
@@ -178,7 +180,7 @@ def exam_parts(
             name = f"{dataset}: AUC of P(Yes), full against lacking"
             yield Part("reader", skills[SKILLS["probe"]], pairs, partial(_probe_auc, name), 0.5)
         for kind in ("choose", "unanswerable"):
-            lessons = (KINDS[kind](row, own, Dice("exam", row.id, kind)) for row in usable)
+            lessons = (KINDS[kind](row, dataset_rows, Dice("exam", row.id, kind)) for row in usable)
             first = [lesson[0] for lesson in lessons if lesson]
             yield _scored_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], first)
     for name in dict.fromkeys(recipe.skill for recipe in recipes):

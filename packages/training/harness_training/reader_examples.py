@@ -112,8 +112,8 @@ def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
 def _draw(row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True) -> list[int]:
     """Shuffled numbers of the gold passages `needs` and `beside` others; not `full`: another replaces a gold one."""
     missing = None if full else dice.pick(needs)
-    others = [i for i in range(len(row.passages)) if i not in needs]
-    return dice.shuffled([*(i for i in needs if i != missing), *dice.shuffled(others)[: beside + (not full)]])
+    other_passages = [i for i in range(len(row.passages)) if i not in needs]
+    return dice.shuffled([*(i for i in needs if i != missing), *dice.shuffled(other_passages)[: beside + (not full)]])
 
 
 def _join(row: RealRow, shown: Sequence[int]) -> str:
@@ -129,8 +129,8 @@ def _answer_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene
     """A question over some passages, and up to _SHARED other questions that these passages answer."""
     first = _pick_question(row, dice)
     shown = _draw(row, first.needs, dice.pick(_FEW), dice) if first.needs else _draw(row, (), 4, dice)
-    others = [a for a in row.questions if a != first and a.needs and set(a.needs) <= {*shown}]
-    every = [first, *dice.shuffled(others)[:_SHARED]]
+    other_questions = [a for a in row.questions if a != first and a.needs and set(a.needs) <= {*shown}]
+    every = [first, *dice.shuffled(other_questions)[:_SHARED]]
     return [_scene(question, [_join(row, shown)], row.task) for question in every]
 
 

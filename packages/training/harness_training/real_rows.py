@@ -72,10 +72,10 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
             task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
             loaded = load(config)
             usable = (_real_row(dataset, task, example, loaded.documents) for example in loaded.examples)
-            found = [row for row in usable if row is not None]
+            real_rows = [row for row in usable if row is not None]
             if training:
-                refuse_evaluation((row.id for row in found), dataset, path.name)
-            rows += found
+                refuse_evaluation((row.id for row in real_rows), dataset, path.name)
+            rows += real_rows
     if not rows:
         raise UserError(
             f"'{folder}' has no rows (files named {', '.join(sources.values())}); name their folder with --data"

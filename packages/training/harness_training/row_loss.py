@@ -57,8 +57,8 @@ class RowLoss(torch.nn.Module):
         if len(target_ids) <= TARGETS:
             return _loss(hidden, targets, weights, head.weight, head.bias)
         parts = zip(*(torch.split(values, TARGETS) for values in (hidden, targets, weights)), strict=True)
-        found = [checkpoint(_loss, *part, head.weight, head.bias, use_reentrant=False) for part in parts]
-        losses, hits = zip(*found, strict=True)
+        part_losses = [checkpoint(_loss, *part, head.weight, head.bias, use_reentrant=False) for part in parts]
+        losses, hits = zip(*part_losses, strict=True)
         return sum(losses[1:], losses[0]), torch.cat(hits)
 
     def hidden_states(self, ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:

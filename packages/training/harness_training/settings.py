@@ -88,8 +88,8 @@ S = TypeVar("S", bound=Settings)
 
 def _folders() -> list[Path]:
     """Folders with the YAML files of training settings, the user's own first."""
-    own = os.environ.get(ENV)
-    return [*([Path(own) / "training"] if own else []), Path(__file__).parent / "profiles"]
+    user_folder = os.environ.get(ENV)
+    return [*([Path(user_folder) / "training"] if user_folder else []), Path(__file__).parent / "profiles"]
 
 
 def profiles(method: str) -> list[str]:
@@ -140,5 +140,5 @@ def _as_layer(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) 
         for part in reversed(key.split(".")):
             value = {part: value}
         return dict(value)
-    own = [*(name for name in form.model_fields if name != "tasks"), *TaskSettings.model_fields]
-    raise unknown(f"key '{key}' (--set)", key, [*own, *(f"{task}.{name}" for task in tasks for name in own)])
+    settable = [*(name for name in form.model_fields if name != "tasks"), *TaskSettings.model_fields]
+    raise unknown(f"key '{key}' (--set)", key, [*settable, *(f"{task}.{name}" for task in tasks for name in settable)])

@@ -27,18 +27,18 @@ def declared_skills(parameters: Mapping[str, Mapping[str, Any]] | None = None) -
 def skill_owners() -> dict[str, str]:
     """Skill -> the implementation that alone declares it; skills that several declare have none."""
     targets = _implementations()
-    found = {name: {targets[preset] for preset in of_skill} for name, of_skill in presets_by_skill().items()}
-    return {name: next(iter(of_skill)) for name, of_skill in found.items() if len(of_skill) == 1}
+    owners = {name: {targets[preset] for preset in of_skill} for name, of_skill in presets_by_skill().items()}
+    return {name: next(iter(of_skill)) for name, of_skill in owners.items() if len(of_skill) == 1}
 
 
 def presets_by_skill() -> dict[str, list[str]]:
     """Skill -> the presets whose method declares it with its defaults."""
-    found: dict[str, list[str]] = {}
+    by_skill: dict[str, list[str]] = {}
     for preset, target in _implementations().items():
         cls: type[Method] = registry.load(target, Method)
         for skill in cls(cls.Config()).skills():
-            found.setdefault(skill.name, []).append(preset)
-    return found
+            by_skill.setdefault(skill.name, []).append(preset)
+    return by_skill
 
 
 def prompts_by_name() -> dict[str, str]:
@@ -67,5 +67,5 @@ def methods_by_preset(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 def _implementations() -> dict[str, str]:
     """Preset -> its implementation, for those that have one."""
     layers = {name: [values for _, values in presets.read("methods", name)] for name in presets.names("methods")}
-    found = {name: {k: v for values in of_preset for k, v in values.items()} for name, of_preset in layers.items()}
-    return {name: str(values["implementation"]) for name, values in found.items() if "implementation" in values}
+    by_preset = {name: {k: v for values in of_preset for k, v in values.items()} for name, of_preset in layers.items()}
+    return {name: str(values["implementation"]) for name, values in by_preset.items() if "implementation" in values}

@@ -63,8 +63,8 @@ _NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "start"}  # on weigh
 
 def identity(base: Base, settings: Settings, task: str, seed: int, **sources: Any) -> dict[str, Any]:
     """What identifies a training in its checkpoint: its seed, and name -> hash of base, settings and `sources`."""
-    own = settings.tasks[task].model_dump(mode="json"), settings.model_dump(mode="json", exclude=_NO_EFFECT)
-    values = {"base": base.where, "settings": own, **sources}
+    task_settings = settings.tasks[task].model_dump(mode="json"), settings.model_dump(mode="json", exclude=_NO_EFFECT)
+    values = {"base": base.where, "settings": task_settings, **sources}
     return {"seed": seed} | {name: digest(value)[:16] for name, value in values.items()}
 
 
@@ -119,13 +119,13 @@ class _Run(Loop[list[list[Row]]]):
 
     def _batches(self) -> Generator[list[list[Row]]]:
         """Yield the batch of each step that is left: its forward passes, each a list of rows."""
-        own, rows, done = self.job.own, self.job.data.rows, self.progress.step
+        task_settings, rows, done = self.job.own, self.job.data.rows, self.progress.step
         number = 0
-        for epoch in range(own.epochs):
-            order = batches(rows, own.batch, Dice("order", self.job.seed, self.job.name, epoch))
-            for start in range(0, len(order), own.accumulation):
+        for epoch in range(task_settings.epochs):
+            order = batches(rows, task_settings.batch, Dice("order", self.job.seed, self.job.name, epoch))
+            for start in range(0, len(order), task_settings.accumulation):
                 if number >= done:
-                    yield [[rows[i] for i in numbers] for numbers in order[start : start + own.accumulation]]
+                    yield [[rows[i] for i in numbers] for numbers in order[start : start + task_settings.accumulation]]
                 number += 1
 
     def _step(self, batch: list[list[Row]]) -> float:

@@ -103,12 +103,12 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     for name in asked.columns.drop(_FAILED):
         values = [frame[name] for frame in (asked, answered)]
         if len(repeats) > 1:  # the index has each question as often as it was asked
-            values = [own.groupby(level=0).mean() for own in values]
+            values = [column.groupby(level=0).mean() for column in values]
         whole, part = ((float(v.mean()), float(v.sem()), int(v.count())) for v in values)  # type: ignore[arg-type]
         printed = means.get(name.removeprefix(LOGGED), (None, None)) if name.startswith(LOGGED) else (None, None)
-        found = zip(printed, part[:2], strict=True)  # one value has no standard error: Inspect prints 0
-        pairs = [(there, own) for there, own in found if there is not None and not math.isnan(own)]
-        same = all(math.isclose(there, own, rel_tol=0, abs_tol=_TOLERANCE) for there, own in pairs)
+        printed_pairs = zip(printed, part[:2], strict=True)  # one value has no standard error: Inspect prints 0
+        pairs = [(there, column) for there, column in printed_pairs if there is not None and not math.isnan(column)]
+        same = all(math.isclose(there, column, rel_tol=0, abs_tol=_TOLERANCE) for there, column in pairs)
         over = "" if len(answered) == len(asked) else f" over the {part[2]} answered"
         verdict = f"{_plus_minus(part[:2])}{over}, as printed there" if over else "as printed there"
         verdict = verdict if same else f"printed there{over}: {_plus_minus([there for there, _ in pairs])}"

@@ -69,11 +69,11 @@ def write_analysis(module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: s
     """Analyse (run, its rows) by `analyse_runs` of `module`; write its `frame` as csv or json, else its `sections`."""
     from reports.table_formats import render, render_sections
 
-    found = module.analyse_runs(pairs)
+    analyses = module.analyse_runs(pairs)
     if form in ("csv", "json"):
-        write(render(module.frame(found), form), out)
+        write(render(module.frame(analyses), form), out)
     else:
-        write(render_sections(module.sections(found), form, terminal_width(form, out)), out)
+        write(render_sections(module.sections(analyses), form, terminal_width(form, out)), out)
 
 
 def report_memory(

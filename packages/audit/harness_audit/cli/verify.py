@@ -29,8 +29,8 @@ def verify(
     """
     from harness_audit.verify import verify as check
 
-    own = read_runs(run_folders([against]), hold="nothing") if against else []
-    report = check(Path(bundle), data=data, against=own)
+    own_runs = read_runs(run_folders([against]), hold="nothing") if against else []
+    report = check(Path(bundle), data=data, against=own_runs)
     if json:
         print(json_.dumps(asdict(report)))
         return 4 if report.differences else 0

@@ -155,8 +155,8 @@ def card_after_training(
 
     from pocket.tasks.catalog import skills
 
-    known = skills()
-    names = [name for name in trained_skills(progress.passed) if name in known]
+    skill_names = skills()
+    names = [name for name in trained_skills(progress.passed) if name in skill_names]
     trained = {
         "seed": seed,
         "steps": progress.step,
@@ -166,7 +166,7 @@ def card_after_training(
         "hardware": {"device": processor(device), "threads": torch.get_num_threads()},
         **{ours: origin[key] for ours, key in (("began", "begin"), ("before", "history")) if origin.get(key)},
     }
-    prints = {name: fingerprint(known[name], folder) for name in names}
+    prints = {name: fingerprint(skill_names[name], folder) for name in names}
     card = replace(blank_card(folder), trained=trained, skills=prints)
     return replace(card, prompts=trained_prompts(card))
 

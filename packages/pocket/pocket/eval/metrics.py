@@ -144,9 +144,11 @@ def _action_measures(sittings: Sequence[Sitting]) -> Measured:
 
 def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
     """The likelihood of a scored token: exp of the mean log-probability, with its interval."""
-    found = _mean_by_scene([(i, log) for i, s in enumerate(sittings) for log in s.outcome.scored or [_NEVER]])
-    mean, low, high = (None if log is None else float(np.exp(log)) for log in (found.mean, found.low, found.high))
-    return {LIKELIHOOD: (replace(found, mean=mean, low=low, high=high), None)}
+    log_means = _mean_by_scene([(i, log) for i, s in enumerate(sittings) for log in s.outcome.scored or [_NEVER]])
+    mean, low, high = (
+        None if log is None else float(np.exp(log)) for log in (log_means.mean, log_means.low, log_means.high)
+    )
+    return {LIKELIHOOD: (replace(log_means, mean=mean, low=low, high=high), None)}
 
 
 _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {

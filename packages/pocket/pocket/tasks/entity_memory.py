@@ -53,10 +53,15 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for questions about facts of a segment, first those that its relations do not tell yet."""
     for question, text, part in _segments(recipe, shown, dice):
         pairs = _relating(part, shown)
-        known = pairs[: dice.between(0, len(pairs))]
-        left = [fact for fact in part if fact not in known]
+        shown_pairs = pairs[: dice.between(0, len(pairs))]
+        left = [fact for fact in part if fact not in shown_pairs]
         questions = (_questions_of(tuple(left), shown, dice) or _questions_of(part, shown, dice))[:_MOST]
-        texts = (_topic(shown, dice), text, "\n".join(names_of(part, shown)), "\n".join(_triples(tuple(known), shown)))
+        texts = (
+            _topic(shown, dice),
+            text,
+            "\n".join(names_of(part, shown)),
+            "\n".join(_triples(tuple(shown_pairs), shown)),
+        )
         yield _scene(question, shown, texts, _as_list(questions))
 
 
@@ -100,9 +105,9 @@ def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes whose text states the first fact of two: the thing it leads to is looked up next."""
     for question, path, first, middle in _two_steps(recipe, shown):
         text = in_words((first, *(f for f in shown.sentences if first.subject == f.subject and f != first)), shown)
-        others = dice.shuffled([n for n in names_of(tuple(shown.sentences), shown) if n != path.start])
+        other_names = dice.shuffled([n for n in names_of(tuple(shown.sentences), shown) if n != path.start])
         reason = _reasoning(question, [first], None, shown, dice)
-        texts = (reason, path.start, "\n".join(others), text)
+        texts = (reason, path.start, "\n".join(other_names), text)
         yield _scene(question_of(question), shown, texts, _as_list([path.start, middle]))
 
 
@@ -110,10 +115,10 @@ def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes whose relation tells the first fact of two: the reply asks about the second one."""
     words = schema(shown.schema)
     for question, path, first, middle in _two_steps(recipe, shown):
-        rest = words.ask(Path(middle, path.steps[1:]), dice)
+        next_question = words.ask(Path(middle, path.steps[1:]), dice)
         lines = [f"{first.subject} ; {plain(shown.sentences[first], shown.schema)} ; {first.object}"]
         texts = ("\n".join([path.start, middle]), "\n".join(lines))
-        yield _scene(question_of(question), shown, texts, _as_list([rest]))
+        yield _scene(question_of(question), shown, texts, _as_list([next_question]))
 
 
 def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:

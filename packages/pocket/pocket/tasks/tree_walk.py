@@ -52,10 +52,10 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         lacking = [fact for fact in question.supports if fact not in remembered]
         right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
         if right and named:  # the part must be the only one that names an end of the fact which is known already
-            known = {path.start for path in paths(question.query)}
-            known.update(end for fact in remembered for end in (fact.subject, fact.object))
-            known &= {lacking[0].subject, lacking[0].object}
-            if [i for i, part in enumerate(left) if known & set(names_of(part, shown))] != right:
+            starts = {path.start for path in paths(question.query)}
+            starts.update(end for fact in remembered for end in (fact.subject, fact.object))
+            starts &= {lacking[0].subject, lacking[0].object}
+            if [i for i, part in enumerate(left) if starts & set(names_of(part, shown))] != right:
                 continue
         if right:
             texts = ("\n".join(memory), *summaries)
@@ -75,9 +75,9 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         return
     number = dice.pick(stating)
     text, facts = parts[number]
-    others = [part for i, (_, part) in enumerate(parts) if i != number and part]
-    remembered = dice.pick(others) if others and dice.chance(0.6) else ()
-    memory = [_about_parts([*others, facts], shown)] if others and dice.chance(0.5) else []
+    other_parts = [part for i, (_, part) in enumerate(parts) if i != number and part]
+    remembered = dice.pick(other_parts) if other_parts and dice.chance(0.6) else ()
+    memory = [_about_parts([*other_parts, facts], shown)] if other_parts and dice.chance(0.5) else []
     memory += [in_words(remembered, shown)] if remembered else []
     near = replace(shown, asker=Asker(shown.schema, [*remembered, *facts], dice))
     half = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})

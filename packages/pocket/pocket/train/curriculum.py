@@ -32,11 +32,11 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
     except ValidationError as error:
         # No path before the keys: the message would suggest --set, which does not reach into this file.
         raise ConfigError([f"{path.name}: {one}" for one in error_sentences(error, Curriculum, "", {})]) from error
-    known, problems = [*DRILLS, *skills()], list[str]()
+    task_names, problems = [*DRILLS, *skills()], list[str]()
     for stage in course.stages:
         for recipe in stage.recipes:
-            if recipe.skill not in known:
-                problems.append(str(UnknownName("skill", recipe.skill, known)))
+            if recipe.skill not in task_names:
+                problems.append(str(UnknownName("skill", recipe.skill, task_names)))
             elif recipe.size > window:
                 problems.append(f"a recipe of '{recipe.skill}' is longer than the window of {window} tokens")
         if problems:

@@ -72,8 +72,8 @@ class Trainer(Loop[tuple[int, Batch]]):
             sizes = {name: getattr(config, name) for name in sizes}
             llama.copy_tokenizer(begin, folder)
         self.course = settings.course
-        known = (folder / "tokenizer.json").exists()
-        built = AutoTokenizer.from_pretrained(str(folder)) if known else tokenizer.build(folder, settings.seed)
+        has_tokenizer = (folder / "tokenizer.json").exists()
+        built = AutoTokenizer.from_pretrained(str(folder)) if has_tokenizer else tokenizer.build(folder, settings.seed)
         self.tokenizer = built
         self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
         self.drills = DrillTokens(self.teacher)
@@ -101,8 +101,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         # Norms and embeddings, whose sizes set how sharp the logits can be, do not decay.
         still = [name for name in self.weights if any(part in name for part in ("norm", "embed_tokens", "lm_head"))]
         decaying = {"params": [w for n, w in self.weights.items() if n not in still], "weight_decay": 0.05}
-        others = {"params": [self.weights[n] for n in still], "weight_decay": 0.0}
-        optimizer = torch.optim.AdamW([decaying, others], betas=(0.9, 0.98), fused=True)
+        undecayed = {"params": [self.weights[n] for n in still], "weight_decay": 0.0}
+        optimizer = torch.optim.AdamW([decaying, undecayed], betas=(0.9, 0.98), fused=True)
         super().__init__(
             self.net, out, about, saved, steps=steps, save=settings.save, say=_SAY, device=self.device,
             optimizer=optimizer, lr_scheduler_type="constant",

@@ -202,9 +202,9 @@ class GrowingText:
             subject = waiting.pop()
         else:
             subject = self.fresh(kind)
-        others = [r for r in self.schema.of[kind] if r is not first]
+        other_relations = [r for r in self.schema.of[kind] if r is not first]
         count = 0 if must else self.dice.between(*self._more)
-        for relation in [first, *self.dice.shuffled(others)[:count]]:
+        for relation in [first, *self.dice.shuffled(other_relations)[:count]]:
             thing, known = "", self.known.get(relation.object)
             if known and self.dice.chance(_REUSED):  # usually a thing that the text names already
                 thing = self.dice.pick(known)

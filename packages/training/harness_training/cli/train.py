@@ -97,29 +97,29 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
     for option, value in (("--data", options.data), ("--exclude", options.exclude)):
         if options.dataset is None and value is not None:
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
-    given = _sets_by_target(parse_assignments(options.sets, "--set "))
+    sets = _sets_by_target(parse_assignments(options.sets, "--set "))
     from harness.config.resolve import resolved
     from harness.llm.backend import check_greedy, model_facts
     from harness_training import settings as read
     from harness_training.course import Course
 
-    base = check_greedy(resolved("models", model=options.model, sets=given["model"]), "a model in training")
+    base = check_greedy(resolved("models", model=options.model, sets=sets["model"]), "a model in training")
     chosen = split_names(options.task)
     offered = {task.name: task for task in method.training()}
     if foreign := [task for task in chosen if task not in offered]:
         raise UnknownName(f"task of '{preset}'", foreign[0], offered)
     tasks = [task for name, task in offered.items() if not chosen or name in chosen]
     profile = options.profile or ("pocket" if base.embedded else "paper")
-    own = Path(options.config) if options.config is not None else None
+    config_file = Path(options.config) if options.config is not None else None
     # Settings are kept by the preset's name, else by the longest beginning of it that has some.
     parts = preset.split("-")
     heads = ["-".join(parts[:n]) for n in range(len(parts), 0, -1)]
     kept = next((head for head in heads if read.profiles(head)), preset)
-    settings = read.read_settings(read.Settings, kept, profile, list(offered), given[""], own)
+    settings = read.read_settings(read.Settings, kept, profile, list(offered), sets[""], config_file)
     labelled = None
     if options.teacher is not None:
-        teacher = check_greedy(resolved("models", model=options.teacher, sets=given["teacher"]), "a teacher")
-        labelled = make_labels(options, settings, teacher, given["dataset"])
+        teacher = check_greedy(resolved("models", model=options.teacher, sets=sets["teacher"]), "a teacher")
+        labelled = make_labels(options, settings, teacher, sets["dataset"])
     if base.backend != "hf":
         raise UserError(
             f"'{base.name}' runs on a server, so it cannot be trained here; name a model folder or a hub id"
@@ -189,32 +189,32 @@ def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Ma
     from harness.config.resolve import resolved
     from harness_training.question_sets import QuestionSet, check_training
 
-    own: DatasetConfig = resolved("datasets", dataset=name)
-    places = settings.splits.get(own.name, {})
-    data = None if options.data is None else options.data.replace(_PLACE, own.name)
+    dataset: DatasetConfig = resolved("datasets", dataset=name)
+    places = settings.splits.get(dataset.name, {})
+    data = None if options.data is None else options.data.replace(_PLACE, dataset.name)
     if places is None:
-        say(f"'{own.name}' has no training split, so it is left out")
+        say(f"'{dataset.name}' has no training split, so it is left out")
         return None
-    mine = f"datasets.{own.name}."
-    given: dict[str, Any] = {
-        key: v.replace(_PLACE, own.name) if isinstance(v, str) else v
+    mine = f"datasets.{dataset.name}."
+    row_options: dict[str, Any] = {
+        key: v.replace(_PLACE, dataset.name) if isinstance(v, str) else v
         for key, v in sets.items()
         if not key.startswith("datasets.")
     }
-    given |= {f"dataset.{key.removeprefix(mine)}": v for key, v in sets.items() if key.startswith(mine)}
-    retrieved = "dataset.documents" in given
+    row_options |= {f"dataset.{key.removeprefix(mine)}": v for key, v in sets.items() if key.startswith(mine)}
+    retrieved = "dataset.documents" in row_options
     local = () if data is None else ("hub", "subset") if retrieved else ("hub", "subset", "format")
     preset = {"split": "train", **{key: value for key, value in places.items() if key not in local}}
-    given = {**{f"dataset.{key}": value for key, value in preset.items()}, **given}
-    training = resolved("datasets", dataset=name, data=data, sets=given)
+    row_options = {**{f"dataset.{key}": value for key, value in preset.items()}, **row_options}
+    training = resolved("datasets", dataset=name, data=data, sets=row_options)
     check_training(training)
     evaluation: list[DatasetConfig] = []
     if data is None:
-        evaluation.append(own)
+        evaluation.append(dataset)
     elif Path(data).is_dir():
         evaluation.append(resolved("datasets", dataset=name, data=data))
     if options.exclude is not None:
-        evaluation.append(resolved("datasets", dataset=name, data=options.exclude.replace(_PLACE, own.name)))
+        evaluation.append(resolved("datasets", dataset=name, data=options.exclude.replace(_PLACE, dataset.name)))
     return QuestionSet(training, tuple(evaluation))
 
 
@@ -232,9 +232,11 @@ def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str,
     check_options(options.device, options.mlflow)
     sets = parse_assignments(options.sets, "--set ")
     of_model = {key: value for key, value in sets.items() if key.startswith("model.")}
-    rest = {key: value for key, value in sets.items() if key not in of_model}
-    own = Path(options.config) if options.config is not None else None
-    settings = read_settings(ReaderSettings, _READER, options.profile or _READER_PROFILE, [_READER], rest, own)
+    reader_sets = {key: value for key, value in sets.items() if key not in of_model}
+    config_file = Path(options.config) if options.config is not None else None
+    settings = read_settings(
+        ReaderSettings, _READER, options.profile or _READER_PROFILE, [_READER], reader_sets, config_file
+    )
     base = resolved("models", model=options.model, sets=of_model)
     if problems := model_facts(base).problems:
         raise UserError(problems[0])
