@@ -10,8 +10,7 @@ Questions on the same novel share a document.
 from typing import Any
 
 from harness.datasets.longbench_v2 import LETTERS, four_options
-from harness.datasets.rows import Group, RowError, StrictRow, clean_answers, made_id, refuse_blank
-from harness.types import Document, Example, Gold, Question
+from harness.datasets.rows import Group, RowError, StrictRow, clean_answers, refuse_blank, text_with_question
 
 
 class _Row(StrictRow):
@@ -30,14 +29,13 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
     row = _Row.read(raw)
     refuse_blank({"input": row.input, "context": row.context})
     answers = clean_answers([row.answer] if isinstance(row.answer, str) else row.answer, "answer")
-    document = Document(made_id("infinitebench", row.context), row.context)
-    key, options = str(row.id), row.options or []
+    asked, options = (str(row.id), row.input), row.options or []
     if not options and "choice" not in (subset or ""):
-        return Group(document, (Example(Question(key, row.input, (document.id,)), Gold(answers)),))
+        return text_with_question("infinitebench", row.context, asked, answers, {})
     if options and answers[0] not in options:
         raise RowError("answer", f"'{answers[0]}' is none of the options")
     label = options.index(answers[0]) if options else 0
-    example = four_options(key, row.input, options, label, document)
+    extra = four_options(options, label)
     if answers[1:] not in ((), (LETTERS[label],)):
         raise RowError("answer", "should be one of the options, with nothing or its letter behind it")
-    return Group(document, (example,))
+    return text_with_question("infinitebench", row.context, asked, (options[label],), extra, *options)

@@ -33,9 +33,8 @@ from harness.datasets.files import parse_each, read_rows
 from harness.datasets.find_files import find_source
 from harness.datasets.place_options import Placement
 from harness.datasets.placing import rearrange
-from harness.datasets.rows import Group, Row, RowError, Skip, StrictRow, clean_answers, made_id, refuse_blank
+from harness.datasets.rows import Group, Row, RowError, Skip, StrictRow, clean_answers, refuse_blank, text_with_question
 from harness.errors import ConfigError
-from harness.types import Document, Example, Gold, Question
 
 UNKNOWN = "not among the original data set's rows"
 UNLIKE = "whose supporting passages are not in the text"
@@ -66,9 +65,8 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None, question: str |
     refuse_blank({"_id": row.id, "input": asked, "context": row.context})
     answers = clean_answers(row.answers, "answers")
     extra = {"length": row.length, "language": row.language, "all_classes": row.all_classes}
-    document = Document(made_id(row.dataset or subset or "longbench", row.context), row.context)
-    gold = Gold(answers, extra={key: value for key, value in extra.items() if value is not None})
-    return Group(document, (Example(Question(row.id, asked, (document.id,)), gold),))
+    extra = {key: value for key, value in extra.items() if value is not None}
+    return text_with_question(row.dataset or subset or "longbench", row.context, (row.id, asked), answers, extra)
 
 
 def support_parser(config: DatasetConfig, support: str | None, placement: Placement) -> Callable[[dict[str, Any]], Any]:

@@ -9,8 +9,7 @@ The question is `question_nonthinking`. `answer` lists the lines of one answer; 
 
 from typing import Any
 
-from harness.datasets.rows import Group, StrictRow, clean_answers, made_id, refuse_blank
-from harness.types import Document, Example, Gold, Question
+from harness.datasets.rows import Group, StrictRow, clean_answers, refuse_blank, text_with_question
 
 
 class _Row(StrictRow):
@@ -26,7 +25,6 @@ def parse_row(raw: dict[str, Any]) -> Group:
     """One row. Gold.extra: lines (the answer's), type (the secondary task), level. Raises RowError naming the field."""
     row = _Row.read(raw)
     refuse_blank({"id": row.id, "context": row.context, "question_nonthinking": row.question_nonthinking})
-    document = Document(made_id("longbench-pro", row.context), row.context)
     extra = {"lines": row.answer, "type": row.secondary_task, "level": row.difficulty.lower()}
-    question = Question(row.id, row.question_nonthinking, (document.id,))
-    return Group(document, (Example(question, Gold(clean_answers(row.answer, "answer"), extra=extra)),))
+    asked, answers = (row.id, row.question_nonthinking), clean_answers(row.answer, "answer")
+    return text_with_question("longbench-pro", row.context, asked, answers, extra)

@@ -13,8 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from harness.datasets.rows import Group, RowError, StrictRow, made_id, refuse_blank
-from harness.types import Document, Example, Gold, Question
+from harness.datasets.rows import Group, RowError, StrictRow, refuse_blank, text_with_question
 
 LETTERS = "ABCD"
 _VALUES = {"answer": tuple(LETTERS), "difficulty": ("easy", "hard"), "length": ("short", "medium", "long")}
@@ -32,17 +31,16 @@ class _Row(StrictRow):
     context: str
 
 
-def four_options(key: str, asked: str, options: Sequence[str], label: int, document: Document, **extra: Any) -> Example:
-    """A question with four options. Raises RowError for another number, or a blank one.
+def four_options(options: Sequence[str], label: int) -> dict[str, Any]:
+    """What Gold.extra has of four options: gold_label (from 1), all_classes. Raises RowError for others, or blank ones.
 
-    key: its id; asked: its text; label: index of the right option, from 0; extra: what else Gold.extra gets.
+    label: index of the right option, from 0.
     """
     if len(options) != len(LETTERS):
         raise RowError("options", f"should be 4 options, are {len(options)}")
     if blank := [letter for letter, option in zip(LETTERS, options, strict=True) if not option.strip()]:
         raise RowError("options", f"option {blank[0]} is empty")
-    gold = Gold((options[label],), extra={"gold_label": label + 1, "all_classes": list(options), **extra})
-    return Example(Question(key, asked, (document.id,), tuple(options)), gold)
+    return {"gold_label": label + 1, "all_classes": list(options)}
 
 
 def parse_row(raw: dict[str, Any]) -> Group:
@@ -55,7 +53,7 @@ def parse_row(raw: dict[str, Any]) -> Group:
     for name, values in _VALUES.items():
         if (value := getattr(row, name)) not in values:
             raise RowError(name, f"should be {', '.join(values[:-1])} or {values[-1]}, is '{value}'")
-    document = Document(made_id("longbench-v2", row.context), row.context)
     more = {"level": row.difficulty, "type": row.domain, "sub_domain": row.sub_domain, "length_class": row.length}
     right = LETTERS.index(row.answer)
-    return Group(document, (four_options(row.id, row.question, row.options, right, document, **more),))
+    extra, asked = four_options(row.options, right) | more, (row.id, row.question)
+    return text_with_question("longbench-v2", row.context, asked, (row.options[right],), extra, *row.options)

@@ -10,8 +10,7 @@ is the filled template without them.
 
 from typing import Any
 
-from harness.datasets.rows import Group, StrictRow, clean_answers, made_id, refuse_blank
-from harness.types import Document, Example, Gold, Question
+from harness.datasets.rows import Group, StrictRow, clean_answers, refuse_blank, text_with_question
 
 _LEVELS = {1: "spotlight locating", 2: "comparison", 3: "clustering", 4: "chain of reasoning"}
 
@@ -32,7 +31,6 @@ def parse_row(raw: dict[str, Any]) -> Group:
     row = _Row.read(raw)
     refuse_blank({"docs": row.docs, "prompt_template": row.prompt_template})
     asked = row.prompt_template.replace("{docs}", "").replace("{question}", row.question)
-    document = Document(made_id("loong", row.docs), row.docs)
     extra = {"type": _LEVELS.get(row.level, str(row.level)), "level": row.type}
-    question = Question(row.id, asked.replace("{instruction}", row.instruction).strip(), (document.id,))
-    return Group(document, (Example(question, Gold(clean_answers([str(row.answer)], "answer"), extra=extra)),))
+    asked = asked.replace("{instruction}", row.instruction).strip()
+    return text_with_question("loong", row.docs, (row.id, asked), clean_answers([str(row.answer)], "answer"), extra)

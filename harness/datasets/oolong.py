@@ -11,8 +11,7 @@ import ast
 import re
 from typing import Any
 
-from harness.datasets.rows import Group, RowError, StrictRow, clean_answers, made_id, refuse_blank
-from harness.types import Document, Example, Gold, Question
+from harness.datasets.rows import Group, RowError, StrictRow, clean_answers, refuse_blank, text_with_question
 
 _DATE = re.compile(r"\[datetime\.date\((\d+), (\d+), (\d+)\)\]")
 
@@ -40,9 +39,7 @@ def parse_row(raw: dict[str, Any]) -> Group:
     """One OOLONG row. Gold.extra of synth: answer_type, type. Raises RowError naming the field."""
     row = _Row.read(raw)
     refuse_blank({"question": row.question, "context_window_text": row.context_window_text})
-    document = Document(made_id("oolong", row.context_window_text), row.context_window_text)
     synthetic = row.answer_type is not None
     answers = clean_answers([_gold_answer(row.answer) if synthetic else row.answer], "answer")
     extra = {"answer_type": row.answer_type, "type": row.task_group} if synthetic else {}
-    question = Question(str(row.id), row.question, (document.id,))
-    return Group(document, (Example(question, Gold(answers, extra=extra)),))
+    return text_with_question("oolong", row.context_window_text, (str(row.id), row.question), answers, extra)

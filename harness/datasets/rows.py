@@ -137,6 +137,15 @@ def made_id(head: str, text: str, digits: int = 12) -> str:
     return f"{head}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:digits]}"
 
 
+def text_with_question(
+    name: str, text: str, question: tuple[str, str], answers: tuple[str, ...], extra: dict[str, Any], *options: str
+) -> Group:
+    """A question (id, words) on a document that is named after `name` and a hash of its text: others on it share it."""
+    document = Document(made_id(name, text), text)
+    asked = Question(*question, (document.id,), options or None)
+    return Group(document, (Example(asked, Gold(answers, extra=extra)),))
+
+
 def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, ...]:
     """The answer, then its aliases, without repeats and blanks. Raises RowError if `answer` is missing or blank."""
     if answer is None or not answer.strip():
