@@ -29,19 +29,20 @@ from reports.gold_rows import Rows
 from reports.search_moves import STUDY
 
 CLASSES = {
-    "read": "right, and wrong without any text",
-    "known": "right, and right without any text: recalled, perhaps not read",
-    "right": "right; no run without any text to compare with",
-    "failed": "no answer: the question failed",
-    "scorer": "right by another scorer, or the gold answer stands in the answer",
-    "stopped too late": "an earlier recorded stop is right",
-    "stopped too early": "a later recorded stop is right",
-    "beyond the model": "wrong on the evidence alone too",
-    "cut by the window": "right on the evidence alone; a part of it was cut off the context",
-    "not retrieved": "right on the evidence alone; not all of it was shown",
-    "misread": "right on the evidence alone; all of it was shown",
-    "unknown": "no run on the evidence alone, or no evidence is marked",
+    "read": ("right, and wrong without any text", "#009E73"),
+    "known": ("right, and right without any text: recalled, perhaps not read", "#7fcfb9"),
+    "right": ("right; no run without any text to compare with", "#009E73"),
+    "failed": ("no answer: the question failed", "#000000"),
+    "scorer": ("right by another scorer, or the gold answer stands in the answer", "#999999"),
+    "stopped too late": ("an earlier recorded stop is right", "#CC79A7"),
+    "stopped too early": ("a later recorded stop is right", "#882255"),
+    "beyond the model": ("wrong on the evidence alone too", "#d5dae1"),
+    "cut by the window": ("right on the evidence alone; a part of it was cut off the context", "#F0E442"),
+    "not retrieved": ("right on the evidence alone; not all of it was shown", "#D55E00"),
+    "misread": ("right on the evidence alone; all of it was shown", "#0072B2"),
+    "unknown": ("no run on the evidence alone, or no evidence is marked", "#ffffff"),
 }
+"""Class of a question -> what it means, its colour in figures."""
 LOST_BELOW = 0.5
 """A question is lost where its headline score is below this; graded scores (F1) have no natural border."""
 
@@ -208,6 +209,6 @@ def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[st
         by_class = group.assign(cell=cells).pivot(index="class", columns="method", values="cell").fillna("0")
         kinds = [kind for kind in CLASSES if kind in by_class.index]
         lines = by_class.loc[kinds, list(dict.fromkeys(group["method"]))].rename_axis(columns=None)
-        lines["what it means"] = [CLASSES[kind] for kind in kinds]
+        lines["what it means"] = [CLASSES[kind][0] for kind in kinds]
         sections.append((f"{dataset} · {model} · {group['n'].iloc[0]} questions", lines.reset_index()))
     return sections

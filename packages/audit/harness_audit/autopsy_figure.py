@@ -13,20 +13,6 @@ from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, pa
 from reports.gold_rows import Rows
 from reports.markup import Html, el, joined
 
-COLOURS = {  # in the order of harness_audit.autopsy.CLASSES
-    "read": "#009E73",
-    "known": "#7fcfb9",
-    "right": "#009E73",
-    "failed": "#000000",
-    "scorer": "#999999",
-    "stopped too late": "#CC79A7",
-    "stopped too early": "#882255",
-    "beyond the model": "#d5dae1",
-    "cut by the window": "#F0E442",
-    "not retrieved": "#D55E00",
-    "misread": "#0072B2",
-    "unknown": "#ffffff",
-}
 _BAR = 0.32  # inches a method
 _WIDE, _NARROW = 7.0, 3.6  # inches: both columns of a paper; a telephone
 _EXAMPLES = 5  # questions of a class that a page links
@@ -44,7 +30,7 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
         handles: dict[str, Any] = {}
         for ax, group in zip(panels, groups, strict=True):
             _draw_bars(ax, group, handles)
-        kinds = [kind for kind in COLOURS if kind in handles]
+        kinds = [kind for kind in autopsy.CLASSES if kind in handles]
         legend_below(panels[-1], [handles[kind] for kind in kinds], kinds, room=int(14 * width))
         return figure_file(figure, "Where questions were lost", form)
 
@@ -78,13 +64,13 @@ def _draw_bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
     """Draw a stacked bar a method: the share of each class, with its count; adds class -> artist to `handles`."""
     methods: Sequence[str] = list(dict.fromkeys(group["method"]))
     left = dict.fromkeys(methods, 0.0)
-    for kind in COLOURS:
+    for kind in autopsy.CLASSES:
         class_rows = group[group["class"] == kind]
         if class_rows.empty:
             continue
         widths = {row["method"]: 100 * row["share"] for row in class_rows.to_dict("records")}
         values = [widths.get(method, 0.0) for method in methods]
-        style = {"color": COLOURS[kind], "edgecolor": "#7b8694", "linewidth": 0.4}
+        style = {"color": autopsy.CLASSES[kind][1], "edgecolor": "#7b8694", "linewidth": 0.4}
         handles[kind] = ax.barh(range(len(methods)), values, left=[left[m] for m in methods], height=0.7, **style)
         for place, method in enumerate(methods):
             count = class_rows[class_rows["method"] == method]["count"]

@@ -11,7 +11,6 @@ would give. Question n of a seed does not depend on the number of questions or o
 import dataclasses
 import hashlib
 import itertools
-import math
 from typing import Any
 
 from pydantic import Field, StrictInt, ValidationError, field_validator
@@ -79,12 +78,11 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """Make all questions, keep the first `limit` with their documents; the fingerprint is that of all.
 
-    Raises ConfigError and UnknownName for options that make no sense, CannotRun where the memory does not suffice.
+    Raises ConfigError and UnknownName for options that make no sense.
     """
     options, purpose = _checked_options(config)
     where = placement(options)
     kept = options.questions if limit is None else min(limit, options.questions)
-    world.check_memory(options.tokens, math.ceil(kept / world.KINDS[options.kind].per_document))
     hashed = hashlib.sha256(b"pocket 1\n")
     examples: list[Example] = []
     documents: dict[str, Document] = {}

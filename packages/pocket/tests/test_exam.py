@@ -3,7 +3,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from harness_training.exam import Value, record_scene
+from harness_training.exam import area_under_roc, record_scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pocket.eval import exam
@@ -147,7 +147,7 @@ def test_how_likely_scored_tokens_are():
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.4, 0.5, 0.9]), st.booleans()), max_size=30))
 @settings(deadline=None, max_examples=60)
 def test_the_area_is_the_share_of_pairs_in_order(probes):
-    found = Value.area(probes)
+    found = area_under_roc(probes)
     right, wrong = ([p for _, p, r in probes if r is yes] for yes in (True, False))
     if not right or not wrong:
         assert (found.mean, found.low, found.high) == (None, None, None)

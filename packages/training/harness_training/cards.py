@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.llm.adapters import CARD
 from harness.storage.files import read_json_or_empty, write_json
-from harness_training.exam import Measure, measures_from_json, table_rows
+from harness_training.exam import Measure, table_rows
 
 if TYPE_CHECKING:
     from harness_training.loop import Progress
@@ -73,7 +73,7 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
         if "measures" in (card := read_json_or_empty(adapters / task / CARD))
     }
     any_card = next(iter(cards.values()))
-    every = measures_from_json([row for card in cards.values() for row in card["measures"]["rows"]])
+    every = [row for card in cards.values() for row in card["measures"]["rows"]]
     exams = [card["measures"]["exam"] for card in cards.values()]
     scenes = dict.fromkeys(f"{exam['scenes']} scenes a task, {exam['source']}" for exam in exams)
     page = [

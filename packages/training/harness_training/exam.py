@@ -9,10 +9,8 @@
 Each scene has a text of its own, so the bootstrap resamples scenes; see harness.stats.bootstrap.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Self, cast
@@ -23,7 +21,7 @@ from harness.cost.meter import Meter
 from harness.errors import QuestionError
 from harness.method.training import Scene, SceneOutcome, Skill, TrainingTask
 from harness.models import LanguageModel, MeteredModel, Probe, Session, Written
-from harness.stats import bootstrap as stats
+from harness.stats.bootstrap import NOTHING, Interval, interval, with_interval
 from harness.stats.rng import Dice
 from harness_training.example_files import Recipe, world_scenes
 from harness_training.teacher import SceneTools
@@ -32,50 +30,32 @@ _MARGIN = 16  # tokens that a reply may have beyond twice those of the right one
 _RESAMPLES = 1000
 
 
-@dataclass(frozen=True)
-class Value:
-    """A mean over scenes with its 95 % interval (None for a single scene). n: number of values."""
+def mean_over_scenes(values: Sequence[float], scenes: Sequence[object] | None = None) -> Interval:
+    """The mean of `values`. scenes: the scene of each value, where one scene has several."""
+    of = [str(scene) for scene in (range(len(values)) if scenes is None else scenes)]
+    return interval([float(value) for value in values], of)
 
-    mean: float | None
-    low: float | None
-    high: float | None
-    n: int
 
-    @classmethod
-    def of(cls, values: Sequence[float], scenes: Sequence[object] | None = None) -> Value:
-        """The mean of `values`. scenes: the scene of each value, where one scene has several."""
-        of = [str(scene) for scene in (range(len(values)) if scenes is None else scenes)]
-        mean = stats.interval([float(value) for value in values], of)
-        return cls(mean.mean, mean.low, mean.high, mean.n)
-
-    @classmethod
-    def area(cls, probes: Sequence[tuple[int, float, bool]]) -> Value:
-        """Area under the ROC curve (Mann and Whitney 1947): the share of pairs of a right and a wrong probe in which
-        the right one has the larger value, ties half. Probes are (scene, value, right); scenes are resampled.
-        """
-        p, right = np.array([p for _, p, _ in probes]), np.array([r for *_, r in probes], dtype=bool)
-        if not right.any() or right.all():
-            return cls(None, None, None, len(probes))
-        high, low = p[right][:, None], p[~right][None, :]
-        order = (high > low) + 0.5 * (high == low)
-        scene = np.array([i for i, *_ in probes], dtype=np.int64)
-        value, count = float(order.mean()), len(np.unique(scene))
-        if value in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
-            reach = 1 - 0.025 ** (1 / count)
-            return cls(value, max(0.0, value - reach), min(1.0, value + reach), len(probes))
-        present = np.bincount(scene) > 0
-        times = np.random.default_rng(0).multinomial(count, present / count, size=_RESAMPLES)
-        a, b = times[:, scene[right]].astype(float), times[:, scene[~right]].astype(float)
-        pairs = a.sum(1) * b.sum(1)
-        areas = np.einsum("ri,ij,rj->r", a, order, b, optimize=True)[pairs > 0] / pairs[pairs > 0]
-        ends = np.quantile(areas, [0.025, 0.975])
-        return cls(value, float(ends[0]), float(ends[1]), len(probes))
-
-    def text(self) -> str:
-        """ "97.1 [95.0, 99.0]" in percent, "-" for no value."""
-        if self.mean is None:
-            return "-"
-        return stats.with_interval(lambda value: f"{100 * value:.1f}", self.mean, self.low, self.high)
+def area_under_roc(probes: Sequence[tuple[int, float, bool]]) -> Interval:
+    """Area under the ROC curve (Mann and Whitney 1947): the share of pairs of a right and a wrong probe in which
+    the right one has the larger value, ties half. Probes are (scene, value, right); scenes are resampled.
+    """
+    p, right = np.array([p for _, p, _ in probes]), np.array([r for *_, r in probes], dtype=bool)
+    if not right.any() or right.all():
+        return replace(NOTHING, n=len(probes))
+    high, low = p[right][:, None], p[~right][None, :]
+    order = (high > low) + 0.5 * (high == low)
+    scene = np.array([i for i, *_ in probes], dtype=np.int64)
+    value, count = float(order.mean()), len(np.unique(scene))
+    if value in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
+        reach = 1 - 0.025 ** (1 / count)
+        return Interval(value, max(0.0, value - reach), min(1.0, value + reach), len(probes), count)
+    present = np.bincount(scene) > 0
+    times = np.random.default_rng(0).multinomial(count, present / count, size=_RESAMPLES)
+    a, b = times[:, scene[right]].astype(float), times[:, scene[~right]].astype(float)
+    pairs = a.sum(1) * b.sum(1)
+    areas = np.einsum("ri,ij,rj->r", a, order, b, optimize=True)[pairs > 0] / pairs[pairs > 0]
+    return Interval(value, *map(float, np.quantile(areas, [0.025, 0.975])), len(probes), count)
 
 
 @dataclass(frozen=True)
@@ -87,8 +67,8 @@ class Measure:
 
     task: str
     name: str
-    before: Value
-    after: Value
+    before: Interval
+    after: Interval
     floor: float | None = None
     failed: int = 0
 
@@ -104,7 +84,7 @@ class Part:
     task: str
     skill: Skill
     scenes: Sequence[Scene]
-    measure: Callable[[Sequence[Scene], Sequence[SceneOutcome]], Mapping[str, Value]]
+    measure: Callable[[Sequence[Scene], Sequence[SceneOutcome]], Mapping[str, Interval]]
     floor: float | None = None
 
 
@@ -130,12 +110,12 @@ def examine(
 def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
     """The exam of a task's adapter: the task's measures, averaged over `scenes`."""
 
-    def measure(scenes: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
+    def measure(scenes: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
         values: dict[str, list[float]] = {task.headline: []}
         for scene, outcome in zip(scenes, outcomes, strict=True):
             for name, value in task.measure(scene, outcome).items():
                 values.setdefault(name, []).append(value)
-        return {name: Value.of(of_scenes) for name, of_scenes in values.items()}
+        return {name: mean_over_scenes(of_scenes) for name, of_scenes in values.items()}
 
     floor = task.floor(scenes) if task.floor is not None and scenes else None
     return Part(task.name, task.skill, scenes, measure, floor)
@@ -216,15 +196,15 @@ class _RecordedSession:
         return scores
 
 
-def table_rows(measures: Sequence[Measure]) -> Iterator[tuple[str, ...]]:
-    """The rows of a table, the header first: task, measure, before, after, floor, scenes."""
+def table_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """The lines of a table, the header first: task, measure, before, after, floor, scenes. rows: as in a card."""
     yield "task", "measure", "base alone", "with its adapter", "floor", "scenes"
-    for measure in measures:
-        floor = "" if measure.floor is None else f"{100 * measure.floor:.1f}"
-        before, after = measure.before, measure.after
-        yield measure.task, measure.name, before.text(), after.text(), floor, str(after.n)
+    for row in rows:
+        floor = "" if row["floor"] is None else f"{100 * row['floor']:.1f}"
+        yield row["task"], row["name"], *map(_percent, (row["before"], row["after"])), floor, str(row["after"]["n"])
 
 
-def measures_from_json(rows: Sequence[dict[str, Any]]) -> list[Measure]:
-    """The measures of a card."""
-    return [Measure(**{**row, "before": Value(**row["before"]), "after": Value(**row["after"])}) for row in rows]
+def _percent(value: Mapping[str, Any]) -> str:
+    """ "97.1 [95.0, 99.0]" in percent, "-" for no value."""
+    mean, low, high = (value[key] for key in ("mean", "low", "high"))
+    return "-" if mean is None else with_interval(lambda part: f"{100 * part:.1f}", mean, low, high)

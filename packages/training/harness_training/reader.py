@@ -26,15 +26,16 @@ from harness.llm.adapters import WEIGHTS, prompt_digests
 from harness.llm.model_info import hash_files
 from harness.method.training import Scene, SceneOutcome, Skill
 from harness.scorers.longbench import qa_f1_score
+from harness.stats.bootstrap import Interval
 from harness.stats.rng import Dice
 from harness_training import cards
-from harness_training.exam import Measure, Part, Value, examine
+from harness_training.exam import Measure, Part, area_under_roc, examine, mean_over_scenes
 from harness_training.example_files import Recipe, draw_scenes
 from harness_training.lora_model import Base, load_teacher
 from harness_training.reader_examples import KINDS, SKILLS, Mixture, answer_scene, lesson_trees, probe_scene
 from harness_training.real_rows import RealRow, check_apart, load_rows
 from harness_training.settings import Settings
-from harness_training.skills import declared_skills, prompts_by_name, skill_owners
+from harness_training.skills import declared_skills, prompts_by_name
 from harness_training.token_rows import Rows
 from harness_training.trainer import Job, identity, train
 
@@ -90,14 +91,10 @@ class ReaderTraining:
         progress = train(base, job, tell, stop)
         if stop.is_set():
             return progress.step >= job.steps
-        methods: Counter[str] = Counter()
-        for skill, owner in skill_owners().items():
-            methods[owner] += skills[skill]
         licences = {name: presets.read("datasets", name)[-1][1].get("licence", "") for name in self.settings.sources}
         trained: dict[str, Any] = {
             "data": dict(Counter(row.dataset for row in rows)),
             "skills": dict(skills),
-            "methods": dict((+methods).most_common()),
             "licences": {**licences, "the made-up world": "as this project"},
         }
         if start is not None:  # the adapter that was continued, and how it was trained
@@ -195,16 +192,18 @@ def exam_parts(
 def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
     """The part of the exam that measures `_scene_score` over the scenes `made`, under the name "about: name"."""
 
-    def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
-        return {f"{about}: {name}": Value.of([_scene_score(*pair) for pair in zip(played, outcomes, strict=True)])}
+    def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
+        return {
+            f"{about}: {name}": mean_over_scenes([_scene_score(*pair) for pair in zip(played, outcomes, strict=True)])
+        }
 
     return Part("reader", skill, made, measure)
 
 
-def _probe_auc(name: str, _: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
+def _probe_auc(name: str, _: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
     """AUC of the last probes; outcomes come in pairs of one row: with every gold passage, then with one missing."""
     probes = [(n // 2, outcome.p_first[-1], n % 2 == 0) for n, outcome in enumerate(outcomes)]
-    return {name: replace(Value.area(probes), n=len(probes) // 2)}
+    return {name: replace(area_under_roc(probes), n=len(probes) // 2)}
 
 
 def _scene_score(scene: Scene, outcome: SceneOutcome) -> float:

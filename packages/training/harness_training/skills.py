@@ -24,13 +24,6 @@ def declared_skills(parameters: Mapping[str, Mapping[str, Any]] | None = None) -
     return skills
 
 
-def skill_owners() -> dict[str, str]:
-    """Skill -> the implementation that alone declares it; skills that several declare have none."""
-    targets = _implementations()
-    owners = {name: {targets[preset] for preset in of_skill} for name, of_skill in presets_by_skill().items()}
-    return {name: next(iter(of_skill)) for name, of_skill in owners.items() if len(of_skill) == 1}
-
-
 def presets_by_skill() -> dict[str, list[str]]:
     """Skill -> the presets whose method declares it with its defaults."""
     by_skill: dict[str, list[str]] = {}

@@ -20,9 +20,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from harness_training.exam import Value
+from harness_training.exam import area_under_roc, mean_over_scenes
 
 from harness.method.training import Scene, SceneOutcome
+from harness.stats.bootstrap import Interval
 from pocket.world.facts_and_distractors import Asked
 
 AREA, EXACT, INVENTED, LIKELIHOOD = "AUC", "exact match", "invented", "likelihood of a token"
@@ -31,7 +32,7 @@ _ABOUT = re.compile(r"About (.+)\.")
 _NAME = re.compile(r"#\d+|\b[A-Z]\w+")
 _TITLE = re.compile(r"<section: ([^<>]+)>")
 
-Measured = Mapping[str, tuple[Value, float | None]]
+Measured = Mapping[str, tuple[Interval, float | None]]
 """Name of a measure -> its value, and the expected value of guessing without reading, if that is known."""
 
 
@@ -52,9 +53,9 @@ def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
     return _probe_measures(sittings) if probed else _answer_measures(sittings)
 
 
-def _mean_by_scene(values: Sequence[tuple[int, float]]) -> Value:
+def _mean_by_scene(values: Sequence[tuple[int, float]]) -> Interval:
     """The mean of values given as (number of the scene, value), clustered by scene."""
-    return Value.of([value for _, value in values], [scene for scene, _ in values])
+    return mean_over_scenes([value for _, value in values], [scene for scene, _ in values])
 
 
 def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
@@ -64,7 +65,7 @@ def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
             yield i, written, right
 
 
-def _exact_replies(sittings: Sequence[Sitting]) -> Value:
+def _exact_replies(sittings: Sequence[Sitting]) -> Interval:
     """The share of all replies that are the right one, letter for letter."""
     return _mean_by_scene([(i, written == right) for i, written, right in _replies(sittings)])
 
@@ -96,7 +97,7 @@ def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
     # The more was shown, the more often it is enough: what counting the parts would reach is the floor, not one half.
     counted = [(i, float(at), right) for i, s in enumerate(sittings) for at, right in enumerate(s.scene.verdicts)]
     return {
-        AREA: (Value.area(probes), Value.area(counted).mean),
+        AREA: (area_under_roc(probes), area_under_roc(counted).mean),
         "accuracy at 0.5": (_mean_by_scene(accuracy), max(often, 1 - often)),
         f"{EXACT} after yes": (_exact_replies(sittings), None),
     }

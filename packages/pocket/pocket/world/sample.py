@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.cost.free_memory import available_bytes
-from harness.errors import CannotRun, ConfigError, UnknownName
+from harness.errors import ConfigError, UnknownName
 from harness.stats.rng import Dice
 from pocket.world import render_encyclopedia, render_paper, render_story
 from pocket.world.layout import CHARACTERS, Order, Sample
@@ -23,9 +22,8 @@ Purpose = Literal["evaluation", "training"]
 
 FIRST_TRAINING_SEED = 1_000_000
 LEAST_TOKENS = 200
+_MOST_TOKENS = 10_000_000  # take about 1.5 GB of memory while they are made
 MOST_HOPS = 4
-_MAKING, _KEEPING = 150, 12  # bytes a token (at a million) while a document is made, and of each that is kept
-_LONG = 100_000  # tokens from which on the free memory is looked at
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,8 @@ def check(kind: str, seed: int, tokens: int, hops: Sequence[int], purpose: Purpo
     if kind not in KINDS:
         raise UnknownName("kind of pocket text", kind, KINDS)
     problems = []
-    if tokens < LEAST_TOKENS:
-        problems.append(f"tokens: should be at least {LEAST_TOKENS}, is {tokens}")
+    if not LEAST_TOKENS <= tokens <= _MOST_TOKENS:
+        problems.append(f"tokens: should be {LEAST_TOKENS} to {_MOST_TOKENS:,}, is {tokens:,}")
     if not hops or not all(1 <= h <= MOST_HOPS for h in hops):
         problems.append(f"hops: should be 1 to {MOST_HOPS}, or a list of these, is {list(hops)}")
     if seed < 0:
@@ -68,28 +66,14 @@ def check(kind: str, seed: int, tokens: int, hops: Sequence[int], purpose: Purpo
         raise ConfigError(problems)
 
 
-def check_memory(tokens: int, documents: int = 1) -> None:
-    """Raise CannotRun with both numbers if the documents and their tokens do not fit into the free memory."""
-    if tokens * documents < _LONG:
-        return
-    needed, free = tokens * (_MAKING + _KEEPING * documents), available_bytes()
-    if free is not None and needed > free:
-        texts = f"{documents:,} texts" if documents > 1 else "a text"
-        raise CannotRun(
-            f"{texts} of {tokens:,} tokens would take about {needed / 1e9:,.1f} GB of memory and {free / 1e9:,.1f} GB "
-            "are free; ask for fewer tokens" + (" or questions" if documents > 1 else "")
-        )
-
-
 def sample(kind: str, seed: int, *, tokens: int, purpose: Purpose, hops: Sequence[int] = (), number: int = 0) -> Sample:
     """Document `number` of a seed, with its questions: the kind's `per_document`, fewer where a short text has no room.
 
     tokens: its length, 200 or more (all eight together for "retrieved"); purpose: seeds of evaluation and of training
-    are kept apart; hops: to choose from, at random (default: the kind's own). Raises as `check` and `check_memory`.
+    are kept apart; hops: to choose from, at random (default: the kind's own). Raises as `check`.
     """
     hops = tuple(hops) or (KINDS[kind].hops if kind in KINDS else (1,))
     check(kind, seed, tokens, hops, purpose)
-    check_memory(tokens)
     dice = Dice(kind, seed, number, tokens, hops)
     name = f"{kind}-{seed}-{number}"
     order = Order(kind, name, dice, tokens * CHARACTERS, hops, KINDS[kind].per_document)

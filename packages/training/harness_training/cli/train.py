@@ -76,10 +76,11 @@ def train(
         measures = training.examine(say)
     except OSError as error:
         raise save_error(folder, error, "--out") from error
+    rows = [asdict(one) for one in measures]
     if options.json:
-        print(json_.dumps({"adapters": str(folder / "adapters"), "measures": [asdict(one) for one in measures]}))
+        print(json_.dumps({"adapters": str(folder / "adapters"), "measures": rows}))
     else:
-        print(f"{columns(table_rows(measures))}\n{folder / 'adapters' / 'CARD.md'}")
+        print(f"{columns(table_rows(rows))}\n{folder / 'adapters' / 'CARD.md'}")
     if not reader:
         say(use)
     return 0
