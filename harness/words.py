@@ -30,7 +30,7 @@ _BETWEEN = regex.compile(r"[^\p{L}\p{N}\p{M} ]")
 
 def folded(text: str) -> str:
     """`text` in small letters, plain shapes and composed signs (NFC), without vowel points of Arabic and Hebrew."""
-    plain = _SHAPED.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    plain = _SHAPED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     kept = _LEFT_OUT.sub("", unicodedata.normalize("NFC", plain.casefold()))
     return unicodedata.normalize("NFC", kept)  # again: what was left out may have stood between a letter and its mark
 

@@ -21,20 +21,20 @@ BY = (*KINDS, "length", "answer")
 _CHARACTERS_PER_TOKEN = 4  # a token, about
 
 
-def kind(record: Mapping[str, Any], by: str) -> str | None:
+def kind(record: Mapping[str, Any], criterion: str) -> str | None:
     """The kind of a record's question by "hops", "length", ...; None if not known."""
-    if by == "length" and record.get("document_characters"):
+    if criterion == "length" and record.get("document_characters"):
         return _range_of_two(sum(record["document_characters"]) / _CHARACTERS_PER_TOKEN)
     gold = record.get("gold")
     if gold is None:
         return None
     extra = gold.get("extra") or {}
-    if by == "length":  # of a text that another tool alone has seen
+    if criterion == "length":  # of a text that another tool alone has seen
         return f"{_range_of_two(extra['length'])} words" if isinstance(extra.get("length"), int) else None
-    if by == "answer":
+    if criterion == "answer":
         return answer_kind(gold["answers"])
-    value = extra.get(by) if by not in KINDS else None
-    return str(value) if isinstance(value, str | int) else kinds(extra).get(by)
+    value = extra.get(criterion) if criterion not in KINDS else None
+    return str(value) if isinstance(value, str | int) else kinds(extra).get(criterion)
 
 
 def _range_of_two(tokens: float) -> str:

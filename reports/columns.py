@@ -46,26 +46,26 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
 
     score: in place of the headlines. Intervals come along. Raises UnknownName.
     """
-    known = [str(name) for name in frame.columns]
+    names = [str(name) for name in frame.columns]
     if columns is None:
         # A score of the user's own, "module:function", is shown beside the first one.
-        user_scores = [c for c in known if ":" in c and not c.endswith((".low", ".high"))]
+        user_scores = [c for c in names if ":" in c and not c.endswith((".low", ".high"))]
         scores = [score] if score else [*dict.fromkeys(frame["headline"]), *user_scores]
-        scores += [c for name in scores for c in known if re.fullmatch(rf"{re.escape(name)}\.(vote|pass@\d+)", c)]
-        counts = [c for c in _NONZERO_COLUMNS if c in known and frame[c].any()]
+        scores += [c for name in scores for c in names if re.fullmatch(rf"{re.escape(name)}\.(vote|pass@\d+)", c)]
+        counts = [c for c in _NONZERO_COLUMNS if c in names and frame[c].any()]
         # Where FLOPs are unknown, as behind a server, money and time say what an answer costs.
-        served = list(frame["tflops"].isna()) if "tflops" in known else []
+        served = list(frame["tflops"].isna()) if "tflops" in names else []
         local = _SCORE_COLUMNS if served and all(served) else (*_SCORE_COLUMNS, *_COST_COLUMNS)
         short = [*local, *(_SERVER_COLUMNS if any(served) else ())]
-        columns = [*(s for s in scores if s in known), *(c for c in short if c in known), *_COUNT_COLUMNS, *counts]
-    columns = [as_printed(name, known) for name in columns]
-    if unknown := [name for name in columns if name not in known]:
-        whole = [name for name in known if not name.endswith((".low", ".high"))]
+        columns = [*(s for s in scores if s in names), *(c for c in short if c in names), *_COUNT_COLUMNS, *counts]
+    columns = [as_printed(name, names) for name in columns]
+    if unknown := [name for name in columns if name not in names]:
+        whole = [name for name in names if not name.endswith((".low", ".high"))]
         hint = "--all prints every column; harness score RUN --scorers NAME adds a score"
         hint += "; a name with a comma goes in quotes: --columns '\"A,B\",n'" * any("," in name for name in whole)
         raise UnknownName("column", unknown[0], whole, hint)
     chosen = dict.fromkeys([*_RUN_COLUMNS, *settings(frame), *columns, *_HIDDEN_COLUMNS])
-    with_ends = [part for name in chosen for part in (name, f"{name}.low", f"{name}.high") if part in known]
+    with_ends = [part for name in chosen for part in (name, f"{name}.low", f"{name}.high") if part in names]
     return frame[list(dict.fromkeys(with_ends))]
 
 

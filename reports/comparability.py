@@ -122,7 +122,7 @@ def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
 
     def may_be_equal(*texts: Sequence[str | None]) -> bool:
         """Whether two lists have a normalised text in common, or one of them is not known."""
-        known = [list(filter(None, group)) for group in texts]
-        return not all(known) or any(exact(a, b) for a, b in product(*known))
+        texts_given = [list(filter(None, group)) for group in texts]
+        return not all(texts_given) or any(exact(a, b) for a, b in product(*texts_given))
 
     return {name for name in texts_a.keys() & texts_b.keys() if all(map(may_be_equal, texts_a[name], texts_b[name]))}

@@ -179,9 +179,9 @@ def side_by_side(
     One run of each data set has means only. Raises UserError for a run that is given twice.
     """
     facts.check_runs(runs)
-    known = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
-    if score is not None and score not in known:
-        raise UnknownName("score", score, known, "harness score RUN --scorers NAME adds a score")
+    score_names = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
+    if score is not None and score not in score_names:
+        raise UnknownName("score", score, score_names, "harness score RUN --scorers NAME adds a score")
     # One run in two results folders has no difference to itself, and its rows could not be told apart.
     if repeated := [name for (_, name), count in Counter(map(facts.run_key, runs)).items() if count > 1]:
         raise UserError(f"{', '.join(repeated)} is given more than once, from several folders; leave one out")
@@ -265,9 +265,9 @@ def _compared_score(pair: _Pair, score: str | None) -> str:
     """`score`, by default the headline. Raises UnknownName where one of both lacks it."""
     name = score or facts.headline(pair.base)
     for run in (pair.run, pair.base):
-        known = facts.score_names(run)
-        if name not in known:
-            raise UnknownName("score", name, known, f"scores of {run.path.name}")
+        score_names = facts.score_names(run)
+        if name not in score_names:
+            raise UnknownName("score", name, score_names, f"scores of {run.path.name}")
     return name
 
 

@@ -97,8 +97,8 @@ def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str
         return Costs([], None, [])
     questions = [sum_phases([r["usage"]], *phases) for r in run.records if r["error"] is None]
     parts = [spent.get(part, {}) for spent in questions]
-    known = not any(spent.get("uncounted") for spent in questions)
-    tflops = [_tflops(spent, convention) for spent in parts] if known else None
+    counted = not any(spent.get("uncounted") for spent in questions)
+    tflops = [_tflops(spent, convention) for spent in parts] if counted else None
     return Costs([float(spent.get("tokens", 0)) for spent in parts], tflops, [])
 
 

@@ -75,8 +75,8 @@ class _KnownTexts:
 
     def text(self, piece: Mapping[str, Any], longest: int) -> str | None:
         """The text of a shown piece, cut to `longest`; None where it is not at hand."""
-        if (known := self.long.get(piece.get(POINTER) or "")) is not None:
-            first_characters, size = known
+        if (long_text := self.long.get(piece.get(POINTER) or "")) is not None:
+            first_characters, size = long_text
             return cut_text(first_characters, longest, size)
         text = self.rows.text(piece)
         return None if text is None else cut_text(text, longest)

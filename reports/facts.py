@@ -187,9 +187,9 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
     A failed question scores 0.0; it is left out if the run's config says `failed: skip`, or if its record lacks the
     score, as one of another group does. `missing` counts answers without the score. clusters: if known.
     """
-    known = score_names(run)
-    if name not in known:
-        raise UnknownName("score", name, known, f"scores of {run.path.name}")
+    score_list = score_names(run)
+    if name not in score_list:
+        raise UnknownName("score", name, score_list, f"scores of {run.path.name}")
     skip = run.config.get("failed", "zero") == "skip"
     ids, values, rows, missing = list[str](), array("d"), array("I"), 0  # compact: a run may have a million questions
     for row, record in enumerate(run.records):

@@ -73,8 +73,8 @@ def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | N
     costs: dict[str, float | None] = {}
     for phase, spent in usage.items():
         costs[f"tokens.{phase}"] = _known_sum(spent, "tokens_in", "tokens_out")
-        known = not spent.get("uncounted")
-        costs[f"tflops.{phase}"] = (spent.get("flops") or {}).get(DEFAULT, 0.0) / TERA if known else None
+        counted = not spent.get("uncounted")
+        costs[f"tflops.{phase}"] = (spent.get("flops") or {}).get(DEFAULT, 0.0) / TERA if counted else None
         costs |= {f"{name}.{phase}": _known_sum(spent, name) for name in ("seconds", "queued")}
     sums: dict[str, float | None] = {}
     for name in ("tokens", "tflops", "seconds", "queued"):

@@ -178,8 +178,8 @@ def _cost_columns(
     row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
     seconds, queued = both["seconds"], both["queued"]
     row["seconds"] = _mean(seconds)
-    known = seconds if costs.is_latency(run, queued) else []
-    row.update({f"seconds.p{p}": float(np.percentile(known, p)) if known else None for p in (50, 95)})
+    latency = seconds if costs.is_latency(run, queued) else []
+    row.update({f"seconds.p{p}": float(np.percentile(latency, p)) if latency else None for p in (50, 95)})
     row["seconds.queue"], row["seconds.index"] = _mean(queued), _mean(phases["index"].seconds)
     return row
 

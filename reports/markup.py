@@ -35,8 +35,8 @@ def joined(*children: object) -> Html:
 
 def el(tag: str, *children: object, **attributes: object) -> Html:
     """An element; `class_` is class, `data_x` is data-x; None is left out."""
-    known = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
-    written = "".join(f' {name}="{text(value)}"' for name, value in known.items())
+    given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
+    written = "".join(f' {name}="{text(value)}"' for name, value in given.items())
     return Html(f"<{tag}{written}>{joined(*children)}</{tag}>")
 
 

@@ -31,9 +31,9 @@ def wide_table(
     `musique.p`. Raises UnknownName for a score that no run has.
     """
     names = [str(name) for name in means.columns]
-    known = [name for name in names if f"{name}.low" in names and not name.startswith("tflops")]  # not costs
-    if score is not None and score not in known:
-        raise UnknownName("score", score, known, "harness score RUN --scorers NAME adds a score")
+    with_interval = [name for name in names if f"{name}.low" in names and not name.startswith("tflops")]  # not costs
+    if score is not None and score not in with_interval:
+        raise UnknownName("score", score, with_interval, "harness score RUN --scorers NAME adds a score")
     datasets = list(dict.fromkeys(means["dataset"]))
     groups: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in facts.records(means):

@@ -136,7 +136,7 @@ def _section(
     listed = questions(runs, list(means["method"]), reference, rows, limits, comparison.convention or DEFAULT)
     cost = "money" if means["tflops.whole"].isna().all() else "whole"
     figure, files = front.to_html(front.points(means, runs, cost=cost), listed.head["score"])
-    whole = [(replace(run, records=run.whole_records), own) for run, own in zip(runs, rows, strict=True)]
+    whole = [(replace(run, records=run.whole_records), loaded) for run, loaded in zip(runs, rows, strict=True)]
     plugins = registry.plugins("harness.page_sections").values() if with_plugins else ()
     (main,), (full,) = (sections(means, columns) for columns in (None, ()))
     printed = legend = None  # published numbers beside the runs', where they were asked for
@@ -162,7 +162,7 @@ def _section(
 
 def _by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]]]:
     """The headline by kinds of question: a row a method, a column a kind."""
-    found = []
+    kind_tables = []
     kinds_by_run = [kinds_of(run) for run in runs]
     for by in BY:
         if len({kind for run_kinds in kinds_by_run for kind in run_kinds[by]} - {None}) > 1:
@@ -174,5 +174,5 @@ def _by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]
                 columns=["mean", "mean.low", "mean.high", "notes"]
             )
             tables = [table(rows, sortable=True) for _, rows in wide_sections(counted)]
-            found.append((f"{means['headline'].iloc[0]} by {by}", tables))
-    return found
+            kind_tables.append((f"{means['headline'].iloc[0]} by {by}", tables))
+    return kind_tables

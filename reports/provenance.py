@@ -70,8 +70,8 @@ def _command(run: StoredRun) -> str:
 def _dates(runs: Sequence[StoredRun]) -> str:
     """When the first run was started and the last one ended or was started."""
     starts = [start for run in runs for start in (run.manifest, *(run.manifest.get("starts") or ()))]
-    known = (start.get(key) for start in starts for key in ("started", "finished"))
-    moments = sorted(pd.to_datetime(text, utc=True) for text in known if text)
+    dates = (start.get(key) for start in starts for key in ("started", "finished"))
+    moments = sorted(pd.to_datetime(text, utc=True) for text in dates if text)
     if not moments:
         return "not recorded"
     first, last = moments[0], moments[-1]

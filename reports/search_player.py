@@ -168,16 +168,16 @@ def _shade(weight: float, heaviest: float) -> tuple[int, float]:
 def label_lines(text: str, pixels: float) -> list[str]:
     """`text` on at most three lines of `pixels`; "…" ends a cut one."""
     room = max(3, int(pixels / _LETTER_WIDTH))
-    rest = " ".join(text.split())
+    words_left = " ".join(text.split())
     lines: list[str] = []
-    while (fits := _fits(rest, room)) < len(rest):
+    while (fits := _fits(words_left, room)) < len(words_left):
         if len(lines) == _LABEL_LINES - 1:
-            return [*lines, rest[: _fits(rest, room - 1)].rstrip() + "…"]
-        cut = rest.rfind(" ", 1, fits + 1)
+            return [*lines, words_left[: _fits(words_left, room - 1)].rstrip() + "…"]
+        cut = words_left.rfind(" ", 1, fits + 1)
         cut = fits if cut <= 0 else cut
-        lines.append(rest[:cut].rstrip())
-        rest = rest[cut:].lstrip()
-    return [*lines, rest] if rest else lines
+        lines.append(words_left[:cut].rstrip())
+        words_left = words_left[cut:].lstrip()
+    return [*lines, words_left] if words_left else lines
 
 
 def _fits(text: str, room: int) -> int:

@@ -118,16 +118,16 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Run
     sets = list(zip(datasets, values, strict=True))
     keys = [
         key
-        for key in dict.fromkeys(k for own in values for k in own)
-        if len({(dataset, canonical(own.get(key))) for dataset, own in sets}) > len({*datasets})
+        for key in dict.fromkeys(k for name in values for k in name)
+        if len({(dataset, canonical(name.get(key))) for dataset, name in sets}) > len({*datasets})
     ]
     set_by_user = [given(run).intersection(keys) for run in runs]
-    swept = [key for key in keys if any(key in own for own in set_by_user)]
+    swept = [key for key in keys if any(key in name for name in set_by_user)]
     names = [_name_run(*each, swept, ignored) for each in zip(runs, set_by_user, values, strict=True)]
     for i in _repeated_labels(names, datasets):
         names[i] = _name_run(runs[i], set(keys), values[i], keys, ignored)
     for dataset in dict.fromkeys(datasets):
-        places = [i for i, own in enumerate(datasets) if own == dataset]
+        places = [i for i, name in enumerate(datasets) if name == dataset]
         codes = [code_hash(runs[i]) for i in places]
         if len({*codes}) > 1:
             for i, code in zip(places, codes, strict=True):
@@ -137,9 +137,11 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Run
     free = {"rows" if key.startswith("dataset.") else "weights" for key in ignored if not key.startswith("method.")}
     for alike in _alike(names, datasets):
         made = [{key: v for key, v in made_with(runs[i]).items() if key.split()[0] not in free} for i in alike]
-        odd = [key for key in dict.fromkeys(k for own in made for k in own) if len({own.get(key) for own in made}) > 1]
-        for i, own in zip(alike, made, strict=True) if odd else ():
-            names[i] = _with_words(names[i], ", ".join(f"{key} {own.get(key, 'not recorded')}" for key in odd))
+        odd = [
+            key for key in dict.fromkeys(k for name in made for k in name) if len({name.get(key) for name in made}) > 1
+        ]
+        for i, name in zip(alike, made, strict=True) if odd else ():
+            names[i] = _with_words(names[i], ", ".join(f"{key} {name.get(key, 'not recorded')}" for key in odd))
     for alike in _alike(names, datasets):
         keys = [_line_key(runs[i], values[i], ignored) if ignored else str(i) for i in alike]
         for i, key in zip(alike, keys, strict=True) if len({*keys}) > 1 else ():

@@ -72,8 +72,8 @@ def doctor(
 
         checks = list(check_server(server, model, parse_assignments(sets or [], "--set ")))
     else:
-        others = (_check_imports, _check_packages, _check_models, _check_datasets, _check_mlflow)
-        checks = [*_check_machine(Path(out)), *(check for find in others for check in find())]
+        other_checks = (_check_imports, _check_packages, _check_models, _check_datasets, _check_mlflow)
+        checks = [*_check_machine(Path(out)), *(check for find in other_checks for check in find())]
     broken = any(check.state == "problem" for check in checks)
     if json:
         print(json_.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False))

@@ -56,8 +56,8 @@ def failure_text(result: RunResult, label: str, debug: bool) -> str:
     for question, error in errors.items():
         if error is not None:
             by_reason.setdefault(re.sub(r"\d+", "", one_line(error)), []).append(question)
-    question, *others = max(by_reason.values(), key=len)
-    error, which = errors[question], f"{len(others) + 1} of them like" if others else "the first,"
+    question, *same_reason = max(by_reason.values(), key=len)
+    error, which = errors[question], f"{len(same_reason) + 1} of them like" if same_reason else "the first,"
     ways = []
     answered = sum(lacks_only_scores(e) for e in errors.values())
     if answered < result.failed:

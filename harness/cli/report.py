@@ -110,7 +110,7 @@ def report(
 def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
     """Raise UserError for options that would have no effect."""
     of_page = {"--questions": page.questions is not None, "--title": page.title, "--description": page.description}
-    if page.html is None and (flag := next((flag for flag, given in of_page.items() if given), None)):
+    if page.html is None and (flag := next((flag for flag, value in of_page.items() if value), None)):
         raise UserError(f"{flag} is a setting of the page; add --html FILE")
     if page.html is None and page.force and not (wide.wide and table.reference):
         raise UserError("--force is a setting of --html FILE and --wide --reference; or use: harness compare --force")
@@ -125,9 +125,11 @@ def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
     if page.paper and (table.columns is not None or table.everything):
         raise UserError("--columns and --all choose among the columns of runs; leave them out with --paper")
     of_table = {"--format": table.form, "--columns": table.columns, "--all": table.everything}
-    given = [flag for flag, value in of_table.items() if value]
-    if page.html is not None and table.out is None and given:
-        raise UserError(f"{given[0]} is a setting of the table, and --html makes a page only; add --out FILE for both")
+    table_flags = [flag for flag, value in of_table.items() if value]
+    if page.html is not None and table.out is None and table_flags:
+        raise UserError(
+            f"{table_flags[0]} is a setting of the table, and --html makes a page only; add --out FILE for both"
+        )
 
 
 def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:

@@ -65,8 +65,8 @@ class Pages:
     @property
     def files(self) -> dict[str, str]:
         """Format -> file."""
-        given = {"html": self.html, "markdown": self.markdown, "latex": self.latex}
-        return {form: file for form, file in given.items() if file is not None}
+        paths = {"html": self.html, "markdown": self.markdown, "latex": self.latex}
+        return {form: file for form, file in paths.items() if file is not None}
 
 
 def reproduce(

@@ -73,8 +73,8 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
         short = "replies end there" if ends else "replies go on; they are cut here, but cost more tokens"
     yield line("stop strings", short == "replies end there", short)
     first = ask(max_tokens=1, logprobs=True, top_logprobs=config.logprobs or 5)
-    known, reason = (0, first) if isinstance(first, str) else (len(first.first_token), "it gives none")
-    yield line("log-probabilities", known > 0, f"of {known} tokens" if known else reason)
+    n_measured, reason = (0, first) if isinstance(first, str) else (len(first.first_token), "it gives none")
+    yield line("log-probabilities", n_measured > 0, f"of {n_measured} tokens" if n_measured else reason)
     raw = {"model": served, "prompt": "One, two,", "max_tokens": 4}
     try:
         reply = server.post("/completions", raw, lambda _: None, 1 << 20, Tries())
@@ -82,7 +82,7 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
     except (CannotRun, RequestFailed, LookupError, TypeError):
         completes = False
     yield line("raw completion", completes, f"{'' if completes else 'it has none; '}no method needs it")
-    yield from _check_methods({"sampling", "probe"} if known else {"sampling"}, known)
+    yield from _check_methods({"sampling", "probe"} if n_measured else {"sampling"}, n_measured)
 
 
 def _check_methods(capabilities: set[str], known: int) -> Iterator[Check]:

@@ -31,5 +31,5 @@ def free_cores() -> int:
             time.sleep(0.006)
     except OSError:
         return cores  # not Linux
-    others = int(statistics.median(runnable)) - 1
-    return max(1, min(cores, (os.cpu_count() or cores) - others))
+    busy = int(statistics.median(runnable)) - 1
+    return max(1, min(cores, (os.cpu_count() or cores) - busy))

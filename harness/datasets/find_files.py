@@ -130,8 +130,8 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
         way_out = "check --data, a path from the current folder, or dataset.data in the preset"
         raise DataError(data, None, None, f"no such file or folder; {way_out}")
     if file_kind(path) is None:
-        known = ", ".join((*SUFFIXES, *ARCHIVES))
-        raise DataError(data, None, None, f"not a data file by its name; known are {known}")
+        endings = ", ".join((*SUFFIXES, *ARCHIVES))
+        raise DataError(data, None, None, f"not a data file by its name; known are {endings}")
     return Source((path,), path.name)
 
 

@@ -60,14 +60,14 @@ def documents_given(name: str) -> str:
 def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     """The parser of the format's rows, and the keys of a row where a file may be one object {id: row, ...}, else ()."""
     name = config.format
-    known = registry.shipped("row_formats")
-    module, _, function = known.get(name, name).partition(":")
+    parsers = registry.shipped("row_formats")
+    module, _, function = parsers.get(name, name).partition(":")
     if not function:
         raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
     parser = registry.load(name, section="row_formats")
     if not callable(parser):
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
-    if name not in known:
+    if name not in parsers:
         return partial(_run_users_parser, parser, name), ()
     settings = {"subset": config.subset, "question": config.options.get("question")}
     accepted = inspect.signature(parser).parameters.keys() & settings

@@ -97,8 +97,8 @@ class _Archive:
 
     def digest(self, document_ids: Iterable[str]) -> str:
         """The hash of size and checksum of these stories, without reading them."""
-        known = (self._members.get(document_id) for document_id in document_ids)
-        rows = [f"{entry.file_size} {entry.CRC:08x}" if entry else "-" for entry in known]
+        members = (self._members.get(document_id) for document_id in document_ids)
+        rows = [f"{entry.file_size} {entry.CRC:08x}" if entry else "-" for entry in members]
         return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 

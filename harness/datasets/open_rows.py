@@ -159,8 +159,8 @@ def _plain_row(raw: dict[str, Any]) -> OpenRow:
     question = _string(raw, "question")
     name = "answers" if "answers" in raw else "answer"
     if name not in raw:
-        others = "answers, golden_answers, possible_answers or output"
-        raise RowError("answer", f"is missing (it may also be called {others})")
+        answer_keys = "answers, golden_answers, possible_answers or output"
+        raise RowError("answer", f"is missing (it may also be called {answer_keys})")
     answers = _answers(raw, name)
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
     return OpenRow(_row_id(raw, question, "id", "sample_id", "question_id"), question, answers, extra)

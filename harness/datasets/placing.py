@@ -26,8 +26,8 @@ from harness.datasets.rows import SEPARATOR, Row
 def split_options(options: Mapping[str, Any]) -> tuple[Placement | None, dict[str, Any]]:
     """(placement that dataset.options ask for, None: no move; the other options). Raises ConfigError."""
     values = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}
-    rest = {key: value for key, value in options.items() if key not in values}
-    return placement(build(PlaceOptions, Tree([("", values)]), "dataset")), rest
+    other_options = {key: value for key, value in options.items() if key not in values}
+    return placement(build(PlaceOptions, Tree([("", values)]), "dataset")), other_options
 
 
 def rearrange(row: Row, placement: Placement) -> Row:
@@ -44,23 +44,23 @@ def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Place
     """The old positions of all paragraphs in their new order. sizes: characters of each; supporting: old positions."""
     if not supporting:
         return [*range(len(sizes))]
-    others = [index for index in range(len(sizes)) if index not in set(supporting)]
-    before, inside = _best_split([sizes[index] for index in others], [sizes[index] for index in supporting], placement)
-    between, gaps = others[before : before + inside], len(supporting) - 1
-    order = others[:before]
+    fillers = [index for index in range(len(sizes)) if index not in set(supporting)]
+    before, inside = _best_split([sizes[index] for index in fillers], [sizes[index] for index in supporting], placement)
+    between, gaps = fillers[before : before + inside], len(supporting) - 1
+    order = fillers[:before]
     for number, index in enumerate(supporting):
         order.append(index)
         if number < gaps:
             order += between[inside * number // gaps : inside * (number + 1) // gaps]
-    return order + others[before + inside :]
+    return order + fillers[before + inside :]
 
 
-def _best_split(others: Sequence[int], supporting: Sequence[int], placement: Placement) -> tuple[int, int]:
+def _best_split(fillers: Sequence[int], supporting: Sequence[int], placement: Placement) -> tuple[int, int]:
     """How many other paragraphs to put before the first supporting one, and how many between it and the last.
 
     others, supporting: characters of each paragraph that is not supporting and that is.
     """
-    ends = [0, *accumulate(others)]
+    ends = [0, *accumulate(fillers)]
     total_size, supporting_size = ends[-1] + sum(supporting), sum(supporting)
     apart = supporting_size - (supporting[0] + supporting[-1]) / 2  # from centre to centre with nothing in between
     between = max(0.0, placement.distance * total_size - apart) if len(supporting) > 1 else 0.0

@@ -28,9 +28,11 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
     """Identity and problems of the encoder or reranker that `config` names; one that is missing is a problem, too."""
     if config.base_url is not None:
         return _server_facts(config, role)
-    if given := [name for name in _SERVER_ONLY if getattr(config, name) != EncoderConfig.model_fields[name].default]:
+    if server_only := [
+        name for name in _SERVER_ONLY if getattr(config, name) != EncoderConfig.model_fields[name].default
+    ]:
         return ModelFacts(
-            config.name, problems=[f"{role}.{given[0]} is for a server; set {role}.base_url, or leave it out"]
+            config.name, problems=[f"{role}.{server_only[0]} is for a server; set {role}.base_url, or leave it out"]
         )
     try:
         folder, of_queries = encoder_folder(config, role), query_folder(config)

@@ -32,8 +32,8 @@ class LimitHook(Hook):
                 )
         for plan in plans if "money" in budget.limits and not budget.price else ():
             used = [*plan.models.values()] or [plan.config.model]
-            own = "model.price.input=... model.price.output=..."
-            unpriced = [(model.name, own) for model in used if model.price is None]
+            price_settings = "model.price.input=... model.price.output=..."
+            unpriced = [(model.name, price_settings) for model in used if model.price is None]
             served = ((role, one) for role, one in plan.encoders.items() if one.base_url and one.price is None)
             unpriced += [(one.name, f"{role}.price=...") for role, one in served]
             for name, setting in unpriced:

@@ -87,14 +87,14 @@ class View:
         titled = any(d.passages for d in self.documents)
         passages: list[Passage] = []
         pieces: list[Piece] = []
-        at = 0
+        offset = 0
         for document in self.documents:
-            own = document.passages
-            if titled and not own:
-                own = (Passage(document.title, 0, len(document.text)),)
-            passages += [replace(p, start=p.start + at, end=p.end + at) for p in own]
-            pieces += [replace(p, start=p.start + at) for p in self.pieces[document.id]]
-            at += len(document.text) + len(GAP)
+            passages_here = document.passages
+            if titled and not passages_here:
+                passages_here = (Passage(document.title, 0, len(document.text)),)
+            passages += [replace(p, start=p.start + offset, end=p.end + offset) for p in passages_here]
+            pieces += [replace(p, start=p.start + offset) for p in self.pieces[document.id]]
+            offset += len(document.text) + len(GAP)
         titles = {d.title for d in self.documents}
         combined = Document(
             id=joined_id([d.id for d in self.documents]),

@@ -87,9 +87,9 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         if reading.ranked:
             calls.append(("rerank", reading.ranked, 0, shapes["reranker"]))
         if reading.embedded:
-            own = (question.id,) if plan.method.scope == "question" else ()
+            question_scope = (question.id,) if plan.method.scope == "question" else ()
             groups = [tuple(sizes)] if plan.method.one_document else [(one,) for one in sizes]
-            indexed |= {(*ids, *own): sum(map(sizes.__getitem__, ids)) for ids in groups}
+            indexed |= {(*ids, *question_scope): sum(map(sizes.__getitem__, ids)) for ids in groups}
     if indexed:
         calls.append(("embed", round(sum(indexed.values())), 0, shapes["encoder"]))
     tokens, total = tokens_and_flops(calls, convention)

@@ -80,7 +80,7 @@ class Indexer:
         if self._plan.method.scope == "none":
             return [{} for _ in documents]
         of_question = question if self._plan.method.scope == "question" else None
-        found: list[Index] = []
+        indexes: list[Index] = []
         for document in documents:
             key = index_key(self._plan, document, of_question)
             with self._building.hold(digest := key_digest(key)):
@@ -110,8 +110,8 @@ class Indexer:
                     self._recent.move_to_end(digest)
                     while len(self._recent) > self.kept:
                         self._recent.popitem(last=False)
-            found.append(entry.value())
-        return found
+            indexes.append(entry.value())
+        return indexes
 
     def _build(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
         """Call the method's `index` and keep its cost; digest: of `key`. Raises Failed, now and the next time."""

@@ -79,10 +79,10 @@ class Scale:
     @classmethod
     def parse(cls, text: str) -> "Scale":
         """Read "1-5". Raises UserError."""
-        found = re.fullmatch(r"(\d+)-(\d+)", text)
-        if not found or int(found[1]) >= int(found[2]):
+        bounds = re.fullmatch(r"(\d+)-(\d+)", text)
+        if not bounds or int(bounds[1]) >= int(bounds[2]):
             raise UserError(f"--scale {text}: should be two whole numbers, the lower one first, as in 1-5")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(bounds[1]), int(bounds[2]))
 
     def __str__(self) -> str:
         return f"{self.low}-{self.high}"
@@ -94,8 +94,8 @@ class Scale:
         ('4', '2', 'unclear')
         """
         words = re.findall(r"\w+", re.sub(rf"\s*(/|out of)\s*{self.high}\b", "", reply))
-        found = {word for word in words[:1] + words[-1:] if word.isdecimal() and self.low <= int(word) <= self.high}
-        return str(int(found.pop())) if len(found) == 1 else UNCLEAR
+        numbers = {word for word in words[:1] + words[-1:] if word.isdecimal() and self.low <= int(word) <= self.high}
+        return str(int(numbers.pop())) if len(numbers) == 1 else UNCLEAR
 
     def score(self, verdict: str) -> float:
         """The score of a number; 0 for another verdict."""

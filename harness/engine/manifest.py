@@ -188,11 +188,11 @@ def asked_counts(manifest: Mapping[str, Any], asked: int, recorded: int) -> dict
 
 def with_first_prompts(manifest: dict[str, Any], prompts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """The manifest with `prompts` (role -> first prompt) of roles it has none of; the same object if none is new."""
-    known = manifest.get("first_prompts", {})
-    if not (new := {role: prompt for role, prompt in prompts.items() if role not in known}):
+    prompts_before = manifest.get("first_prompts", {})
+    if not (new := {role: prompt for role, prompt in prompts.items() if role not in prompts_before}):
         return manifest
     gpu = describe_gpu() if manifest.get("gpu") is None else manifest["gpu"]
-    return {**manifest, "first_prompts": {**known, **new}, "gpu": gpu}
+    return {**manifest, "first_prompts": {**prompts_before, **new}, "gpu": gpu}
 
 
 def with_end(manifest: dict[str, Any], state: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:

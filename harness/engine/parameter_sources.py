@@ -40,13 +40,13 @@ def _sources(plan: Plan, runs: Iterable[RunKey]) -> dict[str, RunKey]:
     from harness.engine.parameters_from_runs import preset_of
 
     runs = list(runs)
-    found: dict[str, RunKey] = {}
+    sources: dict[str, RunKey] = {}
     for name, text in plan.pending.items():
         if (preset := preset_of(text)) is not None:
             _, dataset, point = run_key(plan.choices)
             wanted = presets.fold(preset), dataset, point
-            found[name] = next((run for run in runs if run[:2] == wanted[:2] and run[2] <= point), wanted)
-    return found
+            sources[name] = next((run for run in runs if run[:2] == wanted[:2] and run[2] <= point), wanted)
+    return sources
 
 
 def order_by_source(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan], list[Lost]]:
@@ -60,12 +60,12 @@ def order_by_source(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[l
     asked = {run_key(run) for run in wanted}
     needed = {run_key(plan.choices): _sources(plan, asked) for plan in plans}
     for plan in plans:
-        own = needed[run_key(plan.choices)]
+        source_key = needed[run_key(plan.choices)]
         for name, text in plan.pending.items():
-            if name not in own:
+            if name not in source_key:
                 finished_run(text)  # a folder that has no finished run is a mistake to report before anything runs
-            elif own[name] not in asked:
-                raise UserError(_missing_source(plan, name, own[name][0]))
+            elif source_key[name] not in asked:
+                raise UserError(_missing_source(plan, name, source_key[name][0]))
     left = list(plans)
     order: list[Plan] = []
     lost: list[Lost] = []
@@ -91,8 +91,8 @@ def _missing_source(plan: Plan, name: str, preset: str) -> str:
     """The message for a plan whose field `name` comes from `preset`, which the command does not run."""
     method = plan.config.method.name
     printed = f"{plan.choices.method or method}-printed"  # a name in tables may have an encoder behind it
-    known = {presets.fold(each) for each in presets.names("methods")}
-    last = f"use {printed}" if presets.fold(printed) in known else f"give the number: --set method.{name}=N"
+    method_names = {presets.fold(each) for each in presets.names("methods")}
+    last = f"use {printed}" if presets.fold(printed) in method_names else f"give the number: --set method.{name}=N"
     return (
         f"method.{name} of '{method}' comes from a run of '{preset}' on the same data set, which this command does not "
         f"have; add {preset} to --method, or name a run: --set method.{name}=from:RUN_FOLDER, or {last}"

@@ -68,7 +68,7 @@ def plan_with_amounts(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> 
     warnings = []
     for name, (_, run) in runs.items():
         pairs = [(what, run.config[part]["name"], getattr(made.config, part).name) for part, what in _COMPARED.items()]
-        if differing := [f"{what} '{other}', not '{own}'" for what, other, own in pairs if other != own]:
+        if differing := [f"{what} '{other}', not '{here}'" for what, other, here in pairs if other != here]:
             warnings.append(f"method.{name} comes from {run.path.name}, a run with {' and '.join(differing)}")
     return replace(
         made,

@@ -88,71 +88,73 @@ def plan_choices(choices: Choices, elsewhere: bool = False) -> Plan:
         return _plan(resolve(choices), elsewhere)
 
 
-def _plan(r: Resolution, elsewhere: bool) -> Plan:
+def _plan(resolution: Resolution, elsewhere: bool) -> Plan:
     """The plan of resolved settings; elsewhere: as in `plan_choices`."""
     # 1. The method's parameters with their defaults, and what the data set's settings ask for: before anything is
     #    fetched or looked for.
-    method = attempt(r.problems, make_method, r) if "method" in r.parts else None
+    method = attempt(resolution.problems, make_method, resolution) if "method" in resolution.parts else None
     if method is not None:
-        params = method.config.model_dump(mode="json") | pending_params(type(method), r.parts["method"].params)
-        r.parts["method"] = r.parts["method"].model_copy(update={"params": params})
+        params = method.config.model_dump(mode="json") | pending_params(type(method), resolution.parts["method"].params)
+        resolution.parts["method"] = resolution.parts["method"].model_copy(update={"params": params})
         for leaf in flatten(params, "method.params"):
-            r.origins.setdefault(leaf, "default")
-    if "dataset" in r.parts:
-        r.problems += map(UserError, scorers.problems(list(r.parts["dataset"].scorers)))
-        if r.parts.get("keep_prompts") and not r.parts["dataset"].keep_texts:
-            r.add_problem(
+            resolution.origins.setdefault(leaf, "default")
+    if "dataset" in resolution.parts:
+        resolution.problems += map(UserError, scorers.problems(list(resolution.parts["dataset"].scorers)))
+        if resolution.parts.get("keep_prompts") and not resolution.parts["dataset"].keep_texts:
+            resolution.add_problem(
                 "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; leave it out"
             )
-    raise_all(r.problems)
+    raise_all(resolution.problems)
     assert method is not None  # no problems: it is there
     # 2. The rows. None if loading failed; only a plan for another machine goes on then.
-    choice: MethodChoice = r.parts["method"]
-    dataset = attempt(r.problems, load_asked, r)
-    absent = _pop_missing_here(r) if elsewhere else []  # of the data set, so that the models are checked too
+    choice: MethodChoice = resolution.parts["method"]
+    dataset = attempt(resolution.problems, load_asked, resolution)
+    absent = _pop_missing_here(resolution) if elsewhere else []  # of the data set, so that the models are checked too
     if dataset is not None and not len(dataset):
-        r.add_problem(f"the data set '{dataset.name}' has no questions ({dataset.source})")
+        resolution.add_problem(f"the data set '{dataset.name}' has no questions ({dataset.source})")
     elif dataset is not None and choice.view == "evidence":
-        without = sum(not e.gold.supporting for e in dataset.examples)
-        if without == len(dataset):
-            r.add_problem(
+        n_unmarked = sum(not e.gold.supporting for e in dataset.examples)
+        if n_unmarked == len(dataset):
+            resolution.add_problem(
                 f"'{choice.name}' shows the supporting passages alone, but the data set '{dataset.name}' marks none; "
                 "leave this method out"
             )
-        elif without:
-            r.warnings.append(
-                f"{without} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, so "
+        elif n_unmarked:
+            resolution.warnings.append(
+                f"{n_unmarked} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, so "
                 f"'{choice.name}' answers them from an empty text"
             )
     if dataset is not None:
         golds = [example.gold for example in dataset.examples]
-        r.problems += map(UserError, scorers.lacking_inputs(r.parts["dataset"].scorers, golds))
+        resolution.problems += map(UserError, scorers.lacking_inputs(resolution.parts["dataset"].scorers, golds))
     # 3. The models and encoders, by what the method needs of them.
     identities: dict[str, dict[str, Any]] = {}
-    r.problems += map(UserError, attempt(r.problems, method.problems) or ())
-    models = models_of(r, method, identities)
-    encoders = encoders_of(r, method, identities)
-    check_prompts(r, method, models)
-    absent += _pop_missing_here(r) if elsewhere else []
-    raise_all(r.problems)
+    resolution.problems += map(UserError, attempt(resolution.problems, method.problems) or ())
+    models = models_of(resolution, method, identities)
+    encoders = encoders_of(resolution, method, identities)
+    check_prompts(resolution, method, models)
+    absent += _pop_missing_here(resolution) if elsewhere else []
+    raise_all(resolution.problems)
     if dataset is None:  # the rows are not here: none, with the official number if it is the official split
-        name = r.parts["dataset"].name
-        own = all(r.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
-        rows = (presets.dataset_note(name, "official_questions") or 0) if own else 0
+        name = resolution.parts["dataset"].name
+        is_official = all(resolution.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
+        rows = (presets.dataset_note(name, "official_questions") or 0) if is_official else 0
         dataset = Dataset(name, (), {}, "", "not on this machine", rows=rows)
     # 4. The run's name in tables says which parameters are not the preset's.
-    choice = r.parts["method"]
-    params = {key.removeprefix(_PARAMS): origin for key, origin in r.origins.items() if key.startswith(_PARAMS)}
-    set_by = {key: o for key, o in params.items() if o != "default" and not o.startswith(("configs/", "$"))}
-    if set_by:
+    choice = resolution.parts["method"]
+    params = {
+        key.removeprefix(_PARAMS): origin for key, origin in resolution.origins.items() if key.startswith(_PARAMS)
+    }
+    changed_params = {key: o for key, o in params.items() if o != "default" and not o.startswith(("configs/", "$"))}
+    if changed_params:
         from harness.config.run_label import changes_from_preset
 
-        mark = changes_from_preset(method, choice, dataset.name, set_by)
-        r.parts["method"] = choice.model_copy(update={"mark": mark})
+        mark = changes_from_preset(method, choice, dataset.name, changed_params)
+        resolution.parts["method"] = choice.model_copy(update={"mark": mark})
     # 5. The configuration with the parts that are used, its hash and folder.
-    used = {"roles": {role: config for role, config in r.config.roles.items() if role in method.needs}}
+    used = {"roles": {role: config for role, config in resolution.config.roles.items() if role in method.needs}}
     used |= {role: encoders.get(role) for role in ("encoder", "reranker")}  # type: ignore[misc]
-    config, task = r.config.model_copy(update=used), answer_prefix.task(r.parts["dataset"])
+    config, task = resolution.config.model_copy(update=used), answer_prefix.task(resolution.parts["dataset"])
     pending = pending_params(type(method), choice.params)
     code: dict[str, str] = {}
     if choice.implementation not in registry.shipped("methods"):
@@ -162,7 +164,7 @@ def _plan(r: Resolution, elsewhere: bool) -> Plan:
     hash8 = "pending" if pending else run_hash(config, method, dataset, task, identities, code)
     return Plan(
         config=config,
-        origins=dict(sorted(r.origins.items())),
+        origins=dict(sorted(resolution.origins.items())),
         method=method,
         dataset=dataset,
         task=task,
@@ -171,9 +173,9 @@ def _plan(r: Resolution, elsewhere: bool) -> Plan:
         identities=identities,
         hash8=hash8,
         folder=run_path(config.dataset.name, config.method.name, config.model.name, hash8).as_posix(),
-        warnings=tuple(dict.fromkeys(r.warnings)),
+        warnings=tuple(dict.fromkeys(resolution.warnings)),
         code=code,
-        choices=r.choices,
+        choices=resolution.choices,
         pending=pending,
         missing=tuple(dict.fromkeys(problem.thing for problem in absent)),
     )
@@ -199,9 +201,9 @@ def make_method(r: Resolution) -> Method:
     tree.values = {**choice.params, **dict.fromkeys(pending_params(cls, choice.params), 1)}
     tree.origins = {k.removeprefix(_PARAMS): v for k, v in r.origins.items() if k.startswith(_PARAMS)}
     method = cls(build(cls.Config, tree, "method.params"))
-    known = {prompt.name: prompt for prompt in method.templates()}
-    found = (replacement_problem(choice.name, n, turns, known) for n, turns in method.config.prompts.items())
-    raise_all([UserError(problem) for problem in found if problem])
+    prompts = {prompt.name: prompt for prompt in method.templates()}
+    sentences = (replacement_problem(choice.name, n, turns, prompts) for n, turns in method.config.prompts.items())
+    raise_all([UserError(problem) for problem in sentences if problem])
     return method
 
 

@@ -20,7 +20,7 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
     """Role -> checked model, for each role that the method needs; adds role -> what identifies it to `identities`."""
     parts = r.parts
     models: dict[str, ModelConfig] = {}
-    known: dict[str, ModelFacts] = {}
+    facts_by_config: dict[str, ModelFacts] = {}
     for role in method.needs:
         models[role] = config = _with_adapters(r, method, role, parts.get(f"roles.{role}", parts["model"]))
         if r.problems and config.backend == "hf":
@@ -29,12 +29,12 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
             if needs_conversion(config):
                 raise_all(r.problems)  # a minute's conversion is not worth the mistakes that are left
         key = canonical(config.model_dump(mode="json"))
-        if key not in known:
-            known[key] = facts = backend.model_facts(config)
+        if key not in facts_by_config:
+            facts_by_config[key] = facts = backend.model_facts(config)
             _add_problems(r, facts)
             r.warnings += facts.warnings
-        identities[role] = known[key].identity
-        _check_needs(r, method, role, known[key])
+        identities[role] = facts_by_config[key].identity
+        _check_needs(r, method, role, facts_by_config[key])
     # Only the reader's replies are sampled or cut.
     reader: ModelConfig = parts["model"]
     if "top_p" in reader.sampling and not reader.temperature:
@@ -71,10 +71,10 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
             )
     # The papers compress with a smaller model than the reader.
     if "compressor" in method.needs and "roles.compressor" not in parts and not reader.embedded:
-        own: dict[str, Any] = {}
+        role_models: dict[str, Any] = {}
         for _, values in presets.read("profiles", "paper"):
-            own = values.get("methods", {}).get(preset, {}).get("roles", own)
-        model = own.get("compressor")
+            role_models = values.get("methods", {}).get(preset, {}).get("roles", role_models)
+        model = role_models.get("compressor")
         better = f"the papers' setting (--profile paper) has {model} for it" if model else "name a smaller model for it"
         setting = f"--set roles.compressor={model or 'NAME'}"
         r.warnings.append(f"'{preset}' compresses with the reader '{reader.name}' itself; {better}: {setting}")
@@ -122,8 +122,8 @@ def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig])
         if used:
             from harness.llm.adapters import prompt_mismatch, unknown_prompts
 
-            found = (prompt_mismatch(*adapter, task, method.prompts()) for task, adapter in used.items())
-            r.problems += [UserError(sentence) for sentence in found if sentence]
+            mismatches = (prompt_mismatch(*adapter, task, method.prompts()) for task, adapter in used.items())
+            r.problems += [UserError(sentence) for sentence in mismatches if sentence]
             r.warnings += unknown_prompts(dict(used.values()))
     dataset: DatasetConfig | None = r.parts.get("dataset")
     served = [model.name for model in models.values() if model.backend == "endpoint"]
@@ -153,9 +153,9 @@ def _check_needs(r: Resolution, method: Method, role: str, facts: Any) -> None:
 
         served = ", ".join(runnable_presets(facts.capabilities)) or "none"
         reasons = "".join(f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals)
-        inside = [words for name, words in _LOADED_ONLY.items() if name in missing]
-        if inside and "served" in facts.identity:
-            lacks = f"{inside[0]}, which the server of '{facts.name}' cannot give"  # one sentence for all its roles
+        phrases = [words for name, words in _LOADED_ONLY.items() if name in missing]
+        if phrases and "served" in facts.identity:
+            lacks = f"{phrases[0]}, which the server of '{facts.name}' cannot give"  # one sentence for all its roles
         else:
             offered = ", ".join(sorted(facts.capabilities)) or "no capabilities"
             lacks = f"{' and '.join(missing)} of its {role}, which the model '{facts.name}' does not offer ({offered})"
@@ -163,8 +163,8 @@ def _check_needs(r: Resolution, method: Method, role: str, facts: Any) -> None:
             f"method '{name}' needs {lacks}{reasons}; choose another model, or a method that this one can serve "
             f"({served})"
         )
-    known = {**facts.sizes, "weights": facts.identity["weights"]} if facts.sizes else {}
-    for sentence in method.fits(role, facts.window, known):
+    sizes = {**facts.sizes, "weights": facts.identity["weights"]} if facts.sizes else {}
+    for sentence in method.fits(role, facts.window, sizes):
         r.add_problem(f"method '{name}': {sentence}")
     dataset: DatasetConfig | None = r.parts.get("dataset")
     if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:
@@ -196,8 +196,8 @@ def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, A
             r.warnings.append(cut)
         # An encoder that is not the preset's own stands in the row's name: "dragon[minilm]".
         choice, suffix = parts["method"], f"[{config.name}]"
-        own: str | None = getattr(choice, role, None)
-        if own is not None and presets.fold(own) != presets.fold(config.name) and not choice.name.endswith(suffix):
+        name: str | None = getattr(choice, role, None)
+        if name is not None and presets.fold(name) != presets.fold(config.name) and not choice.name.endswith(suffix):
             parts["method"] = choice.model_copy(update={"name": choice.name + suffix})
     for role in ("encoder", "reranker"):
         is_set = any(o == "--set" for path, o in r.origins.items() if path.startswith(role + "."))

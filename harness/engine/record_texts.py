@@ -40,8 +40,8 @@ def with_texts(
     for piece in shown_pieces(out):
         if piece["kind"] == "span":
             # A step over several parts (document_view) has no place of its own: its sources are the parts.
-            own = (piece["document_id"], piece["start"], piece["end"])
-            parts = [own] if piece["document_id"] in documents else piece["sources"]
+            span = (piece["document_id"], piece["start"], piece["end"])
+            parts = [span] if piece["document_id"] in documents else piece["sources"]
             piece.pop(POINTER, None)
             piece["text"] = GAP.join(documents[d].text[start:end] for d, start, end in parts)
         if len(piece["text"]) > INLINE:

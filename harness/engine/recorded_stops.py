@@ -30,27 +30,27 @@ def with_stops(
     for a t_p for which nothing is recorded. A run that cannot be resolved is left as it is: its mistake is reported
     when it is planned.
     """
-    if not (given := {name: value for name, value in options.items() if value is not None}):
+    if not (chosen := {name: value for name, value in options.items() if value is not None}):
         return list(runs)
-    for name in given:
+    for name in chosen:
         if any(f"method.{name}" in run.sets for run in runs):
             raise UserError(f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one")
     mixed = len({run.method for run in runs}) > 1
     out: list[Choices] = []
-    refused: dict[str, list[str]] = {name: [] for name in given}
+    refused: dict[str, list[str]] = {name: [] for name in chosen}
     for run in runs:
-        found = method_and_parameters(run)
-        if found is None:
+        method_info = method_and_parameters(run)
+        if method_info is None:
             out.append(run)
             continue
-        method, fields = found
-        if _T_P in given and _STOPS not in given and _STOPS in fields and method.params.get(_STOPS) is None:
+        method, fields = method_info
+        if _T_P in chosen and _STOPS not in chosen and _STOPS in fields and method.params.get(_STOPS) is None:
             raise UserError("--record-t-p sets up to which t_p stops are recorded; add --record-stops N")
-        settings = {f"method.{name}": value for name, value in given.items() if name in fields}
+        settings = {f"method.{name}": value for name, value in chosen.items() if name in fields}
         changed = replace(run, sets={**run.sets, **settings})
         if mixed and settings and not _is_valid(changed) and _is_valid(run):
             settings, changed = {}, run
-        for name in given:
+        for name in chosen:
             if f"method.{name}" not in settings:
                 refused[name].append(method.name)
         out.append(changed)
@@ -60,7 +60,7 @@ def with_stops(
             known = [
                 preset
                 for preset in presets.names("methods")
-                if (found := method_and_parameters(Choices(method=preset))) is not None and name in found[1]
+                if (method_info := method_and_parameters(Choices(method=preset))) is not None and name in method_info[1]
             ]
             have = f"these have it: {', '.join(known)}" if known else "no method has it"
             raise UserError(

@@ -44,8 +44,8 @@ def _draws_nothing(run: Choices) -> tuple[bool, bool]:
     try:
         method = resolve_part("methods", run).parts["method"]
         model = resolve_part("models", run).parts["model"]
-        own = vars(method_class(method.implementation)).get("draws", True)
+        draws = vars(method_class(method.implementation)).get("draws", True)
     except UserError:
         return False, False
     depends = any(str(value).startswith("from:") for value in method.params.values())
-    return not model.temperature and not own, depends
+    return not model.temperature and not draws, depends

@@ -102,8 +102,8 @@ def _rescore_config(
         elif row["error"] is None:
             whole &= row["scores"].keys() | (row["notes"].get("flags") or {}).keys()
     keep = {name: v for name, v in before.items() if name.startswith(LOGGED) or name in whole}
-    own = [name for name in config.scorers if not name.startswith(LOGGED)]
-    versions = {name: keep.get(name, "") for name in [*(() if only and scorers else own), *scorers, *keep]}
+    kept_scorers = [name for name in config.scorers if not name.startswith(LOGGED)]
+    versions = {name: keep.get(name, "") for name in [*(() if only and scorers else kept_scorers), *scorers, *keep]}
     names = tuple(name for name, v in versions.items() if not v)
     if not names:
         raise UserError(f"{stored.path} has only scores of another tool; name some with --scorers")
@@ -131,8 +131,8 @@ def _rescore_folder(
         rows = rescored(StreamedRecords(stored.path / RECORDS), config, gold, keep)
         if corrected and gold is not None:
             rows = _with_corrected_gold(rows, stored, corrected, gold)
-        own = any(":" in name for name in config.scorers)
-        store.replace_records(rows if own or dataset is not None else _tell_gold(rows, stored.path / RECORDS))
+        imported = any(":" in name for name in config.scorers)
+        store.replace_records(rows if imported or dataset is not None else _tell_gold(rows, stored.path / RECORDS))
         numbers = summarise_with(stored.config, store.lines(RECORDS), store.lines(DOCUMENTS))
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:

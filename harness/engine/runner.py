@@ -240,12 +240,12 @@ class Job:
                 self.models.reseed("answer", question.id)
                 tools = EngineTools(self.models, meter, plan.task, self.progress.part)
                 tools.question = question
-                given = plan.method.answer(question, view.documents, indexes, tools)
-                if not isinstance(given, Answer) or not isinstance(given.text, str):
+                answer = plan.method.answer(question, view.documents, indexes, tools)
+                if not isinstance(answer, Answer) or not isinstance(answer.text, str):
                     raise TypeError(f"{type(plan.method).__name__}.answer returned no Answer with a text")
                 # As JSON here: what JSON cannot hold fails this question, and is not found after it was scored.
                 not_finite: list[str] = []
-                reply = json_values(view.original(given), not_finite)
+                reply = json_values(view.original(answer), not_finite)
                 if not_finite:
                     notes["not_finite"] = not_finite
                 if notes.get("view") == NO_EVIDENCE:

@@ -61,8 +61,8 @@ class Budget:
         for line in read_lines(folder / DOCUMENTS, "document_id"):
             self.spend_index(line)
         for judge in (read_json(folder / MANIFEST).get("judges") or {}).values():
-            own = {"model": {"price": judge.get("price")}}
-            self._add(sent({"answer": judge.get("usage") or {}}, judge.get("earlier")), config=own)
+            judge_config = {"model": {"price": judge.get("price")}}
+            self._add(sent({"answer": judge.get("usage") or {}}, judge.get("earlier")), config=judge_config)
 
     def spend(self, usage: dict[str, dict[str, Any]], sign: int = 1) -> dict[str, dict[str, Any]]:
         """Count what a question or an index sent, by phase as `usage_of` sums it; returns it unchanged.

@@ -40,8 +40,8 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
         settings = (part.sets, part.params.get(str(run.method)), part.profile, part.limit)
         made.setdefault(repr((run.method, run.dataset, run.model, run.point, settings)), run)
     # Keys that all parts set to the same value distinguish no runs.
-    first, *others = (part.sets for part in suite.parts)
-    common = {name for name in first if all(name in sets and sets[name] == first[name] for sets in others)}
+    first, *other_sets = (part.sets for part in suite.parts)
+    common = {name for name in first if all(name in sets and sets[name] == first[name] for sets in other_sets)}
     taken: set[RunKey] = set()
     out = []
     for run in made.values():

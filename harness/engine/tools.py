@@ -117,11 +117,13 @@ class Models:
     def slow_paths(self) -> list[str]:
         """Why the batches of the loaded models, and of `workers`, ran slower than they could, a sentence each."""
         loaded: list[Any] = self.loaded()
-        own = [model.slow_paths() for model in loaded if hasattr(model, "slow_paths")]
-        found = list(dict.fromkeys(chain(*own, *self.workers.values())))
+        of_models = [model.slow_paths() for model in loaded if hasattr(model, "slow_paths")]
+        sentences = list(dict.fromkeys(chain(*of_models, *self.workers.values())))
         if len(names := [f"'{model.name}'" for model in loaded if getattr(model, "contexts_make_room", False)]) > 1:
-            found.append(f"{' and '.join(names)} shared a GPU's memory: each had room for fewer contexts than alone")
-        return found
+            sentences.append(
+                f"{' and '.join(names)} shared a GPU's memory: each had room for fewer contexts than alone"
+            )
+        return sentences
 
     def model(self, role: str) -> LanguageModel:
         """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun from loading."""
@@ -273,8 +275,8 @@ class EngineTools:
         self._check_role(role)
         from harness.storage.index_parts import share
 
-        own = partial(self._with_own_draws, f"share {name}", fn)
-        return share(self._build.cache, self._build.key, name, role, needs, own, self.meter)
+        draw_apart = partial(self._with_own_draws, f"share {name}", fn)
+        return share(self._build.cache, self._build.key, name, role, needs, draw_apart, self.meter)
 
     def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
         """Return fn(), run with global generators seeded by `key` and then restored.

@@ -128,8 +128,8 @@ class _Library:
     def names(self, text: str) -> list[str]:
         """The entities that the library finds in `text`, in order, none twice."""
         with _in_turn:
-            found = self._pipeline(text)
-        names = (" ".join(str(entity.text).split()) for entity in found.ents)
+            document = self._pipeline(text)
+        names = (" ".join(str(entity.text).split()) for entity in document.ents)
         return list(dict.fromkeys(name for name in names if name))
 
 

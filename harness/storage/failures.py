@@ -31,9 +31,9 @@ def one_line(error: Mapping[str, str]) -> str:
     line = f"{error['type']}: {error['message']}".splitlines()[0]
     places = _FRAME.findall(error.get("traceback", ""))
     installed = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib")]
-    others = [(file, n) for file, n in places if not any((root / file).is_file() for root in installed)]
-    own = [(file, n) for file, n in others if not file.startswith("harness/")]
-    return f"{line} ({':'.join((own or places)[-1])})" if places else line
+    not_installed = [(file, n) for file, n in places if not any((root / file).is_file() for root in installed)]
+    not_ours = [(file, n) for file, n in not_installed if not file.startswith("harness/")]
+    return f"{line} ({':'.join((not_ours or places)[-1])})" if places else line
 
 
 def describe_failure(error: Exception) -> dict[str, str]:

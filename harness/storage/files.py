@@ -132,9 +132,9 @@ def check(value: Any, form: TypeAdapter[Any]) -> None:
         form.validate_python(value, strict=True)
     except ValidationError as e:
         # Report the most deeply nested error, the last of several; names of types in its place are no keys.
-        found = max(reversed(e.errors()), key=lambda error: len(error["loc"]))
-        place = [str(key) for key in found["loc"] if key != "float" and not str(key).startswith("dict[")]
-        problem = found["msg"].replace("Input should be", "should be").replace("Field required", "is missing")
+        deepest = max(reversed(e.errors()), key=lambda error: len(error["loc"]))
+        place = [str(key) for key in deepest["loc"] if key != "float" and not str(key).startswith("dict[")]
+        problem = deepest["msg"].replace("Input should be", "should be").replace("Field required", "is missing")
         raise WrongValue(".".join(place), problem.replace("dictionary", "object")) from None
 
 

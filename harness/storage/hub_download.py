@@ -95,8 +95,8 @@ def _read_locked(kind: Kind, repo: str) -> dict[str, Any] | None:
         raise CannotRun(f"{sentence}: repair it, or delete it to look everything up anew") from None
     if entry is None:
         return None
-    known = isinstance(entry, dict) and isinstance(entry.get("files"), list)
-    if not known or not _COMMIT.fullmatch(str(entry.get("revision"))):
+    is_entry = isinstance(entry, dict) and isinstance(entry.get("files"), list)
+    if not is_entry or not _COMMIT.fullmatch(str(entry.get("revision"))):
         raise CannotRun(f"the lock file {path} has no usable entry for '{repo}': delete that entry to look it up anew")
     return dict(entry)
 

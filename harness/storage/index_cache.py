@@ -39,8 +39,8 @@ from harness.types import Document
 
 def cache_root() -> Path:
     """HARNESS_CACHE, else `cache` in HARNESS_HOME, else .harness/cache in the current folder."""
-    if own := os.environ.get("HARNESS_CACHE"):
-        return local_folder(own)
+    if folder := os.environ.get("HARNESS_CACHE"):
+        return local_folder(folder)
     return home() / "cache"
 
 
@@ -194,6 +194,6 @@ def _read_entry(folder: Path, key: dict[str, Any], served: Mapping[str, ModelSha
         elif "shape" in row:
             shape = named.get(row["shape"])
         events.append(Event(**{**row, "shape": "" if shape is None else shape.key}))
-    known = {shape.key: shape for shape in [*named.values(), *served.values()] if shape is not None}
+    shapes = {shape.key: shape for shape in [*named.values(), *served.values()] if shape is not None}
     used = {event.shape for event in events}
-    return Entry(data, arrays, tuple(events), {key: shape for key, shape in known.items() if key in used})
+    return Entry(data, arrays, tuple(events), {key: shape for key, shape in shapes.items() if key in used})

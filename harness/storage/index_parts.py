@@ -48,8 +48,8 @@ def share(
     def build() -> Any:
         before = len(meter.events)
         value = fn()
-        if others := sorted({e.role for e in meter.events[before:]} - {role}):
-            raise LookupError(f"tools.share('{name}') is for role '{role}', but used {', '.join(others)}")
+        if other_roles := sorted({e.role for e in meter.events[before:]} - {role}):
+            raise LookupError(f"tools.share('{name}') is for role '{role}', but used {', '.join(other_roles)}")
         return value
 
     with cache.sharing.hold(key_digest(key)):

@@ -23,10 +23,10 @@ def run_folder(text: str) -> Path:
     root = folder
     while not root.is_dir():  # "." at the latest, or "/"
         root = root.parent
-    others = [str(p) for p in find_runs(root)] if root not in (Path("."), Path("/")) else []
-    if not others and Path("results").is_dir():
-        others = [str(p) for p in find_runs(Path("results"))]
-    best = difflib.get_close_matches(text, others, n=3, cutoff=0.3) or others[:3]
+    other_runs = [str(p) for p in find_runs(root)] if root not in (Path("."), Path("/")) else []
+    if not other_runs and Path("results").is_dir():
+        other_runs = [str(p) for p in find_runs(Path("results"))]
+    best = difflib.get_close_matches(text, other_runs, n=3, cutoff=0.3) or other_runs[:3]
     what = f"'{text}' holds no run" if folder.is_dir() else f"there is no run folder '{text}'"
     if best:
         raise UserError(f"{what}; the nearest: {', '.join(best)}")

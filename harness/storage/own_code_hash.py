@@ -190,8 +190,8 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
             words = _string_literals(ast.walk(node))[::-1]
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("glob", "iglob", "rglob"):
             patterns = [word for word in _string_literals(ast.walk(node)) if "*" in word and not word.startswith("/")]
-            found = [path for pattern in patterns for path in module.parent.rglob(pattern) if path.is_file()]
-            yield from sorted(path.resolve() for path in found if "__pycache__" not in path.parts)
+            files = [path for pattern in patterns for path in module.parent.rglob(pattern) if path.is_file()]
+            yield from sorted(path.resolve() for path in files if "__pycache__" not in path.parts)
         elif isinstance(node, ast.Call) and any(_WRITES.fullmatch(word) for word in words[1:]):
             written.add(words[0])
         named += [words, *([word] for word in words)]  # os.path.join("data", "words.txt"), and "words.txt" alone

@@ -53,11 +53,11 @@ class ReplyCache:
         key = {**self._about, **key}
         digest = key_digest(key)
         path = self.folder / digest[:2] / f"{digest}.json"
-        if (found := _read(path, digest)) is not None:
-            for row in found["events"]:
+        if (stored_reply := _read(path, digest)) is not None:
+            for row in stored_reply["events"]:
                 event = {**row, "role": role, "phase": meter.current_phase, "recalled": row["requests"]}
                 meter.record(Event(**event), shape)
-            return dict(found["value"]), True
+            return dict(stored_reply["value"]), True
         before = len(meter.events)
         value = send()
         stored = {"key": digest, "value": value, "events": [asdict(event) for event in meter.events[before:]]}
@@ -82,15 +82,15 @@ def _read(path: Path, digest: str) -> dict[str, Any] | None:
 
 def cached_models() -> list[CachedModel]:
     """The replies of every model in this machine's cache."""
-    found = []
+    models = []
     for folder in sorted((cache_root() / _FOLDER).glob("*")):
         try:
             name = str(read_object(folder / "model.json")["name"])
         except (OSError, ValueError, KeyError):
             name = "unknown"
         sizes = [path.stat().st_size for path in folder.glob("*/*.json")]
-        found.append(CachedModel(folder, name, len(sizes), sum(sizes)))
-    return found
+        models.append(CachedModel(folder, name, len(sizes), sum(sizes)))
+    return models
 
 
 def clear(models: list[CachedModel]) -> None:

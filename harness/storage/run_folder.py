@@ -245,9 +245,9 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
 
     def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[dict[str, Any]]:
         lines = read_lines(path, "question_id", notes, run_schema.RECORD, lambda line: any(key in line for key in keys))
-        found = [record for record in lines if record["question_id"] == question_id][-1:]
-        texts.update((question_id, text_pointers(record)) for record in found)
-        return found
+        matching = [record for record in lines if record["question_id"] == question_id][-1:]
+        texts.update((question_id, text_pointers(record)) for record in matching)
+        return matching
 
     run = _read(folder, records)
     return run if run.records else read_run(folder)

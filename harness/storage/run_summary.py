@@ -121,11 +121,11 @@ def summarise_with(
 
 def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Count replies by what is wrong (`Written.problem`, what methods count); unfinished ones only when answering."""
-    found: Counter[str] = Counter()
+    by_sentence: Counter[str] = Counter()
     for phase, spent in usage.items():
         counts = (spent.get("replies") or {}).items()
-        found.update({problem: n for problem, n in counts if problem != "unfinished" or phase == "answer"})
-    return dict(found)
+        by_sentence.update({problem: n for problem, n in counts if problem != "unfinished" or phase == "answer"})
+    return dict(by_sentence)
 
 
 def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> list[str]:

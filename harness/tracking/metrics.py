@@ -70,8 +70,8 @@ def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     values |= {f"usage/{name}": round_digits(row.get(name)) for name in ("money", "money.run")}
     times = ("seconds", *(f"seconds.{part}" for part in ("p50", "p95", "queue", "index")))
     values |= {f"usage/{name}": round_digits(row.get(name)) for name in times}
-    known = {metric_name(name): _number(value) for name, value in values.items()}
-    return {name: value for name, value in known.items() if value is not None}
+    by_metric = {metric_name(name): _number(value) for name, value in values.items()}
+    return {name: value for name, value in by_metric.items() if value is not None}
 
 
 def first_columns(run: StoredRun) -> list[str]:

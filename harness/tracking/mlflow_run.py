@@ -237,17 +237,17 @@ class MlflowRun:
 
     def _find_run(self) -> tuple[bool, str]:
         """(whether the run was made now, its id). A folder that was deleted and begun anew is another run."""
-        own = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.get("started"))}
-        own |= {_ID: self.run.manifest["id"]} if "id" in self.run.manifest else {}
-        if runs := self._search_runs(own):
+        tags = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.get("started"))}
+        tags |= {_ID: self.run.manifest["id"]} if "id" in self.run.manifest else {}
+        if runs := self._search_runs(tags):
             return False, str(runs[0].info.run_id)
         method, model = (str(self.run.config[kind]["name"]) for kind in ("method", "model"))
         values = "".join(f" {key.removeprefix('method.')}={value}" for key, value in set_by_user(self.run).items())
         name = f"{method}{values} · {model}"
-        for more in (self.run.path.name.rpartition("--")[2], *list(own.values())[1:]):
+        for more in (self.run.path.name.rpartition("--")[2], *list(tags.values())[1:]):
             if self._search_runs({"mlflow.runName": name}):
                 name += f" · {more}"
-        return True, self._make_run(own, name)
+        return True, self._make_run(tags, name)
 
     def _make_run(self, tags_: Mapping[str, str], name: str) -> str:
         """Make an MLflow run with these tags and the user's name; returns its id."""

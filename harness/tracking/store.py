@@ -85,8 +85,8 @@ def artifacts_uri(uri: str, name: str) -> str | None:
 
 def log_files(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None:
     """Write the files of a folder as a run's artifacts, replacing older ones. Raises OSError and what MLflow raises."""
-    address, own = str(client.get_run(run_id).info.artifact_uri), artifacts_folder(uri)
-    if own is not None and address.startswith(_SCHEME):
-        shutil.copytree(folder, inside(own, address.removeprefix(_SCHEME).lstrip("/")), dirs_exist_ok=True)
+    address, own_folder = str(client.get_run(run_id).info.artifact_uri), artifacts_folder(uri)
+    if own_folder is not None and address.startswith(_SCHEME):
+        shutil.copytree(folder, inside(own_folder, address.removeprefix(_SCHEME).lstrip("/")), dirs_exist_ok=True)
     else:  # MLflow writes them itself, as for runs of older stores
         client.log_artifacts(run_id, str(folder))

@@ -116,7 +116,7 @@ class Trace:
         self.scores = percent_scores(record)
         judged, flags = (record["notes"].get(key) or {} for key in (JUDGES, "flags"))
         reasons = {name: (flags.get(name), judged.get(name, {}).get("reply")) for name in (*flags, *judged)}
-        self.reasons = {metric_name(name): ": ".join(map(str, filter(None, own))) for name, own in reasons.items()}
+        self.reasons = {metric_name(name): ": ".join(map(str, filter(None, parts))) for name, parts in reasons.items()}
         self.judges = frozenset(map(metric_name, judged))
         answers = (record.get("gold") or {}).get("answers")
         self.gold: dict[str, Any] = {"gold_answers": answers} if answers else {}

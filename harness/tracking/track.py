@@ -57,8 +57,8 @@ class StoreError(SaveError):
         where = os.path.commonpath([str(folder) for folder in folders])
         runs = "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
         store = "W&B" if uri.startswith(wandb_run.SCHEME) else "MLflow"
-        rest = f"{runs} on disk; fill {store} from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
-        super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {rest}")
+        advice = f"{runs} on disk; fill {store} from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
+        super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {advice}")
 
 
 def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path, HarnessError]:
@@ -84,13 +84,13 @@ def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path,
 def error_sentences(errors: Mapping[Path, HarnessError]) -> list[str]:
     """Sentences about what could not be logged, one for all folders that a store failed for the same reason."""
     alike: dict[tuple[str, str], list[Path]] = {}
-    others: list[str] = []
+    sentences: list[str] = []
     for folder, error in errors.items():
         if isinstance(error, StoreError):
             alike.setdefault((error.uri, error.reason), []).append(folder)
         else:
-            others.append(str(error))
-    return list(dict.fromkeys([*others, *(str(StoreError(runs, *place)) for place, runs in alike.items())]))
+            sentences.append(str(error))
+    return list(dict.fromkeys([*sentences, *(str(StoreError(runs, *place)) for place, runs in alike.items())]))
 
 
 def default_uri(out: Path) -> str:

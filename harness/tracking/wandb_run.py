@@ -35,8 +35,8 @@ def address(tracker: str) -> str:
 
 def install_problem() -> list[str]:
     """[A sentence] if W&B is not installed, else []."""
-    known = importlib.util.find_spec("wandb") is not None
-    return [] if known else ["W&B is not installed; install it with: pip install 'longdoc-harness[wandb]'"]
+    installed = importlib.util.find_spec("wandb") is not None
+    return [] if installed else ["W&B is not installed; install it with: pip install 'longdoc-harness[wandb]'"]
 
 
 def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
@@ -48,7 +48,7 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
 
     config = run.config
     group = suite or suite_of(run)
-    known = run_tags(run, group)
+    tags = run_tags(run, group)
     place = run.manifest.get("id") or f"{config['dataset']['name']}/{run.path.name}/{run.manifest.get('started')}"
     logged = wandb.init(
         project=uri.removeprefix(SCHEME) or PROJECT,
@@ -57,7 +57,7 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
         name=run.path.name,
         group=group or config["dataset"]["name"],
         job_type=config["dataset"]["name"],
-        tags=[known[name][:64] for name in _TAGS if name in known],
+        tags=[tags[name][:64] for name in _TAGS if name in tags],
         config=params(config, run.manifest.get("models") or {})[0] | {"seed": config["seed"], "state": run_state(run)},
         dir=str(run.path.parent.parent),
         settings=wandb.Settings(**_SETTINGS),

@@ -73,17 +73,17 @@ def frame(parts: Sequence[Scored], score: str | None = None, convention: str = D
 
 def _cost_columns(reached: Reached, seed: int, convention: str) -> dict[str, float | None]:
     """Mean costs at the stops a rule reached; None for unknown TFLOPs."""
-    known = [(stop.flops / TERA, cluster) for _, stop, cluster in reached if stop.flops is not None]
-    known = known if len(known) == len(reached) else []
+    counted = [(stop.flops / TERA, cluster) for _, stop, cluster in reached if stop.flops is not None]
+    counted = counted if len(counted) == len(reached) else []
     steps = [stop.steps(record) for record, stop, _ in reached]
     probed = []  # TFLOPs of the probes of each question; an older run did not store them
-    for path in steps if known else ():
+    for path in steps if counted else ():
         stored = [step.get("probe_flops") for step in path]
         flops = [x for value in stored if value is not None and (x := step_flops(value, convention)) is not None]
         if stored and len(flops) == len(stored):
             probed.append(sum(flops) / TERA)
     return {
-        **mean_columns("tflops", [v for v, _ in known], [c for _, c in known], seed=seed, bounds=None),
+        **mean_columns("tflops", [v for v, _ in counted], [c for _, c in counted], seed=seed, bounds=None),
         "tflops.probes": sum(probed) / len(probed) if probed and len(probed) == len(reached) else None,
         "nodes": sum(step.get("node") is not None for path in steps for step in path) / len(steps) if steps else None,
     }
@@ -122,8 +122,8 @@ def panels(table: pd.DataFrame) -> list[Panel]:
             (over_n, "t_n", f"stop patience t_n ({fixed_p})"),
             (over_p, "t_p", f"confidence threshold t_p ({fixed_n})"),
         ):
-            known = int(rows["mean"].notna().sum())
-            if not known or (axis == "t_p" and (known < 2 or pd.isna(t_p))):
+            n_drawn = int(rows["mean"].notna().sum())
+            if not n_drawn or (axis == "t_p" and (n_drawn < 2 or pd.isna(t_p))):
                 continue
             score, convention = str(rows["score"].iloc[0]), rows["convention"].iloc[0]
             lines = [Line(score, [Point.of(row, axis, "mean", 100) for row in records(rows)])]

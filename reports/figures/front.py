@@ -83,9 +83,9 @@ def points(
 
     score: by default the headline; cost: a key of COSTS. Raises UnknownName for a score that no run has.
     """
-    known = {name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))}
-    if score is not None and score not in known:
-        raise UnknownName("score", score, sorted(known), "harness score RUN --scorers NAME adds a score")
+    all_scores = {name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))}
+    if score is not None and score not in all_scores:
+        raise UnknownName("score", score, sorted(all_scores), "harness score RUN --scorers NAME adds a score")
     rows: list[dict[str, Any]] = []
     for row in facts.records(means):
         name = score or str(row["headline"])
@@ -210,9 +210,9 @@ def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[flo
     """((low, high) of the cost, of the score in points); the value twice without."""
     ends = []
     for name, value, scale in zip(("tflops", "score"), _coordinates(point), (1, 100), strict=True):
-        known = [point[f"{name}{end}"] for end in (".low", ".high")]
-        missing = any(v is None or math.isnan(v) for v in known)
-        ends.append((value, value) if missing else (scale * float(known[0]), scale * float(known[1])))
+        bounds = [point[f"{name}{end}"] for end in (".low", ".high")]
+        missing = any(v is None or math.isnan(v) for v in bounds)
+        ends.append((value, value) if missing else (scale * float(bounds[0]), scale * float(bounds[1])))
     return ends[0], ends[1]
 
 

@@ -128,7 +128,7 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
     rows = math.ceil(len(panels) / columns)
     legends = [[line.name for line in panel.lines] for panel in panels if len(panel.lines) > 1]
     lines = [sum(wrapped(name, _ROOM).count("\n") + 1 for name in names) for names in legends]
-    heights = (math.ceil(n / _legend_columns(own, _ROOM)) for n, own in zip(lines, legends, strict=True))
+    heights = (math.ceil(n / _legend_columns(legend, _ROOM)) for n, legend in zip(lines, legends, strict=True))
     entries = max(heights, default=0)
     with paper_style():
         from matplotlib.figure import Figure

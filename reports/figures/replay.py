@@ -154,8 +154,8 @@ class Recorded:
         step = record["steps"][index]
         if step.get("answer") is None:
             return None
-        known = not any(usage.get("uncounted") for usage in record["usage"].values())
-        return Stop(index, False, str(step["answer"]), stop_flops(step, convention) if known else None)
+        counted = not any(usage.get("uncounted") for usage in record["usage"].values())
+        return Stop(index, False, str(step["answer"]), stop_flops(step, convention) if counted else None)
 
 
 def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) -> int:
@@ -180,10 +180,10 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
     # An older version may have had parameters that this one lacks.
     known_params = {name: value for name, value in params.items() if name in method.Config.model_fields}
     replayer = method(part_of_run(method.Config, known_params, str(run.path)))
-    own, most = replayer.stop_rule(), replayer.recorded_rule()
-    if own.keys() != names:  # it has parameters of these names, but replays another rule or none
+    rule, most = replayer.stop_rule(), replayer.recorded_rule()
+    if rule.keys() != names:  # it has parameters of these names, but replays another rule or none
         return None
-    return Recorded(kind(**own), kind(**most), replayer)
+    return Recorded(kind(**rule), kind(**most), replayer)
 
 
 def runs_with_rule(

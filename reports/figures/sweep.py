@@ -62,8 +62,8 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
     means = facts.records(means_of(runs, convention=convention))
     settings = [setting_values(run) for run in runs]
     if not any(x in values for values in settings):
-        known = sorted({key for values in settings for key in values})
-        raise UnknownName("setting", x, known, "settings of these runs")
+        keys = sorted({key for values in settings for key in values})
+        raise UnknownName("setting", x, keys, "settings of these runs")
     rows = []
     at = [(row["dataset"], row["model"], value_text(own.get(x))) for row, own in zip(means, settings, strict=True)]
     labels = distinct_labels(facts.labels(runs, [x]), runs, at)  # a line with two runs at one value is two lines
@@ -90,27 +90,27 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
 
 def _sorted_values(cells: Sequence[Any]) -> list[Any]:
     """The different values of a setting but None: numbers by size, others as they come."""
-    known = [value for value in dict.fromkeys(cells) if value is not None]
-    return sorted(known) if all(map(is_number, known)) else known
+    values = [value for value in dict.fromkeys(cells) if value is not None]
+    return sorted(values) if all(map(is_number, values)) else values
 
 
 def panels(table: pd.DataFrame, x: str) -> list[Panel]:
     """For each data set, model and score: score and cost over the setting, by method."""
     drawn = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
-        known = _sorted_values(list(rows[x]))
-        if not known:
+        values = _sorted_values(list(rows[x]))
+        if not values:
             continue  # every run of this data set is a reference
         # The axis of the setting and the place of each of its values: numbers to scale, other values one by one.
         name = x.removeprefix("method.")
-        if all(map(is_number, known)):
-            places = {value: float(value) for value in known}
-            first, last = float(known[0]), float(known[-1])
-            ticks = tuple(map(float, known)) if len(known) <= _MOST_TICKS else ()
+        if all(map(is_number, values)):
+            places = {value: float(value) for value in values}
+            first, last = float(values[0]), float(values[-1])
+            ticks = tuple(map(float, values)) if len(values) <= _MOST_TICKS else ()
             axis = Axis(name, ticks, log=first > 0 and last >= _LOG_RANGE * first)
         else:
-            places = {value: float(i) for i, value in enumerate(known)}
-            axis = Axis(name, tuple(places.values()), tuple(map(str, known)))
+            places = {value: float(i) for i, value in enumerate(values)}
+            axis = Axis(name, tuple(places.values()), tuple(map(str, values)))
         counted = rows["tflops"].notna().any()
         unit = f"TFLOPs a question, search + answer ({rows['convention'].iloc[0]})"
         cost = ("tflops", unit) if counted else ("tokens", "tokens a question, search + answer")

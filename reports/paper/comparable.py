@@ -45,18 +45,20 @@ def differences(
     """
     rule = rule or value.rules[0]
     paper = settings_of(value, rule)
-    found = _model_reasons(value, run, paper)
-    found.reasons += _method_reasons(value, run, paper) + _source_reasons(run, rule, runs) + _prompt_reasons(run, paper)
-    found.add(_encoder_reasons(run, paper))
-    found.add(_data_reasons(value, run, rule, paper))
-    found.reasons += _metric_reasons(value, run) + _incomplete_reasons(value, run)
+    reasons = _model_reasons(value, run, paper)
+    reasons.reasons += (
+        _method_reasons(value, run, paper) + _source_reasons(run, rule, runs) + _prompt_reasons(run, paper)
+    )
+    reasons.add(_encoder_reasons(run, paper))
+    reasons.add(_data_reasons(value, run, rule, paper))
+    reasons.reasons += _metric_reasons(value, run) + _incomplete_reasons(value, run)
     if (run.manifest.get("git") or {}).get("dirty"):
-        found.marks.append("the run's code had changes that no commit holds")
+        reasons.marks.append("the run's code had changes that no commit holds")
     if seed := run.config.get("seed"):
-        found.marks.append(f"seed {seed} was chosen: whether other seeds were tried is not known")
+        reasons.marks.append(f"seed {seed} was chosen: whether other seeds were tried is not known")
     here, names = made_by(), {"code": "git", "packages": "packages"}
-    found.unchecked += [name for name, key in names.items() if run.manifest.get(key) != here[key]]
-    return Findings(found.reasons, list(dict.fromkeys(found.unchecked)), list(dict.fromkeys(found.marks)))
+    reasons.unchecked += [name for name, key in names.items() if run.manifest.get(key) != here[key]]
+    return Findings(reasons.reasons, list(dict.fromkeys(reasons.unchecked)), list(dict.fromkeys(reasons.marks)))
 
 
 def listed(names: Sequence[str]) -> str:
@@ -66,9 +68,9 @@ def listed(names: Sequence[str]) -> str:
 
 def _differences(head: str, used: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
     """A sentence for each key of `paper` with another value in `used`, one for the rest."""
-    others = [key for key, value in paper.items() if key in used and used[key] != value]
+    differing = [key for key, value in paper.items() if key in used and used[key] != value]
     missing = [key for key, value in paper.items() if key not in used and value not in (None, {})]
-    sentences = [f"{head}{key} is {_shown(used[key])}, the paper's is {_shown(paper[key])}" for key in others]
+    sentences = [f"{head}{key} is {_shown(used[key])}, the paper's is {_shown(paper[key])}" for key in differing]
     if missing:
         lacking = f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} not recorded"
         values = ", ".join(f"{key} {_shown(paper[key])}" for key in missing)
@@ -110,9 +112,11 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
         if other := public_releases.other_owner(str(used.get("source")), paper):
             return Findings([f"model: the {role} is {other}"])
         behind = ["precision", "chat template"] if "backend" in paper.settings else []
-        own, head = {"thinking": used.get("thinking"), "extra": used.get("extra") or {}}, f"model: the {role}'s "
-        result = Findings(_differences(head, own, {"thinking": paper.settings.get("thinking")}), ["weights", *behind])
-        result.marks += _differences(head, own, {"extra": {}})
+        used_here, head = {"thinking": used.get("thinking"), "extra": used.get("extra") or {}}, f"model: the {role}'s "
+        result = Findings(
+            _differences(head, used_here, {"thinking": paper.settings.get("thinking")}), ["weights", *behind]
+        )
+        result.marks += _differences(head, used_here, {"extra": {}})
         return result
     recorded = (run.manifest.get("models") or {}).get(role) or {}
     if used.get("backend") != "hf" or not (recorded.get("weights") or _is_named(used, paper.name)):
@@ -120,13 +124,13 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
     result = public_releases.model_differences(run, role, paper)
     if result.reasons:
         return result
-    own = {**used, **{key: recorded[key] for key in ("dtype", "window") if key in recorded}}
+    used_here = {**used, **{key: recorded[key] for key in ("dtype", "window") if key in recorded}}
     settings = dict(paper.settings)
-    if not value.entry.truncated and (own.get("window") or 0) >= (settings.get("window") or 0):  # type: ignore[operator]
+    if not value.entry.truncated and (used_here.get("window") or 0) >= (settings.get("window") or 0):  # type: ignore[operator]
         settings.pop("window", None)  # more room changes nothing where nothing was cut
-    rounded = {key: settings.pop(key) for key in _ROUNDED_OTHERWISE if own.get(key) in _ROUNDED_AS}
-    result.marks += _differences(f"model: the {role}'s ", own, rounded) + _revision_marks(role, used)
-    result.reasons += _differences(f"model: the {role}'s ", own, settings)
+    rounded = {key: settings.pop(key) for key in _ROUNDED_OTHERWISE if used_here.get(key) in _ROUNDED_AS}
+    result.marks += _differences(f"model: the {role}'s ", used_here, rounded) + _revision_marks(role, used)
+    result.reasons += _differences(f"model: the {role}'s ", used_here, settings)
     return result
 
 
@@ -171,8 +175,10 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     # A number that the paper takes from another run, as "from:garlic", of this run's model over its data set.
     here = {part: run.config[part]["name"] for part in ("dataset", "model")}
     amounts = run.manifest.get("amounts") or {}
-    given = {key: f"{FROM}{number.get('source')}" for key, number in amounts.items() if here.items() <= number.items()}
-    actual |= {key: rule for key, rule in given.items() if key in params and rule == paper.method.get(key)}
+    from_runs = {
+        key: f"{FROM}{number.get('source')}" for key, number in amounts.items() if here.items() <= number.items()
+    }
+    actual |= {key: rule for key, rule in from_runs.items() if key in params and rule == paper.method.get(key)}
     unknown = [key for key in params if key not in paper.method and key not in value.recording]
     return [
         *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),

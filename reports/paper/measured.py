@@ -32,8 +32,12 @@ def measure(value: Value, run: StoredRun) -> Measured:
         return _mean_value(costs.request_counts(run), facts.answered_clusters(run), run)
     if metric.corpus is not None:
         corpus = metric.corpus
-        known = corpus in facts.corpus_names(run)
-        return _with_intervals(lambda level: facts.corpus(run, corpus, level=level), 100.0) if known else Measured()
+        has_corpus_score = corpus in facts.corpus_names(run)
+        return (
+            _with_intervals(lambda level: facts.corpus(run, corpus, level=level), 100.0)
+            if has_corpus_score
+            else Measured()
+        )
     if metric.score is not None:
         name = score_of(metric, run)
         if name is None or name not in facts.score_names(run):

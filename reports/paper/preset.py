@@ -104,9 +104,9 @@ def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tu
     """(the preset under profile paper, its method); roles: None for any model."""
     with patch.dict(os.environ):
         os.environ.pop(registry.ENV, None)
-        known = _presets_by_source()
-        sets = {f"roles.{role}": known[name.lower()] for role, name in roles if name and name.lower() in known}
-        model = known.get(reader.lower())
+        by_source = _presets_by_source()
+        sets = {f"roles.{role}": by_source[name.lower()] for role, name in roles if name and name.lower() in by_source}
+        model = by_source.get(reader.lower())
         r = resolve(Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets))
         raise_all(r.problems)
         try:
@@ -129,11 +129,14 @@ def _presets_by_source() -> dict[str, str]:
 
 def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
     """A role's model by row or paper, else preset, else reader; None for any."""
-    roles, own = value.paper.roles, r.parts.get(f"roles.{role}")
+    roles, role_model = value.paper.roles, r.parts.get(f"roles.{role}")
     if role in roles and roles[role] is None:
         return None
-    name = str(roles.get(role) or (last_part(own.source or own.name) if own is not None else value.paper.model))
-    config: ModelConfig = r.parts["model"] if own is None else own
+    name = str(
+        roles.get(role)
+        or (last_part(role_model.source or role_model.name) if role_model is not None else value.paper.model)
+    )
+    config: ModelConfig = r.parts["model"] if role_model is None else role_model
     if last_part(config.source or config.name).lower() != name.lower() or config.backend == "endpoint":
         return Model(name, {})
     model, paper = _shipped_model(config, name, _MODEL_KEYS), value.paper.model_settings

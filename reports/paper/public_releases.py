@@ -75,9 +75,9 @@ def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
     shape = {} if sizes is None else paper.shape
     if odd := [f"{key} {sizes.get(key)} instead of {size}" for key, size in shape.items() if sizes.get(key) != size]:
         result.reasons.append(f"model: the {role} has other sizes than {paper.name} ({', '.join(odd)})")
-    known = _published_facts()["models"].get(paper.name) or {}
-    result.reasons += _template_differences(run, role, known, paper.name)
-    if "opening" in known and role not in (run.manifest.get("first_prompts") or {}):
+    published = _published_facts()["models"].get(paper.name) or {}
+    result.reasons += _template_differences(run, role, published, paper.name)
+    if "opening" in published and role not in (run.manifest.get("first_prompts") or {}):
         result.unchecked.append("chat template")
     return result
 
@@ -128,7 +128,7 @@ def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], n
 
 def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
     """How the questions differ from what is published of `split`."""
-    known: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
+    published: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
     config, revision = run.config["dataset"], (run.manifest.get("dataset") or {}).get("revision")
     result = Findings(unchecked=[] if revision and not config.get("data") else ["rows"])
     if (config.get("options") or {}).get("documents"):
@@ -144,15 +144,15 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
         keys.add((record["question_id"] if text is None else text, sizes, gold))
     if n_repeated := len(run.records) - len(keys):
         result.reasons.append(f"sample: {n_repeated} of {len(ids)} questions stand there twice")
-    if "ids" in known and (n_wrong := sum(not re.fullmatch(known["ids"], key) for key in ids)):
+    if "ids" in published and (n_wrong := sum(not re.fullmatch(published["ids"], key) for key in ids)):
         result.reasons.append(f"sample: {n_wrong} of {len(ids)} ids are not of the form of {dataset}'s")
     documents = sorted({str(key) for record in run.records for key in record["document_ids"]})
-    if "documents" in known and len(documents) != known["documents"]:
-        result.reasons.append(f"sample: {len(documents)} documents, the {split} split has {known['documents']}")
-    elif "sha256" in known and hashlib.sha256("\n".join(documents).encode()).hexdigest() != known["sha256"]:
+    if "documents" in published and len(documents) != published["documents"]:
+        result.reasons.append(f"sample: {len(documents)} documents, the {split} split has {published['documents']}")
+    elif "sha256" in published and hashlib.sha256("\n".join(documents).encode()).hexdigest() != published["sha256"]:
         result.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
-    for by in (by for by in KINDS if by in known):
-        here, official = Counter(kind(record, by) for record in run.whole_records), known[by]
+    for by in (by for by in KINDS if by in published):
+        here, official = Counter(kind(record, by) for record in run.whole_records), published[by]
         if set(here) != {None} and here != Counter({str(name): count for name, count in official.items()}):
             counts = ", ".join(f"{name} {here[str(name)]} (official {count})" for name, count in official.items())
             result.reasons.append(f"sample: other numbers of each {by}: {counts}")

@@ -81,9 +81,9 @@ def tables_and_figures() -> tuple[TableOrFigure, ...]:
 
 def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
     """What `harness reproduce NAME` means, and its suite. Raises UnknownName."""
-    known = {presets.fold(item.name): item for item in tables_and_figures() if item.name}
+    by_name = {presets.fold(item.name): item for item in tables_and_figures() if item.name}
     folded = presets.fold(name)
-    table = known.get(folded.removeprefix(MADE_UP))
+    table = by_name.get(folded.removeprefix(MADE_UP))
     if table is None:
         names = [item.name for item in tables_and_figures() if item.name]
         raise UnknownName("table or figure", name, [*names, *(MADE_UP + n for n in names)], "harness reproduce --list")
