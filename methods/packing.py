@@ -81,7 +81,7 @@ class _Packing(Packing):
         return (match.end() for match in _CLAUSE.finditer(self.text, start, end))
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """As `Packing.pack`; at the last rank before every `size`-th token."""
+        """As `Packing.pack`; a clause that is still too long is cut before every `size`-th token."""
         if rank < self.lowest:
             return super().pack(start, end, rank)
         first, last = bisect_left(self.starts, start), bisect_left(self.starts, end)

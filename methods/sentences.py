@@ -40,9 +40,10 @@ def sentence_ends(text: str, start: int = 0, end: int | None = None, *, lines: b
         lines: Whether each line ends a sentence; by default a blank line does.
 
     Yields:
-        Characters behind which a sentence ends, in order; one may come twice.
+        Offsets at which a sentence ends, in order; the same one may come twice (a mark at the end of a line).
     """
     for match in (_LINES if lines else _BLANK_LINES).finditer(text, start, len(text) if end is None else end):
+        # Only a lone full stop can be part of an abbreviation: "?!" and ".)" cannot.
         if match.group() != "." or not _is_abbreviation(text, match.start()):
             yield match.end()
 

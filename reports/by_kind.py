@@ -29,7 +29,7 @@ def kind(record: Mapping[str, Any], criterion: str) -> str | None:
     if gold is None:
         return None
     extra = gold.get("extra") or {}
-    if criterion == "length":  # of a text that another tool alone has seen
+    if criterion == "length":  # of an imported run; rows of LongBench bring it, in words
         return f"{_range_of_two(extra['length'])} words" if isinstance(extra.get("length"), int) else None
     if criterion == "answer":
         return answer_kind(gold["answers"])

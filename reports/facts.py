@@ -213,9 +213,9 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
     names, first_counts = dict[str, str](), dict(next(_corpus_counts(run), ("", {}))[1])
     for name in filter(first_counts.__contains__, score_names(run)):
         if all(name in counts for _, counts in _corpus_counts(run)) and (count := lookup(name).counts) is not None:
-            expected = len(count("", ("",)))
-            # Those of a received file may be more.
-            if all(len(counts[name]) == expected for _, counts in _corpus_counts(run)):
+            n_counts = len(count("", ("",)))  # an empty answer has as many as any
+            # An imported run may hold counts of another length: they cannot be summed.
+            if all(len(counts[name]) == n_counts for _, counts in _corpus_counts(run)):
                 names[lookup(name).corpus] = name
     return names
 

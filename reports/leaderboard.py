@@ -39,7 +39,9 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], links: Mapping[s
     for row, texts in zip(rows, cells.rows, strict=True):
         row["texts"] = dict(zip(cells.heads, texts, strict=True))
         # What the script groups and sorts by.
-        data = {name: text(row[name]) for name in ("method", "model", "data set", "suite", "folder", "date")}
+        data: dict[str, Any] = {
+            name: text(row[name]) for name in ("method", "model", "data set", "suite", "folder", "date")
+        }
         data |= {name: float(row[name]) for name in _NUMERIC if row[name] is not None and not pd.isna(row[name])}
         data |= {"apart": ""} if row["apart"] else {}
         row["attributes"] = {f"data-{re.sub('[ _]', '-', name)}": value for name, value in data.items()}

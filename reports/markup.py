@@ -11,8 +11,10 @@ from functools import cache
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup as Html
-from markupsafe import escape
+from markupsafe import Markup, escape
+
+Html = Markup
+"""HTML that needs no escaping."""
 
 # Half a surrogate pair, which JSON data may hold, is no UTF-8; the others are not allowed in HTML.
 _UNPRINTABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")

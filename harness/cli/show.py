@@ -113,6 +113,7 @@ def resolve_named(kind: str, name: str, selection: Selection | None = None) -> t
 
     chosen = selection.choices() if selection else Choices()
     part = _PARTS[kind]
+    # Choices has no field for an encoder: it is chosen as by --set encoder=NAME.
     choice: dict[str, Any] = {"sets": {**chosen.sets, part: name}} if part == "encoder" else {part: name}
     resolution = resolve_part(kind, replace(chosen, **choice))
     return resolution, resolution.parts[part]

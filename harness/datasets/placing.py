@@ -58,7 +58,7 @@ def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Place
 def _best_split(fillers: Sequence[int], supporting: Sequence[int], placement: Placement) -> tuple[int, int]:
     """How many other paragraphs to put before the first supporting one, and how many between it and the last.
 
-    others, supporting: characters of each paragraph that is not supporting and that is.
+    fillers, supporting: characters of each paragraph that is not supporting and that is.
     """
     ends = [0, *accumulate(fillers)]
     total_size, supporting_size = ends[-1] + sum(supporting), sum(supporting)
@@ -76,7 +76,7 @@ def _best_split(fillers: Sequence[int], supporting: Sequence[int], placement: Pl
 
 
 def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterator[tuple[int, int]]:
-    """Yield the (before, inside) to try. ends[i]: characters of the first i others; between: those wanted inside."""
+    """Yield the (before, inside) to try. ends[i]: characters of the first i fillers; between: those wanted inside."""
     last = len(ends) - 1
     for before in range(last + 1):
         if place == "head" and before:

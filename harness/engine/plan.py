@@ -238,6 +238,6 @@ def run_hash(
         "identities": dict(sorted(identities.items())),
         "seed": config.seed,
         **({"sampling": config.model.sampling} if config.model.sampling else {}),
-        **({"batch": True} if config.model.batch else {}),  # its answers cost and wait otherwise
+        **({"batch": True} if config.model.batch else {}),  # no other answers, but another cost and time
     }
     return digest(inputs)[:8]

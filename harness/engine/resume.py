@@ -3,7 +3,7 @@
 Records of other scorers (name and version) are scored again: a mean over two scorers would be meaningless.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from harness import datasets, scorers
@@ -56,12 +56,12 @@ def _gold_by_id(plan: Plan, records: Mapping[str, Any]) -> dict[str, Gold]:
     return {example.question.id: example.gold for example in datasets.load(plan.config.dataset, None).examples}
 
 
-def _scored_by(record: dict[str, Any], names: Mapping[str, str]) -> bool:
-    """Whether a record has a score or flag by each scorer of `names` (-> version), and no others but judges'."""
+def _scored_by(record: dict[str, Any], names: Collection[str]) -> bool:
+    """Whether a record's scores and flags are by exactly the scorers `names`; those of judges do not count."""
     notes = record.get("notes") or {}
-    held = record["scores"].keys() - (notes.get(JUDGES) or {}).keys()
+    scored = record["scores"].keys() - (notes.get(JUDGES) or {}).keys()
     flagged = notes.get("flags") or {}
-    return held <= names.keys() and (record["error"] is not None or names.keys() <= held | flagged.keys())
+    return scored <= {*names} and (record["error"] is not None or {*names} <= scored | flagged.keys())
 
 
 def answered_ids(

@@ -11,7 +11,7 @@ where it stopped. What a method raises costs that question and no more; a UserEr
 end the run with everything recorded so far on disk.
 
 With `parallel` above 1 that many questions are in flight, each in a thread (harness/parallel/); scoring and writing
-stay in this one. A question's `notes.seconds` then hold what it waited for the others; those of its calls do not.
+stay in this one. A question's `notes.seconds` then include waiting for others; the seconds of its calls do not.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class Job:
             notes: dict[str, Any] = {}
             reply = json_values(Answer(""), lost=[])
             try:
-                if failed_elsewhere is not None:  # by workers that ended: this question cannot be answered
+                if failed_elsewhere is not None:  # its worker processes ended while they answered it
                     raise failed_elsewhere
                 # 2. The documents as the method sees them. A question for which nothing was retrieved is answered from
                 # an empty text, so that it counts.
@@ -235,7 +235,7 @@ class Job:
                 try:
                     indexes = self.indexer.indexes(view.documents, question)
                 finally:
-                    self.indexer.documents_done(example.question)  # by the ids that choose_next marked
+                    self.indexer.documents_done(example.question)  # with the documents that the view leaves out
                 # 4. The method answers. It sees the question and the documents, never the gold answers.
                 self.models.reseed("answer", question.id)
                 tools = EngineTools(self.models, meter, plan.task, self.progress.part)

@@ -1,7 +1,7 @@
 """The runs of one command, run in turn: one that fails never loses the others.
 
-Everything else a command does is a Hook, called in this order: what a run waits for, who follows its folder, what is
-said when it ends.
+Everything else a command does is a Hook. For each run: `ready` of every hook, `started` of every hook, the run, `ended`
+of every hook; after all runs `closed`.
 """
 
 from __future__ import annotations

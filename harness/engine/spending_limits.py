@@ -110,7 +110,7 @@ class Budget:
             return not self.hit
 
     def command_with_higher_limit(self, command: Sequence[str]) -> list[str]:
-        """The words of the command, with the limit that was hit raised to twice of what is spent."""
+        """The words of the command, with the limit that was hit raised to twice what is spent so far."""
         flag = self.hit.partition(" ")[0]
         limit = number_text(2 * self.spent()[flag.removeprefix("--max-")])
         words = [f"{flag}={limit}" if word.startswith(f"{flag}=") else word for word in command]

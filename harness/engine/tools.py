@@ -31,9 +31,9 @@ R = TypeVar("R")
 def seed_everything(seed: int) -> None:
     """Seed the global generators of Python, NumPy and, if it is loaded, torch.
 
-    Methods are given a seed; this covers libraries that draw from the global generators on their own. With
-    several questions in flight these generators are shared, so nothing is seeded then: a method that must give
-    the same answers at any --parallel draws from generators of its own, seeded with tools.seed.
+    Methods are given a seed; this covers libraries that draw from the global generators on their own. Several
+    questions in flight share these, so they are seeded once, not for each question: a method must draw from generators
+    of its own, seeded with tools.seed.
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)

@@ -64,8 +64,9 @@ def window_stretches(sizes: Sequence[int], keep: Sequence[float], size: int) -> 
 
 
 class _WindowLoop:
-    """The token level: drops `units` window after window; of them [0, start) are the question, if it is read; `run`
-    once.
+    """The token level: drops `units` window after window; units [0, start) are the question, if it is read.
+
+    Call `run` only once.
 
     alive [units], score [units] (NaN: not scored yet), at: the start of the next window.
     """
@@ -116,7 +117,10 @@ class _WindowLoop:
         self.score_units(contexts, last)
 
     def score_units(self, contexts: list[Context], last: int) -> None:
-        """Score units [at, last) behind what was kept; with credit "next" a unit is judged by the one behind it."""
+        """Score units [at, last) behind what was kept; with credit "next" a unit is judged by the one behind it.
+
+        contexts: `contexts[0]` begins with the units [0, start), a second one with none.
+        """
         first = self.at
         scores = contexts[0].score(first, last)
         if len(contexts) > 1:

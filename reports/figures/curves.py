@@ -65,7 +65,7 @@ def rules_to_show(recorded: Recorded, t_n: int = 8, t_p: Sequence[float] | None 
 
 
 def frame(parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
-    """Score and TFLOPs by t_n and t_p, a row a run and rule; arguments as rule_table.frame."""
+    """Score and TFLOPs by stop rule (t_n probes above t_p), a row a run and rule; arguments as rule_table.frame."""
     table = rule_table.frame(parts, _cost_columns, score, convention)
     table.insert(list(table.columns).index("n"), "covered", table.pop("covered"))
     return table.sort_values(["dataset", "method", "t_p", "t_n"], kind="stable", ignore_index=True)

@@ -1,7 +1,7 @@
 """Train and measure all adapters of a method.
 
     course = Course(...)
-    course.run(tell, stop, steps=None)    for each task: make its data, train its adapter, write its card
+    course.run(tell, stop, last_step)     for each task: make its data, train its adapter, write its card
     course.examine(tell)                  list of Measure, also written to the cards
 
 Without `labels` the data comes from the synthetic world. With labels, a task whose labels need another task's adapter

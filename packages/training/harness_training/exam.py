@@ -55,7 +55,8 @@ def area_under_roc(probes: Sequence[tuple[int, float, bool]]) -> Interval:
     a, b = times[:, scene[right]].astype(float), times[:, scene[~right]].astype(float)
     pairs = a.sum(1) * b.sum(1)
     areas = np.einsum("ri,ij,rj->r", a, order, b, optimize=True)[pairs > 0] / pairs[pairs > 0]
-    return Interval(value, *map(float, np.quantile(areas, [0.025, 0.975])), len(probes), count)
+    low, high = map(float, np.quantile(areas, [0.025, 0.975]))
+    return Interval(value, low, high, len(probes), count)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Train one adapter for all requests that methods make of a reader, on real rows and on the synthetic world.
 
     reader = ReaderTraining(base, settings, data, out, seed)
-    reader.run(tell, stop, steps=None)          resumes from `out`
+    reader.run(tell, stop, last_step)           resumes from `out`
     out/adapters/reader                         the adapter with its card
 
 The training examples are described in reader_examples.py; trainer.py trains on them.

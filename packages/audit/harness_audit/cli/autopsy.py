@@ -43,7 +43,7 @@ def autopsy(
         if facts.is_oracle(run) or reports.is_closed_book(run):
             continue
         if rows.problem is not None:
-            say(f"note: {run.path}: other scorers and stops are left out: {rows.problem}")
+            say(f"note: {run.path}: no look for its gold answers in replies and at other stops: {rows.problem}")
         if presets := reports.siblings_of(run, runs).missing:
             missing.append(_command_for(run, presets))
     cases = reports.cases_by_run(pairs, reports.LOST_BELOW if lost_below is None else lost_below)
