@@ -48,7 +48,7 @@ def test_every_preset_answers(dataset, methods, command, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     questions = 1 if dataset == ONE else 2  # Qasper's first marks no evidence, which one preset shows
     decoding = models.Decoding  # replies of full length take half of the time
-    monkeypatch.setattr(models, "Decoding", lambda most, *more: decoding(min(most, 12), *more))
+    monkeypatch.setattr(models, "Decoding", lambda most, *more: decoding(min(most, 4), *more))
     code, out, err = command(
         "run", "--method", ",".join(methods), "--dataset", dataset, "--profile", "pocket",
         "--limit", str(questions), "--parallel", "2", "--mlflow", "off", "--json", "--set", "dataset.tokens=200",

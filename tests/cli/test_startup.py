@@ -29,7 +29,6 @@ LIGHT = {
     "pocket --help": 0,
     "pocket train --help": 0,
     "pocket check nowhere": 2,
-    "validate": 0,
 }
 
 

@@ -205,17 +205,15 @@ def test_the_key_is_in_no_file_and_in_no_message(here, uri, tmp_path, monkeypatc
     monkeypatch.setenv("SOME_KEY", KEY)
     moods = ["500", "400", lambda body: completion(f"the key is {KEY}"), told]
     with Loopback(moods) as server:
-        done = here(*words(server, "model.api_key_env=SOME_KEY", "--mlflow", uri, limit=4))
+        done = here(*words(server, "model.api_key_env=SOME_KEY", limit=4))
         assert {h["Authorization"] for h in server.headers} == {f"Bearer {KEY}"}
     assert done.returncode == 3, done.stderr
     rows = records(done)
     assert "your key was Bearer [key]" in rows[0]["error"]["message"]
     assert rows[1]["prediction"] == "the key is [key]"
-    if "mlflow.db" not in [Path(p).name for p in found(tmp_path, "SOME_KEY")]:  # a store too slow for the run's minute
-        tracked = here("track", str(last(done)["run"]), "--uri", uri).checked()
-        assert KEY not in tracked.stdout + tracked.stderr
+    tracked = here("track", str(last(done)["run"]), "--uri", uri).checked()
     assert found(tmp_path, KEY) == []
-    assert KEY not in done.stdout + done.stderr
+    assert KEY not in done.stdout + done.stderr + tracked.stdout + tracked.stderr
     # The same search finds what is there: the variable's name in the run's files and in MLflow's.
     names = [Path(p).name for p in found(tmp_path, "SOME_KEY")]
     assert {"run.yaml", "manifest.json", "mlflow.db"} <= set(names)

@@ -1,5 +1,6 @@
 """A run folder or a configuration file from a stranger names code: nothing of it is imported."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -104,3 +105,24 @@ def test_score_imports_only_scorers_that_the_command_names(stored, tmp_path, mon
         assert (ended.value.code, "brief" in sys.modules) == (code, code == 0)
     assert "'brief:brevity' is code that" in capsys.readouterr().err
     sys.modules.pop("brief")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    ["report {root}", "score {run}", "validate --config {run}/run.yaml", "run --config {run}/run.yaml --mlflow off"],
+)
+def test_no_verb_imports_a_package_that_a_received_run_names(verb, stored, tmp_path, monkeypatch, capsys):
+    (tmp_path / "sentinel" / "inner").mkdir(parents=True)
+    for package in ("sentinel", "sentinel/inner"):
+        (tmp_path / package / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run = shutil.copytree(stored, tmp_path / "results" / stored.parent.name / stored.name)
+    for name in ("run.yaml", "manifest.json"):
+        text = (run / name).read_text()
+        named = re.sub(r'(\bpackage"?: )[^,\n]+', r'\1"sentinel.inner"', text)
+        (run / name).write_text(re.sub(r"\bdata: .*", "data: package:sentinel.inner/rows.jsonl", named))
+    with pytest.raises(SystemExit) as ended:
+        main(verb.format(root=tmp_path / "results", run=run).split())
+    assert ended.value.code in (0, 2, 3)
+    assert sys.modules.pop("sentinel", None) is None

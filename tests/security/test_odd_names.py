@@ -64,14 +64,14 @@ def test_the_database_is_in_the_results_folder_whatever_its_name(name, tmp_path)
     assert tracking.uri_problems(uri) == []
 
 
-@pytest.mark.parametrize("name", ["a%41b", "a?b"])
-def test_nothing_is_written_beside_the_results_folder(name, tmp_path, empty_store):
-    run = write_run(tmp_path / name, [record(0, 0.5)])
-    shutil.copy(empty_store, tmp_path / name / "mlflow.db")
+def test_nothing_is_written_beside_the_results_folder(tmp_path, empty_store):
+    out = tmp_path / "a%41b?"
+    run = write_run(out, [record(0, 0.5)])
+    shutil.copy(empty_store, out / "mlflow.db")
     tracking.track(run)
-    with contextlib.closing(sqlite3.connect(tmp_path / name / "mlflow.db")) as store:
+    with contextlib.closing(sqlite3.connect(out / "mlflow.db")) as store:
         assert ("musique",) in store.execute("SELECT name FROM experiments").fetchall()
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_a_folder_that_mlflow_cannot_open_is_told(tmp_path):
