@@ -16,14 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from harness.errors import unknown
-
 if TYPE_CHECKING:
     from harness.models import MeteredModel, Session
 
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
-_TURNS = ("user", "system")
+
 
 Replaced = str | dict[str, str]
 """One replacement: the user turn, or {"user": ..., "system": ...} with one of them or both."""
@@ -112,39 +110,3 @@ def turn_texts(prompts: Iterable[Prompt]) -> dict[str, str]:
         if prompt.system:
             texts[f"{prompt.name}, system"] = prompt.system
     return texts
-
-
-def replacement_problem(method: str, name: str, replacement: Replaced, known: Mapping[str, Prompt]) -> str | None:
-    """Why `replacement` cannot replace the prompt `name` of a method, None where it can; known: its prompts by name."""
-    if not known:
-        return f"the prompts of '{method}' cannot be replaced, because its code does not list them as templates"
-    if name not in known:
-        return str(unknown(f"prompt '{name}' of '{method}'", name, known))
-    turns = {"user": replacement} if isinstance(replacement, str) else replacement
-    original, new = known[name], replace(known[name], text=turns.get("user", known[name].text))
-    if not turns or set(turns) - set(_TURNS):
-        return f"prompt '{name}' of '{method}': give a text, or a mapping with 'user', 'system' or both"
-    if "system" in turns and not original.first:
-        return f"prompt '{name}' of '{method}' is a later turn of a conversation, so it can have no system turn"
-    if places := _PLACE.findall(turns.get("system", "")):
-        return f"prompt '{name}' of '{method}': a system turn has no placeholders, but this one has {{{places[0]}}}"
-    old_places, new_places = original.places(), new.places()
-    for place in old_places:
-        if place not in new_places:
-            return f"prompt '{name}' of '{method}' lacks {{{place}}}; its placeholders are {_listed(old_places)}"
-    for place in new_places:
-        if place not in old_places:
-            there = _listed(old_places)
-            return f"prompt '{name}' of '{method}' has no placeholder {{{place}}}; its placeholders are {there}"
-        if new_places.count(place) > old_places.count(place):
-            return f"prompt '{name}' of '{method}' has {{{place}}} more often than the original; write it once"
-    if original.ordered:
-        end = "{" + old_places[-1] + "}"
-        if new_places != old_places or (original.text.endswith(end) and not new.text.endswith(end)):
-            order = f"{_listed(old_places)} in this order"
-            return f"prompt '{name}' of '{method}' must have {order}, with nothing behind {end}"
-    return None
-
-
-def _listed(places: Iterable[str]) -> str:
-    return ", ".join(f"{{{place}}}" for place in dict.fromkeys(places)) or "none"

@@ -77,6 +77,10 @@ class Example:
     gold: Gold
 
 
+GAP = "\n\n"
+"""Between two documents, or parts of one, that stand in one text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """One piece of what the reader saw.

@@ -10,10 +10,9 @@ question is left out. docs/methods/scoring.md#answer-recall has both.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.engine.document_view import GAP
 from harness.scorers.flashrag import retrieval_recall
 from harness.scorers.squad import spaced_words
-from harness.types import Example
+from harness.types import GAP, Example
 from reports.gold_rows import Rows
 
 _SAY_NOTHING = frozenset({"  ", " yes ", " no ", " noanswer ", " unanswerable "})

@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.cost.usage import add_usage, money, sum_phases
-from harness.engine.document_view import joined_id
+from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun
 

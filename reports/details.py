@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.cost.flops import DEFAULT
+from harness.storage.record_texts import POINTER
 from harness.storage.run_folder import ByQuestion, StoredRun
-from harness.storage.shown_texts import POINTER
 from harness.types import Example
 from reports import costs, facts
 from reports.compressed_json import compress_json, cut_text, without_empty

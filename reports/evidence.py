@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.engine.document_view import View
+from harness.engine.made_documents import evidence_view, joined_view
 from harness.storage.run_folder import StoredRun
 from harness.types import Answer, Document, Example, Shown
 from reports.gold_rows import Rows
@@ -41,9 +42,9 @@ def overlapping_spans(
     # Only lengths count here: a run folder holds no whole texts.
     documents = [Document(name, " " * sizes[name]) for name in example.question.document_ids]
     cut = run.config["method"].get("view") == "evidence"
-    view = View.evidence(documents, example.gold.supporting) if cut else View.of(documents)
+    view = evidence_view(documents, example.gold.supporting) if cut else View.of(documents)
     if (record.get("notes") or {}).get("joined"):
-        view = view.joined()
+        view = joined_view(view)
     (indexed, *more) = view.documents
     if more:
         return frozenset()

@@ -8,11 +8,12 @@ StoredRun ── run_key · fingerprint · reader · versions · notes          
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,9 @@ from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
-from harness.stats.bootstrap import LEVEL, Interval, Labels, corpus_interval, interval
-from harness.stats.question_clusters import cluster_notes, cluster_numbers
+from harness.stats.bootstrap import LEVEL, Interval, Labels, interval
+from harness.stats.corpus_interval import corpus_interval
+from harness.stats.question_clusters import cluster_numbers
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import lacking_replies, reply_sentences
 from harness.types import COUNTS, JUDGES, MISSING, PREFIX
@@ -37,6 +39,9 @@ from reports.settings import labels as labels
 
 if TYPE_CHECKING:
     import pandas as pd
+
+ALPHA = 0.05  # of the tests between methods
+_MANY = 20  # fewer questions are not worth a word about the size of their clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,3 +415,21 @@ def check_runs(runs: Sequence[StoredRun]) -> None:
         raise UserError("no runs found. Run something first: harness run --method bm25 --dataset musique")
     if empty := [run.path.name for run in runs if not run.records]:
         raise UserError(f"no question is recorded yet in {', '.join(empty)}. Run the same command again to go on.")
+
+
+def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list[str]:
+    """What few or unequal clusters do to intervals and tests, a sentence each; [] where they do no harm.
+
+    labels: the clusters. A sign-flip test over G of them has no smaller p than 2 / 2^G.
+    """
+    sizes = np.unique(labels, return_counts=True)[1]
+    largest, total, few = max(sizes, default=0), len(labels), len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
+    notes = [f"documents: {len(sizes)}; no test can find a difference with fewer than 6"] if few else []
+    if len(sizes) == 1:
+        shared = functools.reduce(set.intersection, map(set, document_ids))
+        linked = f"all {total} questions are linked through documents that they share"
+        return [f"{'all questions share one document' if shared else linked}: no interval", *notes]
+    if total < _MANY or 2 * largest <= total:
+        return notes
+    linked = f"{largest} of {total} questions are linked through documents that they share"
+    return [f"{linked}, one of {len(sizes)} clusters: intervals are wide", *notes]

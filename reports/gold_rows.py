@@ -16,10 +16,9 @@ from unittest.mock import patch
 
 from harness.config.yaml_tree import dataset_of_run
 from harness.datasets import load
-from harness.engine.record_texts import gold_of
 from harness.errors import UserError
+from harness.storage.record_texts import POINTER, gold_of
 from harness.storage.run_folder import ByQuestion, StoredRun
-from harness.storage.shown_texts import POINTER
 from harness.types import Document, Example, Question
 from reports import facts
 

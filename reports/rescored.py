@@ -4,10 +4,10 @@ import math
 
 from harness import scorers
 from harness.config.yaml_tree import dataset_of_run
-from harness.engine.record_texts import gold_of
 from harness.engine.scoring import scored_record
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
+from harness.storage.record_texts import gold_of
 from harness.storage.run_folder import StoredRun
 from harness.types import COUNTS
 

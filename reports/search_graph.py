@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.engine.document_view import joined_id
+from harness.engine.made_documents import joined_id
 from harness.storage.index_cache import cache_root, read_packed
 from harness.storage.run_folder import StoredRun
 from harness.storage.serialize import load
@@ -73,7 +73,7 @@ def parse_graph(index: Any) -> Graph | None:
 def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lines of documents.jsonl behind a record, one a document, the newest that was built.
 
-    A method that takes one document was handed several joined under an id of their own (harness.engine.document_view).
+    A method that takes one document was handed several joined under an id of their own (harness.engine.made_documents).
     """
     ids = list(record["document_ids"])
     if (record.get("notes") or {}).get("joined"):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UnknownName, UserError
-from harness.prompts import Prompt, replacement_problem
+from harness.prompt_replacements import replacement_problem
+from harness.prompts import Prompt
 from harness.storage.file_hash import file_hash
 
 VERSION = "1"

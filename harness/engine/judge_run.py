@@ -22,11 +22,11 @@ from harness.engine.progress import Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.paths import masked, without_home
+from harness.storage.record_texts import POINTER
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise_with
-from harness.storage.shown_texts import POINTER
 from harness.types import JUDGES, Example, has_answer
 
 MAX_IN_A_ROW = 5

@@ -24,7 +24,6 @@ from harness.datasets.load_once import load_asked
 from harness.engine.plan_models import check_prompts, encoders_of, models_of
 from harness.errors import Missing, UserError, attempt, raise_all
 from harness.method import Method, Task, misdeclared
-from harness.prompts import replacement_problem
 from harness.storage.paths import run_path
 
 _PARAMS = "method.params."
@@ -201,9 +200,12 @@ def make_method(r: Resolution) -> Method:
     tree.values = {**choice.params, **dict.fromkeys(pending_params(cls, choice.params), 1)}
     tree.origins = {k.removeprefix(_PARAMS): v for k, v in r.origins.items() if k.startswith(_PARAMS)}
     method = cls(build(cls.Config, tree, "method.params"))
-    prompts = {prompt.name: prompt for prompt in method.templates()}
-    sentences = (replacement_problem(choice.name, n, turns, prompts) for n, turns in method.config.prompts.items())
-    raise_all([UserError(problem) for problem in sentences if problem])
+    if method.config.prompts:
+        from harness.prompt_replacements import replacement_problem
+
+        prompts = {prompt.name: prompt for prompt in method.templates()}
+        sentences = (replacement_problem(choice.name, n, turns, prompts) for n, turns in method.config.prompts.items())
+        raise_all([UserError(problem) for problem in sentences if problem])
     return method
 
 

@@ -11,8 +11,8 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run
 from harness.datasets.base import Dataset
 from harness.engine.manifest import utc_now
-from harness.engine.record_texts import update_texts
-from harness.engine.scoring import rescored, silent_scorers
+from harness.engine.resume import rescored, update_texts
+from harness.engine.scoring import silent_scorers
 from harness.errors import ConfigError, DataError, UserError, attempt
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS

@@ -1,20 +1,21 @@
-"""What a run that resumes does before it asks: score stored answers where scorers changed, find what is answered.
+"""What a run that resumes does before it asks: score stored answers where scorers changed, add or remove texts.
 
 Records of other scorers (name and version) are scored again: a mean over two scorers would be meaningless.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness import datasets, scorers
+from harness.config.schema import DatasetConfig
+from harness.datasets.base import Dataset
 from harness.engine.plan import Plan
-from harness.engine.progress import COUNTED, Progress
-from harness.engine.record_texts import update_texts
-from harness.engine.scoring import rescored
-from harness.engine.spending_limits import Budget
+from harness.engine.scoring import scored_record
+from harness.errors import UserError
+from harness.storage.record_texts import POINTER, gold_of, shown_pieces, with_texts, without_texts
 from harness.storage.run_files import MANIFEST, RECORDS
 from harness.storage.run_store import RunStore
-from harness.types import JUDGES, Example, Gold, has_answer, lacks_only_scores
+from harness.types import JUDGES, Gold, lacks_only_scores
 
 
 def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], retry_failed: bool) -> None:
@@ -64,37 +65,44 @@ def _scored_by(record: dict[str, Any], names: Collection[str]) -> bool:
     return scored <= {*names} and (record["error"] is not None or {*names} <= scored | flagged.keys())
 
 
-def answered_ids(
-    store: RunStore,
-    examples: Sequence[Example],
-    starts: Sequence[Mapping[str, Any]],
-    progress: Progress,
-    budget: Budget,
-    retry_failed: bool,
-) -> tuple[set[str], dict[str, dict[str, Any]]]:
-    """Return (ids of questions that need no answer, {id of a question to ask again: what its earlier tries sent}).
+def rescored(
+    records: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None, keep: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield the records with new scores. gold: by question id, or None to use those in the records themselves.
 
-    `progress` counts the first, `budget` what all of them sent. starts: of the manifest; retry_failed: ask questions
-    without an answer again.
+    keep: scorers whose scores stay. Raises UserError for a question that the data set does not have any more.
     """
-    asked = {example.question.id for example in examples}
-    # The last record of a question counts; only what is counted of a record is held in memory.
-    keys = (*COUNTED, "notes")
-    records = {
-        record["question_id"]: {key: record[key] for key in keys} for record in store.lines(RECORDS, merged=True)
-    }
-    tried = {}
-    for question_id in [question_id for question_id in records if question_id in asked]:
-        sent = budget.spend_record(record := records[question_id])
-        if retry_failed and not has_answer(record):  # an answer that could not be scored was paid for
-            tried[question_id] = sent
-        else:
-            progress.seen(record)
-    if kept := len(records.keys() & asked - tried.keys()):
-        # Another writer's records may be there at the first start of this one.
-        days = [start["started"][:10] for start in starts]
-        when = " on " + " to ".join(dict.fromkeys([days[0], days[-1]])) if days else " by other shards"
-        progress.note(f"{kept} of {len(asked)} answers were stored{when}")
-    if beyond := len(records.keys() - asked):
-        progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
-    return records.keys() - tried.keys(), tried
+    for record in records:
+        answers = gold_of(record) if gold is None else gold.get(record["question_id"])
+        if answers is None:
+            raise UserError(f"question '{record['question_id']}' is not in the data set any more")
+        yield scored_record(record, dataset, answers, keep)
+
+
+def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[str], None]) -> None:
+    """Add the data set's texts that records of a run folder lack, or with keep=False remove all; report by `note`.
+
+    Records of older versions lack them. With `keep`, questions not in `dataset` stay as they are. Raises SaveError.
+    """
+    examples = {example.question.id: example for example in dataset.examples}
+    records = {record["question_id"]: record for record in store.lines(RECORDS)}
+    texts: dict[str, str] = {}
+    changed = 0
+    for name, record in records.items():
+        if keep and record.get("gold") is None and name in examples:
+            records[name], long_texts = with_texts(record, examples[name], dataset.documents)
+            texts |= long_texts
+        elif not keep and (
+            record.get("gold") is not None or any(p["text"] or p.get(POINTER) for p in shown_pieces(record))
+        ):
+            records[name] = without_texts(record)
+        changed += records[name] is not record
+    if changed:
+        store.keep_texts(texts)
+        store.replace_records(records.values())
+        note(f"texts of the data set were {'added to' if keep else 'taken out of'} {changed} records")
+    if not keep:
+        store.drop_texts()
+        manifest = store.manifest()
+        if manifest.pop("first_prompts", None):
+            store.write(MANIFEST, manifest)

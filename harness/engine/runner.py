@@ -31,12 +31,10 @@ from harness.engine.document_view import NO_EVIDENCE, View
 from harness.engine.indexing import Indexer
 from harness.engine.plan import Plan
 from harness.engine.plan_models import server_shapes
-from harness.engine.progress import Progress
-from harness.engine.record_texts import with_texts, without_texts
-from harness.engine.resume import answered_ids, bring_up_to_date
+from harness.engine.progress import COUNTED, Progress
 from harness.engine.scoring import scored_record, silent_scorers, unanswered_verdict
 from harness.engine.spending_limits import Budget
-from harness.engine.tools import EngineTools, Models, warn_of_global_draws
+from harness.engine.tools import EngineTools, Models
 from harness.errors import FirstFailure, HarnessError, LimitReached, SaveError, UserError
 from harness.models import WaitsForBatch
 from harness.parallel.signals import interrupt_on_signals
@@ -45,11 +43,12 @@ from harness.storage.failures import STOPS, describe_failure, one_line
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.kept_requests import request_rows
 from harness.storage.paths import masked
+from harness.storage.record_texts import with_texts, without_texts
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY, Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
-from harness.types import NOT_SCORED_YET, Answer, Document, Example
+from harness.types import NOT_SCORED_YET, Answer, Document, Example, has_answer
 
 
 @dataclass(frozen=True)
@@ -131,6 +130,8 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
             raise UserError(f"question '{question.id}' names document '{missing[0]}', which is not in the data set.")
     with RunStore.open(Path(out) / plan.folder, plan.dataset.fingerprint, progress.note, options.part) as store:
         if store.unscored or not store.fresh:  # a part begun after a merge has unscored answers of the run
+            from harness.engine.resume import bring_up_to_date
+
             bring_up_to_date(store, plan, progress.note, options.retry_failed)
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
         job = Job(plan, store, progress, command, options)
@@ -176,8 +177,26 @@ class Job:
         """Write the manifest of this start, and read which questions are answered already."""
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         starts = self.manifest["starts"][:-1]
-        retry = self.asking.retry_failed
-        self._known, self.tried = answered_ids(self.store, self.examples, starts, self.progress, self.budget, retry)
+        asked = {example.question.id for example in self.examples}
+        # The last record of a question counts; only what is counted of a record is held in memory.
+        keys, records = (*COUNTED, "notes"), dict[str, dict[str, Any]]()
+        for record in self.store.lines(RECORDS, merged=True):
+            records[record["question_id"]] = {key: record[key] for key in keys}
+        for question_id, record in records.items():
+            if question_id in asked:
+                sent = self.budget.spend_record(record)
+                if self.asking.retry_failed and not has_answer(record):  # an answer without a score was paid for
+                    self.tried[question_id] = sent
+                else:
+                    self.progress.seen(record)
+        self._known = records.keys() - self.tried.keys()
+        if kept := len(self._known & asked):
+            # Another writer's records may be there at the first start of this one.
+            days = [start["started"][:10] for start in starts]
+            when = " on " + " to ".join(dict.fromkeys([days[0], days[-1]])) if days else " by other shards"
+            self.progress.note(f"{kept} of {len(asked)} answers were stored{when}")
+        if beyond := len(records.keys() - asked):
+            self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
         if all(example.question.id in self._known for example in self.examples):
             self.manifest["starts"][-1].pop("changed", None)  # it asks nothing, so its code made no answer
         else:
@@ -228,8 +247,11 @@ class Job:
                 documents = [plan.dataset.documents[d] for d in question.document_ids] or [Document("no document", "")]
                 evidence_only = config.method.view == "evidence"
                 supporting = example.gold.supporting if evidence_only else None
-                view = View.for_method(documents, supporting, plan.method.one_document, notes)
+                view = View.of(documents)
                 if plan.method.one_document or evidence_only:
+                    from harness.engine.made_documents import view_for_method
+
+                    view = view_for_method(documents, supporting, plan.method.one_document, notes)
                     question = replace(question, document_ids=tuple(d.id for d in view.documents))
                 # 3. Their indexes: from memory, from the cache, or built now.
                 try:
@@ -312,6 +334,7 @@ class Job:
                 for example in examples:
                     score_and_record(answer_question(example))
             else:
+                from harness.engine.draws_in_flight import warn_of_global_draws
                 from harness.parallel.in_flight import in_flight, places_for
 
                 if self._in_flight is None:

@@ -11,14 +11,13 @@ scored_record(record, config.dataset, gold)          a record with the scores of
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness import scorers
 from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import text_after
-from harness.engine.record_texts import gold_of
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
 from harness.types import COUNTS, JUDGES, LOGGED, MISSING, PREFIX, SCORING, Gold, Shown, lacks_only_scores
@@ -120,20 +119,6 @@ def scored_record(
         if kept := {name: value for name, value in (record["notes"].get(key) or {}).items() if name in stay}:
             notes[key] = {**notes.get(key, {}), **kept}
     return {**record, "scores": {n: scores[n] for n in [*keep, *scores] if n in scores}, "error": error, "notes": notes}
-
-
-def rescored(
-    records: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None, keep: Sequence[str] = ()
-) -> Iterator[dict[str, Any]]:
-    """Yield the records with new scores. gold: by question id, or None to use those in the records themselves.
-
-    keep: scorers whose scores stay. Raises UserError for a question that the data set does not have any more.
-    """
-    for record in records:
-        answers = gold_of(record) if gold is None else gold.get(record["question_id"])
-        if answers is None:
-            raise UserError(f"question '{record['question_id']}' is not in the data set any more")
-        yield scored_record(record, dataset, answers, keep)
 
 
 def silent_scorers(names: Sequence[str], summary: Mapping[str, Any]) -> list[str]:

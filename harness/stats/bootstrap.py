@@ -1,7 +1,6 @@
 """Intervals that respect documents: questions about one document are not independent.
 
-    values + clusters ──► sums per cluster ──► mean and its error   ──► Interval      interval(...)
-    counts + clusters ──► sums per cluster ──► bootstrap of a function of the sums (BLEU) ──► corpus_interval(...)
+    values + clusters ──► sums per cluster ──► mean and its error ──► Interval
 
     >>> found = interval([1.0, 0.0, 1.0, 1.0], ["d1", "d1", "d2", "d3"])
     >>> found.mean, round(found.low, 2), round(found.high, 2), found.n, found.clusters
@@ -39,8 +38,6 @@ from harness.stats.resampling import (
     RESAMPLES,
     Floats,
     bootstrap_t_ends,
-    interval_ends,
-    resample_sums,
     student_quantile,
 )
 
@@ -123,38 +120,6 @@ def interval(
         if inside:
             low, high = max(low, bounds[0]), min(high, bounds[1])
     return Interval(mean, min(low, mean), max(high, mean), n, count)
-
-
-def corpus_interval(
-    statistic: Callable[[Sequence[float]], float],
-    counts: Sequence[Sequence[float]],
-    clusters: Labels,
-    *,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    level: float = LEVEL,
-) -> Interval:
-    """`statistic` of the column sums of `counts`, with a bootstrap interval that resamples whole clusters.
-
-    counts: n rows of k whole numbers, one row for each value; statistic: k sums -> a number, as BLEU is. The interval
-    is the expanded percentile (Hesterberg 2015, section 5.2.2). It is None with fewer than 3 clusters, and where all
-    resamples agree: then nothing is known of the spread. Raises ValueError where lengths differ, and what `statistic`
-    raises on the whole.
-    """
-    rows = np.asarray(counts, dtype=np.float64)
-    if len(rows) != len(clusters):
-        raise ValueError(f"{len(rows)} rows of counts do not match {len(clusters)} cluster labels")
-    if not len(rows):
-        return NOTHING
-    columns = [per_cluster(column, clusters)[0] for column in rows.T]
-    count, value = len(columns[0]), statistic(rows.sum(axis=0).tolist())
-    if count < FEWEST:
-        return Interval(value, None, None, len(rows), count)
-    values = np.array([statistic(sums) for sums in resample_sums(columns, seed, resamples).tolist()])
-    if np.ptp(values) <= EQUAL:
-        return Interval(value, None, None, len(rows), count)
-    low, high = interval_ends(values, count, (1.0 - level) / 2.0)
-    return Interval(value, min(low, value), max(high, value), len(rows), count)
 
 
 def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Floats, Floats]:

@@ -2,7 +2,6 @@
 
     question_labels("musique", ids, documents)       questions that share a document have one label
     question_labels("retrieved", ids, documents)     each question has its own
-    cluster_notes(documents, labels)                 sentences where clusters are few, or one holds most questions
 
 A cluster is the unit of sampling. For stories and papers that is the document: a data set has a sample
 of them, with all questions about each. For open-domain questions it is the question: its passages come from one corpus
@@ -10,21 +9,16 @@ that is the same for every sample. Two questions that share a passage are indepe
 encyclopedia are; joined by passages, 500 questions with 8 of 1,500 passages each would be one cluster: no interval.
 """
 
-import functools
 from array import array
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.bootstrap import Labels
-
 WHOLE_FOLDER = "the whole folder"
 """The document of a question about all pages of a user's folder: such questions are independent draws, too."""
 
 _BY_QUESTION = frozenset({"retrieved"})  # formats whose documents are drawn with their question
-ALPHA = 0.05  # of the tests between methods
-_MANY = 20  # fewer questions are not worth a word about the size of their clusters
 
 
 def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
@@ -79,21 +73,3 @@ def cluster_numbers(form: str, questions: Iterable[tuple[str, Sequence[str]]]) -
     in_text_order = alone[np.argsort(alone.astype("S10"))]  # "10" before "9"
     numbers[in_text_order] = np.arange(len(alone), dtype=np.int32)
     return numbers
-
-
-def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list[str]:
-    """What few or unequal clusters do to intervals and tests, a sentence each; [] where they do no harm.
-
-    labels: the clusters. A sign-flip test over G of them has no smaller p than 2 / 2^G.
-    """
-    sizes = np.unique(labels, return_counts=True)[1]
-    largest, total, few = max(sizes, default=0), len(labels), len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
-    notes = [f"documents: {len(sizes)}; no test can find a difference with fewer than 6"] if few else []
-    if len(sizes) == 1:
-        shared = functools.reduce(set.intersection, map(set, document_ids))
-        linked = f"all {total} questions are linked through documents that they share"
-        return [f"{'all questions share one document' if shared else linked}: no interval", *notes]
-    if total < _MANY or 2 * largest <= total:
-        return notes
-    linked = f"{largest} of {total} questions are linked through documents that they share"
-    return [f"{linked}, one of {len(sizes)} clusters: intervals are wide", *notes]

@@ -3,7 +3,6 @@
 append_line(fd, path, data)  one line, or several, fsync; a failed write is cut off again
 read_lines(path, field)      every line of a JSON-lines file; a torn last line is left out, any other is an error
 read_with_older(path, field) also those of PATH.gz, which older versions wrote
-cut_torn_line(path, field)   cut a torn last line off, and say so
 """
 
 from __future__ import annotations
@@ -128,30 +127,3 @@ def indexed_lines(
             yield end - len(line), len(line), value
     if bad is not None and notes is not None:
         notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")
-
-
-def cut_torn_line(path: Path, field: str, form: TypeAdapter[Any] | None = None) -> str | None:
-    """Repair a torn last line: cut it off, or add its missing line end. Returns a sentence, None if nothing was torn.
-
-    Arguments as in `read_lines`. Raises DataError for a wrong line before the last, SaveError for a file that stays.
-    """
-    if not path.exists():
-        return None
-    number, end = 0, 0
-    for number, (at, size, _) in enumerate(indexed_lines(path, field, form=form), start=1):  # noqa: B007 - the last one counts
-        end = at + size
-    try:
-        with open(path, "r+b") as file:
-            if torn := file.seek(0, os.SEEK_END) - end:
-                file.truncate(end)
-            else:
-                file.seek(max(end - 1, 0))
-                if file.read(1) in (b"\n", b""):
-                    return None
-                file.write(b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise save_error(path, error) from error
-    how = f" by cutting {torn} bytes" if torn else ""
-    return f"{path.name}: line {number + (torn > 0)} was torn; repaired{how}"

@@ -7,7 +7,7 @@ results/<dataset>/<preset>--<model>--<hash8>/
     answered.jsonl    answers that are not scored yet, as records without scores; deleted when the run ends
     documents.jsonl   one index a line: document_id, key, status, usage
     requests.jsonl    what was sent to models, and their replies (harness/storage/kept_requests.py)
-    texts.jsonl       the long ones of the texts that readers were shown (harness/storage/shown_texts.py)
+    texts.jsonl       the long ones of the texts that readers were shown (harness/storage/record_texts.py)
     summary.json      the numbers (harness/storage/run_summary.py)
     lock              names the last writer; the kernel's lock on it dies with its process
     parts/3-of-16/    the same files, written by one of several processes, until harness merge

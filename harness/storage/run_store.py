@@ -24,7 +24,6 @@ from harness.storage.files import save_error, write_atomic
 from harness.storage.json_lines import (
     append_line,
     check_in_place,
-    cut_torn_line,
     json_line,
     read_lines,
     read_with_older,
@@ -83,6 +82,7 @@ class RunStore:
             # 1. Repairs.
             if stored := [name for name in _KEYS if (folder / name).exists()]:
                 from harness.storage.run_schema import DOCUMENT, RECORD  # what a first start does not need
+                from harness.storage.torn_lines import cut_torn_line
 
                 for name in stored:
                     form = {RECORDS: RECORD, DOCUMENTS: DOCUMENT}.get(name)

@@ -1,34 +1,13 @@
-"""The texts that a reader was shown: short ones in the record, long ones once a run in texts.jsonl.
+"""The long texts that readers were shown, read back from texts.jsonl (record_texts.py writes them)."""
 
-{"kind": "span", "document_id": "d", "start": 0, "end": 5, "text": "Ann …"}                  up to INLINE characters
-{"kind": "span", "document_id": "d", "start": 0, "end": 9000, "text": "", "text_sha256": "9f…"}    a longer one
-{"sha256": "9f…", "text": "Ann …"}                                                   its line in texts.jsonl
-
-read_texts(folder, records)     the texts that some records point to, with their checksums
-"""
-
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
 from harness.storage.json_lines import read_with_older
+from harness.storage.record_texts import POINTER, checksum, shown_pieces
 from harness.storage.run_files import TEXTS
-
-INLINE = 300
-POINTER = "text_sha256"
-
-
-def checksum(text: str) -> str:
-    """The first 32 hexadecimal digits of the text's sha256; a lone surrogate has its own bytes."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def shown_pieces(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the pieces of text, as above, that a record shows: those for the reader, then those of search steps."""
-    yield from record["shown"]
-    yield from (step["shown"] for step in record["steps"] if step["shown"])
 
 
 def text_pointers(record: Mapping[str, Any]) -> list[str]:

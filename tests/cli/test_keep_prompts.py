@@ -9,7 +9,8 @@ import pytest
 from harness.cost.flops import Request
 from harness.errors import DataError
 from harness.llm.endpoint import conversation_text
-from harness.storage.json_lines import cut_torn_line, json_line
+from harness.storage.json_lines import json_line
+from harness.storage.torn_lines import cut_torn_line
 from harness.storage.kept_requests import read_requests, request_rows
 from harness.storage.run_folder import read_run
 from tests.docs.test_run_folder import SCRIPT

@@ -11,8 +11,8 @@ from harness.cli.main import main
 from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.cost.usage import usage_of
 from harness.engine.manifest import with_start
+from harness.storage.record_texts import INLINE
 from harness.storage.run_folder import read_run
-from harness.storage.shown_texts import INLINE
 from harness.types import Gold, Record, Shown, Step, Support
 from tests.docs.pages import ROOT
 

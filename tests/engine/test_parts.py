@@ -14,12 +14,13 @@ from harness.api.notebook import Notebook
 from harness.cost.flops import DEFAULT
 from harness.cost.meter import Meter
 from harness.engine import manifest
-from harness.engine.document_view import GAP, View
+from harness.engine.document_view import View
+from harness.engine.made_documents import evidence_view, joined_view
 from harness.engine.progress import Progress
 from harness.engine.tools import EngineTools, Models
 from harness.stats.rng import derived_seed
 from harness.storage.serialize import dump, json_values, load
-from harness.types import Answer, Document, Passage, Shown, Step, Support
+from harness.types import GAP, Answer, Document, Passage, Shown, Step, Support
 from tests.engine.fakes import SCORER, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
@@ -47,8 +48,8 @@ def test_what_is_shown_of_a_view_maps_back_to_the_same_text(case, joined, eviden
     documents, supports = case
     view = View.of(documents)
     if evidence:
-        view = View.evidence(documents, supports)
-    view = view.joined() if joined else view
+        view = evidence_view(documents, supports)
+    view = joined_view(view) if joined else view
     original = {d.id: d.text for d in documents}
     marked = {(s.document_id, i) for s in supports for i in range(s.start, s.end)}
     for d in view.documents:
@@ -71,16 +72,16 @@ def test_what_is_shown_of_a_view_maps_back_to_the_same_text(case, joined, eviden
 
 def test_a_joined_document_keeps_titles_and_passages():
     a, b = Document("a", "xy z", "A", (Passage("p", 0, 2),)), Document("b", "uvw", "B")
-    one = View.of([a, b]).joined().documents[0]
+    one = joined_view(View.of([a, b])).documents[0]
     assert (one.id, one.text, one.title) == ("a+b", f"xy z{GAP}uvw", "")
     assert [(p.title, one.text[p.start : p.end]) for p in one.passages] == [("p", "xy"), ("B", "uvw")]
-    many = View.of([Document(f"document {n}", "x") for n in range(50)]).joined().documents[0]
+    many = joined_view(View.of([Document(f"document {n}", "x") for n in range(50)])).documents[0]
     assert len(many.id) < 60
-    assert many.id != View.of([Document(f"document {n}", "x") for n in range(51)]).joined().documents[0].id
+    assert many.id != joined_view(View.of([Document(f"document {n}", "x") for n in range(51)])).documents[0].id
 
 
 def test_a_step_over_two_pieces_names_both():
-    view = View.evidence([Document("a", TEXT)], [Support("a", 0, 4), Support("a", 20, 24)])
+    view = evidence_view([Document("a", TEXT)], [Support("a", 0, 4), Support("a", 20, 24)])
     across, inside = Shown("span", "a", 2, 8), Shown("span", "a", 6, 10)
     steps = Step("read", shown=across), Step("read", shown=inside), Step("stop")
     first, second, third = view.original(Answer("", steps=steps)).steps

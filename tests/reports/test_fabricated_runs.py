@@ -16,8 +16,8 @@ from harness.config.layers import Choices
 from harness.config.yaml_tree import dataset_of_run
 from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
-from harness.engine.record_texts import gold_of, with_texts
 from harness.engine.scoring import scored_record
+from harness.storage.record_texts import gold_of, with_texts
 from harness.storage.run_folder import read_run
 from reports import facts
 from reports.gold_rows import other_texts

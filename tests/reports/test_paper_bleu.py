@@ -9,7 +9,8 @@ import pytest
 from harness import scorers
 from harness.engine.rescore import rescore
 from harness.scorers.bleu import corpus_bleu, counts
-from harness.stats.bootstrap import corpus_interval, interval
+from harness.stats.bootstrap import interval
+from harness.stats.corpus_interval import corpus_interval
 from harness.storage.run_folder import read_run
 from harness.tracking import metrics as _columns
 from harness.types import Gold

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.stats.bootstrap import corpus_interval, interval
+from harness.stats.bootstrap import interval
+from harness.stats.corpus_interval import corpus_interval
 from harness.stats.paired_tests import equivalence
 from reports.paper import frame
 from reports.paper.measured import Measured, _with_intervals

@@ -5,9 +5,9 @@ import pytest
 from harness.cost.flops import Request
 from harness.storage.json_lines import json_line
 from harness.storage.kept_requests import request_rows
+from harness.storage.record_texts import checksum
 from harness.storage.run_files import REQUESTS, TEXTS
 from harness.storage.run_folder import read_run
-from harness.storage.shown_texts import checksum
 from harness.tracking.traces import answer_digest, build_traces, cut_middle, percent_scores
 from tests.reports.build import SCORE, built, flops, record, stored, usage, write_run
 from tests.reports.build import span as plain_span

@@ -36,14 +36,13 @@ from typing import IO, Any
 import yaml
 
 from harness.config.schema import canonical
-from harness.engine.record_texts import without_texts
 from harness.errors import DataError, UserError
 from harness.storage.file_hash import file_hash
 from harness.storage.files import as_object, replacing
 from harness.storage.json_lines import json_line
+from harness.storage.record_texts import POINTER, checksum, shown_pieces, without_texts
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, TEXTS
 from harness.storage.run_folder import StoredRun, read_run
-from harness.storage.shown_texts import POINTER, checksum, shown_pieces
 from harness.types import VERSION
 
 LARGEST = 2**30

@@ -25,7 +25,6 @@ from harness.config.schema import ELSEWHERE, DatasetConfig, digest
 from harness.datasets import Dataset, load
 from harness.datasets.rows import made_id
 from harness.engine.manifest import utc_now
-from harness.engine.record_texts import with_texts
 from harness.engine.scoring import scored_record
 from harness.errors import UserError
 from harness.scorers.squad import exact, normalize_answer
@@ -33,6 +32,7 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.packed import Packed
 from harness.storage.paths import run_path
+from harness.storage.record_texts import with_texts
 from harness.storage.run_files import MANIFEST, RECORDS, RUN, SUMMARY
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise

@@ -21,7 +21,8 @@ import pandas as pd
 
 from harness.config.schema import canonical
 from harness.errors import UserError
-from harness.stats.bootstrap import NOTHING, corpus_interval, interval
+from harness.stats.bootstrap import NOTHING, interval
+from harness.stats.corpus_interval import corpus_interval
 from harness.stats.paired_tests import equivalence, holm, paired_test
 from harness.storage.run_folder import StoredRun
 from reports import facts

@@ -23,10 +23,9 @@ from typing import Any
 import pandas as pd
 
 from harness.config.schema import digest
-from harness.engine.document_view import GAP
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
-from harness.types import Example
+from harness.types import GAP, Example
 from reports import facts
 from reports.figures import plot
 from reports.figures.figure import Figure, Titled, for_people

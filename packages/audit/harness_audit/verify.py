@@ -25,11 +25,11 @@ from typing import Any, Literal
 from harness import datasets, scorers
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run, flatten
-from harness.engine.record_texts import gold_of
 from harness.engine.scoring import SCORING_NOTES, scored_record
 from harness.errors import UserError
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
+from harness.storage.record_texts import gold_of
 from harness.storage.run_folder import ByQuestion, StoredRun, without_texts
 from harness.storage.run_summary import KEPT, summarise_with
 from harness.storage.serialize import json_values

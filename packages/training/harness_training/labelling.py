@@ -29,7 +29,8 @@ from harness.models import LanguageModel, MeteredModel
 from harness.parallel.in_flight import in_flight
 from harness.parallel.locks import KeyedLocks
 from harness.storage.files import write_atomic
-from harness.storage.json_lines import append_line, cut_torn_line, json_line, read_lines
+from harness.storage.json_lines import append_line, json_line, read_lines
+from harness.storage.torn_lines import cut_torn_line
 from harness_training.example_files import HEAD, Item, is_made_from, scene_to_json
 
 T = TypeVar("T")

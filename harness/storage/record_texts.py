@@ -1,20 +1,23 @@
 """The data set's texts in a record, so that a run can be read without it: question, gold answers and shown texts.
 
-They are added after the method has answered: a method sees no gold.
+They are added after the method has answered: a method sees no gold. Short texts that a reader was shown are in the
+record, long ones once a run in texts.jsonl:
+
+{"kind": "span", "document_id": "d", "start": 0, "end": 5, "text": "Ann …"}                  up to INLINE characters
+{"kind": "span", "document_id": "d", "start": 0, "end": 9000, "text": "", "text_sha256": "9f…"}    a longer one
+{"sha256": "9f…", "text": "Ann …"}                                                   its line in texts.jsonl
 """
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from harness.datasets.base import Dataset
-from harness.engine.document_view import GAP
-from harness.storage.run_files import MANIFEST, RECORDS
-from harness.storage.run_store import RunStore
 from harness.storage.serialize import json_values
-from harness.storage.shown_texts import INLINE, POINTER, checksum, shown_pieces
-from harness.types import JUDGES, Document, Example, Gold, Record, Support
+from harness.types import GAP, JUDGES, Document, Example, Gold, Record, Support
 
+INLINE = 300
+POINTER = "text_sha256"
 _ORDER = tuple(field.name for field in fields(Record))
 
 
@@ -78,30 +81,12 @@ def gold_of(record: Mapping[str, Any]) -> Gold | None:
     return Gold(tuple(gold["answers"]), marks, gold["extra"])
 
 
-def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[str], None]) -> None:
-    """Add the data set's texts that records of a run folder lack, or with keep=False remove all; report by `note`.
+def checksum(text: str) -> str:
+    """The first 32 hexadecimal digits of the text's sha256; a lone surrogate has its own bytes."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
-    Records of older versions lack them. With `keep`, questions not in `dataset` stay as they are. Raises SaveError.
-    """
-    examples = {example.question.id: example for example in dataset.examples}
-    records = {record["question_id"]: record for record in store.lines(RECORDS)}
-    texts: dict[str, str] = {}
-    changed = 0
-    for name, record in records.items():
-        if keep and record.get("gold") is None and name in examples:
-            records[name], long_texts = with_texts(record, examples[name], dataset.documents)
-            texts |= long_texts
-        elif not keep and (
-            record.get("gold") is not None or any(p["text"] or p.get(POINTER) for p in shown_pieces(record))
-        ):
-            records[name] = without_texts(record)
-        changed += records[name] is not record
-    if changed:
-        store.keep_texts(texts)
-        store.replace_records(records.values())
-        note(f"texts of the data set were {'added to' if keep else 'taken out of'} {changed} records")
-    if not keep:
-        store.drop_texts()
-        manifest = store.manifest()
-        if manifest.pop("first_prompts", None):
-            store.write(MANIFEST, manifest)
+
+def shown_pieces(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the pieces of text, as above, that a record shows: those for the reader, then those of search steps."""
+    yield from record["shown"]
+    yield from (step["shown"] for step in record["steps"] if step["shown"])

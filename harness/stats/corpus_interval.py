@@ -1,0 +1,43 @@
+"""Interval of a score of all answers together, such as BLEU: a bootstrap of a function of the sums.
+
+counts + clusters ──► sums per cluster ──► resampled sums ──► statistic of each ──► Interval
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from harness.stats.bootstrap import FEWEST, LEVEL, NOTHING, Interval, Labels, per_cluster
+from harness.stats.resampling import EQUAL, RESAMPLES, interval_ends, resample_sums
+
+
+def corpus_interval(
+    statistic: Callable[[Sequence[float]], float],
+    counts: Sequence[Sequence[float]],
+    clusters: Labels,
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+) -> Interval:
+    """`statistic` of the column sums of `counts`, with a bootstrap interval that resamples whole clusters.
+
+    counts: n rows of k whole numbers, one row for each value; statistic: k sums -> a number, as BLEU is. The interval
+    is the expanded percentile (Hesterberg 2015, section 5.2.2). It is None with fewer than 3 clusters, and where all
+    resamples agree: then nothing is known of the spread. Raises ValueError where lengths differ, and what `statistic`
+    raises on the whole.
+    """
+    rows = np.asarray(counts, dtype=np.float64)
+    if len(rows) != len(clusters):
+        raise ValueError(f"{len(rows)} rows of counts do not match {len(clusters)} cluster labels")
+    if not len(rows):
+        return NOTHING
+    columns = [per_cluster(column, clusters)[0] for column in rows.T]
+    count, value = len(columns[0]), statistic(rows.sum(axis=0).tolist())
+    if count < FEWEST:
+        return Interval(value, None, None, len(rows), count)
+    values = np.array([statistic(sums) for sums in resample_sums(columns, seed, resamples).tolist()])
+    if np.ptp(values) <= EQUAL:
+        return Interval(value, None, None, len(rows), count)
+    low, high = interval_ends(values, count, (1.0 - level) / 2.0)
+    return Interval(value, min(low, value), max(high, value), len(rows), count)
