@@ -3,11 +3,11 @@
 import sys
 import time
 
-from harness.engine.progress import REDRAW, Progress
+from harness.engine.progress_line import REDRAW, ProgressLine
 from harness.errors import printable
 
 
-class Notebook(Progress):
+class Notebook(ProgressLine):
     """A widget below the cell, or a bar of text if ipywidgets is not installed."""
 
     _result_follows = False
@@ -34,6 +34,6 @@ class Notebook(Progress):
         self._widget.set_description_str(printable(self.line()))
 
 
-def default_progress() -> Progress:
+def default_progress() -> ProgressLine:
     """The widget in a notebook, else the line on stderr."""
-    return Notebook() if "ipykernel" in sys.modules else Progress()
+    return Notebook() if "ipykernel" in sys.modules else ProgressLine()

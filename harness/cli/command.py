@@ -24,12 +24,10 @@ from harness.errors import close_matches
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
-# Sections of a command's help, in their order; "Options" are those without a section.
-SECTIONS = ("Arguments", "What to run", "Settings", "Execution", "Output", "Options")
 
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 
-_DEFAULT = re.compile(r"\[default: \((.*)\)([;\]])")  # click puts a default that is described in parentheses
+
 _SEVERAL = ("--set", "--sweep")  # options that take several assignments
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
@@ -54,9 +52,9 @@ def option(
 ) -> Any:
     """An option for an Annotated type.
 
-    section: of SECTIONS; spec: its names and what stands for its value, "--method -m NAME,..."; text: its help;
-    default: the default in words, where the value itself does not say it; complete: the kind of preset whose names the
-    shell completes; limits: min and max of a number.
+    section: of help_page.SECTIONS; spec: its names and what stands for its value, "--method -m NAME,..."; text: its
+    help; default: the default in words, where the value itself does not say it; complete: the kind of preset whose
+    names the shell completes; limits: min and max of a number.
     """
 
     def names(incomplete: str) -> list[str]:
@@ -97,24 +95,9 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the options by section."""
-        for title, records in sections(self, ctx).items():
-            with formatter.section(title):
-                formatter.write_dl(records)
-        if self.below:
-            with formatter.section("Commands"):
-                formatter.write_dl(list(self.below.items()))
+        from harness.cli.help_page import write_options
 
-
-def sections(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-    """Section title -> (option, help) of a click command, as its help lists them."""
-    listed: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
-    for parameter in command.get_params(ctx):
-        if record := parameter.get_help_record(ctx):
-            argument = parameter.param_type_name == "argument"
-            title = getattr(parameter, "rich_help_panel", None) or ("Arguments" if argument else "Options")
-            name = record[0].partition(" <")[0] if argument else record[0]
-            listed[title].append((name, _DEFAULT.sub(r"[default: \1\2", record[1])))
-    return {title: records for title, records in listed.items() if records}
+        write_options(self, ctx, formatter)
 
 
 class Commands(NamedTuple):
@@ -189,21 +172,10 @@ class Group(TyperGroup):
         return super().make_context(info_name, args, parent, **extra)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the first words of the commands by section; imports none of them.
+        """List the commands by section."""
+        from harness.cli.help_page import write_commands
 
-        What begins with the same word is one line: "report    Print tables; also: report curves, front".
-        """
-        for title in dict.fromkeys(entry.section for entry in self.entries.values()):
-            commands = {name: entry.summary for name, entry in self.entries.items() if entry.section == title}
-            below: dict[str, list[str]] = {name.partition(" ")[0]: [] for name in commands}
-            for name in commands:
-                below[name.partition(" ")[0]] += name.split(" ")[1:]
-            rows = []
-            for word, names in below.items():
-                also = [f"also: {word} {', '.join(names)}" if word in commands else ", ".join(names)] if names else []
-                rows.append((word, "; ".join([*([commands[word]] if word in commands else []), *also])))
-            with formatter.section(title):
-                formatter.write_dl(rows)
+        write_commands(self.entries, formatter)
 
 
 def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -> Group:

@@ -132,7 +132,7 @@ def _judge_all(
     labels: by hand.
     """
     from harness.engine.judge_run import judge_run
-    from harness.engine.progress import Progress
+    from harness.engine.progress_line import ProgressLine
 
     code = 0
     for number, (folder, questions) in enumerate(examples.items()):
@@ -142,7 +142,7 @@ def _judge_all(
         if without_home(dict(model_judge.identity)) in (read_json(folder / MANIFEST).get("models") or {}).values():
             say(f"note: {folder}: {model_judge.name} is a model of this run; models tend to prefer their own answers")
         try:
-            judged = judge_run(folder, questions, model_judge, parallel=parallel, progress=Progress())
+            judged = judge_run(folder, questions, model_judge, parallel=parallel, progress=ProgressLine())
         except HarnessError as error:
             say(f"error: {folder}: {error}")
             if isinstance(error, UserError) and not error.midway and not number:

@@ -10,12 +10,10 @@ tracked · 4 a declared check failed · 130 interrupted.
 """
 
 import contextlib
-import errno
 import importlib
 import os
 import signal
 import sys
-import traceback
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -23,7 +21,7 @@ import typer
 
 from harness.cli.command import CONTEXT, Commands, Entry, Group, entries_of
 from harness.cli.stopping import INTERRUPTED, print_resume_command
-from harness.errors import CannotRun, SaveError, UserError, escaped_output, printable
+from harness.errors import CannotRun, UserError, escaped_output
 
 _TABLE = {
     "Run methods": {
@@ -177,49 +175,13 @@ def _exit_at_once(code: int) -> None:
 
 def _run_command(arguments: list[str]) -> int:
     """Run the command and return its exit code; an error is printed and gives its own code."""
-    for argument in arguments:  # bytes that are no UTF-8 come as lone surrogates, which no file of a run can hold
-        if argument != argument.encode(errors="ignore").decode():
-            problem = f"'{argument}' is not valid {sys.getfilesystemencoding()}"
-            return _print_error(f"{problem}; use another name (a file: rename it)", 2)
     try:
+        for argument in arguments:  # bytes that are no UTF-8 come as lone surrogates, which no file of a run can hold
+            if argument != argument.encode(errors="ignore").decode():
+                problem = f"'{argument}' is not valid {sys.getfilesystemencoding()}"
+                raise UserError(f"{problem}; use another name (a file: rename it)")
         return int(app(args=arguments, prog_name="harness", standalone_mode=False) or 0)
-    except UserError as e:
-        return _print_error(str(e), 2)
-    except SaveError as e:
-        return _print_error(str(e), 3)
-    except typer.TyperException as e:
-        context = getattr(e, "ctx", None)
-        if type(e).__name__ == "NoArgsIsHelpError":
-            sys.stderr.write(f"{e.format_message()}\n")
-            return 2
-        message = e.format_message().partition(" (Possible options")[0].partition(", unable to parse")[0].rstrip(".")
-        if matches := getattr(e, "possibilities", None):
-            message += f". Did you mean '{matches[0]}'?"
-        see = f"  ({context.command_path} --help)" if context is not None else ""
-        return _print_error(message + see, 2)
     except Exception as e:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
-        if (error := _system_error(e)) is not None:
-            return _print_error(*error)
-        traceback.print_exc()
-        return 1
+        from harness.cli.exit_codes import print_error
 
-
-def _system_error(e: Exception) -> tuple[str, int] | None:
-    """Message and exit code for an error of this machine (disk, permissions, limits); None for a bug."""
-    name = f"'{str(e.filename)[:60]}'" if isinstance(e, OSError) and e.filename else "a file"
-    sentences = {
-        errno.ENAMETOOLONG: (f"{name}... is longer than a file's name may be; give a shorter one", 2),
-        errno.EACCES: (f"{name} may not be used (permission denied); allow it, or name another place", 2),
-        errno.EMFILE: ("too many files are open; allow more with: ulimit -n 1024", 2),
-        errno.ENFILE: ("too many files are open on this machine; end other programs", 2),
-        errno.ENOSPC: ("nothing more can be written: no space is left; make room, then run the same command again", 3),
-    }
-    if isinstance(e, RuntimeError) and str(e) == "can't start new thread":
-        return "this machine allows no more threads; allow more with: ulimit -u 4096, or use --parallel 1", 2
-    return sentences.get(e.errno or 0) if isinstance(e, OSError) else None
-
-
-def _print_error(sentence: str, code: int) -> int:
-    sys.stdout.flush()
-    sys.stderr.write(f"error: {printable(sentence)}\n")
-    return code
+        return print_error(e)

@@ -13,7 +13,8 @@ import json as json_
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from harness.cli.output import incomplete_runs_sentence, say
+from harness.cli.failures import incomplete_runs_sentence
+from harness.cli.output import say
 from harness.cli.run_options import Execution
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT

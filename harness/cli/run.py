@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.cli.options import Repeat, Selection, Sweep
-from harness.cli.output import failure_text, incomplete_runs_sentence, print_result, print_warnings, say
+from harness.cli.output import print_result, print_warnings, say
 from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks, with_option_settings
 from harness.cli.run_options import Execution, WorkerOptions
 from harness.cli.stopping import print_resume_command, until_interrupted
@@ -80,6 +80,8 @@ def run_selection(
                 break
     code = 3 if started and code == 2 else code
     if len(runs) > 1 and (planned.lost or suite is not None):
+        from harness.cli.failures import incomplete_runs_sentence
+
         say(incomplete_runs_sentence(len(runs), planned.lost))
     if waiting:
         print_resume_command("runs wait for a number from another run")
@@ -102,6 +104,8 @@ def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int
         say(f"error: {problem}")
     print_result(result, outcome.plan, options.json)
     if result.failed:
+        from harness.cli.failures import failure_text
+
         say(failure_text(result, f"{name}: " if several else "", options.debug))
     problems = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
     problems += result.save_problems

@@ -223,7 +223,11 @@ class WorkerOptions:
         def execute(plan: Plan) -> RunResult:
             if several and not sys.stderr.isatty():  # a live line begins with the run's name
                 say(f"--- {plan.run_name}")
-            progress = Progress(name=plan.run_name if several else "", quiet=options.quiet)
+            progress = Progress()
+            if not options.quiet:
+                from harness.engine.progress_line import ProgressLine
+
+                progress = ProgressLine(name=plan.run_name if several else "")
             if self.shard is None:
                 return runner.run(plan, options.folder, progress=progress, **arguments)
             from harness.scale.shard import parse_shard, run_shard

@@ -1,70 +1,36 @@
-"""Progress of a run, on one line of stderr.
+"""What a run reports while it works: questions, steps inside one, notes; progress_line.py draws them."""
 
-    42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 41.2 · 3 min left · indexing 12/40 chunks
-    200/200 · 1 failed · 1.5M tokens · 19.6 TFLOPs · 14 min                                  the result follows
-
-No TFLOPs where the sizes of a model are not known, for instance behind a server: a partial sum would mislead.
-A terminal rewrites the line in place after a bar (a notebook has a widget: harness/api/notebook.py); a log file gets a
-line about every 10 %, and every minute of a long index.
-"""
-
-import shutil
 import sys
 import threading
-import time
 from typing import Any, TextIO
 
-from harness.cost.flops import DEFAULT
-from harness.cost.units import duration, short_count
-from harness.cost.usage import sum_phases, tokens_of
-from harness.errors import erase_line, printable
+from harness.errors import printable
 
-REDRAW = 0.1  # seconds between two drawings of the live line
-_MINUTE = 60.0  # seconds between two lines of a log while one question takes long
-_BAR = 20  # characters
 COUNTED = ("question_id", "error", "scores", "usage")
-"""The keys of a record that `seen` and `done` read."""
+"""The keys of a record that `seen` and `done` may read."""
 
 
 class Progress:
-    """Counts records and draws; questions that run in parallel report from several threads."""
+    """Counts records and prints notes; questions that run in parallel report from several threads."""
 
-    _result_follows = True  # whether the scores are printed after the last line, which then leaves them out
-
-    def __init__(self, stream: TextIO | None = None, name: str = "", quiet: bool = False) -> None:
-        """stream: None for stderr; name: of the run, before the live line; quiet: print notes, and no progress.
-
-        A log has the run's name in a line of its own.
-        """
-        self._name, self._quiet = name, quiet
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """stream: where notes are printed, None for stderr."""
         self._stream = sys.stderr if stream is None else stream
-        self._live = self._stream.isatty() and not quiet
-        self._total = self._done = self._failed = self._done_now = self._tokens = 0
-        self._flops = self._score = 0.0
-        self._uncounted = self._closed = False
-        self._headline = self._part = ""
-        self._begun = self._drawn = time.monotonic()
-        self._tenth = -1
+        self._total = self._done = 0
+        self._closed = False
         self._lock = threading.RLock()
 
     def start(self, total: int, headline: str) -> None:
-        """Begin a run over `total` questions; headline: the scorer whose running mean is shown."""
-        self._total, self._headline = total, headline
-        self._begun = self._drawn = time.monotonic()
+        """Begin a run over `total` questions; headline: the scorer that it is known by."""
+        self._total = total
 
     def more(self, count: int) -> None:
         """Add `count` questions to the total."""
         self._total += count
 
     def seen(self, record: dict[str, Any]) -> None:
-        """Count a record: add its keys COUNTED to the counts, sums and the mean score that `line` shows."""
+        """Count a record of an earlier start."""
         self._done += 1
-        self._failed += record["error"] is not None
-        self._score += record["scores"].get(self._headline) or 0.0
-        spent = sum_phases([record["usage"]])
-        self._tokens += tokens_of(spent)
-        self._flops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT]
-        self._uncounted |= bool(spent.get("uncounted"))
 
     @property
     def left(self) -> int:
@@ -72,97 +38,40 @@ class Progress:
         return self._total - self._done
 
     def done(self, record: dict[str, Any]) -> None:
-        """Count a record of this start and redraw the line."""
-        with self._lock:
-            self.seen(record)
-            self._done_now += 1
-            self._part = ""
-            self._draw()
+        """Count a record of this start."""
+        self.seen(record)
 
     def part(self, done: int, total: int, what: str) -> None:
-        """Show that a long step inside a question is at `done` of `total`."""
-        with self._lock:
-            self._part = f"{what} {done}/{total}"
-            if self._live:
-                self._draw()
-            elif time.monotonic() - self._drawn >= _MINUTE:
-                self._log()
+        """Take notice that a long step inside a question is at `done` of `total`."""
 
     def note(self, text: str) -> None:
-        """Print a line that stays on the screen; on a terminal, where runs have no heading, with the run's name."""
-        with self._lock:
-            self._write((f"{self._name}: " if self._live and self._name else "") + text + "\n")
-            self._drawn = 0.0
+        """Print a line."""
+        self._write(text + "\n")
 
     def stop(self) -> None:
-        """End the run: the last state stays on the terminal as a line, where a question was asked."""
-        if self._live:
-            self._write(self._named_line() + "\n" if self._done_now else "")
-
-    def line(self) -> str:
-        """What is done and spent so far, as the line in the module's docstring."""
-        parts = [f"{self._done}/{self._total}"]
-        if self._failed:
-            parts.append(f"{self._failed} failed")
-        parts.append(f"{short_count(self._tokens)} tokens")
-        if not self._uncounted:
-            parts.append(f"{self._flops / 1e12:.3g} TFLOPs")
-        result = self._result_follows and self._done >= self._total
-        if self._headline and self._done and not result:
-            parts.append(f"{self._headline} {100 * self._score / self._done:.1f}")
-        if self._done_now and (result or self._done < self._total):
-            parts.append(self._time())
-        if self._part:
-            parts.append(self._part)
-        return " · ".join(parts)
-
-    def _named_line(self) -> str:
-        return f"{self._name} {self.line()}".lstrip()
-
-    def _time(self) -> str:
-        """The time left, by the mean of this start's questions; at the end the time that it took."""
-        passed, left = time.monotonic() - self._begun, self._total - self._done
-        return duration(passed) if left <= 0 else f"{duration(round(passed / self._done_now * left))} left"
-
-    def _draw(self) -> None:
-        """Redraw the live line, or log a line when another tenth of the questions is done."""
-        if not self._live:
-            tenth = 10 * self._done // max(self._total, 1)
-            if tenth != self._tenth:
-                self._tenth = tenth
-                self._log()
-            return
-        now = time.monotonic()
-        if now - self._drawn >= REDRAW or self._done == self._total:
-            from tqdm import tqdm
-
-            self._drawn = now
-            bar = tqdm.format_meter(self._done, max(self._total, 1), 0, ncols=_BAR, bar_format="{bar}")
-            self._write(f"{bar} {printable(self._named_line())}"[: shutil.get_terminal_size().columns - 1])
-
-    def _log(self) -> None:
-        self._drawn = time.monotonic()
-        if not self._quiet:
-            self._write(self.line() + "\n")
+        """End the run."""
 
     def _write(self, text: str) -> None:
-        """Write `text` in place of the live line; nothing any more once the terminal is closed."""
-        if self._closed:
-            return
-        try:
-            if self._live:
-                erase_line(self._stream)
-            self._stream.write(printable(text))
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._closed = True  # the terminal was closed: the run continues without output
+        """Write `text`; nothing any more once the terminal is closed."""
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self._before()
+                self._stream.write(printable(text))
+                self._stream.flush()
+            except (OSError, ValueError):
+                self._closed = True  # the terminal was closed: the run continues without output
+
+    def _before(self) -> None:
+        """Called before something is written."""
 
 
 class Silent(Progress):
     """Counts and shows nothing. Notes are kept in `notes`."""
 
     def __init__(self) -> None:
-        super().__init__(quiet=True)
+        super().__init__()
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:

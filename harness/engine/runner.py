@@ -193,7 +193,7 @@ class Job:
         if kept := len(self._known & asked):
             # Another writer's records may be there at the first start of this one.
             days = [start["started"][:10] for start in starts]
-            when = " on " + " to ".join(dict.fromkeys([days[0], days[-1]])) if days else " by other shards"
+            when = " on " + " to ".join(dict.fromkeys([days[0], days[-1]])) if days else " by other processes"
             self.progress.note(f"{kept} of {len(asked)} answers were stored{when}")
         if beyond := len(records.keys() - asked):
             self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")

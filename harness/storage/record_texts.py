@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from harness.storage.serialize import json_values
 from harness.types import GAP, JUDGES, Document, Example, Gold, Record, Support
 
 INLINE = 300
@@ -28,6 +27,8 @@ def with_texts(
 
     Returns it with pointers in place of long texts, and these texts (for texts.jsonl) by checksum.
     """
+    from harness.storage.serialize import json_values  # brings numpy, which readers of a run do without
+
     question = example.question
     out = {
         **{name: record.get(name) for name in _ORDER},

@@ -10,9 +10,9 @@ from harness.cost.flops import Request
 from harness.errors import DataError
 from harness.llm.endpoint import conversation_text
 from harness.storage.json_lines import json_line
-from harness.storage.torn_lines import cut_torn_line
 from harness.storage.kept_requests import read_requests, request_rows
 from harness.storage.run_folder import read_run
+from harness.storage.torn_lines import cut_torn_line
 from tests.docs.test_run_folder import SCRIPT
 from tests.llm.endpoints import words
 from tests.llm.loopback import Loopback, completion

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from harness.cli import run as run_verb
-from harness.cli.output import failure_text
+from harness.cli.failures import failure_text
 from harness.config.yaml_tree import flatten
 from harness.engine import runner
 from harness.errors import CannotRun

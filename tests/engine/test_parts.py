@@ -16,7 +16,7 @@ from harness.cost.meter import Meter
 from harness.engine import manifest
 from harness.engine.document_view import View
 from harness.engine.made_documents import evidence_view, joined_view
-from harness.engine.progress import Progress
+from harness.engine.progress_line import ProgressLine
 from harness.engine.tools import EngineTools, Models
 from harness.stats.rng import derived_seed
 from harness.storage.serialize import dump, json_values, load
@@ -142,7 +142,7 @@ def record(score=0.5, error=None, **more):
 
 def begun(total, stream=None, name=""):
     """The progress of a run over `total` questions."""
-    progress = Progress(stream or io.StringIO(), name)
+    progress = ProgressLine(stream or io.StringIO(), name)
     progress.start(total, SCORER)
     return progress
 
@@ -185,7 +185,7 @@ def test_a_log_gets_a_line_about_every_tenth(total, most):
 
 def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("harness.engine.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("harness.engine.progress_line.time.monotonic", lambda: clock[0])
     progress = begun(2, stream := io.StringIO())
     for second in range(0, 200, 10):
         clock[0] = second

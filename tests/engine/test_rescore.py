@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from harness import scorers
-from harness.cli.output import failure_text, mean_texts
+from harness.cli.failures import failure_text
+from harness.cli.output import mean_texts
 from harness.config import registry
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cli import main as cli
-from harness.engine.progress import Progress
+from harness.engine.progress_line import ProgressLine
 from harness.errors import UserError, escaped_output, printable
 from harness.storage.hub_download import DATASETS, download
 
@@ -97,7 +97,7 @@ def test_the_live_line_is_erased_and_holds_no_other_control():
 
     stream = Terminal()
     with contextlib.redirect_stderr(stream), escaped_output():
-        progress = Progress(name=EVIL)
+        progress = ProgressLine(name=EVIL)
         progress.start(2, EVIL)
         progress.part(1, 2, EVIL)
         progress.note(EVIL)

@@ -21,6 +21,7 @@ from harness.cost.usage import sum_phases, tokens_of
 from harness.engine import runner
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress, Silent
+from harness.engine.progress_line import ProgressLine
 from harness.engine.runner import Job, RunResult
 from harness.engine.scoring import scorer_applies
 from harness.errors import UserError
@@ -71,13 +72,13 @@ class DuelResult:
         return 1 + len(winners) - wins, len(self.entrants) - wins
 
 
-class Standings(Progress):
+class Standings(ProgressLine):
     """One progress line for all methods. closest: the open pair that is nearest to its verdict, in words."""
 
     closest = ""
 
     def line(self) -> str:
-        """The line of harness.engine.progress, with the closest pair at its end."""
+        """The line of harness.engine.progress_line, with the closest pair at its end."""
         return " · ".join(filter(None, [super().line(), self.closest]))
 
     def _time(self) -> str:

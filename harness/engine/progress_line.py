@@ -1,0 +1,135 @@
+"""Progress of a run, on one line of stderr.
+
+    42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 41.2 · 3 min left · indexing 12/40 chunks
+    200/200 · 1 failed · 1.5M tokens · 19.6 TFLOPs · 14 min                                  the result follows
+
+No TFLOPs where the sizes of a model are not known, for instance behind a server: a partial sum would mislead.
+A terminal rewrites the line in place after a bar (a notebook has a widget: harness/api/notebook.py); a log file gets a
+line about every 10 %, and every minute of a long index.
+"""
+
+import shutil
+import sys
+import time
+from typing import Any, TextIO
+
+from harness.cost.flops import DEFAULT
+from harness.cost.units import duration, short_count
+from harness.cost.usage import sum_phases, tokens_of
+from harness.engine.progress import Progress
+from harness.errors import erase_line, printable
+
+REDRAW = 0.1  # seconds between two drawings of the live line
+_MINUTE = 60.0  # seconds between two lines of a log while one question takes long
+_BAR = 20  # characters
+
+
+class ProgressLine(Progress):
+    """Draws the line, on a terminal in place."""
+
+    _result_follows = True  # whether the scores are printed after the last line, which then leaves them out
+
+    def __init__(self, stream: TextIO | None = None, name: str = "") -> None:
+        """stream: None for stderr; name: of the run, before the live line: a log has it in a line of its own."""
+        super().__init__(sys.stderr if stream is None else stream)
+        self._name, self._live = name, self._stream.isatty()
+        self._failed = self._done_now = self._tokens = 0
+        self._flops = self._score = 0.0
+        self._uncounted = False
+        self._headline = self._part = ""
+        self._begun = self._drawn = time.monotonic()
+        self._tenth = -1
+
+    def start(self, total: int, headline: str) -> None:
+        """Begin a run over `total` questions; headline: the scorer whose running mean is shown."""
+        super().start(total, headline)
+        self._headline = headline
+        self._begun = self._drawn = time.monotonic()
+
+    def seen(self, record: dict[str, Any]) -> None:
+        """Count a record: add its keys COUNTED to the counts, sums and the mean score that `line` shows."""
+        super().seen(record)
+        self._failed += record["error"] is not None
+        self._score += record["scores"].get(self._headline) or 0.0
+        spent = sum_phases([record["usage"]])
+        self._tokens += tokens_of(spent)
+        self._flops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT]
+        self._uncounted |= bool(spent.get("uncounted"))
+
+    def done(self, record: dict[str, Any]) -> None:
+        """Count a record of this start and redraw the line."""
+        with self._lock:
+            super().done(record)
+            self._done_now += 1
+            self._part = ""
+            self._draw()
+
+    def part(self, done: int, total: int, what: str) -> None:
+        """Show that a long step inside a question is at `done` of `total`."""
+        with self._lock:
+            self._part = f"{what} {done}/{total}"
+            if self._live:
+                self._draw()
+            elif time.monotonic() - self._drawn >= _MINUTE:
+                self._log()
+
+    def note(self, text: str) -> None:
+        """Print a line that stays on the screen; on a terminal, where runs have no heading, with the run's name."""
+        with self._lock:
+            super().note((f"{self._name}: " if self._live and self._name else "") + text)
+            self._drawn = 0.0
+
+    def stop(self) -> None:
+        """End the run: the last state stays on the terminal as a line, where a question was asked."""
+        if self._live:
+            self._write(self._named_line() + "\n" if self._done_now else "")
+
+    def line(self) -> str:
+        """What is done and spent so far, as the line in the module's docstring."""
+        parts = [f"{self._done}/{self._total}"]
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        parts.append(f"{short_count(self._tokens)} tokens")
+        if not self._uncounted:
+            parts.append(f"{self._flops / 1e12:.3g} TFLOPs")
+        result = self._result_follows and self._done >= self._total
+        if self._headline and self._done and not result:
+            parts.append(f"{self._headline} {100 * self._score / self._done:.1f}")
+        if self._done_now and (result or self._done < self._total):
+            parts.append(self._time())
+        if self._part:
+            parts.append(self._part)
+        return " · ".join(parts)
+
+    def _named_line(self) -> str:
+        return f"{self._name} {self.line()}".lstrip()
+
+    def _time(self) -> str:
+        """The time left, by the mean of this start's questions; at the end the time that it took."""
+        passed, left = time.monotonic() - self._begun, self._total - self._done
+        return duration(passed) if left <= 0 else f"{duration(round(passed / self._done_now * left))} left"
+
+    def _draw(self) -> None:
+        """Redraw the live line, or log a line when another tenth of the questions is done."""
+        if not self._live:
+            tenth = 10 * self._done // max(self._total, 1)
+            if tenth != self._tenth:
+                self._tenth = tenth
+                self._log()
+            return
+        now = time.monotonic()
+        if now - self._drawn >= REDRAW or self._done == self._total:
+            from tqdm import tqdm
+
+            self._drawn = now
+            bar = tqdm.format_meter(self._done, max(self._total, 1), 0, ncols=_BAR, bar_format="{bar}")
+            self._write(f"{bar} {printable(self._named_line())}"[: shutil.get_terminal_size().columns - 1])
+
+    def _log(self) -> None:
+        self._drawn = time.monotonic()
+        self._write(self.line() + "\n")
+
+    def _before(self) -> None:
+        """Erase the live line, in whose place something is written."""
+        if self._live:
+            erase_line(self._stream)
