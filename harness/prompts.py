@@ -73,7 +73,7 @@ class Prompt:
                 pieces[-1] += value
             else:
                 pieces += [*value, ""]
-        made = Pieces([pieces[0], *(piece for piece in pieces[1:] if piece)])
+        made = Pieces([pieces[0], *filter(None, pieces[1:])])
         made.system = self.system
         return made
 

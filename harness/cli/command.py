@@ -42,7 +42,8 @@ def spread_sets(arguments: list[str]) -> list[str]:
                 spread.append(open_flag)
             else:
                 open_flag = ""
-        open_flag = next((flag for flag in _SEVERAL if argument == flag or argument.startswith(f"{flag}=")), open_flag)
+        if argument.partition("=")[0] in _SEVERAL:
+            open_flag = argument.partition("=")[0]
         spread.append(argument)
     return spread
 

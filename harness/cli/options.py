@@ -159,4 +159,4 @@ def split_names(names: Iterable[str]) -> list[str]:
     """["a,b", 'c,"d,e"'] -> ["a", "b", "c", "d,e"], each once, in order."""
     rows = csv.reader([line for name in names for line in name.splitlines()], skipinitialspace=True)
     parts = [part.strip() for row in rows for part in row]
-    return list(dict.fromkeys(part for part in parts if part))
+    return list(dict.fromkeys(filter(None, parts)))

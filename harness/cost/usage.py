@@ -75,9 +75,10 @@ def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | No
     The first is None where an older run or index counted only the second.
     """
     all_counted, texts, cut = True, 0, 0
-    for phase in (phase for usage in usages for phase in usage.values()):
-        all_counted = all_counted and ("texts" in phase or not phase.get("texts_cut"))
-        texts, cut = texts + int(phase.get("texts", 0)), cut + int(phase.get("texts_cut", 0))
+    for usage in usages:
+        for phase in usage.values():
+            all_counted = all_counted and ("texts" in phase or not phase.get("texts_cut"))
+            texts, cut = texts + int(phase.get("texts", 0)), cut + int(phase.get("texts_cut", 0))
     return texts if all_counted else None, cut
 
 
@@ -103,7 +104,8 @@ def sent(usage: Mapping[str, Mapping[str, Any]], earlier: Mapping[str, Any] | No
     """
     spent = sum_phases([usage])
     total: dict[str, Any] = {"tokens": tokens_of(spent), "flops": {}, "billed": {}}
-    for part in ({key: spent.get(key, {}) for key in ("flops", "billed")}, spent.get("unanswered", {}), earlier or {}):
+    answered = {"flops": spent.get("flops", {}), "billed": spent.get("billed", {})}
+    for part in (answered, spent.get("unanswered", {}), earlier or {}):
         add_usage(total, part)
     return total
 

@@ -197,13 +197,13 @@ class Job:
             self.progress.note(f"{kept} of {len(asked)} answers were stored{when}")
         if beyond := len(records.keys() - asked):
             self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
-        if all(example.question.id in self._known for example in self.examples):
+        if asked <= self._known:
             self.manifest["starts"][-1].pop("changed", None)  # it asks nothing, so its code made no answer
         else:
             self.manifest["starts"][-1]["parallel"] = self._parallel
         self.store.write(MANIFEST, self.manifest)
         if starts:
-            self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
+            self.store.drop_requests(asked - self._known)
 
     @cached_property
     def _parallel(self) -> int:
@@ -248,11 +248,12 @@ class Job:
                 evidence_only = config.method.view == "evidence"
                 supporting = example.gold.supporting if evidence_only else None
                 view = View.of(documents)
-                if plan.method.one_document or evidence_only:
+                if evidence_only or (plan.method.one_document and len(documents) > 1):
                     from harness.engine.made_documents import view_for_method
 
                     view = view_for_method(documents, supporting, plan.method.one_document, notes)
-                    question = replace(question, document_ids=tuple(d.id for d in view.documents))
+                if plan.method.one_document or evidence_only:
+                    question = replace(question, document_ids=tuple(view.pieces))
                 # 3. Their indexes: from memory, from the cache, or built now.
                 try:
                     indexes = self.indexer.indexes(view.documents, question)
@@ -346,12 +347,12 @@ class Job:
                 with warn_of_global_draws(self.progress.note, derived_seed(config.seed, "in flight")):
                     in_flight(examples, self._in_flight, answer_question, score_and_record, self.indexer.choose_next)
 
-        examples = [example for example in examples if example.question.id not in self._known]
-        self._known |= {example.question.id for example in examples}
-        if rounds is not None and examples:
-            rounds.ask(self.models, store.folder, examples, ask_all)
+        left = {example.question.id: example for example in examples if example.question.id not in self._known}
+        self._known |= left.keys()
+        if rounds is not None and left:
+            rounds.ask(self.models, store.folder, list(left.values()), ask_all)
         else:
-            ask_all(examples)
+            ask_all(list(left.values()))
 
     def longest_context(self) -> int:
         """About the tokens of the longest context: bytes of a question's documents / 3 (a token has 3 to 5) + 1,024."""

@@ -39,8 +39,9 @@ class Budget:
     def __init__(self, limits: Mapping[str, float | None], price: float | None = None) -> None:
         self.limits = {name: limit for name, limit in limits.items() if limit is not None}
         self.price, self.hit = price or 0.0, ""
-        if nothing := next((name for name, limit in self.limits.items() if limit <= 0), None):
-            raise UserError(f"--max-{nothing} {number_text(self.limits[nothing])}: should be more than 0")
+        for name, limit in self.limits.items():
+            if limit <= 0:
+                raise UserError(f"{limit_option(name, limit)}: should be more than 0")
         self._tokens, self._tflops, self._money, self._earlier = 0.0, 0.0, 0.0, 0.0
         self._config: Mapping[str, Any] = {"model": {}}  # of the run that is open
         self._begun = time.monotonic()
@@ -102,11 +103,10 @@ class Budget:
         """Whether another question may be asked. Once False it stays False, and `hit` names the limit."""
         with self._lock:
             spent = self.spent()
-            name = next((name for name, limit in self.limits.items() if spent[name] >= limit), None)
-            if name is not None and not self.hit:
-                texts = {"hours": duration(3600 * spent[name]), "money": money(spent[name])}
-                text = texts.get(name) or number_text(spent[name])
-                self.hit = f"{limit_option(name, self.limits[name])} ({text} spent)"
+            for name, limit in self.limits.items():
+                if spent[name] >= limit and not self.hit:
+                    texts = {"hours": duration(3600 * spent[name]), "money": money(spent[name])}
+                    self.hit = f"{limit_option(name, limit)} ({texts.get(name) or number_text(spent[name])} spent)"
             return not self.hit
 
     def command_with_higher_limit(self, command: Sequence[str]) -> list[str]:

@@ -89,7 +89,7 @@ class Models:
 
     def loaded(self) -> list[LanguageModel]:
         """The models that are loaded so far, each distinct one once."""
-        return list({id(model): model for model in self._loaded.values()}.values())
+        return list(dict.fromkeys(self._loaded.values()))
 
     def slow_paths(self) -> list[str]:
         """Why the batches of the loaded models, and of `workers`, ran slower than they could, a sentence each."""
@@ -124,9 +124,12 @@ class Models:
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
         """Role -> the first prompt sent to its model ({"text", "ids"}), where the back end keeps it."""
-        loaded = {role: self._loaded.get(config.model_dump_json()) for role, config in self.plan.models.items()}
-        prompts = {role: getattr(model, "first_prompts", {}) for role, model in loaded.items()}
-        return {role: dict(by_role[role]) for role, by_role in prompts.items() if role in by_role}
+        prompts = {}
+        for role, config in self.plan.models.items():
+            by_role = getattr(self._loaded.get(config.model_dump_json()), "first_prompts", {})
+            if role in by_role:
+                prompts[role] = dict(by_role[role])
+        return prompts
 
 
 def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:

@@ -141,7 +141,8 @@ def problems(names: Iterable[str]) -> list[str]:
 def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
     """A sentence for each scorer with a required keyword argument that no question has: every answer would score 0."""
     sentences, keys = [], {key for gold in golds for key in gold.extra}
-    for name, scorer in ((name, lookup(name)) for name in names):
+    for name in names:
+        scorer = lookup(name)
         if ":" in name or not isinstance(scorer.function, str):  # other packages' functions are not loaded for this
             inputs = _extra_inputs(_load_function(scorer)).items()
             if missing := [key for key, required in inputs if required and key not in keys]:

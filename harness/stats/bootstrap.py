@@ -66,8 +66,9 @@ NOTHING = Interval(None, None, None, 0, 0)
 
 def with_interval(write: Callable[[float], str], value: float, low: float | None, high: float | None) -> str:
     """A value with its interval, "41.3 [36.0, 46.9]"; alone if an end is None or NaN. write: a number to its text."""
-    missing = any(end is None or math.isnan(end) for end in (low, high))
-    return write(value) if missing else f"{write(value)} [{write(low)}, {write(high)}]"  # type: ignore[arg-type]
+    if low is None or high is None or math.isnan(low + high):
+        return write(value)
+    return f"{write(value)} [{write(low)}, {write(high)}]"
 
 
 def interval(

@@ -39,7 +39,7 @@ def expanded(path: str) -> str:
 def inside(folder: Path, *names: str) -> Path:
     """Join `folder` with names from data or a server. Raises UserError for an absolute one, "..", NUL or line end."""
     for name in names:
-        if Path(name).is_absolute() or ".." in Path(name).parts or any(sign in name for sign in "\0\n\r"):
+        if Path(name).is_absolute() or ".." in Path(name).parts or re.search(r"[\0\n\r]", name):
             raise UserError(f"{name!r} is no name of a file below {folder}; such a path is not followed")
     return folder.joinpath(*names)
 

@@ -61,7 +61,7 @@ class RunStore:
     def __init__(self, run: Path, part: Part | None, folder: Path) -> None:
         self.run, self.part, self.folder = run, part, folder
         self.unscored: dict[str, dict[str, Any]] = {}
-        self.fresh = not any((folder / name).exists() for name in (MANIFEST, RECORDS, UNSCORED))
+        self.fresh = {MANIFEST, RECORDS, UNSCORED}.isdisjoint(os.listdir(folder))
         self._lock = threading.RLock()  # documents are added by every thread of a run
         self._fds: dict[str, int] = {}  # the files of lines that are open
         self._closed = False
@@ -80,7 +80,7 @@ class RunStore:
         """
         with locked_folder(run, part) as folder:
             # 1. Repairs.
-            if stored := [name for name in _KEYS if (folder / name).exists()]:
+            if stored := sorted(_KEYS.keys() & os.listdir(folder)):
                 from harness.storage.run_schema import DOCUMENT, RECORD  # what a first start does not need
                 from harness.storage.torn_lines import cut_torn_line
 
@@ -233,7 +233,7 @@ class RunStore:
 
         A file in order is not written again. If writing fails, the unsorted file is kept.
         """
-        position = {question_id: n for n, question_id in enumerate(order)}
+        position = dict(zip(order, range(len(order)), strict=True))
         question_ids = [row["question_id"] for row in self.lines(RECORDS)]
         in_order = sorted(dict.fromkeys(question_ids), key=lambda q: position.get(q, len(position)))
         if question_ids != in_order:

@@ -123,8 +123,9 @@ def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Count replies by what is wrong (`Written.problem`, what methods count); unfinished ones only when answering."""
     by_sentence: Counter[str] = Counter()
     for phase, spent in usage.items():
-        counts = (spent.get("replies") or {}).items()
-        by_sentence.update({problem: n for problem, n in counts if problem != "unfinished" or phase == "answer"})
+        for problem, count in (spent.get("replies") or {}).items():
+            if problem != "unfinished" or phase == "answer":
+                by_sentence[problem] += count
     return dict(by_sentence)
 
 
