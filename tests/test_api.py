@@ -216,7 +216,7 @@ def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
     options = {field.name for group in (Selection, Execution) for field in fields(group)} | {"sweep", "repeat"}
     options |= {field.name for field in fields(WorkerOptions) if field.name.startswith(("max_", "price_"))}
     printed = {"plan", "json", "convention", "debug", "quiet"}  # what a forecast or the line at the end is printed with
-    printed |= {"fail_under", "fail_below_baseline", "fail_drop", "junit", "job_summary"}  # the exit code of a CI job
+    printed |= {"fail_under", "fail_below_baseline", "junit", "job_summary"}  # the exit code of a CI job
     assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
     with pytest.raises(TypeError, match="limt"):
         harness.run(method="echo", dataset=DATA, limt=2)  # type: ignore[call-overload]

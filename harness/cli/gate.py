@@ -2,7 +2,6 @@
 
 --fail-under flashrag.em=60            the mean of every run of the command is at least 60 points
 --fail-below-baseline RUN              no run's headline score is really lower than that of RUN, on the same questions
---fail-drop 5                          a measured drop of more than 5 points fails, too
 --junit FILE, --job-summary FILE       the checks as JUnit XML; as a Markdown table, added to the file
 """
 
@@ -42,7 +41,6 @@ class Gate(Hook):
     Args:
         limits: ("SCORE=X", ...) of --fail-under, X in points (0 to 100).
         baseline: Run folder of --fail-below-baseline, or None.
-        drop: Points; a measured drop above it fails even where it may be chance. None: only a real drop fails.
         junit: File for the checks as JUnit XML, or None.
         job_summary: File to which the checks are added as a Markdown table, or None.
 
@@ -54,7 +52,6 @@ class Gate(Hook):
         self,
         limits: Sequence[str],
         baseline: str | None,
-        drop: float | None,
         junit: str | None,
         job_summary: str | None,
     ) -> None:
@@ -63,11 +60,9 @@ class Gate(Hook):
             raise UserError(
                 "--junit and --job-summary write checks; add --fail-under SCORE=X or --fail-below-baseline RUN"
             )
-        if drop is not None and baseline is None:
-            raise UserError("--fail-drop belongs to --fail-below-baseline RUN")
         if baseline is not None and not Path(baseline).is_dir():
             raise UserError(f"--fail-below-baseline: there is no run folder '{baseline}'")
-        self._baseline, self._drop, self._junit, self._summary = baseline, drop, junit, job_summary
+        self._baseline, self._junit, self._summary = baseline, junit, job_summary
         self._checks: list[Check] = []
         self._waiting: list[str] = []  # runs that were planned and have not ended
 
@@ -88,7 +83,7 @@ class Gate(Hook):
                 Check(plan.run_name, f"{score} at least {least:g}", mean >= least, f"{mean:.1f} points")
             )
         if self._baseline is not None:
-            self._checks.append(_beside_baseline(plan.run_name, result.folder, self._baseline, self._drop))
+            self._checks.append(_beside_baseline(plan.run_name, result.folder, self._baseline))
 
     def closed(self) -> int:
         """Print and write the checks; returns 4 if one failed. A run that did not end fails its checks."""
@@ -119,7 +114,7 @@ def _parse_limit(text: str) -> tuple[str, float]:
     return score, least
 
 
-def _beside_baseline(name: str, folder: Path, baseline: str, drop: float | None) -> Check:
+def _beside_baseline(name: str, folder: Path, baseline: str) -> Check:
     """Compare a run's headline score with the baseline's, question by question (reports/compare.py).
 
     The models may differ too. Other reasons for which `compare` refuses two runs are added to the figures.
@@ -127,7 +122,7 @@ def _beside_baseline(name: str, folder: Path, baseline: str, drop: float | None)
     from harness.storage.run_folder import read_run
     from reports.compare import compare_with_baseline
 
-    check_name = "not below the baseline" + ("" if drop is None else f" by more than {drop:g}")
+    check_name = "not below the baseline"
     try:
         comparison = compare_with_baseline(read_run(folder), read_run(Path(baseline)))
     except UserError as error:
@@ -135,13 +130,8 @@ def _beside_baseline(name: str, folder: Path, baseline: str, drop: float | None)
     difference, low, high = (comparison[key] for key in ("difference", "difference.low", "difference.high"))
     interval = f" [{100 * low:+.1f}, {100 * high:+.1f}]" if high is not None else ", no interval: too few documents"
     figures = f"{100 * difference:+.1f}{interval} points on {comparison['n']} common questions"
-    dropped = (high is not None and high < 0) or (drop is not None and 100 * difference < -drop)
-    return Check(
-        name,
-        check_name,
-        not dropped,
-        "; ".join([figures, *(note for note in comparison["notes"] if note.startswith("compared all the same"))]),
-    )
+    figures = "; ".join([figures, *(note for note in comparison["notes"] if note.startswith("compared all the same"))])
+    return Check(name, check_name, high is None or high >= 0, figures)
 
 
 def _junit(checks: Sequence[Check]) -> ElementTree.ElementTree[ElementTree.Element]:

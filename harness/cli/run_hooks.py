@@ -51,7 +51,7 @@ def trackers_and_checks(options: Execution, scaling: WorkerOptions, suite: str |
         if options.track is not None:
             hooks.append(BackgroundTracking(options.folder, address(options.track), suite, 0, **common))
     limits = [part for text in options.fail_under for part in text.split(",")]
-    checks = (options.fail_below_baseline, options.fail_drop, options.junit, options.job_summary)
+    checks = (options.fail_below_baseline, options.junit, options.job_summary)
     if limits or any(value is not None for value in checks):
         from harness.cli.gate import Gate
 

@@ -90,12 +90,6 @@ class Execution:
         str | None,
         execution("--fail-below-baseline RUN", "Exit code 4 where a run is significantly worse than RUN (paired)."),
     ] = None
-    fail_drop: Annotated[
-        float | None,
-        execution(
-            "--fail-drop X", "With --fail-below-baseline: a measured drop of more than X points fails, too.", min=0
-        ),
-    ] = None
     junit: Annotated[str | None, output("--junit FILE", "Write these checks as JUnit XML.")] = None
     job_summary: Annotated[
         str | None, output("--job-summary FILE", "Add these checks to a file as a Markdown table.")

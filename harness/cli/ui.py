@@ -1,16 +1,9 @@
-"""`harness ui`: open MLflow's user interface on a results folder, with telemetry off.
-
-python -m harness.cli.ui PORT PAGE      opens a page in the user's browser once its server answers
-"""
+"""`harness ui`: open MLflow's user interface on a results folder, with telemetry off."""
 
 import contextlib
 import os
-import socket
 import sqlite3
-import subprocess
 import sys
-import time
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +18,6 @@ from harness.tracking.store import artifacts_folder, expand_home, sqlite_path
 TELEMETRY_OFF = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 # One process in the place of thirteen: one user, and nothing here is run by MLflow.
 _NO_JOBS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-_START_TIMEOUT = 120.0  # seconds until the server answers
 _NEWEST_FIRST = """
     SELECT e.experiment_id, e.name FROM experiments e JOIN experiment_tags t USING (experiment_id)
     WHERE t.key = ? AND e.lifecycle_stage = 'active'
@@ -37,11 +29,10 @@ def ui(
     out: Out = RESULTS,
     uri: MlflowUri = None,
     port: Annotated[int, execution("--port N", "Port on this machine.", min=1, max=65535)] = 5000,
-    no_browser: Annotated[bool, execution("--no-browser", "Do not open a browser.")] = False,
 ) -> int:
     """Open the MLflow user interface on a results folder; MLflow's own telemetry is off.
 
-    Replaces this process by MLflow's server, and opens the comparison of the newest data set in a browser.
+    Replaces this process by MLflow's server, and prints the address of each data set's comparison, the newest first.
     """
     from harness.tracking import track as tracking
 
@@ -53,39 +44,13 @@ def ui(
         raise UserError(f"there is no MLflow database '{file}'; fill one with: harness track {out} --uri {masked(uri)}")
     server = f"http://127.0.0.1:{port}"
     sys.stderr.write(f"MLflow over {masked(uri)}: {server} (press Ctrl-C to stop)\n")
-    pages = {}
     if file is not None:
         with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as store:
             experiments = store.execute(_NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)).fetchall()
-            pages = {str(name): f"{server}/{view_url(str(number))}" for number, name in experiments}
-    for name, page in pages.items():
-        sys.stderr.write(f"  {name}: {page}\n")
-    if not no_browser and (sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        _open_when_ready(port, next(iter(pages.values()), server))
+            for number, name in experiments:
+                sys.stderr.write(f"  {name}: {server}/{view_url(str(number))}\n")
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
     command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     if artifacts := artifacts_folder(uri):
         command += ["--artifacts-destination", str(artifacts)]
     os.execve(command[0], command, {**os.environ, **TELEMETRY_OFF, **_NO_JOBS})
-
-
-def _open_when_ready(port: int, page: str) -> None:
-    """Start a process that opens the page once the server answers; this process is about to become the server."""
-    command = [sys.executable, "-m", "harness.cli.ui", str(port), page]
-    quiet = subprocess.DEVNULL
-    subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
-
-
-def open_page(port: int, page: str) -> None:
-    """Wait for the port on this machine, then open the page; nothing happens where there is no browser."""
-    end = time.monotonic() + _START_TIMEOUT
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", port), 1.0).close()
-            webbrowser.open(page)
-            return
-        time.sleep(0.3)
-
-
-if __name__ == "__main__":
-    open_page(int(sys.argv[1]), sys.argv[2])

@@ -4,7 +4,7 @@ import sys
 import threading
 from typing import Any, TextIO
 
-from harness.errors import printable
+from harness.errors import erase_line, printable
 
 COUNTED = ("question_id", "error", "scores", "usage")
 """The keys of a record that `seen` and `done` may read."""
@@ -12,6 +12,8 @@ COUNTED = ("question_id", "error", "scores", "usage")
 
 class Progress:
     """Counts records and prints notes; questions that run in parallel report from several threads."""
+
+    _live = False  # whether a line of the terminal is rewritten
 
     def __init__(self, stream: TextIO | None = None) -> None:
         """stream: where notes are printed, None for stderr."""
@@ -52,19 +54,17 @@ class Progress:
         """End the run."""
 
     def _write(self, text: str) -> None:
-        """Write `text`; nothing any more once the terminal is closed."""
+        """Write `text` in place of the live line; nothing any more once the terminal is closed."""
         with self._lock:
             if self._closed:
                 return
             try:
-                self._before()
+                if self._live:
+                    erase_line(self._stream)
                 self._stream.write(printable(text))
                 self._stream.flush()
             except (OSError, ValueError):
                 self._closed = True  # the terminal was closed: the run continues without output
-
-    def _before(self) -> None:
-        """Called before something is written."""
 
 
 class Silent(Progress):

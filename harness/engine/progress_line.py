@@ -17,7 +17,7 @@ from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, short_count
 from harness.cost.usage import sum_phases, tokens_of
 from harness.engine.progress import Progress
-from harness.errors import erase_line, printable
+from harness.errors import printable
 
 REDRAW = 0.1  # seconds between two drawings of the live line
 _MINUTE = 60.0  # seconds between two lines of a log while one question takes long
@@ -128,8 +128,3 @@ class ProgressLine(Progress):
     def _log(self) -> None:
         self._drawn = time.monotonic()
         self._write(self.line() + "\n")
-
-    def _before(self) -> None:
-        """Erase the live line, in whose place something is written."""
-        if self._live:
-            erase_line(self._stream)

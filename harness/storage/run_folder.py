@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -16,9 +16,10 @@ from typing import Any, Literal, TypeVar
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
 from harness.storage.files import WrongValue, as_object, check, parse_yaml
-from harness.storage.json_lines import indexed_lines, read_lines
+from harness.storage.json_lines import indexed_lines, read_lines, read_with_older
 from harness.storage.kept_requests import read_requests
 from harness.storage.packed import Packed
+from harness.storage.record_texts import POINTER, checksum, shown_pieces
 from harness.storage.run_files import (
     DOCUMENTS,
     MANIFEST,
@@ -31,7 +32,6 @@ from harness.storage.run_files import (
     read_json,
     used_settings,
 )
-from harness.storage.shown_texts import lost_texts, read_texts, text_pointers
 
 T = TypeVar("T")
 
@@ -92,8 +92,15 @@ class StoredRun:
 
     def stream_texts(self, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
         """Yield (text_sha256, text) as `texts` does: those of a large run may not fit in memory."""
-        with os_error_as_data_error(self.path / TEXTS):
-            yield from read_texts(self.path, records)
+        hashes = {pointer for record in records for pointer in text_pointers(record)}
+        path = self.path / TEXTS
+        with os_error_as_data_error(path):
+            for line in read_with_older(path, "sha256") if hashes else ():
+                if line["sha256"] in hashes:
+                    text = line.get("text")
+                    if not isinstance(text, str) or checksum(text) != line["sha256"]:
+                        raise DataError(path, None, None, f"the text {line['sha256'][:40]} does not fit its checksum")
+                    yield line["sha256"], text
 
     def requests(self, question_id: str) -> list[dict[str, Any]]:
         """A question's requests (--keep-prompts) in order: phase, role, kind, prompt, reply. Raises DataError."""
@@ -299,3 +306,19 @@ def run_yaml(folder: Path) -> dict[str, Any]:
     except WrongValue as error:
         raise DataError(path, None, error.key, f"{error}; the run folder was not written by this program") from None
     return value
+
+
+def text_pointers(record: Mapping[str, Any]) -> list[str]:
+    """The checksums of the long texts that a record points to."""
+    return [piece[POINTER] for piece in shown_pieces(record) if piece.get(POINTER)]
+
+
+def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
+    """A sentence on how many of the texts `wanted` (checksums) the folder lacks; None where it has all."""
+    if not wanted:
+        return None
+    try:
+        lost = len(wanted - {line["sha256"] for line in read_with_older(folder / TEXTS, "sha256")})
+    except DataError as error:
+        return str(error)
+    return f"{lost} of {len(wanted)} long texts that were shown are missing from {TEXTS}" if lost else None
