@@ -14,24 +14,7 @@ from reports.main_table import frame
 from reports.table_formats import render_sections
 
 NAME = "bundle.zip"
-_HEAD = """---
-pretty_name: {title}
-license: other
-task_categories: [question-answering]
-tags: [longdoc-harness]
-viewer: false
----
-
-# {title}
-
-Stored runs of [longdoc-harness]: answers, gold answers, shown texts, costs, settings and environment of {runs} runs.
-Check them without a model: `harness verify {file}` should print the contents sha256
-
-    {digest}
-
-Texts come from {licences}.
-
-"""
+_HEAD = Path(__file__).with_name("hub_card.md").read_text("utf-8")
 
 
 def push(path: Path, repository: str, *, private: bool = True) -> str:

@@ -23,8 +23,7 @@ from reports import facts
 from reports.costs import request_counts, requests_of
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
-from reports.figures.plot import Axis, Line, Panel, Point
-from reports.figures.queries import PER_DOCUMENT, cost_per_query
+from reports.figures.plot import Axis, Panel
 
 
 def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
@@ -76,21 +75,10 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """For each data set and model: the score over the requests; the requests over the queries of a document."""
+    """For each data set and model: the score over the requests."""
     panel_list = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
         title, measured = f"{dataset} · {model}", rows[rows["requests"].notna() & rows["mean"].notna()]
         x, left = Axis("requests a question, construction apart", zero=True), Axis(f"{score} × 100", zero=True)
         panel_list += plot.panels(title, x, left, plot.lines(measured, "requests", "mean", 100), aside=False)
-        if measured["requests.built"].any():  # a method without construction is level, drawn to be compared with
-            ticks = Axis("queries per document", tuple(map(float, PER_DOCUMENT)), log=True)
-            left = Axis("requests a query, with construction", log=True)
-            over = []
-            for row in measured.to_dict("records"):  # a document's queries share its index, but not a question's own
-                index = 0.0 if pd.isna(row["requests.index"]) else float(row["requests.index"])
-                share = {k: 1 if row["index of"] == "a question" else k for k in PER_DOCUMENT}
-                costs = {k: cost_per_query(index, float(row["requests"]), n) for k, n in share.items()}
-                if points := [Point(float(k), cost) for k, cost in costs.items() if cost]:
-                    over.append(Line(str(row["method"]), points))
-            panel_list += plot.panels(title, ticks, left, over, aside=False)
     return panel_list

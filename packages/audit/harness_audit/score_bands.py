@@ -4,8 +4,8 @@
     bands[0].means["flashrag.em"]        {"bm25": 0.41, "pecan": 0.52}
     sections(bands), frame(bands)        tables for people; one row a run and scorer for programs
 
-FAMILIES says which scorers answer the same question: F1 of tokens under eight official normalisations, exact match,
-containment, ROUGE-L. Precision and recall alone are left out, as each rewards answers of one length. A run's own
+score_families.yaml says which scorers answer the same question: F1 of tokens under eight official normalisations, exact
+match, containment, ROUGE-L. Precision and recall alone are left out, as each rewards answers of one length. A run's own
 scores are taken as they are stored, a judge's too; the others are computed from the stored answer and gold answers. All
 methods of a table are compared on the questions that all of them answered. Which scorers turn a pair of methods around
 is said by stability.py.
@@ -17,6 +17,7 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
@@ -24,31 +25,13 @@ from harness import scorers
 from harness.errors import UserError
 from harness.scorers.base import installed
 from harness.stats.question_clusters import question_labels
+from harness.storage.files import parse_yaml
 from harness.storage.run_folder import StoredRun
 from harness.types import Example, Gold
 from reports import facts
 from reports.gold_rows import Rows
 
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "F1": (
-        "longbench.qa_f1_score",
-        "longbench.qa_f1_score.first_line",
-        "musique.answer_f1",
-        "hotpotqa.f1",
-        "2wikimultihopqa.f1",
-        "triviaqa.f1",
-        "flashrag.f1",
-        "qasper.token_f1_score",
-    ),
-    "exact match": ("musique.answer_em", "hotpotqa.em", "2wikimultihopqa.em", "triviaqa.em", "flashrag.em"),
-    "containment": ("flashrag.acc", "alce.str_em", "alce.str_hit"),
-    "ROUGE-L": ("longbench.rouge_score", "rouge_score.rougeL", "rouge_score.rougeL_stem"),
-}
-_CHINESE: dict[str, tuple[str, ...]] = {
-    "F1": ("longbench.qa_f1_zh_score",),
-    "ROUGE-L": ("longbench.rouge_zh_score",),
-    "containment": ("flashrag.acc",),
-}
+_FAMILIES = parse_yaml(Path(__file__).with_name("score_families.yaml").read_bytes())
 _OTHERS = {"hf_bleu": "BLEU", "rouge_score": "ROUGE-L"}  # families of a run's own scorers that are in no list
 JUDGES = "judges"
 CLOSE = 1e-9  # means that differ by less are equal
@@ -97,7 +80,7 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     is an answer there; a scorer whose extra inputs or package are missing is left out.
     """
     run_scores = [name for name in facts.score_names(run) if not name.startswith("evidence_")]
-    table = _CHINESE if any("_zh" in name for name in run_scores) else FAMILIES
+    table = _FAMILIES["chinese" if any("_zh" in name for name in run_scores) else "english"]
     families = {name: family for family, names in table.items() for name in names}
     judged = set(facts.judges(run))
     family_of_own = {name: families.get(name) or _OTHERS.get(name.partition(".")[0], "other") for name in run_scores}

@@ -78,13 +78,10 @@ def test_the_drawings(tmp_path):
         run(tmp_path / "c", [asked(0, 0, 1, score=0.9)], [], "bm25"),
     ]
     table = frame(runs)
-    score, share = panels(table)
+    (score,) = panels(table)
     assert [(line.name, line.points[0].x, line.points[0].y) for line in score.lines] == [
         ("qrmem", 3.0, 40.0), ("memwalker", 3.0, 40.0), ("bm25", 1.0, 90.0),
     ]  # fmt: skip
-    # 9 requests a document are shared by 1, 2, 4 and 8 queries; a memory of a question by none.
-    costs = {line.name: [p.y for p in line.points] for line in share.lines}
-    assert costs == {"qrmem": [28.0] * 4, "memwalker": [12.0, 7.5, 5.25, 4.125], "bm25": [1.0] * 4}
     ((title, shown),) = figure(runs, score=None).sections or ()
     assert title == "musique · tiny · requests a question"
     assert list(shown["method"]) == ["bm25", "qrmem", "memwalker"], "best score first"

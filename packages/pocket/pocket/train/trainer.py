@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness_training.loop import Checkpoint, Loop, load_checkpoint, resolve_device
+from harness_training.loop import Loop, load_checkpoint, resolve_device
 from harness_training.row_loss import RowLoss
 from harness_training.teacher import Teacher
 
-from harness.errors import UserError
 from harness.llm.kernels import has_slow_products, multiply_in_float32
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
@@ -86,14 +85,14 @@ class Trainer(Loop[tuple[int, Batch]]):
             multiply_in_float32(self.net)
         self._loss = RowLoss(self.net)
         self._lost: dict[int, list[int]] = {}  # recipe -> replies left out and kept since the last line of the log
+        if begin is not None:
+            about["begin"] = llama.weights_digest(begin)
         saved, out = load_checkpoint(settings.out / "checkpoint", about), settings.out
-        notes: list[str] = []
         self._origin: dict[str, Any] = {"begin": None}
         if saved is not None:
-            notes = start_notes(saved, begin, out)
             self._origin = {key: saved.about[key] for key in ("begin", "history") if key in saved.about}
         elif begin is not None:
-            self._origin = {"begin": llama.weights_digest(begin), "history": card.training_history(begin)}
+            self._origin = {"begin": about["begin"], "history": card.training_history(begin)}
             llama.load_weights(self.net, begin)
         about |= self._origin
         self.weights = dict(self.net.named_parameters())
@@ -108,8 +107,7 @@ class Trainer(Loop[tuple[int, Batch]]):
             optimizer=optimizer, lr_scheduler_type="constant",
         )  # fmt: skip
         if saved is not None:
-            for line in (f"going on from step {self.progress.step}, stage '{self._stage().name}'", *notes):
-                self.tell(line)
+            self.tell(f"going on from step {self.progress.step}, stage '{self._stage().name}'")
 
     def _after_save(self) -> None:
         """Write the model as it is now."""
@@ -225,16 +223,3 @@ class Trainer(Loop[tuple[int, Batch]]):
             + (f"left out for want of room {lost}  " if lost else "")
             + f"{line['minutes']} min  {line['tokens_per_s']} tokens/s"
         )
-
-
-def start_notes(saved: Checkpoint, begin: Path | None, out: Path) -> list[str]:
-    """A note that --from is not used again, [] without it. Raises UserError where training began from other weights."""
-    if begin is None:
-        return []
-    then = saved.about["begin"]
-    if then != llama.weights_digest(begin):
-        raise UserError(
-            f"the training in {out} began from {'other weights than those' if then else 'no weights, not from those'} "
-            f"in '{begin}'; leave --from out to go on with it, or name another folder with --out"
-        )
-    return [f"it began from '{begin}' and has gone on since; the weights there are not used again"]
