@@ -20,7 +20,6 @@ passwords, the same name twice, and more than the limits below, which a small fi
 
 import hashlib
 import json
-import math
 import re
 import shutil
 import stat
@@ -274,12 +273,7 @@ def table(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     from reports.main_table import frame
 
     numbers = frame(runs).drop(columns=["notes", "scorers"], errors="ignore")
-    rows = []
-    for row in numbers.to_dict("records"):
-        cells = {str(key): value.item() if hasattr(value, "item") else value for key, value in row.items()}
-        blank = {key for key, value in cells.items() if isinstance(value, float) and not math.isfinite(value)}
-        plain = {k: v if v is None or isinstance(v, str | int | float) else str(v) for k, v in cells.items()}
-        rows.append(plain | dict.fromkeys(blank))
+    rows: list[dict[str, Any]] = json.loads(numbers.to_json(orient="records", double_precision=15))
     return rows
 
 

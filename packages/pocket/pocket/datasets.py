@@ -22,7 +22,7 @@ from harness.datasets.base import Dataset
 from harness.datasets.place_options import PLACED, PlaceOptions, placement
 from harness.datasets.placing import rearrange
 from harness.datasets.rows import Row, assemble
-from harness.errors import ConfigError, close_matches
+from harness.errors import ConfigError, UnknownName
 from harness.types import Document, Example
 from pocket.world import sample as world
 
@@ -50,9 +50,7 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
     fields = [name for name in _FILES if getattr(config, name) is not None]
     problems = [f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in fields]
     if config.split not in _PURPOSES:
-        near = close_matches(config.split, _PURPOSES)
-        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(_PURPOSES)}"
-        problems.append(f"dataset.split: unknown split '{config.split}'; {hint}")
+        problems.append(f"dataset.split: {UnknownName('split', config.split, _PURPOSES)}")
     try:
         options = Options.model_validate(config.options)
     except ValidationError as error:

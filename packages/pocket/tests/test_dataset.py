@@ -149,7 +149,7 @@ BAD = [
     ({"kind": "musiqe"}, UnknownName, "Did you mean 'musique'?"),
     ({"seed": FIRST_TRAINING_SEED}, ConfigError, "evaluation has the seeds 0 to 999,999, so that no model is tested"),
     ({"split": "train"}, ConfigError, "training has the seeds from 1,000,000 on"),
-    ({"split": "vaildation"}, ConfigError, "unknown split 'vaildation'; did you mean 'validation'?"),
+    ({"split": "vaildation"}, ConfigError, "unknown split 'vaildation'. Did you mean 'validation'?"),
 ]
 
 

@@ -155,9 +155,9 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         truncate_log(self._file, self.progress.step, task)
         self._losses = list[float]()
 
-    @abc.abstractmethod
     def _finished(self) -> bool:
         """Whether no step is left."""
+        return self.progress.step >= self.args.max_steps
 
     @abc.abstractmethod
     def _batches(self) -> Generator[B]:

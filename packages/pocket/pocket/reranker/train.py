@@ -109,9 +109,6 @@ class Trainer(Loop["list[Listed]"]):
         values = {**trained, "step": p.step, "layers": settings.layers}
         (folder / "CARD.md").write_text(_CARD.format(**values), encoding="utf-8")
 
-    def _finished(self) -> bool:
-        return self.progress.step >= self.settings.steps
-
     def _batches(self) -> Generator[list[Listed]]:
         """The questions of each step, with every chunk of their texts."""
         while True:

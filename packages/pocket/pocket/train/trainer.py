@@ -122,8 +122,7 @@ class Trainer(Loop[tuple[int, Batch]]):
 
     def _finished(self) -> bool:
         """Whether the curriculum or the configured number of steps is done."""
-        over = self.settings.steps is not None and self.progress.step >= self.settings.steps
-        return over or self.progress.stage >= len(self.course.stages)
+        return super()._finished() or self.progress.stage >= len(self.course.stages)
 
     def _batch(self, stage: int, step: int) -> tuple[int, Batch]:
         dice = Dice("training", self.settings.seed, stage, step)
