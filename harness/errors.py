@@ -277,24 +277,14 @@ def escaped_output() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-@contextlib.contextmanager
-def bars_allowed() -> Iterator[None]:
-    """Write to stderr unescaped in the block, for a library's progress bar; the caller checks what the bar shows."""
-    before = sys.stderr
-    sys.stderr = _unwrapped(before)
-    try:
-        yield
-    finally:
-        sys.stderr = before
-
-
-def _unwrapped(stream: TextIO) -> TextIO:
+def unwrapped(stream: TextIO) -> TextIO:
+    """The stream itself, where its output is escaped."""
     return stream.stream if isinstance(stream, _Escaping) else stream
 
 
 def erase_line(stream: TextIO) -> None:
     """Move to the start of the terminal's line and empty it; nothing else of this program writes control characters."""
-    _unwrapped(stream).write("\r\x1b[K")
+    unwrapped(stream).write("\r\x1b[K")
 
 
 class Failed(Exception):

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from harness.cost.flops import Event, flops, shape_of
+from harness.cost.flops import Event, flops
+from harness.cost.shapes import shape_of
 from harness.errors import import_error_as_cannot_run
 
 TOKENS = 512

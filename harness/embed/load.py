@@ -19,8 +19,9 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.config.schema import EncoderConfig
-from harness.cost.flops import Event, shape_of
+from harness.cost.flops import Event
 from harness.cost.meter import Meter
+from harness.cost.shapes import shape_of
 from harness.embed.encoder_info import MODULES, encoder_facts, encoder_folder, query_folder
 from harness.embed.served import ServedEncoder, ServedReranker
 from harness.errors import CannotRun, ModelOutputError, import_error_as_cannot_run

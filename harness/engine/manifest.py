@@ -28,7 +28,7 @@ from typing import Any
 
 from harness import scorers
 from harness.config.schema import EncoderConfig
-from harness.cost.flops import ModelShape, shape_of
+from harness.cost.flops import ModelShape
 from harness.engine.plan import Plan
 from harness.engine.plan_models import server_shapes
 from harness.errors import UserError
@@ -129,6 +129,7 @@ def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
         return None
     if "weights" not in plan.identities.get(role, {}):  # behind a server, or not on this machine
         return None if config.shape is None else ModelShape(**config.shape.model_dump())
+    from harness.cost.shapes import shape_of
     from harness.embed.encoder_info import encoder_folder
     from harness.llm.model_info import local_folder
 

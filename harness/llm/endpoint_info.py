@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.config.schema import ModelConfig, Shape
-from harness.cost.flops import ModelShape, shape_of
+from harness.cost.flops import ModelShape
+from harness.cost.shapes import shape_of
 from harness.errors import CannotRun, HarnessError, Missing, UserError, attempt
 from harness.llm.backend import ModelFacts, misplaced_settings
 from harness.llm.endings import thinking_room

@@ -12,8 +12,9 @@ import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from harness.config.schema import ModelConfig, Thinking
-from harness.cost.flops import ModelShape, shape_of
+from harness.cost.flops import ModelShape
 from harness.cost.free_memory import free_cores
+from harness.cost.shapes import shape_of
 from harness.errors import CannotRun
 from harness.llm import capture, families
 from harness.llm.adapters import adapter_folder, merge

@@ -11,6 +11,7 @@ each time unless it is the locked commit. No code of a repository is run. HF_END
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.errors import CannotRun, Missing, bars_allowed, printable
+from harness.errors import CannotRun, Missing, printable, unwrapped
 from harness.storage.files import home, read_json_or_empty, write_json
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -186,6 +187,17 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
     repo = repo.partition("@")[0]
     if printable(name) != name:  # a progress bar shows it
         raise CannotRun(f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}")
-    with _hub_errors(kind, repo, commit), bars_allowed():
+    with _hub_errors(kind, repo, commit), _bars_allowed():
         how = {"repo_type": kind.repo_type, "revision": commit, "local_files_only": offline(kind)}
         return Path(hf_hub_download(repo, name, endpoint=endpoint(), etag_timeout=_TIMEOUT, **how))
+
+
+@contextmanager
+def _bars_allowed() -> Iterator[None]:
+    """Write to stderr unescaped in the block, for a library's progress bar; the caller checks what the bar shows."""
+    before = sys.stderr
+    sys.stderr = unwrapped(before)
+    try:
+        yield
+    finally:
+        sys.stderr = before

@@ -17,8 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.config.schema import ModelConfig
-from harness.cost.flops import Event, shape_of
+from harness.cost.flops import Event
 from harness.cost.meter import Meter
+from harness.cost.shapes import shape_of
 from harness.errors import CannotRun, Missing, ModelOutputError
 from harness.llm.model_info import hash_files, local_folder
 from harness.parallel.scheduler import in_forward_thread, timed

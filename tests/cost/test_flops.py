@@ -11,8 +11,9 @@ import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
 
 from harness.config.schema import ModelConfig
-from harness.cost.flops import CONVENTIONS, Event, ModelShape, flops, shape_of
+from harness.cost.flops import CONVENTIONS, Event, ModelShape, flops
 from harness.cost.meter import Meter
+from harness.cost.shapes import shape_of
 from harness.llm.backend import load_model
 from tests.cost.operator_count import counted
 from tests.llm.conftest import tiny_folder  # noqa: F401

@@ -9,8 +9,9 @@ import pytest
 from transformers import AutoConfig
 
 from harness.config.schema import Price, Shape
-from harness.cost.flops import ModelShape, flops, shape_of
+from harness.cost.flops import ModelShape, flops
 from harness.cost.meter import Meter
+from harness.cost.shapes import shape_of
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
 from harness.llm.backend import model_facts
 from harness.llm.endpoint_info import endpoint_shape

@@ -1,5 +1,7 @@
 """What commands that train share: options, their check, metrics to MLflow, a stop on request."""
 
+import contextlib
+import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,8 +11,8 @@ from typing import Annotated, TypeVar
 from harness.cli.command import choice, execution, setting
 from harness.cli.options import Device, Json, TrainingMlflow
 from harness.cli.output import say
-from harness.cli.stopping import stop_on_signals
 from harness.errors import ConfigError, UnknownName
+from harness.parallel.signals import on_signals
 
 T = TypeVar("T")
 Report = Callable[[str], None]
@@ -110,7 +112,7 @@ def run_until_stopped(
     if mlflow not in (None, "off"):
         mlflow_run.begin(out, mlflow or "", experiment, params, lambda line: say(f"warning: {line}"))
     try:
-        with stop_on_signals(stop):
+        with _stop_on_signals(stop):
             result = run(say, stop)
         status = "KILLED" if stop.is_set() else "FINISHED"
     except KeyboardInterrupt:
@@ -118,3 +120,15 @@ def run_until_stopped(
     finally:
         mlflow_run.end(status)
     return status == "FINISHED", result
+
+
+def _stop_on_signals(stop: threading.Event) -> contextlib.AbstractContextManager[None]:
+    """Inside the block set `stop` at the first Ctrl-C or SIGTERM, raise KeyboardInterrupt at the second."""
+
+    def stop_or_raise(_number: int) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        say("stopping after this step; press Ctrl-C again to stop at once")
+
+    return on_signals(stop_or_raise, signal.SIGINT, signal.SIGTERM)
