@@ -52,7 +52,7 @@ def trackers_and_checks(options: Execution, scaling: WorkerOptions, suite: str |
             hooks.append(BackgroundTracking(options.folder, address(options.track), suite, 0, **common))
     limits = [part for text in options.fail_under for part in text.split(",")]
     checks = (options.fail_below_baseline, options.junit, options.job_summary)
-    if limits or any(value is not None for value in checks):
+    if limits or checks != (None, None, None):
         from harness.cli.gate import Gate
 
         hooks.append(Gate(limits, *checks))

@@ -165,23 +165,18 @@ class WorkerOptions:
         execution("--max-money M", "The same for requests at model.price and hours at --price-per-gpu-hour.", min=0),
     ] = None
 
-    @property
-    def price(self) -> float | None:
-        """The price of an hour of one worker: of its GPUs, or of one GPU if none is named."""
-        return None if self.price_per_gpu_hour is None else self.price_per_gpu_hour * (self.gpus_per_worker or 1)
-
     @cached_property
     def budget(self) -> Budget:
-        """The limits of the command. Raises UserError."""
+        """The limits of the command; the hour of a worker counts for each of its GPUs. Raises UserError."""
         from harness.engine.spending_limits import Budget
 
         limits = {"tokens": self.max_tokens, "tflops": self.max_tflops}
         limits |= {"hours": self.max_hours, "money": self.max_money}
-        return Budget(limits, self.price)
+        return Budget(limits, (self.price_per_gpu_hour or 0.0) * (self.gpus_per_worker or 1))
 
     def check(self, plan: bool = False) -> None:
         """Raise UserError for options that do not fit together; plan: for a forecast, which may name workers anyway."""
-        if self.price is not None and not self.max_money:
+        if self.price_per_gpu_hour is not None and not self.max_money:
             raise UserError("--price-per-gpu-hour is for --max-money M; give that limit too, or leave the price out")
         if self.engine not in _ENGINES:
             raise UnknownName("engine", self.engine, _ENGINES)
@@ -199,7 +194,7 @@ class WorkerOptions:
             if limited := next((name for name in limits if getattr(self, name) is not None), None):
                 flag = "--" + limited.replace("_", "-")
                 raise UserError(f"{flag} counts one process; leave it out, or --shard: --engine ray counts all workers")
-        elif self.engine != "local" and self.price is not None:
+        elif self.engine != "local" and self.price_per_gpu_hour is not None:
             raise UserError("--price-per-gpu-hour counts the time of one process; leave it out, or --engine")
 
     @contextlib.contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import Plan
 from harness.engine.runs_in_turn import Hook
-from harness.engine.spending_limits import Budget
+from harness.engine.spending_limits import Budget, number_text
 from harness.errors import LimitReached, UserError
 from harness.storage.paths import masked
 from harness.storage.run_files import RUN
@@ -56,5 +56,13 @@ class LimitHook(Hook):
         """Print the command that resumes, where a limit was hit. Returns 0."""
         if self._budget.hit:
             self._note("what was answered is saved; the same command with a higher limit resumes:")
-            self._note(shlex.join(map(masked, self._budget.command_with_higher_limit(self._command))))
+            self._note(shlex.join(map(masked, command_with_higher_limit(self._budget, self._command))))
         return 0
+
+
+def command_with_higher_limit(budget: Budget, command: Sequence[str]) -> list[str]:
+    """The words of the command, with the limit that was hit raised to twice what is spent so far."""
+    flag = budget.hit.partition(" ")[0]
+    limit = number_text(2 * budget.spent()[flag.removeprefix("--max-")])
+    words = [f"{flag}={limit}" if word.startswith(f"{flag}=") else word for word in command]
+    return [limit if before == flag else word for before, word in zip(["", *words], words, strict=False)]

@@ -126,8 +126,9 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
         if question.id in seen:
             raise UserError(f"data set {plan.dataset.name} has two questions with the id '{question.id}'.")
         seen.add(question.id)
-        if missing := [d for d in question.document_ids if d not in plan.dataset.documents]:
-            raise UserError(f"question '{question.id}' names document '{missing[0]}', which is not in the data set.")
+        for name in question.document_ids:
+            if name not in plan.dataset.documents:
+                raise UserError(f"question '{question.id}' names document '{name}', which is not in the data set.")
     with RunStore.open(Path(out) / plan.folder, plan.dataset.fingerprint, progress.note, options.part) as store:
         if store.unscored or not store.fresh:  # a part begun after a merge has unscored answers of the run
             from harness.engine.resume import bring_up_to_date

@@ -14,7 +14,7 @@ With Ray, the process that stores the answers counts them.
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -108,13 +108,6 @@ class Budget:
                     texts = {"hours": duration(3600 * spent[name]), "money": money(spent[name])}
                     self.hit = f"{limit_option(name, limit)} ({texts.get(name) or number_text(spent[name])} spent)"
             return not self.hit
-
-    def command_with_higher_limit(self, command: Sequence[str]) -> list[str]:
-        """The words of the command, with the limit that was hit raised to twice what is spent so far."""
-        flag = self.hit.partition(" ")[0]
-        limit = number_text(2 * self.spent()[flag.removeprefix("--max-")])
-        words = [f"{flag}={limit}" if word.startswith(f"{flag}=") else word for word in command]
-        return [limit if before == flag else word for before, word in zip(["", *words], words, strict=False)]
 
 
 def limit_option(name: str, limit: float) -> str:

@@ -1,0 +1,34 @@
+"""The sizes of a model, which the formulas of flops.py need, read from its transformers config."""
+
+from typing import Any
+
+from harness.cost.flops import ModelShape
+
+# Decoders whose config names key/value heads but whose MLP is two matrices with an activation between them; the others
+# have a third one, the gate. Counted on the modules of transformers 5 (tests/cost/test_flops.py).
+_NOT_GATED = frozenset({"apertus", "arcee", "gpt_bigcode", "jais2", "nanochat", "nemotron", "phi", "starcoder2"})
+
+
+def shape_of(config: Any, head: bool = False) -> ModelShape:
+    """Read a transformers config (decoder or BERT-like encoder) into a ModelShape.
+
+    head: whether it has a language-model head although it names no key/value heads, as GPT-2 does. Of a mixture of
+    experts the MLP is what the config calls intermediate_size. Raises AttributeError for a config without these sizes.
+    """
+    heads = config.num_attention_heads
+    decoder, family = hasattr(config, "num_key_value_heads"), getattr(config, "model_type", None)
+    if hasattr(config, "n_inner"):  # GPT-2 and its kin, whose None means four times the width
+        mlp = config.n_inner or 4 * config.hidden_size
+    else:
+        mlp = config.ffn_dim if family in ("opt", "xglm") else config.intermediate_size
+    return ModelShape(
+        layers=config.num_hidden_layers,
+        width=config.hidden_size,
+        heads=heads,
+        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_size=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        mlp=mlp,
+        vocab=config.vocab_size if decoder or head else 0,
+        gated=decoder and family not in _NOT_GATED,
+        tied=(decoder or head) and bool(getattr(config, "tie_word_embeddings", False)),
+    )
