@@ -89,12 +89,6 @@ def recogniser_name(kind: str) -> str:
     return name or next((tool for tool in ("spacy", "stanza") if not install_problem(tool)), "rules")
 
 
-def contained(answer: str, text: str) -> bool:
-    """Whether `text` has `answer` as a run of whole words and numbers, whatever their case."""
-    words, inside = (" ".join(m.group().casefold() for m in TOKEN.finditer(part)) for part in (answer, text))
-    return f" {words} " in f" {inside} "
-
-
 class _World:
     """The documents of a question with one replacement for each name in them, and their copies. tool: finds names."""
 

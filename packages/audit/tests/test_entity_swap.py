@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 from harness_audit import entity_swap
-from harness_audit.entity_swap import TOKEN, contained, swapped_copy
+from harness_audit.entity_swap import TOKEN, swapped_copy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -21,6 +21,12 @@ from tests.made_up import write_rows
 DEAN = (
     "Dr Ada Velmark founded Velmark Mill in 1815. She said that Ada's mill had 4,120 looms on 3 May 1843 (the 1840s)."
 )
+
+
+def contained(answer, text):
+    """Whether `text` has `answer` as a run of whole words and numbers, whatever their case."""
+    words, inside = (" ".join(m.group().casefold() for m in TOKEN.finditer(part)) for part in (answer, text))
+    return f" {words} " in f" {inside} "
 
 
 def _dataset(*rows):

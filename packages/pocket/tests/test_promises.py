@@ -30,7 +30,7 @@ def documents(kind):
 
 def sentences(made):
     """Every stated fact with its sentence, as cut out of the texts."""
-    return [(s.fact, d.text[s.start : s.end]) for d in made.documents for s in made.stated[d.id]]
+    return [(s.fact, page.document.text[s.start : s.end]) for page in made.pages for s in page.stated]
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -56,9 +56,9 @@ def test_the_text_states_the_fact_base_and_nothing_else(kind):
         assert Counter(fact for fact, _ in pairs) == Counter(made.base.facts)
         for fact, sentence in pairs:
             assert read(SCHEMAS[kind], sentence) == {fact}
-        for document in made.documents:
-            rest, at = "", 0
-            for stated in made.stated[document.id]:
+        for page in made.pages:
+            document, rest, at = page.document, "", 0
+            for stated in page.stated:
                 rest += document.text[at : stated.start]
                 at = stated.end
             rest += document.text[at:]
@@ -72,7 +72,7 @@ def test_the_text_states_the_fact_base_and_nothing_else(kind):
 def test_gold_marks_what_proves(kind):
     for _, made in documents(kind):
         by_id = {d.id: d for d in made.documents}
-        stated = [(d.id, s) for d in made.documents for s in made.stated[d.id]]
+        stated = [(page.document.id, s) for page in made.pages for s in page.stated]
         for example, asked in zip(made.examples, made.asked, strict=True):
             places = [(name, s.start, s.end) for name, s in stated if s.fact in asked.supports]
             assert len(places) == len(asked.supports)

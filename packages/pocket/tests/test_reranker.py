@@ -80,7 +80,7 @@ def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind, 
         assert [(c.document_id, c.start, c.end) for c in one.chunks] == cut
         assert list(one.texts) == [text[name][a:b] for name, a, b in cut]
         asked = next(a for e, a in zip(made.examples, made.asked, strict=True) if e.question.text == one.question)
-        stated = {s.fact: (name, s.start, s.end) for name, facts in made.stated.items() for s in facts}
+        stated = {s.fact: (page.document.id, s.start, s.end) for page in made.pages for s in page.stated}
         assert {(f.document_id, f.start, f.end) for f in one.facts} >= {stated[fact] for fact in asked.supports}
         assert 1 <= one.stating.sum() <= len(one.facts)
         for chunk, stating in zip(one.chunks, one.stating, strict=True):

@@ -103,9 +103,8 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
     """A training of the weights of `net`, from its first step or from a checkpoint.
 
     out: of the log and the checkpoints; about: what identifies the training there; saved: the checkpoint to go on from;
-    task: whose lines of the log and whose checkpoints these are, where several share the folder; steps: the most that
-    are taken; save, say: steps between two checkpoints, and two lines of the log; optimizer: None for AdamW as
-    `arguments` (of transformers' TrainingArguments) set it.
+    task: whose lines of the log and whose checkpoints these are, where several share the folder; optimizer: None for
+    AdamW as `arguments` set it; arguments: of transformers' TrainingArguments (max_steps, save_steps, logging_steps).
 
     owner, advice: whose loss is not finite (" of 'analysis'"), and what to do about it, in a message.
     """
@@ -120,10 +119,6 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         about: dict[str, Any],
         saved: Checkpoint | None,
         *,
-        steps: int,
-        save: int,
-        say: int,
-        device: str = "cpu",
         task: str | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         **arguments: Any,
@@ -131,15 +126,12 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         folder = out / "checkpoint" / (task or "")
         args = TrainingArguments(
             output_dir=str(folder),
-            max_steps=steps,
-            save_steps=save,
             save_total_limit=2,
             logging_strategy="no",
             logging_nan_inf_filter=False,
             report_to="none",
             disable_tqdm=True,
             ignore_data_skip=True,
-            use_cpu=device == "cpu",
             **arguments,
         )
         args._n_gpu = min(args.n_gpu, 1)  # never several by torch's DataParallel
@@ -147,8 +139,8 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         self.remove_callback(PrinterCallback)
         logging.disable_progress_bar()
         logging.set_verbosity_error()  # it would say how it sorts checkpoints
-        self.about, self.say, self._file = about, say, out / "log.jsonl"
-        self.saved, self.stop, self.log_at = saved, threading.Event(), steps
+        self.about, self._file = about, out / "log.jsonl"
+        self.saved, self.stop = saved, threading.Event()
         self.progress = Progress() if saved is None else saved.progress
         if saved is not None:
             self._load_from_checkpoint(str(saved.folder))
@@ -245,7 +237,7 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
         """Count the step, write the log, and say whether to save or to stop."""
         loop, p, now = self._loop, self._loop.progress, time.perf_counter()
         p.step, p.seconds, loop._began = state.global_step, p.seconds + now - loop._began, now
-        if p.step % loop.say == 0 or p.step == loop.log_at:
+        if p.step % loop.args.logging_steps == 0 or p.step == loop.args.max_steps:
             loop._log(sum(loop._losses) / len(loop._losses))
             loop._losses.clear()
         loop._after_step()

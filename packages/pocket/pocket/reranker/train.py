@@ -90,10 +90,9 @@ class Trainer(Loop["list[Listed]"]):
         self.offsets = offsets_of(self.tokenizer)
         optimizer = torch.optim.AdamW(self.net.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
         saved = load_checkpoint(settings.out / "checkpoint", about)
-        steps = settings.steps
         super().__init__(
-            self.net, settings.out, about, saved, steps=steps, save=_SAVE, say=_SAY, optimizer=optimizer,
-            lr_scheduler_type="constant",
+            self.net, settings.out, about, saved, optimizer=optimizer, max_steps=settings.steps, save_steps=_SAVE,
+            logging_steps=_SAY, use_cpu=True, lr_scheduler_type="constant",
         )  # fmt: skip
         self.found = self.progress.recent.setdefault("found", [])
         if self.progress.step:

@@ -103,8 +103,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         undecayed = {"params": [self.weights[n] for n in still], "weight_decay": 0.0}
         optimizer = torch.optim.AdamW([decaying, undecayed], betas=(0.9, 0.98), fused=True)
         super().__init__(
-            self.net, out, about, saved, steps=steps, save=settings.save, say=_SAY, device=self.device,
-            optimizer=optimizer, lr_scheduler_type="constant",
+            self.net, out, about, saved, optimizer=optimizer, max_steps=steps, save_steps=settings.save,
+            logging_steps=_SAY, use_cpu=self.device == "cpu", lr_scheduler_type="constant",
         )  # fmt: skip
         if saved is not None:
             self.tell(f"going on from step {self.progress.step}, stage '{self._stage().name}'")

@@ -92,11 +92,6 @@ class Sample:
         """The documents of the pages."""
         return tuple(page.document for page in self.pages)
 
-    @property
-    def stated(self) -> dict[str, tuple[Stated, ...]]:
-        """The facts of each document in order, by its id."""
-        return {page.document.id: page.stated for page in self.pages}
-
 
 def questions_that_fit(order: Order) -> int:
     """The number of questions ordered, or fewer if the text is too short for their facts."""

@@ -2,7 +2,7 @@
 
     made = sample("musique", seed=1_000_000, tokens=500, hops=(1, 2), purpose="training")
     made.documents[0].text, made.examples[0].question.text, made.examples[0].gold
-    made.stated["musique-1000000-0"]       each fact with the span of the sentence that states it
+    made.pages[0].stated                   each fact with the span of the sentence that states it
     made.asked[0].supports                 the facts that prove the answer
 
 The same arguments give the same bytes on any machine. Tokens are characters / 4: a text is at most that long, and at

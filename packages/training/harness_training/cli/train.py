@@ -67,7 +67,7 @@ def train(
                 kept = "a checkpoint of the step is" if reader else "labels and a checkpoint of the step are"
                 print_resume_command(f"interrupted; {kept} saved")
                 return INTERRUPTED
-            if reader:
+            if reader or finished:
                 say(use)
             if not finished:
                 say(f"stopped after {options.steps} steps; the same command without --steps resumes")
@@ -81,8 +81,6 @@ def train(
         print(json_.dumps({"adapters": str(folder / "adapters"), "measures": rows}))
     else:
         print(f"{columns(table_rows(rows))}\n{folder / 'adapters' / 'CARD.md'}")
-    if not reader:
-        say(use)
     return 0
 
 
