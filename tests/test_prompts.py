@@ -29,7 +29,6 @@ from tests.datasets.support import needs_real, real
 from tests.methods.conftest import FakeTools, answered
 from tests.random_model import TEMPLATE
 
-PRESETS = presets.names("methods")
 QUESTION = Question("q", "Who?", ("d",))
 # What no skill of a preset sends: requests without a text, and choices that the preset does not make.
 NO_TEXT = {"answer without text"}
@@ -78,13 +77,13 @@ def teacher() -> Teacher:
     return Teacher(FastTokenizer(EMBEDDED), window=10**6)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_each_prompt_of_each_preset_can_be_replaced(preset: str) -> None:
-    own = method(preset)
-    assert own.templates(), "a method that lists no templates has prompts that nobody can replace"
-    assert own.prompts().keys() == {p.name for p in own.templates()}
-    marked = {p.name: f"Mark {i}. {p.text}" for i, p in enumerate(own.templates())}
-    assert method(preset, **marked).prompts() == marked
+def test_each_prompt_of_each_preset_can_be_replaced() -> None:
+    for preset in presets.names("methods"):
+        own = method(preset)
+        assert own.templates(), f"{preset} lists no templates: nobody can replace its prompts"
+        assert own.prompts().keys() == {p.name for p in own.templates()}, preset
+        marked = {p.name: f"Mark {i}. {p.text}" for i, p in enumerate(own.templates())}
+        assert method(preset, **marked).prompts() == marked, preset
 
 
 @pytest.mark.parametrize("preset", UNSEEN)

@@ -11,8 +11,6 @@ from harness.errors import HarnessError
 from methods.qrmem.build import _as_in_segment
 from methods.qrmem.memory import Memory, SubGraph, merge_entities
 
-FAMILY = sorted(name for name in presets.names("methods") if name.split("-")[0] == "qrmem")
-
 
 @pytest.mark.parametrize(
     ("mentions", "question", "named"),
@@ -48,13 +46,13 @@ POEM = "The Who sang the poem of which nobody knew who wrote it."
 PRONOUNS = "I You He She It We They My Your His Her Its Our Their Mine Hers Theirs This That These Those Us Me Him Them"
 
 
-@pytest.mark.parametrize("word", PRONOUNS.split())
 @pytest.mark.parametrize("before", ["", "Toren left. ", 'Toren said, "', "A line\n"])
-def test_a_capitalised_pronoun_at_the_start_of_a_sentence_is_no_entity(word, before):
-    segment = f"{before}{word} came to Kelford, and {word.lower()} stayed."
-    assert _as_in_segment(word, segment) == ""
-    assert word not in entities.recogniser("rules").names(segment)
-    assert _as_in_segment("Kelford", segment) == "Kelford"
+def test_a_capitalised_pronoun_at_the_start_of_a_sentence_is_no_entity(before):
+    for word in PRONOUNS.split():
+        segment = f"{before}{word} came to Kelford, and {word.lower()} stayed."
+        assert _as_in_segment(word, segment) == ""
+        assert word not in entities.recogniser("rules").names(segment)
+        assert _as_in_segment("Kelford", segment) == "Kelford"
 
 
 @pytest.mark.parametrize(
@@ -96,14 +94,14 @@ def test_the_rules_know_acronyms_from_pronouns(text, names):
     assert [name for name in found if name.split()[0] not in ("SAID", "ALL")] == names
 
 
-@pytest.mark.parametrize("preset", FAMILY)
-def test_profile_paper_finds_entities_with_stanza_and_the_default_with_rules(preset):
-    plain, paper = (
-        resolve(Choices(method=preset, dataset="pocket/musique", profile=profile)) for profile in (None, "paper")
-    )
-    assert "recogniser" not in plain.config.method.params
-    assert paper.config.method.params["recogniser"] == "stanza"
-    assert paper.origins["method.params.recogniser"] == "profile paper"
+def test_profile_paper_finds_entities_with_stanza_and_the_default_with_rules():
+    for preset in (name for name in presets.names("methods") if name.split("-")[0] == "qrmem"):
+        plain, paper = (
+            resolve(Choices(method=preset, dataset="pocket/musique", profile=profile)) for profile in (None, "paper")
+        )
+        assert "recogniser" not in plain.config.method.params
+        assert paper.config.method.params["recogniser"] == "stanza"
+        assert paper.origins["method.params.recogniser"] == "profile paper"
 
 
 def _said():

@@ -43,20 +43,11 @@ def _roles(shape, end, markers, names, bos=""):
 
 WHO = ("user", "assistant")
 HEADERS = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
-TURNS = ("<bos>", "<start_of_turn>", "<end_of_turn>")
-ALPACA = ("### Instruction:", "### Response:", "</s>")
-DEEPSEEK = ("<\uff5cUser\uff5c>", "<\uff5cAssistant\uff5c>", "</s>")
 FORMATS = {
     "chatml": _roles("<|im_start|>ROLE\n", "<|im_end|>\n", ("<|im_start|>", "<|im_end|>"), WHO),
     "llama3": _roles("<|start_header_id|>ROLE<|end_header_id|>\n\n", "<|eot_id|>", HEADERS, WHO, "<|begin_of_text|>"),
-    "gemma": _roles("<start_of_turn>ROLE\n", "<end_of_turn>\n", TURNS, ("user", "model"), "<bos>"),
-    "phi": _roles("<|ROLE|>\n", "<|end|>\n", ("<|user|>", "<|assistant|>", "<|end|>"), WHO),
     "llama2": Format("<s>[INST] ", " [/INST]", " ", " </s>", ("<s>", "</s>", "[INST]", "[/INST]")),
-    "mistral": Format("[INST] ", "[/INST]", "", "</s>", ("<s>", "</s>", "[INST]", "[/INST]"), "<s>"),
     "zephyr": _roles("<|ROLE|>\n", "</s>\n", ("<|user|>", "<|assistant|>", "</s>"), WHO),
-    "vicuna": Format("USER: ", "", " ASSISTANT: ", "</s>", ("USER:", "ASSISTANT:", "</s>")),
-    "alpaca": Format("### Instruction:\n", "\n\n", "### Response:\n", "</s>\n", ALPACA),
-    "deepseek": Format(DEEPSEEK[0], "", DEEPSEEK[1], "</s>", DEEPSEEK),
 }
 
 WORDS = "the river town lies north of a bridge school in was is and who founded INST Inst user User assistant Response USER ASSISTANT Instruction "
@@ -109,15 +100,9 @@ MODELS = {"bytes": _bytes, "characters": _characters, "unigram": _unigram, "word
 # ordinary tokens but for <s> and </s>.
 KINDS = [
     ("bytes", "chatml", "special"),
-    ("bytes", "phi", "added"),
     ("bytes", "llama2", "plain"),
-    ("bytes", "vicuna", "plain"),
-    ("bytes", "deepseek", "special"),
-    ("characters", "mistral", "special"),
     ("characters", "llama2", "plain"),
-    ("characters", "gemma", "added"),
     ("unigram", "llama3", "special"),
-    ("unigram", "alpaca", "plain"),
     ("wordpiece", "zephyr", "added"),
 ]
 

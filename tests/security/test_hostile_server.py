@@ -134,11 +134,8 @@ def leaks(text):
 SLOW = {
     "says nothing": (b"", b""),
     "the head drips": (HEAD, b"X"),
-    "heads without end": (b"", b"HTTP/1.1 102 Wait\r\n\r\n"),
     "the body drips": (HEAD + b"Content-Length: 10000\r\n\r\n", b" "),
-    "a body without a length drips": (HEAD + b"\r\n", b" "),
-    "chunks drip": (CHUNKED, b"1\r\n \r\n"),
-    **{f"the body of a {s} drips": (f"HTTP/1.1 {s} No\r\n\r\n".encode(), b"no ") for s in (302, 400, 401, 429, 500)},
+    **{f"the body of a {s} drips": (f"HTTP/1.1 {s} No\r\n\r\n".encode(), b"no ") for s in (302, 500)},
 }
 
 
@@ -154,47 +151,31 @@ def test_a_server_that_never_accepts_holds_it_no_longer_either():
 
 BROKEN = {
     "half a character": [reply(chat("\ud800"))],
-    "closes at once": [],
     "resets at once": [RESET],
     "no HTTP": [b"SSH-2.0-OpenSSH_9.6\r\n"],
-    "only a body": [GOOD],
     "fewer bytes than announced": [HEAD + b"Content-Length: 5000\r\n\r\n" + GOOD],
-    "more bytes than announced": [HEAD + b"Content-Length: 5\r\n\r\n" + GOOD],
-    "a length that is no number": [HEAD + b"Content-Length: many\r\n\r\n{"],
     "a chunk size that is no number": [CHUNKED + b"zz\r\n{}\r\n0\r\n\r\n"],
-    "a chunk that is cut": [CHUNKED + b"50\r\n" + GOOD[:9]],
-    "status 101": [reply("", "101 Switching Protocols")],
     "status 204": [reply("", "204 No Content")],
     "a gzip bomb as encoding": [reply(b"\x1f\x8b" + b"\0" * 999, "200 OK", "Content-Encoding: gzip")],
     "no body": [reply("")],
-    "null": [reply("null")],
     "a list": [reply([])],
-    "text": [reply('"Paris"')],
     "bytes that are no UTF-8": [reply(b'{"choices": "\xff\xfe"}')],
     "lists in lists": [reply("[" * DEEP + "]" * DEEP)],
-    "a depth that the parser takes": [reply('{"choices": ' + "[" * 700 + "]" * 700 + "}")],
     "a number of 5,000 digits": [reply('{"choices": ' + "9" * 5000 + "}")],
-    "choices is an object": [reply({"choices": {"0": 1}})],
     "choices of null": [reply({"choices": [None]})],
-    "a message that is a list": [reply({"choices": [{"message": []}]})],
-    "a content that is a number": [reply(chat(5))],
     "a content that is a list": [reply(chat(["Paris"]))],
     "a tool call": [reply({"choices": [{"message": {"content": None, "tool_calls": [1]}}]})],
     "an error inside a 200": [reply({"error": f"key {KEY}"})],
     "20 MB for 32 tokens": [reply(chat("a" * 20_000_000))],
-    "20 MB in chunks": [CHUNKED, *([b"100000\r\n" + b" " * 0x100000 + b"\r\n"] * 20)],
     "20 MB of an error": [reply("e" * 20_000_000, "500 No")],
-    "an error of deep JSON": [reply("[" * DEEP, "400 No")],
-    "a page of 20 MB": [reply("<p>" * 7_000_000, kind="text/html")],
     "a Retry-After of 1e999": [reply("", "429 No", "Retry-After: 1e999")],
     "a Retry-After in the year 9999": [reply("", "429 No", "Retry-After: Fri, 31 Dec 9999 23:59:59 -0000")],
-    "a Retry-After of words": [reply("", "503 No", "Retry-After: Fri, 99 Foo 99999999999 99:99:99")],
     **{
         f"a log-probability of {p[:9]}": [
             reply(json.dumps(chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": 0}]}]}))
                   .replace('"logprob": 0', f'"logprob": {p}'))
         ]
-        for p in ("NaN", "Infinity", "1e999", "9" * 400, "7.5")
+        for p in ("NaN", "1e999", "7.5")
     },
 }  # fmt: skip
 
@@ -212,19 +193,16 @@ def test_a_reply_beyond_what_was_asked_for_is_cut_while_it_is_read():
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 1}
 ODD = {
-    "log-probabilities of text": chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": "1"}]}]}),
     "minus infinity": chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": -math.inf}]}]}),
-    "logprobs is a list": chat(logprobs=[1, 2]),
     "an alternative that is null": chat(logprobs={"content": [{"top_logprobs": [None, {"token": 5, "logprob": 0}]}]}),
     "no content": chat(None),
     "control characters": chat("\x1b]0;x\x07\0"),
-    "a finish that is a list": chat(finish_reason=["stop"]),
     "usage is a list": chat(usage=[5]),
     "cached tokens without end": chat(usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 10**9}}),
     **{
         f"{key} of {str(value)[:9]}": chat(usage={key: value})
         for key in ("prompt_tokens", "completion_tokens")
-        for value in (-5, 0, 10**9, 10**30, 5.5, math.nan, "7", True, [7], {"n": 7})
+        for value in (-5, 10**9, 5.5, math.nan, "7", True, [7])
     },
 }
 
@@ -240,11 +218,10 @@ def test_an_odd_reply_is_read_soberly(fault):
     assert all(logprob < 1 for _, logprob in found.first_token)
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("place", ["elsewhere", "file:///etc/passwd", "http://[::1", "//", ""])
-def test_a_redirect_is_not_followed_and_takes_the_key_nowhere(status, place):
+@pytest.mark.parametrize("status", [301, 307])
+def test_a_redirect_is_not_followed_and_takes_the_key_nowhere(status):
     with FaultyServer(lambda: [reply(chat())]) as other:
-        found = asked([reply("", f"{status} Moved", f"Location: {other.url if place == 'elsewhere' else place}")])
+        found = asked([reply("", f"{status} Moved", f"Location: {other.url}")])
         assert isinstance(found, CannotRun)
         assert "redirect" in str(found)
         assert other.requests == []
