@@ -69,18 +69,18 @@ def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name):
     assert list(config.scorers[1:4]) == by_length if name in BUCKETED else not set(by_length) & set(config.scorers)
 
 
-@pytest.mark.parametrize("name", sorted(TWINNED))
-def test_the_twin_is_judged_and_asked_alike(name):
-    twin = presets.synthetic_counterpart(name)
-    assert twin == f"pocket/{name}"
-    ours, theirs = fields_of(name), fields_of(twin)
-    # The embedded model was trained on the longer instruction of Qasper, which is a preset of its own.
-    asked = fields_of("qasper-hints") if name == "qasper" else ours
-    assert asked["instruction"] == theirs["instruction"]
-    assert ours["scorers"][0] == theirs["scorers"][0]
-    # Stories and articles mark no evidence; only a made-up one knows what supports an answer.
-    unmarked = {"evidence_recall"} if name in ("narrativeqa", "quality") else set()
-    assert set(theirs["scorers"]) - set(ours["scorers"]) == unmarked
+def test_the_twin_is_judged_and_asked_alike():
+    for name in sorted(TWINNED):
+        twin = presets.synthetic_counterpart(name)
+        assert twin == f"pocket/{name}"
+        ours, theirs = fields_of(name), fields_of(twin)
+        # The embedded model was trained on the longer instruction of Qasper, which is a preset of its own.
+        asked = fields_of("qasper-hints") if name == "qasper" else ours
+        assert asked["instruction"] == theirs["instruction"]
+        assert ours["scorers"][0] == theirs["scorers"][0]
+        # Stories and articles mark no evidence; only a made-up one knows what supports an answer.
+        unmarked = {"evidence_recall"} if name in ("narrativeqa", "quality") else set()
+        assert set(theirs["scorers"]) - set(ours["scorers"]) == unmarked
 
 
 def test_no_twin():
@@ -91,22 +91,22 @@ def test_no_twin():
     assert presets.synthetic_counterpart("MuSiQue") == "pocket/musique"
 
 
-@pytest.mark.parametrize("name", FETCHED)
-def test_show_says_what_to_download_which_options_there_are_and_how_documents_are_given(name, capsys):
-    chosen = resolve(Choices(method="bm25", dataset=name)).config.dataset
-    assert show(Selection(), name, kind="datasets", diff=None, json=False) == 0
-    text = capsys.readouterr().out
-    download = " ".join(presets.dataset_note(name, "download") or [])
-    assert all(f"\n  {line}" in text for line in presets.dataset_note(name, "download") or [])
-    assert (chosen.hub or "").partition("@")[0] in download  # where from
-    assert "By hand: " in download
-    if not name.startswith("longbench/") and name not in UNCOUNTED:
-        assert re.search(r"(\d,|\b)\d{3} (answerable |ambiguous )?questions", download)  # how much
-        assert "://" in download
-    assert not name.endswith("_e") or f"{chosen.subset}.jsonl" in download
-    for option in option_fields(chosen.format):
-        assert re.search(rf"^  dataset\.{option}  +\w.*  \w", text, re.MULTILINE)
-    assert ("dataset.documents=[RETRIEVED,PAGES]" in text) is (chosen.format == "retrieved")
+def test_show_says_what_to_download_which_options_there_are_and_how_documents_are_given(capsys):
+    for name in FETCHED:
+        chosen = resolve(Choices(method="bm25", dataset=name)).config.dataset
+        assert show(Selection(), name, kind="datasets", diff=None, json=False) == 0
+        text = capsys.readouterr().out
+        download = " ".join(presets.dataset_note(name, "download") or [])
+        assert all(f"\n  {line}" in text for line in presets.dataset_note(name, "download") or [])
+        assert (chosen.hub or "").partition("@")[0] in download  # where from
+        assert "By hand: " in download
+        if not name.startswith("longbench/") and name not in UNCOUNTED:
+            assert re.search(r"(\d,|\b)\d{3} (answerable |ambiguous )?questions", download)  # how much
+            assert "://" in download
+        assert not name.endswith("_e") or f"{chosen.subset}.jsonl" in download
+        for option in option_fields(chosen.format):
+            assert re.search(rf"^  dataset\.{option}  +\w.*  \w", text, re.MULTILINE)
+        assert ("dataset.documents=[RETRIEVED,PAGES]" in text) is (chosen.format == "retrieved")
 
 
 def test_options_are_shown_with_type_default_and_meaning(capsys):

@@ -4,7 +4,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 import harness
@@ -67,27 +66,27 @@ def test_nothing_cites_documents_that_a_reader_does_not_have():
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages(page):
-    text = page.read_text(encoding="utf-8")
-    for link in _LINK.findall(text):
-        if link.startswith(("http://", "https://", "mailto:")):
-            continue
-        target, _, anchor = link.partition("#")
-        path = page.parent / target if target else page
-        assert path.exists(), f"{page.name}: {link}"
-        assert not anchor or anchor in anchors(path), f"{page.name}: {link}"
+def test_links_between_pages():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for link in _LINK.findall(text):
+            if link.startswith(("http://", "https://", "mailto:")):
+                continue
+            target, _, anchor = link.partition("#")
+            path = page.parent / target if target else page
+            assert path.exists(), f"{page.name}: {link}"
+            assert not anchor or anchor in anchors(path), f"{page.name}: {link}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_named_files_exist(page):
+def test_named_files_exist():
     """A path in backticks that begins with a folder of the repository is one."""
-    text = page.read_text(encoding="utf-8")
-    for name in re.findall(rf"`((?:{_FOLDERS})/[\w./-]*)`", text):
-        preset = ROOT / "configs" / "datasets" / f"{name}.yaml"
-        if "..." in name or "NAME" in name or preset.exists():
-            continue
-        assert (ROOT / name).exists(), f"{page.name}: {name}"
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for name in re.findall(rf"`((?:{_FOLDERS})/[\w./-]*)`", text):
+            preset = ROOT / "configs" / "datasets" / f"{name}.yaml"
+            if "..." in name or "NAME" in name or preset.exists():
+                continue
+            assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 
 def test_the_citation_names_this_version():

@@ -1,6 +1,6 @@
 """A disk that fails, or a kill, at every file operation of a short run: the same command then ends with equal records.
 
-Kills at every second operation of one process, and at every eighth of two shards with their merge
+Kills at every third operation of one process, and at every twelfth of two shards with their merge
 (HARNESS_EVERY_OPERATION=1: at all).
 """
 
@@ -53,7 +53,7 @@ def _shards(out):
     return folder
 
 
-RUNS = {"one process": (_run, 2), "shards": (_shards, 8)}
+RUNS = {"one process": (_run, 3), "shards": (_shards, 12)}
 if os.environ.get("HARNESS_EVERY_OPERATION"):
     RUNS = {how: (run, 1) for how, (run, _) in RUNS.items()}
 
