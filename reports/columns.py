@@ -21,6 +21,12 @@ _SERVER_COLUMNS = ("tokens.in", "tokens.out", "money", "money.run", "seconds.p50
 _COUNT_COLUMNS = ("n", "documents", "failed", "truncated")
 _NONZERO_COLUMNS = ("left_out", "tokens.thinking", "texts_cut", "declined")  # shown where it is not 0 throughout
 _HIDDEN_COLUMNS = ("base", "hash8", "headline", "ceiling", "apart", "convention", "scorers", "notes", "run", "changed")
+_LEGENDS = {
+    "money": "money by model.price, per question with its share of the index; money.run: of the whole run",
+    "seconds.p95": "seconds: the time of a question's own requests, without the queue",
+    "ratio": "ratio: cost against full-context (or --reference), an index shared by the questions of its document; "
+    "ratio.search: without the index, as the papers print it",
+}
 PAIRED = ("method", "model", "n", "documents", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
 """Columns of a section of paired differences; its data set, score and reference stand in the title."""
 
@@ -101,15 +107,7 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
     sentences = [f"costs are per question, {' and '.join(index)} per document"] if index else []
     if "convention" in shown and any(name == "printed" or name.split(".")[0] in ("tflops", "ratio") for name in shown):
         sentences.append(f"FLOPs under the convention {', '.join(dict.fromkeys(table['convention'].dropna()))}")
-    if "money" in shown:
-        sentences.append("money by model.price, per question with its share of the index; money.run: of the whole run")
-    if "seconds.p95" in shown:
-        sentences.append("seconds: the time of a question's own requests, without the queue")
-    if "ratio" in shown:
-        sentences.append(
-            "ratio: cost against full-context (or --reference), an index shared by the questions of its document; "
-            "ratio.search: without the index, as the papers print it"
-        )
+    sentences += [sentence for name, sentence in _LEGENDS.items() if name in shown]
     if not sentences or "notes" not in table.columns:
         return table
     legend = "; ".join(sentences)

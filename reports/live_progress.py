@@ -103,29 +103,25 @@ class _FollowedRun:
     def read(self) -> None:
         """Take what is new in the folder; a damaged file becomes `problem`."""
         try:
-            paths = {name: self._files_with_parts(name) for name in (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)}
+            folders = [self.folder, *parts_in(self.folder)]  # with parts that are not merged yet
             stamps = {}  # inode, time in ns and size of each file, one of which differs when it changes
-            for path in itertools.chain.from_iterable(paths.values()):
+            for path in (at / name for at in folders for name in (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)):
                 with contextlib.suppress(OSError):  # there is no file
                     status = path.stat()
                     stamps[path] = status.st_ino, status.st_mtime_ns, status.st_size
             begun = time.monotonic()
             if stamps != self._stamps and begun >= self._due:
-                self.changed = max((stamps[path][1] / 1e9 for path in paths[RECORDS] if path in stamps), default=0.0)
-                records = (read_lines(path, "question_id", form=RECORD) for path in paths[RECORDS])
+                self.changed = max((at[1] / 1e9 for path, at in stamps.items() if path.name == RECORDS), default=0.0)
+                records = (read_lines(at / RECORDS, "question_id", form=RECORD) for at in folders)
                 self._keep_records(itertools.chain.from_iterable(records))
-                built = (row for p in paths[DOCUMENTS] for row in read_lines(p, "document_id", form=DOCUMENT))
+                built = (row for at in folders for row in read_lines(at / DOCUMENTS, "document_id", form=DOCUMENT))
                 self._documents = list({(row["document_id"], row.get("question_id")): row for row in built}.values())
-                self._describe()
+                self._describe([read_json(at / MANIFEST) for at in folders])
                 self._stamps, self.problem = stamps, ""
                 self._due = begun + _PAUSE_FACTOR * max(0.0, time.monotonic() - begun - _QUICK_SECONDS)
         except (UserError, OSError) as error:
             self.problem = f"{self.folder}: {error}"
         self._before = len(self.records) if self._before is None else self._before
-
-    def _files_with_parts(self, name: str) -> list[Path]:
-        """A file of the run, and those of its parts that are not merged yet."""
-        return [folder / name for folder in (self.folder, *parts_in(self.folder))]
 
     def _keep_records(self, rows: Iterable[dict[str, Any]]) -> None:
         """Keep of each record what is shown; `at`: when it arrived, to sort by."""
@@ -147,17 +143,16 @@ class _FollowedRun:
             row["at"] = before["at"] if before and same else (self.changed, next(self._arrived))
         self.records = kept
 
-    def _describe(self) -> None:
+    def _describe(self, manifests: Sequence[dict[str, Any]]) -> None:
         """Set `stored`, `state` and the row's numbers from files and kept records."""
         described = run_yaml(self.folder)
-        manifests = [manifest for name in self._files_with_parts(MANIFEST) if (manifest := read_json(name))]
         states = [(m.get("starts") or [{}])[-1].get("state", "") for m in manifests]
         summary = read_json(self.folder / SUMMARY)
         self.state = "running" if "running" in states else summary.get("state", "not started")
         self.stored = run = StoredRun(
             path=self.folder,
             config=described["config"],
-            manifest=next(iter(manifests), {}),
+            manifest=next(filter(None, manifests), {}),
             records=list(self.records.values()),
             documents=self._documents,
             summary=summary,

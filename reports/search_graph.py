@@ -71,10 +71,7 @@ def parse_graph(index: Any) -> Graph | None:
 
 
 def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The lines of documents.jsonl behind a record, one a document, the newest that was built.
-
-    A method that takes one document was handed several joined under an id of their own (harness.engine.made_documents).
-    """
+    """The newest line of documents.jsonl for each document of a record, or for all of them joined."""
     ids = list(record["document_ids"])
     if (record.get("notes") or {}).get("joined"):
         ids.append(joined_id(ids))
@@ -89,10 +86,9 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any
 def read_graph(
     run: StoredRun, record: Mapping[str, Any], cache: dict[str, tuple[Graph | None, str | None]] | None = None
 ) -> GraphResult:
-    """The graph of a record's one index. With neither graph nor problem: no step has a node, or no such one index.
+    """The graph of a record's one index, if the steps fit it. Neither graph nor problem: there is no such index.
 
-    cache: digest -> (graph, problem) of what was read before, for the next call. A graph that the steps do not fit is
-    not returned.
+    cache: digest -> (graph, problem) of what was read before, for the next call.
     """
     nodes = [step for step in record["steps"] if step["node"] is not None]
     lines = index_lines(run, record) if nodes else []
@@ -128,10 +124,7 @@ def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
 
 
 def _cached_graph(key: str) -> tuple[Graph | None, str | None]:
-    """The graph of the index under the digest `key` in the cache, and what is wrong: "is not in the cache ...".
-
-    The digest is unique, so the folder of the implementation that stands above it need not be known.
-    """
+    """The graph of the index under the digest `key` in the cache, and what is wrong: "is not in the cache ..."."""
     if not re.fullmatch("[0-9a-f]{64}", key):
         return None, "has no key that could be looked up (documents.jsonl)"
     root = cache_root()

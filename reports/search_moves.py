@@ -3,9 +3,8 @@
     trace_moves(steps, graph)      Move(number, step, parent, edge, later), in the order of the steps
     forest(moves)                  the same moves depth first, each with its place in the tree: "", "├─ ", "│  └─ "
 
-A step that shows a node stands under the earlier step that showed the predecessor with the largest edge weight (the
-earliest of equals). Without a graph, or where no predecessor had been visited (the similarity alone led there), it
-stands at the root. Steps of the action "study" lie behind the stop of the search: what a later stop would have seen.
+A step stands under the earlier step that showed the predecessor of its node with the largest edge weight (the earliest
+of equals), or at the root. Steps of the action "study" lie behind the stop: what a later stop would have seen.
 """
 
 from collections.abc import Sequence

@@ -40,22 +40,18 @@ def declined(records: Sequence[Mapping[str, Any]]) -> int:
 
 
 def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:
-    """For each run a sentence that names the runs of its data set that visited the same nodes as it, if there are any.
+    """For each run a sentence that names the runs of its data set that visited the same nodes in every question.
 
-    labels: what the sentence calls the runs. A node is its number, level and tokens, because graphs may differ.
+    labels: names of the runs. A node is its number, level and tokens, because graphs may differ.
     """
     visited: list[Any] = []
     for run in runs:
+        steps = {record["question_id"]: record["steps"] for record in run.records if record["steps"]}
         nodes = {
-            record["question_id"]: {
-                (s["node"], s["level"], s["tokens"]) for s in record["steps"] if s["node"] is not None
-            }
-            for record in run.records
-            if record["steps"]
+            name: {(step["node"], step["level"], step["tokens"]) for step in own if step["node"] is not None}
+            for name, own in steps.items()
         }
         same = run.config["dataset"]["name"], len(run.records), nodes
         visited.append(same if any(nodes.values()) else None)
-    alike = [[label for label, other in zip(labels, visited, strict=True) if other == seen] for seen in visited]
-    several = [seen is not None and len(names) > 1 for seen, names in zip(visited, alike, strict=True)]
-    text = "{} visited the same nodes in every question"
-    return [[text.format(", ".join(names))] if same else [] for names, same in zip(alike, several, strict=True)]
+    alike = [[label for label, own in zip(labels, visited, strict=True) if own and own == seen] for seen in visited]
+    return [[f"{', '.join(names)} visited the same nodes in every question"] * (len(names) > 1) for names in alike]

@@ -10,10 +10,8 @@
     replay    {"graph": place in graphs, "marked": [supporting nodes]}; a step (details.py) also gets "parent" (a step),
               "edge", "evidence", "later" and "answer"
 
-A graph has a row a level, the lowest at the bottom, in document order. A row of few nodes is made of boxes with three
-lines of text, one of many nodes of dots, which are staggered over several lines where they would touch; x always grows
-with the place in the row. Lengths are in pixels. The graphs of a data set take at most `size` bytes; what is left out
-is counted in the notes.
+A graph has a row a level, the lowest at the bottom, in document order: boxes with three lines of text, or dots where
+there are many, staggered where they would touch. Lengths are in pixels. Graphs take at most `size` bytes.
 """
 
 import math

@@ -1,13 +1,12 @@
 """In which settings runs of one method differ: their labels in tables, and the columns of a sweep.
 
-    named(runs)     RunNames("bm25 k=3", "bm25", {"method.k": 3})                one for each run
-    labels(runs)    ["bm25 k=1", "bm25 k=3", "full-context"]
-    settings(frame) ["method.k"]                                              the columns of a frame that hold them
+    name_runs(runs)  RunNames("bm25 k=3", "bm25", {"method.k": 3})                one for each run
+    labels(runs)     ["bm25 k=1", "bm25 k=3", "full-context"]
+    settings(frame)  ["method.k"]                                     the columns of a frame that hold them
 
-Runs are compared with those of the same method, profile and model. A setting counts where two of them on one data set
-differ in it and the user set it; its label names the values that the user set: "bm25", "bm25 k=3". Where that is not
-enough it names every value in which they differ. Where the user's own code changed, every label has its hash and date;
-labels that are still alike have what differs of rows, checkout and packages, and at last when the run was started.
+Runs of one method, profile and model are compared. A label names the values that the user set and in which two of
+them differ, "bm25 k=3"; where that is not enough, every value in which they differ. Where own code changed, it has
+hash and date; if still alike, what differs of rows, checkout and packages, at last when the run was started.
 """
 
 from __future__ import annotations
@@ -41,9 +40,7 @@ _LONGEST_VALUE = 24
 
 @dataclass(frozen=True)
 class RunNames:
-    """A run in tables. label: unlike that of any other run of its data set and model; base: its method, without the
-    settings that vary, which are in `values`: as `--set` names them, and their values.
-    """
+    """A run in tables. label: unlike that of others; base: without the settings that vary; values: of these."""
 
     label: str
     base: str
@@ -58,7 +55,7 @@ def labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str
 def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[RunNames]:
     """Each run's names and the settings in which it differs from others of its method.
 
-    ignored: settings that need not tell runs apart, "method.t_n"; runs that differ in no other have one label then.
+    ignored: settings that need not tell runs apart, "method.t_n".
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, run in enumerate(runs):
@@ -187,18 +184,16 @@ def made_with(run: StoredRun) -> dict[str, str]:
 def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
     """A sentence for each run from which others differ in the seed alone."""
     seeds: dict[str, set[int]] = defaultdict(set)
-    keys = [
-        canonical({**_answer_settings(run, ()), "dataset": run.config["dataset"]["name"], "seed": 0}) for run in runs
-    ]
-    for key, run in zip(keys, runs, strict=True):
-        seeds[key].add(int(run.config.get("seed") or 0))
-    several = {key: ", ".join(map(str, sorted(values))) for key, values in seeds.items() if len(values) > 1}
-    return [
-        f"one of {len(seeds[key])} runs that differ only in the seed ({several[key]}): report all of them, not the best"
-        if key in several
-        else None
-        for key in keys
-    ]
+    keys = []
+    for run in runs:
+        settings = {**_answer_settings(run, ()), "dataset": run.config["dataset"]["name"], "seed": 0}
+        keys.append(canonical(settings))
+        seeds[keys[-1]].add(int(run.config.get("seed") or 0))
+    text = "one of {} runs that differ only in the seed ({}): report all of them, not the best"
+    several = {
+        key: text.format(len(own), ", ".join(map(str, sorted(own)))) for key, own in seeds.items() if len(own) > 1
+    }
+    return [several.get(key) for key in keys]
 
 
 def _with_words(name: RunNames, words: str) -> RunNames:
@@ -220,10 +215,7 @@ def _alike(names: Sequence[RunNames], datasets: Sequence[str]) -> list[list[int]
 def _name_run(
     run: StoredRun, in_label: set[str], values: Mapping[str, Any], swept: Sequence[str], ignored: Collection[str]
 ) -> RunNames:
-    """The names of one run among those of its method, profile and model.
-
-    in_label: settings that its label names, out of `swept`, those that vary; values: setting -> value of this run.
-    """
+    """The names of one run; in_label: the settings of `swept`, those that vary, that its label has; values: its own."""
     short = {_short_key(key) for key in (*swept, *ignored)}
     marks = [mark for mark in _mark_parts(run) if mark.partition("=")[0] not in short]
     marks = [mark for mark in marks if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(in_label)]

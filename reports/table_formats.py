@@ -10,22 +10,16 @@
     <BLANKLINE>
     [1] 2 of 20 questions failed (scored 0)
 
-| format          | numbers                                                   | notes                          |
-|-----------------|-----------------------------------------------------------|--------------------------------|
-| text, markdown, latex | formatted; scores times 100 with their interval     | marks, and footnotes below     |
-| csv, json       | as computed (scores in 0 to 1, low and high as columns)   | in their cell                  |
+csv and json hold all columns, numbers as computed and notes in their cell.
 
-Columns `x.low` and `x.high` are the interval of column `x`; one with an interval is a score, unless its name says more.
-Where `x.p` is below 0.05 its value has a dagger; rows whose `ceiling`, `apart` or `x.apart` is true
-are never called best.
-A column of tuples is footnotes. A column without any value is left out, unless frame.attrs["gaps"] names it as a score.
+Columns `x.low` and `x.high` are the interval of column `x`, which is then a score, unless its name says more. Where
+`x.p` is below 0.05 its value has a dagger; rows with `ceiling`, `apart` or `x.apart` are never called best. A column of
+tuples is footnotes. One without any value is left out, unless frame.attrs["gaps"] names it as a score.
 """
 
 from __future__ import annotations
 
-import csv
 import functools
-import io
 import json
 import math
 import re
@@ -51,10 +45,7 @@ _FOOTNOTES = ("scorers", "changed", "notes")
 
 
 def render(frame: pd.DataFrame, form: str = "text", width: int | None = None) -> str:
-    """Return `frame` in one of FORMATS, newline at the end.
-
-    width: columns of the terminal that text is for; what does not fit stands below, the first column beside it.
-    """
+    """`frame` in one of FORMATS, newline at the end; width: of the terminal; columns beyond it stand below."""
     if form == "text":
         return _as_text(frame, width or math.inf)
     return {"markdown": _as_markdown, "csv": _as_csv, "latex": _as_latex, "json": _as_json}[form](frame)
@@ -81,8 +72,7 @@ def three_digits(value: float, least: float = 1e-4) -> str:
 
 
 def _percent(value: float) -> str:
-    text = f"{100 * value:.1f}"
-    return "0.0" if text == "-0.0" else text
+    return f"{100 * value:z.1f}"
 
 
 _WRITERS: dict[str, Callable[[float], str]] = {
@@ -112,8 +102,7 @@ def _is_missing(value: Any) -> bool:
 class Cells:
     """A frame as strings, nothing escaped yet: heads, rows of cells, and the notes below.
 
-    numeric: for each column, whether it holds numbers; common: notes of every row; footnotes: other notes, numbered
-    from 1 by marks in a last column.
+    numeric: whether each column holds numbers; common: notes of every row; footnotes: others, marked in a last column.
     """
 
     def __init__(self, frame: pd.DataFrame) -> None:
@@ -123,12 +112,9 @@ class Cells:
         gaps = frame.attrs.get("gaps", ())  # other columns without a value would be dashes; csv and json keep them
         plain = [n for n in plain if n in gaps or not all(_is_missing(v) for v in frame[n])]
         # A setting's whole numbers stay whole by the type object.
-        self.numeric = [
-            all(_is_missing(value) or is_number(value) for value in frame[n])
-            if is_setting(n)
-            else bool(pd.api.types.is_numeric_dtype(frame[n]))
-            for n in plain
-        ]
+        numbers = {n for n in plain if is_setting(n) and all(_is_missing(v) or is_number(v) for v in frame[n])}
+        numbers |= {n for n in plain if not is_setting(n) and pd.api.types.is_numeric_dtype(frame[n])}
+        self.numeric = [n in numbers for n in plain]
         self._frame, self._plain = frame, plain
         scores = {n for n in plain if f"{n}.low" in names or n in gaps}
         writers = {n: _WRITERS.get(n.split(".")[0]) or (_percent if n in scores else "{:g}".format) for n in plain}
@@ -162,10 +148,9 @@ class Cells:
         return f"{text}{'†' if p is not None and p < _SIGNIFICANT else ''}{space}{ends}"
 
     def ranks(self) -> dict[tuple[int, int], int]:
-        """(row, column) -> 1 for a cell with its column's best score, 2 for the second best; equal scores share a rank.
+        """(row, column) -> 1 for its column's best score, 2 for the second best; equal scores share a rank.
 
-        Only runs of the same questions are ranked, at least two, and no column of zeros. {} for a table of differences
-        or of printed values, whose scores are not those of rivals.
+        {} for differences and printed values. Only runs of the same questions are ranked, at least two.
         """
         if {"difference", "printed"} & {*self._plain}:
             return {}
@@ -255,7 +240,7 @@ def _as_markdown(frame: pd.DataFrame) -> str:
 def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     """The frame as a LaTeX table (reports/latex.py) that ranks its scores and names ceilings, which have no rank.
 
-    Columns of failed questions, cut texts and notes are left out where frame.attrs["asked"] is without them.
+    frame.attrs["asked"]: the columns asked for; others of _PAPERS_LEAVE_OUT are left out.
     """
     columns = frame.attrs.get("asked", _PAPERS_LEAVE_OUT)
     cells = Cells(frame.drop(columns=[n for n in _PAPERS_LEAVE_OUT[:2] if n in frame and n not in columns]))
@@ -290,11 +275,8 @@ def _csv_cell(value: Any) -> Any:
 
 def _as_csv(frame: pd.DataFrame) -> str:
     """The frame as CSV with all columns and numbers as computed."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_csv_cell(str(c)) for c in frame.columns])
-    writer.writerows([_csv_cell(v) for v in row] for row in frame.itertuples(index=False, name=None))
-    return out.getvalue()
+    cells = frame.astype(object).map(_csv_cell).set_axis([_csv_cell(str(c)) for c in frame.columns], axis=1)
+    return str(cells.to_csv(index=False, lineterminator="\n"))
 
 
 def _as_json(frame: pd.DataFrame) -> str:

@@ -7,9 +7,8 @@ step            node  level  p_yes  attention  similarity  tokens  TFLOPs   edge
 what a later stop would have seen
 3 study           13      2  0.902     0.0109      0.0377      29   0.691  0.112  no        ...
 
-A node stands under the earlier step that showed its predecessor of the largest edge weight (search_moves.py); `edge` is
-that weight. `evidence`: the shown span overlaps a supporting part (yes, no), the text was written from one that does
-(source), or it is unknown (-). Steps of a search without a graph are a flat table.
+Steps stand as search_moves.py says, over an edge of weight `edge`. `evidence`: the shown span overlaps a supporting
+part (yes, no), the text was written from one that does (source), or it is unknown (-). Without a graph it is flat.
 """
 
 from dataclasses import dataclass, replace
@@ -31,11 +30,7 @@ _PIECE_WIDTH = 140  # of a line of a shown piece
 
 @dataclass(frozen=True)
 class Search:
-    """One record with all that is known of its search.
-
-    moves, evidence: of each step, evidence as in reports/evidence.py; problem: why there is no graph; notes: sentences
-    on what is not known.
-    """
+    """One record with its search. evidence: of each step (evidence.py); problem: why there is no graph."""
 
     stored: StoredRun
     record: dict[str, Any]
@@ -59,10 +54,7 @@ class Search:
 
 
 def search_of(stored: StoredRun, question: str, data: str | None = None) -> Search:
-    """The search of the question with that id; data: the data set's rows, instead of what the run holds.
-
-    Raises UnknownName for another question, UserError for rows that cannot be read.
-    """
+    """The search of the question with that id; data: where the rows are. Raises UnknownName, UserError."""
     by_id = {record["question_id"]: record for record in stored.records}
     if question not in by_id:
         raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
@@ -76,8 +68,10 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     notes = [f"{result.problem} So the steps stand in their order only."] if result.problem else []
     if result.graph is not None and UNKNOWN in marks:
         problem = "the data set marks nothing as supporting this question"
-        problem = problem if example is not None else "the question is not in the data set"
-        problem = f"{rows.problem} (--data names the rows)" if rows.problem else problem
+        if rows.problem or example is None:
+            problem = (
+                f"{rows.problem} (--data names the rows)" if rows.problem else "the question is not in the data set"
+            )
         notes.append(f"It is unknown which steps showed evidence: {problem}.")
     moves = trace_moves(record["steps"], result.graph)
     return Search(stored, record, rows, result.graph, moves, marks, result.problem, notes)
@@ -138,10 +132,7 @@ def _one_line(text: str) -> str:
 
 
 def step_lines(search: Search) -> list[str]:
-    """The lines of the table of steps, with a column for each part of a score that any step has.
-
-    Over a graph each stands under the one it came from, those behind the stop last; else they stand in their order.
-    """
+    """The lines of the table of steps (see the module), with a column for each part of a score."""
     moves, tree = search.moves, search.graph is not None
     scores = [score for move in moves for score in move.step["scores"].items()]
     with_decimals = {name for name, value in scores if value != value // 1}
@@ -178,8 +169,8 @@ def step_lines(search: Search) -> list[str]:
     for cells in table:
         aligned = [c.ljust(w) if left else c.rjust(w) for c, w, left in zip(cells, widths, words, strict=True)]
         lines.append("  ".join(aligned).rstrip())
-    before = next((i for i, (later, _) in enumerate(rows, 1) if later), None)  # the first behind the search's stop
-    return lines if before is None else [*lines[:before], LATER, *lines[before:]]
+    first = next((i for i, (later, _) in enumerate(rows, 1) if later), None)  # behind the search's stop
+    return lines if first is None else [*lines[:first], LATER, *lines[first:]]
 
 
 def _formatted(value: Any, format_spec: str) -> str:
@@ -192,10 +183,7 @@ def _shortened(text: str, longest: int) -> str:
 
 
 def search_json(search: Search) -> dict[str, Any]:
-    """The search as JSON values: the record's steps, each with its parent (a step's number), edge and evidence.
-
-    later: whether the step lies behind the stop, recorded for other stop rules.
-    """
+    """The search as JSON values; a step also has its parent (a number), edge, evidence, and `later`."""
     record, example = search.record, search.rows.examples.get(search.record["question_id"])
     return {
         "run": str(search.stored.path),

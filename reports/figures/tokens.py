@@ -27,11 +27,8 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
 
     data: where the rows are now. Raises UserError where nothing can be loaded; what can be is left out with a warning.
     """
-    groups: dict[tuple[str, str | None, str], list[StoredRun]] = {}
-    names = {}
-    for run, name in zip(runs, facts.datasets(runs), strict=True):
-        groups.setdefault(text_group(run), []).append(run)
-        names[text_group(run)] = name
+    names = dict(zip(map(text_group, runs), facts.datasets(runs), strict=True))
+    groups = {key: [run for run in runs if text_group(run) == key] for key in names}
     if data is not None and len({key[0] for key in groups}) > 1:
         raise UserError("--data holds the rows of one data set, but the runs have several; name one run")
     rows: list[dict[str, Any]] = []
@@ -73,22 +70,20 @@ def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, A
         "answer": [answer for example in examples for answer in example.gold.answers],
     }
     tokens = functools.cache(token_counter(first))
-    rows = []
-    for kind, kind_texts in texts.items():
-        lengths = [tokens(text) for text in kind_texts]
-        rows.append(
-            {
-                "dataset": name,
-                "tokenizer": model,
-                "kind": kind,
-                "n": len(lengths),
-                "tokens.min": min(lengths, default=None),
-                "tokens.mean": sum(lengths) / len(lengths) if lengths else None,
-                "tokens.max": max(lengths, default=None),
-                "notes": (note,) if n_asked < n_all else (),
-            }
-        )
-    return rows
+    lengths = {kind: [tokens(text) for text in of_kind] for kind, of_kind in texts.items()}
+    return [
+        {
+            "dataset": name,
+            "tokenizer": model,
+            "kind": kind,
+            "n": len(counts),
+            "tokens.min": min(counts, default=None),
+            "tokens.mean": sum(counts) / len(counts) if counts else None,
+            "tokens.max": max(counts, default=None),
+            "notes": (note,) if n_asked < n_all else (),
+        }
+        for kind, counts in lengths.items()
+    ]
 
 
 def token_counter(run: StoredRun) -> Callable[[str], int]:
@@ -100,20 +95,14 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
         from harness.llm.scripted import Scripted
 
         return Scripted().load(config).count
+    from transformers import AutoTokenizer
+
     from harness.llm.text import Text
 
     with offline():
         folder = tokenizer_folder(config, local_folder(config)[0])
-    if config.package and not config.tokenizer:
-        from harness.llm.fast_tokenizer import FastTokenizer
-
-        text = Text(FastTokenizer(folder), config.name)
-    else:
-        from transformers import AutoTokenizer
-
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=config.trust_remote_code)
-        except (OSError, ValueError) as e:
-            raise CannotRun(f"the tokenizer of '{config.name}' cannot be read: {str(e).splitlines()[0]}") from e
-        text = Text(tokenizer, config.name)
-    return text.count
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=config.trust_remote_code)
+    except (OSError, ValueError) as e:
+        raise CannotRun(f"the tokenizer of '{config.name}' cannot be read: {str(e).splitlines()[0]}") from e
+    return Text(tokenizer, config.name).count

@@ -18,13 +18,7 @@ from harness.config import presets
 from harness.errors import UnknownName
 
 MADE_UP = "pocket-"
-PAPERS = {
-    "000_PECAN": "PECAN",
-    "001_GARLIC": "GARLIC",
-    "002_LongRefiner": "LongRefiner",
-    "003_QRMeM": "QRMeM",
-    "004_RULER": "RULER",
-}
+PAPERS = {f"{i:03}_{name}": name for i, name in enumerate(("PECAN", "GARLIC", "LongRefiner", "QRMeM", "RULER"))}
 EMPTY = "the paper prints nothing here"
 
 _UNMAPPED = {  # column or method of a printed value -> why it is not compared
