@@ -9,6 +9,7 @@ answer              the gold answer: yes/no, unanswerable, number (one with a di
 NAME                any other column that the rows carry (Gold.extra): "domain", "dataset"
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -46,11 +47,10 @@ def _range_of_two(tokens: float) -> str:
 def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str | None]]:
     """Criterion ("hops", ...) -> the kind of each question, in the order of the records."""
     labels: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
-    same: dict[str | None, str | None] = {}  # a few texts, not one a question
     for record in run.whole_records:
         for criterion in criteria:
             label = kind(record, criterion)
-            labels[criterion].append(same.setdefault(label, label))
+            labels[criterion].append(label and sys.intern(label))  # a few texts, not one a question
     return labels
 
 

@@ -152,10 +152,10 @@ def _by_question(
         return {}
     asked = Counter(key for record in (run.whole or run).records for key in _index_keys(record) if key in indexes)
     share = {key: (indexes[key] or 0.0) / n for key, n in asked.items()}
-    answered = (r for r in run.records if r["question_id"] in costs)
-    return {
-        r["question_id"]: costs[r["question_id"]] + sum(share.get(key, 0.0) for key in _index_keys(r)) for r in answered
-    }
+    for record in run.records:
+        if record["question_id"] in costs:
+            costs[record["question_id"]] += sum(share.get(key, 0.0) for key in _index_keys(record))
+    return costs
 
 
 def _index_keys(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:

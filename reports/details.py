@@ -96,7 +96,7 @@ class _Source:
         part: list[list[Any]] = []
         size = 0
         for question_id in ids:
-            answers: list[Any] = []
+            answers: list[dict[str, Any] | None] = []
             for run, records, texts in zip(self.runs, self.records, self.known, strict=True):
                 answer = None
                 if (record := records.get(question_id)) is not None:
@@ -158,14 +158,11 @@ def questions(
         reason = "--questions" if detailed == limits.questions else "so that the page stays small"
         notes.append(f"Details of {detailed} of {len(ids)} questions ({reason}); all can be searched.")
     if detailed and length != LENGTHS[0]:
-        notes.append(
-            f"So that the page stays small, texts are cut at {length.text} characters, and at most {length.shown} "
-            f"pieces and {length.steps} steps of an answer are shown; harness trace RUN QUESTION_ID shows all."
-        )
-    notes += [
-        *searches.notes(),
-        *dict.fromkeys(note for run in runs for note in costs.full_only_notes(run.whole_records, convention)),
-    ]
+        kept = f"at most {length.shown} pieces and {length.steps} steps of an answer are shown"
+        cut = f"texts are cut at {length.text} characters, and {kept}; harness trace RUN QUESTION_ID shows all"
+        notes.append(f"So that the page stays small, {cut}.")
+    notes += searches.notes()
+    notes += dict.fromkeys(note for run in runs for note in costs.full_only_notes(run.whole_records, convention))
     blocks |= {f"graph-{i}": text for i, text in enumerate(searches.graphs)}
     return Questions(head, blocks, notes)
 

@@ -321,8 +321,10 @@ def _model_notes(run: StoredRun) -> list[str]:
     unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
     if unclosed > 0:
         notes.append(f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)")
-    notes += [embedded.embedded_caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
-    notes += [embedded.small_model_note(model) for model in _models(run) if model.get("small")]
+    used = run.manifest.get("models") or {}
+    models = [run.config["model"], *(m for role, m in (run.config.get("roles") or {}).items() if role in used)]
+    notes += [embedded.embedded_caveat(model, run.config["dataset"]) for model in models if model.get("embedded")]
+    notes += [embedded.small_model_note(model) for model in models if model.get("small")]
     texts, shortened = texts_cut(run)
     if shortened:
         of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
@@ -335,9 +337,8 @@ def _model_notes(run: StoredRun) -> list[str]:
         notes.append("FLOPs unknown: a model of this run has no known sizes")
     if unpriced := sorted(role for role in total.get("billed") or () if price_of(run.config, role) is None):
         where = unpriced[0] if unpriced[0] in ENCODERS else "model"
-        notes.append(
-            f"money unknown: {where}.price of the {unpriced[0]} is not set; set it and run the same command again"
-        )
+        unset = f"{where}.price of the {unpriced[0]} is not set"
+        notes.append(f"money unknown: {unset}; set it and run the same command again")
     return notes
 
 
@@ -345,12 +346,6 @@ def texts_cut(run: StoredRun) -> tuple[int | None, int]:
     """(texts that encoders and rerankers were given, if counted; how many they cut)."""
     built = [row["usage"] for row in run.documents if row["status"] != "failed"]
     return texts_and_cut(chain(built, (record["usage"] for record in run.records)))
-
-
-def _models(run: StoredRun) -> list[dict[str, Any]]:
-    """The configurations of the models that the run used."""
-    used = run.manifest.get("models") or {}
-    return [run.config["model"], *(m for role, m in (run.config.get("roles") or {}).items() if role in used)]
 
 
 def head_columns(run: StoredRun, label: str) -> dict[str, Any]:

@@ -31,37 +31,24 @@ def records(run: StoredRun) -> pd.DataFrame:
     rows = []
     present = [by for by in BY if any(kind(record, by) is not None for record in run.records)]
     for record in run.records:
-        gold, error = record.get("gold"), record["error"]
-        rows.append(
-            {
-                "question_id": record["question_id"],
-                "document_ids": record["document_ids"],
-                "question": record.get("question"),
-                "options": record.get("options"),
-                "gold": gold["answers"] if gold else None,
-                "prediction": record["prediction"],
-                "error": None if error is None else f"{error['type']}: {error['message']}",
-                **{by: kind(record, by) for by in present},
-                **record["scores"],
-                "shown": len(record["shown"]),
-                "steps": len(record["steps"]),
-                "stop_reason": record["stop_reason"],
-                **_cost_columns(record["usage"]),
-                "money": _usage_money(record["usage"], run),
-            }
-        )
+        row = {name: record.get(name) for name in ("question_id", "document_ids", "question", "options")}
+        row["gold"] = (record.get("gold") or {}).get("answers")
+        row["prediction"], error = record["prediction"], record["error"]
+        row["error"] = None if error is None else f"{error['type']}: {error['message']}"
+        row |= {by: kind(record, by) for by in present} | record["scores"]
+        row |= {name: len(record[name]) for name in ("shown", "steps")} | {"stop_reason": record["stop_reason"]}
+        row |= _cost_columns(record["usage"])
+        rows.append(row | {"money": _usage_money(record["usage"], run)})
     return pd.DataFrame(rows)
 
 
 def documents(run: StoredRun) -> pd.DataFrame:
     """A row an index: document_id, question_id (None: of all), status, and costs."""
-    names = ("document_id", "question_id", "status")
-    return pd.DataFrame(
-        [
-            {**{n: row.get(n) for n in names}, **_cost_columns(row["usage"]), "money": _usage_money(row["usage"], run)}
-            for row in run.documents
-        ]
-    )
+    rows = []
+    for row in run.documents:
+        named = {name: row.get(name) for name in ("document_id", "question_id", "status")}
+        rows.append(named | _cost_columns(row["usage"]) | {"money": _usage_money(row["usage"], run)})
+    return pd.DataFrame(rows)
 
 
 def _usage_money(usage: Mapping[str, Mapping[str, Any]], run: StoredRun) -> float | None:

@@ -84,7 +84,7 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any
 
 
 def read_graph(
-    run: StoredRun, record: Mapping[str, Any], cache: dict[str, tuple[Graph | None, str | None]] | None = None
+    run: StoredRun, record: Mapping[str, Any], cache: dict[str, tuple[Graph | None, str | None]]
 ) -> GraphResult:
     """The graph of a record's one index, if the steps fit it. Neither graph nor problem: there is no such index.
 
@@ -97,7 +97,6 @@ def read_graph(
     if len(lines) != 1:
         return GraphResult()
     key, name = str(lines[0].get("key")), str(lines[0]["document_id"])
-    cache = {} if cache is None else cache
     if key not in cache:
         cache[key] = _cached_graph(key)
     graph, problem = cache[key]

@@ -68,14 +68,20 @@ class Searches:
             return None
         if len(self._read) > _GRAPHS_KEPT:
             self._read.clear()
-        result = read_graph(run, record, cache=self._read)
+        result = read_graph(run, record, self._read)
         self._problems += [result.problem] if result.problem else []
         if result.graph is None:
             return None
         self._with_graphs.add(run.path)
-        if result.key not in self._places and not self._add(result.key, result.graph):
-            self._left += 1
-            return None
+        if result.key not in self._places:
+            text = compress_json(draw_graph(result.graph))
+            self._full = len(text) > self._size
+            if self._full:
+                self._left += 1
+                return None
+            self._size -= len(text)
+            self._places[result.key] = len(self.graphs)
+            self.graphs.append(text)
         example = rows.examples.get(record["question_id"])
         for move, step in zip(trace_moves(record["steps"], result.graph), steps, strict=False):
             step |= without_empty(
@@ -88,27 +94,14 @@ class Searches:
         marked = sorted(overlapping_spans(result.graph.span, run, record, rows))
         return {"graph": self._places[result.key], "marked": marked}
 
-    def _add(self, key: str, graph: Graph) -> bool:
-        """Draw and pack the graph of the index `key`; False where there is no room for it."""
-        text = compress_json(draw_graph(graph))
-        self._full = len(text) > self._size
-        if not self._full:
-            self._size -= len(text)
-            self._places[key] = len(self.graphs)
-            self.graphs.append(text)
-        return not self._full
-
     def notes(self) -> list[str]:
         """Sentences on searches that cannot be played, and why."""
-        notes = []
-        if self._problems:
-            count = len(self._problems)
-            notes.append(f"{count} search{'es' * (count > 1)} cannot be drawn. {self._problems[0]}")
-        if self._left:
-            command = "harness trace RUN QUESTION_ID --graph FILE.html plays one"
-            searches = f"{self._left} search{'es' * (self._left > 1)}"
-            notes.append(f"{searches} cannot be played here, so that the page stays small ({command}).")
-        return notes
+        command = "harness trace RUN QUESTION_ID --graph FILE.html plays one"
+        reasons = (
+            (len(self._problems), f"cannot be drawn. {''.join(self._problems[:1])}"),
+            (self._left, f"cannot be played here, so that the page stays small ({command})."),
+        )
+        return [f"{count} search{'es' * (count > 1)} {reason}" for count, reason in reasons if count]
 
 
 def draw_graph(graph: Graph) -> dict[str, Any]:

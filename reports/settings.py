@@ -175,9 +175,8 @@ def made_with(run: StoredRun) -> dict[str, str]:
     for role, identity in (manifest.get("models") or {}).items():
         used = run.config.get(role) or (run.config.get("roles") or {}).get(role) or run.config["model"]
         if weights := identity.get("weights"):
-            made[f"weights of {used['name']}"] = digest(
-                [weights, identity.get("query_weights"), identity.get("quantised")]
-            )[:7]
+            parts = [weights, identity.get("query_weights"), identity.get("quantised")]
+            made[f"weights of {used['name']}"] = digest(parts)[:7]
     return made | {str(name): str(version) for name, version in (manifest.get("packages") or {}).items()}
 
 

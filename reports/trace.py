@@ -59,7 +59,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     if question not in by_id:
         raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
     record = by_id[question]
-    result = read_graph(stored, record)
+    result = read_graph(stored, record, {})
     rows = replace(read_rows(replace(stored, records=[record]), data=data), texts=stored.texts([record]))
     if data is not None and rows.problem:
         raise UserError(rows.problem)

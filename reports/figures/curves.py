@@ -43,9 +43,8 @@ def figure(
         example = "harness run --method pecan --dataset musique --record-stops 8"
         raise UserError(f"no run here stops by t_n and t_p, so there is no curve; make one with: {example}")
     if not any(len(rules) > 1 for _, _, rules in recordings):
-        raise UserError(
-            "no run here recorded other stops than its own: there is no curve; run one with --record-stops 8"
-        )
+        only = "no run here recorded other stops than its own"
+        raise UserError(f"{only}: there is no curve; run one with --record-stops 8")
     table = frame([score_stops(run, stops, rules, score, data) for run, stops, rules in recordings], score, convention)
     return Figure("Stop rules", table, sections(table), panels(table))
 

@@ -41,9 +41,8 @@ class Figure:
         """The figure in a format. Raises UserError for a drawing of nothing."""
         if form in FORMS:
             if (drawn := self._drawing_bytes(form)) is None:
-                raise UserError(
-                    f"nothing here can be drawn; the table says why: leave out --format and --out FILE.{form}"
-                )
+                hint = f"leave out --format and --out FILE.{form}"
+                raise UserError(f"nothing here can be drawn; the table says why: {hint}")
             return drawn
         if form in ("csv", "json"):
             return render(self.whole, form)

@@ -63,10 +63,8 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
     means = frame(runs, convention=convention)
     marks = points(means, runs, score, cost)
     if not marks:
-        raise UserError(
-            f"no run has both a score and known {COSTS[cost][1]}, so there is no figure; harness report says what is "
-            "missing"
-        )
+        unknown = f"no run has both a score and known {COSTS[cost][1]}, so there is no figure"
+        raise UserError(f"{unknown}; harness report says what is missing")
     name = score or str(means["headline"].iloc[0])
     table = pd.DataFrame(marks).rename(columns={f"score{end}": f"{name}{end}" for end in ("", ".low", ".high")})
     table = table.drop(columns=["ceiling", "apart"]).assign(mark=[mark_of(point) for point in marks])
@@ -87,22 +85,15 @@ def points(
     if score is not None and score not in all_scores:
         raise UnknownName("score", score, sorted(all_scores), "harness score RUN --scorers NAME adds a score")
     rows: list[dict[str, Any]] = []
+    ends = ("", ".low", ".high")
     for row in facts.records(means):
-        name = score or str(row["headline"])
-        values = {part: row.get(f"{name}{part}") for part in ("", ".low", ".high")}
-        costs = {part: row.get(f"{COSTS[cost][0]}{part}") for part in ("", ".low", ".high")}
-        if pd.isna(values[""]) or costs[""] is None or pd.isna(costs[""]) or costs[""] <= 0:
-            continue
-        rows.append(
-            {
-                **{name: row[name] for name in ("dataset", "method", "model")},
-                **{f"score{part}": value for part, value in values.items()},
-                **{f"tflops{part}": value for part, value in costs.items()},
-                "cost": cost,
-                "convention": row["convention"],
-                **{name: row[name] for name in ("ceiling", "apart")},
-            }
-        )
+        name = score or row["headline"]
+        point = {key: row[key] for key in ("dataset", "method", "model")}
+        point |= {f"score{end}": row.get(f"{name}{end}") for end in ends}
+        point |= {f"tflops{end}": row.get(f"{COSTS[cost][0]}{end}") for end in ends}
+        point |= {"cost": cost} | {key: row[key] for key in ("convention", "ceiling", "apart")}
+        if pd.notna(point["score"]) and pd.notna(point["tflops"]) and point["tflops"] > 0:
+            rows.append(point)
     for row in rows:
         row["dominated_by"] = tuple(other["method"] for other in rows if _dominates(other, row))
     return rows
@@ -144,8 +135,7 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
 
 
 def to_html(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[str, bytes]]:
-    """The drawing for a page, with tooltips of the marks, for wide and for narrow screens (page.css shows one
-    of them), and its files by form; a sentence and no file where there is no point."""
+    """The drawing for wide and for narrow screens, with tooltips, and its files by form; or a sentence."""
     if not rows:
         return el("p", "No run of this data set has both a score and a known cost.", class_="none"), {}
     titles = {f"point-{i}": _tooltip(point) for i, point in enumerate(rows)}

@@ -23,7 +23,7 @@ from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
-from reports.figures.plot import Axis, Bar, Line, Panel, Point
+from reports.figures.plot import Axis, Line, Panel, Point
 
 FEWEST = 8  # with fewer questions no curve is fitted: nearly any would pass
 
@@ -140,8 +140,8 @@ def histogram(title: str, values: Sequence[int], fit: Fit | None) -> Panel:
     bars = []
     for start in range(first, max(values) + 1, width):
         share = 100 * sum(start <= v < start + width for v in values) / len(values)
-        bars.append(Bar(max(start - 0.5, 0.0), start + width - 0.5, share))  # the axis does not go below 0
-    low, high = 0.0 if first <= 0.2 * max(values) else bars[0].start, bars[-1].end
+        bars.append((max(start - 0.5, 0.0), start + width - 0.5, share))  # the axis does not go below 0
+    low, high = 0.0 if first <= 0.2 * max(values) else bars[0][0], bars[-1][1]
     lines = []
     if fit is not None:
         title = f"{title} · KS {fit.ks:.3f}, p {fit.p:.3f}"

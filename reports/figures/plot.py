@@ -84,15 +84,6 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A column of a histogram from x `start` to `end`."""
-
-    start: float
-    end: float
-    height: float
-
-
-@dataclass(frozen=True)
 class Panel:
     """One drawing; right: if a line is measured on it; aside: lines stand beside each other."""
 
@@ -101,7 +92,8 @@ class Panel:
     left: Axis
     right: Axis | None = None
     lines: Sequence[Line] = ()
-    bars: Sequence[Bar] = ()
+    bars: Sequence[tuple[float, float, float]] = ()
+    """Columns of a histogram: x at both ends, height."""
     aside: bool = False
 
 
@@ -194,7 +186,7 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
 
     ax.set_title(textwrap.fill(printable(panel.title), _TITLE, max_lines=3))
     if panel.bars:
-        edges, widths, heights = zip(*((bar.start, bar.end - bar.start, bar.height) for bar in panel.bars), strict=True)
+        edges, widths, heights = zip(*((start, end - start, high) for start, end, high in panel.bars), strict=True)
         ax.bar(edges, heights, widths, align="edge", color="#c5ccd6", edgecolor="white", linewidth=0.4)
     right = None
     if panel.right is not None and any(line.right for line in panel.lines):

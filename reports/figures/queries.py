@@ -62,8 +62,7 @@ def break_even(index: float, query: float, reference: float) -> int | None:
         return 1 if query <= reference else None
     if query >= reference:
         return None
-    ratio = index / (reference - query)
-    if not math.isfinite(ratio):
+    if not math.isfinite(ratio := index / (reference - query)):
         return None
     least = max(1, math.ceil(ratio))
     # The quotient of two sums of floats may lie a hair above the whole number that it should be.
@@ -94,10 +93,10 @@ def frame(
     table = main_table.frame(runs, convention=convention, reference=reference)
     by_key = {facts.run_key(run): run for run in runs}
     costs = [_query_cost_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
-    references = [
-        row for row in costs if reference in (row["method"], *facts.reference_names(by_key[row["dataset"], row["run"]]))
-    ]
-    usable = [row for row in references if row["tflops.query"] is not None]
+    usable = []
+    for row in costs:
+        names = row["method"], *facts.reference_names(by_key[row["dataset"], row["run"]])
+        usable += [row] if reference in names and row["tflops.query"] is not None else []
     for row in costs:
         base = [other for other in usable if (other["dataset"], other["model"]) == (row["dataset"], row["model"])]
         notes = row["notes"]

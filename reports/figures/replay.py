@@ -240,10 +240,8 @@ def score_answers(
     """
     before, now = facts.scorer_version(run, name), scorers.version(name)
     if before != now:
-        raise UserError(
-            f"{run.path} was scored with version {before} of {name}, this is version {now}; score it again first: "
-            f"harness score {run.path}"
-        )
+        old = f"{run.path} was scored with version {before} of {name}, this is version {now}"
+        raise UserError(f"{old}; score it again first: harness score {run.path}")
     rows = read_rows(run, data=data)
     if rows.problem is not None:
         raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")

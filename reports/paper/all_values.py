@@ -13,16 +13,7 @@ from reports.html_tables import page
 from reports.paper.matching import incomplete
 from reports.paper.printed import load
 from reports.paper.tables_and_figures import EMPTY, PAPERS, TableOrFigure, printed, tables_and_figures
-from reports.paper.verdicts import (
-    DIFFERS,
-    EQUIVALENT,
-    MARGIN,
-    NOT_COMPARABLE,
-    UNDECIDED,
-    legend,
-    measured_rows,
-    with_lines,
-)
+from reports.paper.verdicts import KINDS, MARGIN, legend, measured_rows, with_lines
 from reports.table_formats import render_sections
 
 NOT_RUN, NOT_COMPARED = "no run yet", "not compared"
@@ -86,7 +77,7 @@ def text(
 
 def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
     """How many printed values of each table have which verdict, by run."""
-    kinds = (EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE, NOT_RUN, NOT_COMPARED, EMPTY)
+    kinds = (*KINDS, NOT_RUN, NOT_COMPARED, EMPTY)
     rows = []
     for title, table in named:
         count = Counter(next(kind for kind in kinds if str(verdict).startswith(kind)) for verdict in table["verdict"])

@@ -174,11 +174,10 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     actual = {**{key: short_name(config[key]) for key in ("implementation", "view") if config.get(key)}, **params}
     # A number that the paper takes from another run, as "from:garlic", of this run's model over its data set.
     here = {part: run.config[part]["name"] for part in ("dataset", "model")}
-    amounts = run.manifest.get("amounts") or {}
-    from_runs = {
-        key: f"{FROM}{number.get('source')}" for key, number in amounts.items() if here.items() <= number.items()
-    }
-    actual |= {key: rule for key, rule in from_runs.items() if key in params and rule == paper.method.get(key)}
+    for key, number in (run.manifest.get("amounts") or {}).items():
+        rule = f"{FROM}{number.get('source')}"
+        if here.items() <= number.items() and key in params and rule == paper.method.get(key):
+            actual[key] = rule
     unknown = [key for key in params if key not in paper.method and key not in value.recording]
     return [
         *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),
@@ -216,15 +215,15 @@ def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
     if prompts is None:
         return ["prompts: not recorded"]
     sentences = []
-    for name in (*paper.prompts, *(name for name in prompts if name not in paper.prompts)):
-        prompt, paper_prompt = prompts.get(name), paper.prompts.get(name)
-        if prompt is None or paper_prompt is None:
-            problem = "missing" if prompt is None else "no prompt of the paper's preset"
+    for name in dict.fromkeys([*paper.prompts, *prompts]):
+        ours, theirs = prompts.get(name), paper.prompts.get(name)
+        if ours is None or theirs is None:
+            problem = "missing" if ours is None else "no prompt of the paper's preset"
             sentences.append(f"prompts: '{name}' is {problem}")
-        elif prompt != paper_prompt:
-            pairs = enumerate(zip(prompt, paper_prompt, strict=False))
-            start = next((i for i, (a, b) in pairs if a != b), min(len(prompt), len(paper_prompt)))
-            texts = [repr(text[max(start - _CONTEXT, 0) : start + _EXCERPT]) for text in (prompt, paper_prompt)]
+        elif ours != theirs:
+            pairs = enumerate(zip(ours, theirs, strict=False))
+            start = next((i for i, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
+            texts = [repr(text[max(start - _CONTEXT, 0) : start + _EXCERPT]) for text in (ours, theirs)]
             sentences.append(f"prompts: '{name}' has {texts[0]} at character {start}, the paper's {texts[1]}")
     return sentences
 

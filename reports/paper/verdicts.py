@@ -42,7 +42,7 @@ from reports.rescored import rescored
 from reports.settings import only_in_seed
 from reports.table_formats import render, render_sections
 
-EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = "equivalent", "differs", "undecided", "not comparable"
+KINDS = EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = "equivalent", "differs", "undecided", "not comparable"
 MARGIN = 2.0
 """Points of a score, and percent of a cost or of a number of requests."""
 COLUMNS = (

@@ -16,7 +16,6 @@ from reports.figures.plot import (
     FORMS,
     KINDS,
     Axis,
-    Bar,
     Line,
     Panel,
     Point,
@@ -36,7 +35,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def panel(title="musique", name="pecan"):
     points = [Point(1, 2.0, 1.0, 3.0), Point(2, None), Point(3, 4.0)]
     lines = [Line(name, points), Line("b", [Point(1, 9.0, 9.5, 8.5)], right=True), Line("c", points, marks=False)]
-    return Panel(title, Axis(title, ticks=(1, 2, 3)), Axis(name, zero=True), Axis("z"), lines, [Bar(1, 2, 3.0)])
+    return Panel(title, Axis(title, ticks=(1, 2, 3)), Axis(name, zero=True), Axis("z"), lines, [(1, 2, 3.0)])
 
 
 def words(svg):

@@ -37,10 +37,10 @@ class TestReadGraph:
 
     def test_the_graph_of_a_record_comes_from_the_cache(self, tmp_path, monkeypatch):
         run = searched(tmp_path / "r", keep(tmp_path / "c"))
-        found = read_graph(run, run.records[0])
+        found = read_graph(run, run.records[0], {})
         assert (found.graph, found.problem) == (made(), None)
         monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "d"))
-        gone = read_graph(run, run.records[0])
+        gone = read_graph(run, run.records[0], {})
         fix = "(HARNESS_CACHE or HARNESS_HOME names another one)."
         said = f"The index of d0 is not in the cache {tmp_path / 'd'} any more {fix}"
         assert (gone.graph, gone.problem) == (None, said)
@@ -72,13 +72,13 @@ class TestReadGraph:
     )
     def test_steps_over_another_graph_are_not_drawn_on_this_one(self, change, said, tmp_path):
         run = searched(tmp_path / "r", keep(tmp_path / "c"), steps=[step("start", 6) | change])
-        found = read_graph(run, run.records[0])
+        found = read_graph(run, run.records[0], {})
         assert found.problem == f"The index of d0 is not the one that was searched ({said})."
 
     def test_another_kind_of_index_or_no_steps_are_no_problem(self, tmp_path):
         key = keep(tmp_path / "c", {"vectors": np.zeros((2, 3))})
         for run in (searched(tmp_path / "r", key), searched(tmp_path / "s", "0" * 64, steps=[])):
-            found = read_graph(run, run.records[0])
+            found = read_graph(run, run.records[0], {})
             assert (found.graph, found.problem) == (None, None)
 
     @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ class TestReadGraph:
     )
     def test_which_line_of_the_documents_is_the_questions(self, changes, there, tmp_path):
         run = searched(tmp_path / "r", keep(tmp_path / "c"), **changes)
-        found = read_graph(run, run.records[0])
+        found = read_graph(run, run.records[0], {})
         assert found.problem == (None if there else "documents.jsonl names no index of this question.")
         assert (found.graph is not None) is there
 
