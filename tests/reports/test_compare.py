@@ -90,8 +90,8 @@ MISMATCHES = [
     (asked(answer_prefix="So:"), r"asked differently \(dataset.answer_prefix: 'So:' and None\)"),
     (asked(max_answer_tokens=2), r"asked differently \(dataset.max_answer_tokens: 2 and None\)"),
     (
-        {"settings": {"model": {"name": "tiny", "backend": "hf", "temperature": 0.7}}},
-        r"answered differently \(model.temperature: 0.7 and 0.0\)",
+        {"settings": {"model": {"name": "tiny", "backend": "hf", "top_p": 0.7}}},
+        r"answered differently \(model.top_p: 0.7",
     ),
     ({"settings": {"seed": 9}}, r"different seeds \(9 and 0\)"),
     ({"settings": {"failed": "skip"}}, r"treat failed questions differently \(failed: skip and zero\)"),

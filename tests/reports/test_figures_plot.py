@@ -12,19 +12,7 @@ import pytest
 from matplotlib.text import Text
 
 from reports.figures import plot
-from reports.figures.plot import (
-    FORMS,
-    KINDS,
-    Axis,
-    Line,
-    Panel,
-    Point,
-    draw,
-    inline_svg,
-    panels,
-    paper_style,
-    wrapped,
-)
+from reports.figures.plot import FORMS, KINDS, Axis, Line, Panel, Point, draw, inline_svg, panels, paper_style, wrapped
 from reports.html_tables import page
 from tests.reports.figure_searches import searched, searched_run, settings
 
@@ -57,16 +45,10 @@ def test_titles_legends_and_names_of_axes_fit_into_the_figure(cost, monkeypatch)
     """Also where a reader's font is a twentieth wider, as text stays text in an SVG."""
     seen = []
     monkeypatch.setattr(plot, "figure_file", lambda figure, *_: seen.append(figure))
-    score, spent = (
-        Line("longbench.qa_f1_score", [Point(1, 50.0)]),
-        Line("TFLOPs a question", [Point(1, cost)], right=True),
-    )
+    score, spent = Line("longbench.qa_f1_score", [Point(1, 50.0)]), Line("TFLOPs", [Point(1, cost)], right=True)
     title = "pecan on musique · Llama-3.1-8B-Instruct"
-    axes = (
-        Axis("stop patience t_n"),
-        Axis(f"{score.name} × 100"),
-        Axis("TFLOPs a question, index included (all-params)"),
-    )
+    names = ("stop patience t_n", f"{score.name} × 100", "TFLOPs a question, index included (all-params)")
+    axes = [Axis(name) for name in names]
     rivals = [Line(f"garlic with chunks of {i} tokens", [Point(1, 50.0 + i)]) for i in range(200, 206)]
     draw([Panel(title, *axes, [score, spent, *rivals])], "Curves")
     (figure,) = seen
@@ -95,9 +77,8 @@ def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page():
     assert "<script" not in html
     drawing = inline_svg(source)
     assert 'style="' not in drawing, "a page's policy forbids style attributes"
-    assert 'a style="fill: #ffffff" b' in inline_svg(draw([panel('a style="fill: #ffffff" b')], "t")), (
-        "text is not touched"
-    )
+    text = 'a style="fill: #ffffff" b'
+    assert text in inline_svg(draw([panel(text)], "t")), "text is not touched"
     assert "http" not in drawing
     used = set(re.findall(r'href="#([^"]*)"', drawing)) | set(re.findall(r"url\(#([^)]*)\)", drawing))
     assert used <= set(re.findall(r'id="([^"]*)"', drawing))

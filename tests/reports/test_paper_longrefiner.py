@@ -46,10 +46,8 @@ class TestReasons:
         found = row(run(tmp_path, mean=0.545))
         assert (found["verdict"], found["notes"]) == ("undecided (about 1,800 questions needed)", ())
         assert (found["dataset"], found["printed"], found["ours"]) == ("nq", 54.4, pytest.approx(54.5))
-        assert (
-            row(run(tmp_path / "b", mean=0.65))["verdict"]
-            == "differs (by more than 2 points; weights, retrieved documents and scores not checked)"
-        )
+        far = row(run(tmp_path / "b", mean=0.65))["verdict"]
+        assert far == "differs (by more than 2 points; weights, retrieved documents and scores not checked)"
 
     @pytest.mark.parametrize(
         ("changes", "reason"),
@@ -62,7 +60,7 @@ class TestReasons:
             ({"config": {"reranker": None}}, "reranker: not recorded, the paper's is bge-reranker-v2-m3"),
             ({"config": {"dataset.options": {}}}, "dataset: top is not set, the paper's is 8"),
             (
-                {**HOTPOT, "config": {"dataset.format": "hotpotqa"}},
+                HOTPOT | {"config": {"dataset.format": "hotpotqa"}},
                 "dataset: format is hotpotqa, the paper's is retrieved",
             ),
         ],

@@ -110,9 +110,8 @@ class TestWhatIsCompared:
             row["usage"]["answer"] = {**row["usage"]["answer"], "roles": {"searcher": 1.0}}
         same = {"searcher": {"weights": "tiny"}, "builder": {"weights": "other"}}
         base = stored(tmp_path, BASE, method="full-context")
-        assert (
-            side_by_side([base, read_run(write_run(tmp_path, rows, manifest={"models": same}))]).differences is not None
-        )
+        ours = read_run(write_run(tmp_path, rows, manifest={"models": same}))
+        assert side_by_side([base, ours]).differences is not None
         other = {"searcher": {"weights": "other"}, "reader": {"weights": "tiny"}}
         with pytest.raises(UserError, match="different readers"):
             side_by_side([base, read_run(write_run(tmp_path / "b", rows, manifest={"models": other}))])

@@ -173,27 +173,19 @@ def test_differences_have_no_best():
     assert r"\textbf" not in _papers(difference=[0.1, 0.2, 0.3, 0.4], mean=[0.1, 0.2, 0.3, 0.4])
 
 
-def test_heads_that_would_be_the_same_stay_whole():
-    assert latex.short_heads(["method", "musique.answer_f1", "longbench.qa_f1_score", "musique.answer_em", "a/b"]) == [
-        "Method", "musique.answer_f1", "longbench.qa_f1_score", "EM", "A/b"]  # fmt: skip
-
-
-def test_names_of_data_sets_stay_whole():
-    assert latex.short_heads(["law_qa", "tax_answer", "x.law_qa"], ["law_qa", "tax_answer"]) == [
-        "law_qa",
-        "tax_answer",
-        "Law",
-    ]
+def test_heads_that_would_be_the_same_and_names_of_data_sets_stay_whole():
+    two = ["musique.answer_f1", "longbench.qa_f1_score"]
+    assert latex.short_heads(["method", *two, "musique.answer_em", "a/b"]) == ["Method", *two, "EM", "A/b"]
+    sets = ["law_qa", "tax_answer"]
+    assert latex.short_heads([*sets, "x.law_qa"], sets) == [*sets, "Law"]
 
 
 def test_a_caption_names_no_command():
     note = "ratio: cost against full-context (or --reference), whole; the model is small; harness train pecan mends it"
     out = _papers(x=[0.1] * 4, notes=[(note,)] * 4)
     assert r"\caption{ratio: cost against full-context, whole; the model is small." in out
-    assert (
-        out.splitlines()[1]
-        == "% ratio: cost against full-context (or --reference), whole; harness train pecan mends it"
-    )
+    sentences = "ratio: cost against full-context (or --reference), whole; harness train pecan mends it"
+    assert out.splitlines()[1] == f"% {sentences}"
 
 
 def test_a_table_for_a_paper_has_counts_of_failures_and_notes_only_where_asked():
