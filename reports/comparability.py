@@ -44,14 +44,14 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
         bases[dataset] = matching[tasks.index(max(tasks, key=tasks.count))]
     sentences: list[str | None] = []
     for run, key, label in zip(runs, keys, labels, strict=True):
-        base, reasons = bases[facts.run_key(run)[0]], []
-        rows, questions = keys[base]
-        if key[0] != rows:
-            fingerprints = " and ".join((name or "not recorded")[:12] for name in (key[0], rows))
+        base, (rows, asked), reasons = bases[facts.run_key(run)[0]], key, []
+        usual_rows, usual = keys[base]
+        if rows != usual_rows:
+            fingerprints = " and ".join((name or "not recorded")[:12] for name in (rows, usual_rows))
             reasons.append(f"other rows of the data set (fingerprints {fingerprints})")
-        if key[1] != questions:
-            reasons.append(f"other questions ({len(key[1])} and {len(questions)}, {len(key[1] & questions)} in common)")
-            if key[0] == rows and key[1] & questions:
+        if asked != usual:
+            reasons.append(f"other questions ({len(asked)} and {len(usual)}, {len(asked & usual)} in common)")
+            if rows == usual_rows and asked & usual:
                 reasons.append("harness report --common shows all runs on the questions in common")
         usual_task = facts.task(run if facts.made_elsewhere(run) or facts.made_elsewhere(runs[base]) else runs[base])
         if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:

@@ -159,8 +159,7 @@ class SideBySide:
             columns = [name for name in PAIRED if name != "model" or group["model"].nunique() > 1]
             names = [f"{name}{end}" for name in (*columns, "changed", "notes") for end in ("", ".low", ".high")]
             title = f"{first['dataset']}: {first['score']} minus that of {first['reference']}, on the same questions"
-            shown = group[[name for name in names if name in group.columns]]
-            shown = shown.reset_index(drop=True)
+            shown = group[[name for name in names if name in group.columns]].reset_index(drop=True)
             shown.attrs["asked"] = ()
             tables.append(Section(title, shown))
         return tables

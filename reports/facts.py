@@ -119,9 +119,7 @@ def code(run: StoredRun) -> str:
 def suite(run: StoredRun) -> str:
     """The suite (--suite) in the newest of the commands that started the run, or ""."""
     for start in [run.manifest, *(run.manifest.get("starts") or ())][::-1]:
-        command: Any = start.get("command")
-        words = " ".join(map(str, command)) if isinstance(command, list) else ""
-        if named := re.search(r" --suite[ =](\S+)", words):
+        if named := re.search(r" --suite[ =](\S+)", " ".join(map(str, start.get("command") or ()))):
             return named[1]
     return ""
 

@@ -76,13 +76,15 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
         row["apart"] = asked_otherwise is not None
         bases = [base for base in references if _group(base) == _group(run)]
         bases = [base for base in bases if question_set(base) == question_set(run)]
-        row["ratio"] = _cost_ratio(run, bases, convention, row["notes"], cache)
-        row["ratio.search"] = _cost_ratio(run, bases, convention, [], cache, with_index=False)
         # "causal" counts about half of DEFAULT's attention: methods that read long texts at once get cheaper by it.
         other = DEFAULT if convention == "causal" else "causal"
         for name, with_index, index in (("ratio", True, "with"), ("ratio.search", False, "without")):
-            ratios = {convention: row[name], other: _cost_ratio(run, bases, other, [], cache, with_index=with_index)}
-            shares = {name: 100 * (ratio - 1) for name, ratio in ratios.items() if ratio is not None}
+            ratios = {how: _cost_ratio(run, bases, how, cache, with_index) for how in (convention, other)}
+            row[name], shared = ratios[convention] or (None, 0)
+            if with_index and 0 < shared < len(run.records) and run is not bases[0]:
+                both = f"{shared} of {len(run.records)} questions that both answered"
+                row["notes"].append(f"ratio is over the {both}")
+            shares = {how: 100 * (found[0] - 1) for how, found in ratios.items() if found is not None}
             if len(shares) == 2 and min(shares.values()) < 0 < max(shares.values()):
                 words = (f"{abs(x):.1f} % {'dearer' if x > 0 else 'cheaper'} under {n}" for n, x in shares.items())
                 row["notes"].append(f"FLOPs {index} the index, beside {reference}: {', '.join(words)}")
@@ -189,25 +191,15 @@ def _mean(values: Sequence[float] | None) -> float | None:
 
 
 def _cost_ratio(
-    run: StoredRun,
-    bases: Sequence[StoredRun],
-    convention: str,
-    notes: list[str],
-    cache: _Tflops,
-    *,
-    with_index: bool = True,
-) -> float | None:
-    """TFLOPs of a run over those of `bases`, on the questions that both answered; None unless that is one run.
+    run: StoredRun, bases: Sequence[StoredRun], convention: str, cache: _Tflops, with_index: bool
+) -> tuple[float, int] | None:
+    """(TFLOPs of a run over those of `bases`, number of questions that both answered); None unless that is one run.
 
-    A reference that fails on the longest texts would look cheap by its mean. Appends to `notes`.
+    A reference that fails on the longest texts would look cheap by its mean.
     """
     if len(bases) != 1:
         return None
     flops, base_flops = cache(run, convention, with_index), cache(bases[0], convention, with_index)
     common = [question for question in flops if question in base_flops]
     below = sum(base_flops[question] for question in common)
-    if below <= 0:
-        return None
-    if len(common) < len(run.records) and run is not bases[0]:
-        notes.append(f"ratio is over the {len(common)} of {len(run.records)} questions that both answered")
-    return sum(flops[question] for question in common) / below
+    return (sum(flops[question] for question in common) / below, len(common)) if below > 0 else None

@@ -50,9 +50,10 @@ def wide_table(
         against = ", ".join(dict.fromkeys(differences["reference"]))
         test = f"paired sign flips by document, Holm over {len(tested)} tests"
         legend.append(f"†: differs from {against}, p < 0.05 ({test})")
-    rows = [_method_row(method, model, part, score, datasets, legend) for (model, method), part in groups.items()]
-    for row, part in zip(rows, groups.values(), strict=True):
-        row |= {f"{name}.p": tested.get((name, run["run"])) for name, run in part.items()} if tested else {}
+    rows: list[dict[str, Any]] = []
+    for (model, method), part in groups.items():
+        rows.append({"method": method, "model": model} | _method_row(part, score, datasets, legend))
+        rows[-1] |= {f"{name}.p": tested.get((name, run["run"])) for name, run in part.items()} if tested else {}
     rows.sort(key=lambda row: (row["model"], row[MEAN] is None, -(row[MEAN] or 0.0), row["method"]))
     ends = {f"{name}{end}" for name in (*datasets, MEAN) for end in _ENDS}
     table = pd.DataFrame(rows)
@@ -71,22 +72,16 @@ def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, p
         if len(sets) == 1:  # the mean of one data set is its own
             rows = rows.drop(columns=[name for name in rows.columns if name.partition(".")[0] == MEAN])
         rows.attrs |= {"names": sets, "asked": ()}
-        rows.attrs["gaps"] = [
-            name for name in rows.columns if name not in ("method", "notes", "ceiling") and not name.endswith(".apart")
-        ]
+        no_gaps = ("method", "notes", "ceiling")
+        rows.attrs["gaps"] = [n for n in rows.columns if n not in no_gaps and not n.endswith(".apart")]
         tables.append((title, rows))
     return tables
 
 
 def _method_row(
-    method: str,
-    model: str,
-    by_dataset: Mapping[str, Mapping[str, Any]],
-    score: str | None,
-    datasets: Sequence[str],
-    legend: Sequence[str],
+    by_dataset: Mapping[str, Mapping[str, Any]], score: str | None, datasets: Sequence[str], legend: Sequence[str]
 ) -> dict[str, Any]:
-    """A method's row from its row of `means` by data set; legend: its first notes."""
+    """The values of a method from its row of `means` by data set; legend: its first notes."""
     cells: dict[str, float | None] = {}
     for dataset in datasets:
         run = by_dataset.get(dataset, {})
@@ -110,7 +105,7 @@ def _method_row(
         bounds = [(cells[f"{name}.low"], cells[f"{name}.high"]) for name in datasets]
         mean, ends = facts.mean_of_samples(values, bounds)  # the formula of the ends: see the module
     low, high = ends or (None, None)
-    row = {"method": method, "model": model, **cells, MEAN: mean, f"{MEAN}.low": low, f"{MEAN}.high": high}
+    row: dict[str, Any] = {**cells, MEAN: mean, f"{MEAN}.low": low, f"{MEAN}.high": high}
     apart = {name: bool(by_dataset.get(name, {}).get("apart")) for name in datasets}
     row |= {f"{name}.apart": other for name, other in {**apart, MEAN: any(apart.values())}.items()}
     return row | {"ceiling": any(run["ceiling"] for run in by_dataset.values()), "notes": tuple(notes)}

@@ -42,7 +42,6 @@ from reports.methods_by_dataset import sections as wide_sections
 from reports.methods_by_dataset import wide_table
 from reports.provenance import Written, header
 
-LIMITS = Limits()
 _SCRIPTS = ("page", "save", "player", "answers", "differences", "questions", "leaderboard", "start")
 
 
@@ -60,7 +59,7 @@ class Comparison:
     margin: float | None = None
 
 
-PLAIN = Comparison()
+PLAIN, LIMITS = Comparison(), Limits()
 
 
 def page(

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pandas as pd
 
@@ -63,8 +62,7 @@ def date(run: StoredRun) -> str:
 
 
 def _command(run: StoredRun) -> str:
-    words: Any = run.manifest.get("command")
-    return shlex.join(map(str, words)) if isinstance(words, list) else ""
+    return shlex.join(map(str, run.manifest.get("command") or ()))
 
 
 def _dates(runs: Sequence[StoredRun]) -> str:

@@ -30,9 +30,8 @@ def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(canonical({**run.config, "seed": None}), []).append(run)
-    for group in groups.values():
-        group.sort(key=lambda run: int(run.config.get("seed") or 0))
-    return [group[0] if len(group) == 1 else _mean_run(group) for group in groups.values()]
+    ordered = [sorted(group, key=lambda run: int(run.config.get("seed") or 0)) for group in groups.values()]
+    return [group[0] if len(group) == 1 else _mean_run(group) for group in ordered]
 
 
 def best_of(scores: Sequence[float], k: int) -> float:

@@ -15,16 +15,18 @@ def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
     answered = [record for record in records if record["error"] is None and record["steps"]]
     whole = sum(record["stop_reason"] == "exhausted" for record in answered)
     probes = [p for record in answered for step in record["steps"] if (p := step.get("p_yes")) is not None]
-    ties, lines = sum(p == 0.5 for p in probes), []
+    ties, lines = sum(p == 0.5 for p in probes), list[str]()
+
+    def share(count: int, of: int, noun: str, words: str) -> None:
+        """Add a sentence on a part of something that there is."""
+        lines.append(f"{count} of {of} {noun} ({100 * count / of:.0f} %) {words}")
+
     if whole:
-        lines.append(f"{whole} of {len(answered)} searches ({100 * whole / len(answered):.0f} %) visited every node")
+        share(whole, len(answered), "searches", "visited every node")
     if ties:
-        lines.append(f"{ties} of {len(probes)} probes ({100 * ties / len(probes):.0f} %) are ties: P(Yes) is 0.5")
-    routed = sum(any(step.get("action") in ("accept", "decline") for step in record["steps"]) for record in answered)
-    if routed:
-        count = declined(answered)
-        share = f"{count} of {routed} questions ({100 * count / routed:.0f} %)"
-        lines.append(f"{share} were declined at first and answered from the whole document")
+        share(ties, len(probes), "probes", "are ties: P(Yes) is 0.5")
+    if routed := sum(any(s.get("action") in ("accept", "decline") for s in r["steps"]) for r in answered):
+        share(declined(answered), routed, "questions", "were declined at first and answered from the whole document")
     cut = {tuple(r["document_ids"]): _CUT.findall(" ".join(s.get("note") or "" for s in r["steps"])) for r in answered}
     if calls := sum(int(count) for notes in cut.values() for count, _ in notes):  # each document counts once
         limits = ", ".join(sorted({limit for notes in cut.values() for _, limit in notes}))

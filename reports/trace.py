@@ -184,25 +184,20 @@ def _shortened(text: str, longest: int) -> str:
 
 def search_json(search: Search) -> dict[str, Any]:
     """The search as JSON values; a step also has its parent (a number), edge, evidence, and `later`."""
-    record, example = search.record, search.rows.examples.get(search.record["question_id"])
+    record, known = search.record, dict[str, Any]()
+    if (example := search.rows.examples.get(record["question_id"])) is not None:
+        question = example.question
+        known = {"question": question.text, "options": question.options, "gold": list(example.gold.answers)}
     return {
         "run": str(search.stored.path),
         "question_id": record["question_id"],
         "document_ids": record["document_ids"],
-        **({} if example is None else {"question": example.question.text, "options": example.question.options}),
-        **({} if example is None else {"gold": list(example.gold.answers)}),
+        **known,
         "graph": search.graph is not None,
         "notes": [*search.notes, *search.stored.notes],
         "steps": [
-            {
-                "step": move.number,
-                "parent": move.parent,
-                "edge": move.edge,
-                "later": move.later,
-                "evidence": search.evidence[move.number],
-                **move.step,
-            }
-            for move in search.moves
+            {"step": m.number, "parent": m.parent, "edge": m.edge, "later": m.later, "evidence": seen, **m.step}
+            for m, seen in zip(search.moves, search.evidence, strict=True)
         ],
         **{name: record[name] for name in ("stop_reason", "error", "prediction", "scores")},
     }
