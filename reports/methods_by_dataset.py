@@ -30,9 +30,9 @@ def wide_table(
     score: by default the headlines; differences: of reports.compare.compare, whose p-values become the columns
     `musique.p`. Raises UnknownName for a score that no run has.
     """
-    known = [name for name in means.columns if f"{name}.low" in means and not name.startswith("tflops")]  # not costs
-    if score is not None and score not in known:
-        raise UnknownName("score", score, known, "harness score RUN --scorers NAME adds a score")
+    with_interval = [n for n in means.columns if f"{n}.low" in means and not n.startswith("tflops")]  # not costs
+    if score is not None and score not in with_interval:
+        raise UnknownName("score", score, with_interval, "harness score RUN --scorers NAME adds a score")
     datasets = list(dict.fromkeys(means["dataset"]))
     groups: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in facts.records(means):
