@@ -1,6 +1,6 @@
 """Run methods in step until the comparison is settled: documents in random order, a look after each.
 
-    outcome = duel(plans, Rules(alpha=0.05), Path("results"), command=[...], progress=Standings())
+    outcome = duel(plans, Rules(alpha=0.05), Path("results"), command=[...], progress=ProgressLine())
     outcome.pairs[0].sentence        "bm25 is better than closed-book: +12.1 points [3.0, 20.8] ..."
 
     order ──► the next document's questions ──► every method still in the race ──► races of open pairs ──► stop?
@@ -21,7 +21,6 @@ from harness.cost.usage import sum_phases, tokens_of
 from harness.engine import runner
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress, Silent
-from harness.engine.progress_line import ProgressLine
 from harness.engine.runner import Job, RunResult
 from harness.engine.scoring import scorer_applies
 from harness.errors import UserError
@@ -70,19 +69,6 @@ class DuelResult:
         winners = [pair.better for pair in self.pairs if name in (pair.a, pair.b) and pair.better is not None]
         wins = winners.count(name)
         return 1 + len(winners) - wins, len(self.entrants) - wins
-
-
-class Standings(ProgressLine):
-    """One progress line for all methods. closest: the open pair that is nearest to its verdict, in words."""
-
-    closest = ""
-
-    def line(self) -> str:
-        """The line of harness.engine.progress_line, with the closest pair at its end."""
-        return " · ".join(filter(None, [super().line(), self.closest]))
-
-    def _time(self) -> str:
-        return f"at most {super()._time()}" if self._done < self._total else super()._time()
 
 
 class _RaceScores(Silent):
@@ -163,7 +149,7 @@ def duel(
     out: Path,
     *,
     command: list[str],
-    progress: Standings,
+    progress: Progress,
     parallel: int = 1,
     retry_failed: bool = False,
 ) -> DuelResult:
@@ -187,7 +173,7 @@ def duel(
             jobs: dict[str, Job] = {}
             for name, plan in zip(names, plans, strict=True):
                 jobs[name] = stack.enter_context(runner.opened_job(plan, out, progress=tallies[name], **asking))
-            _race(races, clusters, jobs, tallies, parallel, progress)
+            _race(races, clusters, jobs, tallies, parallel)
             entrants = [_finish_entrant(name, jobs[name], tallies[name], clusters, races, score) for name in names]
     except KeyboardInterrupt as error:
         raise runner.Interrupted(Path(out), command) from error
@@ -202,7 +188,6 @@ def _race(
     jobs: Mapping[str, Job],
     tallies: Mapping[str, _RaceScores],
     parallel: int,
-    progress: Standings,
 ) -> None:
     """Ask every method with an open pair each cluster in turn and update `races`; jobs, tallies: by method name."""
     batch: list[list[Example]] = []  # as many clusters as give each place a question
@@ -217,7 +202,6 @@ def _race(
         for each in batch:
             ids = [example.question.id for example in each]
             races.add_cluster({name: sum(tallies[name].values[q] for q in ids) for name in active}, len(ids))
-        progress.closest = races.closest
         batch = []
 
 

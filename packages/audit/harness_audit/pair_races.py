@@ -127,11 +127,3 @@ class PairRaces:
                 pair.settled_by = "width"
             elif pair.race.complete:
                 pair.settled_by = "all"
-
-    @property
-    def closest(self) -> str:
-        """The open pair with the smallest p, in words; of all pairs where none is open."""
-        open_pairs = [pair for pair in self.pairs if pair.settled_by is None] or self.pairs
-        pair = min(open_pairs, key=lambda one: one.race.p)
-        low, high = pair.interval
-        return f"{pair.a} - {pair.b} {100 * (pair.race.mean or 0):+.1f} [{100 * low:.1f}, {100 * high:.1f}]"

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from harness_audit.duel import Standings, question_clusters
 from harness_audit.duel import duel as run_duel
+from harness_audit.duel import question_clusters
 from harness_audit.pair_races import PairRaces, Rules
 
 from harness.engine.progress import Silent
@@ -17,10 +17,6 @@ from reports import facts
 from tests.engine.fakes import SCORER, Plain, World, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
-
-
-class Quiet(Silent, Standings):
-    """Prints nothing."""
 
 
 class Right(Plain):
@@ -52,7 +48,7 @@ def plan(name, method, dataset, **more):
 
 def fight(out, methods, rules=None, dataset=None, **more):
     plans = [plan(name, method, dataset or tiny()) for name, method in methods.items()]
-    return run_duel(plans, rules or Rules(), out, command=["harness", "duel"], progress=Quiet(), **more)
+    return run_duel(plans, rules or Rules(), out, command=["harness", "duel"], progress=Silent(), **more)
 
 
 def test_it_stops_when_one_method_is_better(tmp_path):
@@ -190,4 +186,4 @@ def test_what_is_no_duel(tmp_path):
         (skip, "leave out failed=sk"),
     ):
         with pytest.raises(UserError, match=message):
-            run_duel(plans, Rules(), tmp_path, command=[], progress=Quiet())
+            run_duel(plans, Rules(), tmp_path, command=[], progress=Silent())

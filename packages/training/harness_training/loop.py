@@ -149,7 +149,7 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
 
     def _finished(self) -> bool:
         """Whether no step is left."""
-        return self.progress.step >= self.args.max_steps
+        return bool(self.progress.step >= self.args.max_steps)
 
     @abc.abstractmethod
     def _batches(self) -> Generator[B]:

@@ -70,8 +70,9 @@ def duel(
     Documents come in random order (--seed). After each, an anytime-valid test looks at the paired differences; what was
     not asked is saved. The same command resumes, and harness run completes a run that was stopped.
     """
+    from harness.engine.progress import Progress
+    from harness.engine.progress_line import ProgressLine
     from harness.engine.runner import Interrupted
-    from harness_audit.duel import Standings
     from harness_audit.duel import duel as run_duel
     from harness_audit.pair_races import Rules
 
@@ -82,7 +83,7 @@ def duel(
     print_warnings(plans)
     try:
         asking: dict[str, Any] = {"command": command, "retry_failed": retry_failed, "parallel": parallel}
-        outcome = run_duel(plans, rules, folder, progress=Standings(quiet=quiet), **asking)
+        outcome = run_duel(plans, rules, folder, progress=Progress() if quiet else ProgressLine(), **asking)
     except Interrupted:
         print_resume_command("interrupted; what was answered is saved")
         return 130
