@@ -1,9 +1,8 @@
-"""Cutting a document by the model's own tokens (docs/methods/shared.md#chunks), by words, or down to its ends.
+"""Cutting a document by the model's own tokens (docs/methods/shared.md#chunks), or by words.
 
 fixed_chunks      "abcdefgh", 3 tokens a chunk ──► spans (start, end) of characters that tile the text
 overlapping_chunks   the same, each with the end of the one before it
 word_chunks       so many words a chunk
-kept_spans        (spans, tokens of the text): its first, its last, or its first and its last tokens
 shown_spans       spans of a document as what the reader saw
 
 Chunks that end where sentences do are in packing.py.
@@ -12,13 +11,11 @@ Chunks that end where sentences do are in packing.py.
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
 
 from harness.models import MeteredModel
 from harness.types import Document, Shown
 
 Span = tuple[int, int]
-Side = Literal["ends", "left", "right"]
 
 
 def tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
@@ -57,39 +54,6 @@ def trimmed(text: str, start: int, end: int) -> Span:
     """The span of text[start:end] without the white space around it; where that is all of it, start >= end."""
     inside = text[start:end]
     return end - len(inside.lstrip()), start + len(inside.rstrip())
-
-
-def join_spans(spans: Sequence[Span]) -> list[Span]:
-    """Spans in order, those that touch joined."""
-    whole: list[Span] = []
-    for start, end in spans:
-        if whole and whole[-1][1] == start:
-            whole[-1] = (whole[-1][0], end)
-        else:
-            whole.append((start, end))
-    return whole
-
-
-def kept_spans(text: str, max_tokens: int, model: MeteredModel, side: Side = "ends") -> tuple[list[Span], int]:
-    """Spans that keep `max_tokens` of the text, and the number of tokens of the whole text; one span if all fits.
-
-    "ends" is LongBench's truncation: int(max_tokens / 2) tokens at each end; "left" and "right" keep one end
-    (docs/methods/retrieval.md#window). Fewer are kept where a cut inside a word or character makes a part longer when
-    encoded on its own.
-    """
-    offsets = model.offsets(text)
-    if len(offsets) <= max_tokens:
-        return [(0, len(text))], len(offsets)
-    ends = 2 if side == "ends" else 1
-    share = max_tokens // ends
-    while share > 0:
-        left, right = (0, offsets[share - 1][1]), (offsets[-share][0], len(text))
-        spans = {"ends": [left, right], "left": [left], "right": [right]}[side]
-        over = sum(model.count(text[a:b]) for a, b in spans) - max_tokens
-        if over <= 0:
-            return spans, len(offsets)
-        share -= -(-over // ends)
-    return [], len(offsets)
 
 
 def shown_spans(document: Document, spans: Sequence[Span]) -> tuple[Shown, ...]:

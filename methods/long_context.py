@@ -17,7 +17,8 @@ from harness.method.training import Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
-from methods.chunks import Side, Span, fixed_chunks, kept_spans, shown_spans
+from methods.chunks import Span, fixed_chunks, shown_spans
+from methods.kept_text import Side, kept_spans
 from methods.reading import PROMPTS, Reading, ReadingMethod, ask, room_for_text
 
 

@@ -21,8 +21,8 @@ from harness.cli.output import print_result, print_warnings, say
 from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks, with_option_settings
 from harness.cli.run_options import Execution, WorkerOptions
 from harness.cli.stopping import print_resume_command, until_interrupted
-from harness.engine.expand_command import bug_sentence, plan_all
-from harness.engine.runs_in_turn import Lost, Outcome, in_turn
+from harness.engine.expand_command import plan_all
+from harness.engine.runs_in_turn import Lost, Outcome, bug_sentence, in_turn
 from harness.errors import FirstFailure, HarnessError, RunWaits, UserError
 from harness.storage.files import check_home
 

@@ -8,34 +8,22 @@ a run that cannot be planned     its mistakes go to `note`, the other runs remai
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.config import presets
-from harness.config.layers import Choices, point_text
-from harness.config.resolve import resolve
-from harness.engine.runs_in_turn import Lost
-from harness.errors import ConfigError, UserError, raise_all
+from harness.config.layers import Choices
+from harness.engine.runs_in_turn import Planned
+from harness.errors import UserError
 
 if TYPE_CHECKING:
-    from harness.engine.plan import Plan
+    pass
 
 
 Swept = Mapping[str, Sequence[Any]]
 """The axes of a sweep: key -> values."""
 Note = Callable[[str], None]
-_MAX_REPEATS = 3  # runs that may share a sentence before it is said once for all of them
-
-
-@dataclass
-class Planned:
-    """The plans of the runs that can be run; lost: the other runs, with why; code: the exit code so far."""
-
-    plans: list[Plan] = field(default_factory=list)
-    lost: list[Lost] = field(default_factory=list)
-    code: int = 0
 
 
 def command_runs(
@@ -107,59 +95,15 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
     elsewhere: as for plan_choices.
     Raises UserError when a name or key is wrong, or when no run at all can be planned.
     """
+    if len(choices) != 1:
+        from harness.engine.plan_several import plan_several
+
+        return plan_several(choices, note, elsewhere)
     from harness.engine.plan import plan_choices
 
-    planned = Planned()
-    if len(choices) == 1:
-        planned.plans, _ = _in_order([plan_choices(choices[0], elsewhere)], choices)
-        return planned
-    raise_all([problem for run in choices for problem in resolve(run).problems])
-    wrong: list[tuple[str, str]] = []
-    absent: list[tuple[str, str]] = []
-    for run in choices:
-        name = f"{' '.join(filter(None, [run.method, point_text(run.point)]))} on {run.dataset}"
-        try:
-            planned.plans.append(plan_choices(run, elsewhere))
-        except UserError as e:
-            wrong += [(sentence, name) for sentence in e.sentences if sentence not in e.missing]
-            absent += [(sentence, name) for sentence in e.missing]
-            planned.lost.append(Lost(name, "; ".join(e.sentences)))
-        except Exception as e:  # noqa: BLE001 - a bug in one method must not lose the others; exit code 1
-            traceback.print_exc()
-            planned.lost.append(Lost(name, bug_sentence(e)))
-            planned.code = 1
-    planned.plans, waiting = _in_order(planned.plans, choices)
-    problems = _grouped([*wrong, *((lost.why, lost.run) for lost in waiting)])
-    planned.lost += waiting
-    missing = _grouped(absent, 1)  # one thing to get, however many runs lack it
-    problems += missing
-    if not planned.plans and not planned.code:
-        raise ConfigError(problems, missing)
-    for problem in problems:
-        note(f"error: {problem}")
-    planned.code = planned.code or (2 if problems else 0)
-    return planned
+    plans = [plan_choices(choices[0], elsewhere)]
+    if plans[0].pending:
+        from harness.engine.parameter_sources import order_by_source
 
-
-def _in_order(plans: list[Plan], choices: Sequence[Choices]) -> tuple[list[Plan], list[Lost]]:
-    """Put each plan after those it takes a number from; also return the runs without such a plan. Raises UserError."""
-    if not any(plan.pending for plan in plans):
-        return plans, []
-    from harness.engine.parameter_sources import order_by_source
-
-    return order_by_source(plans, choices)
-
-
-def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) -> list[str]:
-    """One line for each (sentence, run name), or one for all runs of a sentence that more than `max_repeats` share."""
-    runs: dict[str, list[str]] = {}
-    for sentence, name in wrong:
-        runs.setdefault(sentence, []).append(name)
-    alike = {sentence: names for sentence, names in runs.items() if len(names) > max_repeats}
-    grouped = [f"{len(names)} runs ({names[0]}, ...): {sentence}" for sentence, names in alike.items()]
-    return grouped + [f"{name}: {sentence}" for sentence, name in wrong if sentence not in alike]
-
-
-def bug_sentence(error: Exception) -> str:
-    """The sentence for a run that a bug ended; the caller has printed the traceback."""
-    return f"a bug, see the traceback above ({type(error).__name__})"
+        plans, _ = order_by_source(plans, choices)
+    return Planned(plans)

@@ -7,7 +7,7 @@ of every hook; after all runs `closed`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,6 +50,15 @@ class Lost:
     why: str
 
 
+@dataclass
+class Planned:
+    """The plans of the runs that can be run; lost: the other runs, with why; code: the exit code so far."""
+
+    plans: list[Plan] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
+    code: int = 0
+
+
 def in_turn(
     plans: Sequence[Plan], execute: Callable[[Plan], RunResult], hooks: Sequence[Hook] = ()
 ) -> Iterator[Outcome]:
@@ -68,3 +77,8 @@ def in_turn(
             yield Outcome(plan, error=error)
         else:
             yield Outcome(plan, result)
+
+
+def bug_sentence(error: Exception) -> str:
+    """The sentence for a run that a bug ended; the caller has printed the traceback."""
+    return f"a bug, see the traceback above ({type(error).__name__})"

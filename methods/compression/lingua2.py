@@ -23,10 +23,11 @@ from pydantic import Field
 from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.types import Answer, Document, Question
 from methods import reading
-from methods.chunks import Span, join_spans
+from methods.chunks import Span
 from methods.compression.classifier import Style, TokenClassifier, Tokenized, Weights, find, load
 from methods.compression.ranking import titled_lines
 from methods.compression.show import Compressed, answer_from, with_blank_lines
+from methods.kept_text import join_spans
 
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 

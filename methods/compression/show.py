@@ -18,8 +18,9 @@ from harness.method import Indexes, MethodConfig, Needs, Tools
 from harness.method.training import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
-from methods.chunks import Span, kept_spans
+from methods.chunks import Span
 from methods.compression.surprise import open_context
+from methods.kept_text import kept_spans
 from methods.reading import Reading, ReadingMethod, ask, room_for_text
 
 

@@ -15,7 +15,8 @@ from harness.method.training import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens
 from harness.types import Document, Question, Step
-from methods.chunks import Span, join_spans, kept_spans
+from methods.chunks import Span
+from methods.kept_text import join_spans, kept_spans
 from methods.longrefiner import prompts
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.outline import Part, parse

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from methods.chunks import join_spans
+from methods.kept_text import join_spans
 from methods.longrefiner.outline import Clip, Part, clip
 
 K = 8

@@ -8,7 +8,8 @@ from harness.cost.meter import Meter
 from harness.llm.backend import load_model
 from harness.models import MeteredModel
 from harness.types import Document, Question
-from methods.chunks import fixed_chunks, kept_spans
+from methods.chunks import fixed_chunks
+from methods.kept_text import kept_spans
 from methods.long_context import FullContext
 from methods.reading import room_for_text
 from tests.methods.conftest import FakeTools
