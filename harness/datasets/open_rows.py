@@ -22,9 +22,11 @@ The first form that a row's keys fit is used. harness.datasets.row_documents fin
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.datasets.rows import RowError, clean_answers, made_id, type_name
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,17 @@ def _string(raw: Mapping[str, Any], key: str, prefix: str = "") -> str:
     return value
 
 
+def _list_of(kind: type[T], value: Any, name: str) -> list[T]:
+    """Return `value` if it is a list of `kind`. name: its field, for the RowError that anything else raises."""
+    if not isinstance(value, list):
+        raise RowError(name, f"should be a list, is {type_name(value)}")
+    for index, entry in enumerate(value):
+        if not isinstance(entry, kind):
+            noun = "a string" if kind is str else "an object"
+            raise RowError(f"{name}[{index}]", f"should be {noun}, is {type_name(entry)}")
+    return value
+
+
 def _strings(value: Any, name: str) -> list[str]:
     """The strings of a list, a JSON list in a string, or a single string. name: the field. Raises RowError."""
     if isinstance(value, str) and value.lstrip().startswith("["):
@@ -55,13 +68,7 @@ def _strings(value: Any, name: str) -> list[str]:
             value = json.loads(value)
         except (ValueError, RecursionError):
             raise RowError(name, "starts with '[' but is no JSON list") from None
-    value = [value] if isinstance(value, str) else value
-    if not isinstance(value, list):
-        raise RowError(name, f"should be a list, is {type_name(value)}")
-    for index, entry in enumerate(value):
-        if not isinstance(entry, str):
-            raise RowError(f"{name}[{index}]", f"should be a string, is {type_name(entry)}")
-    return value
+    return _list_of(str, [value] if isinstance(value, str) else value, name)
 
 
 def _answers(raw: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -81,20 +88,10 @@ def _row_id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
     return made_id("q", question)
 
 
-def _objects(value: Any, name: str) -> list[dict[str, Any]]:
-    """Return `value` if it is a list of objects. name: its field, for the RowError that anything else raises."""
-    if not isinstance(value, list):
-        raise RowError(name, f"should be a list, is {type_name(value)}")
-    for index, entry in enumerate(value):
-        if not isinstance(entry, dict):
-            raise RowError(f"{name}[{index}]", f"should be an object, is {type_name(entry)}")
-    return value
-
-
 def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
     """{"short_answers": [answers of a sub-question, ..]} of ASQA's qa_pairs, {} without any. name: the field."""
     texts = []
-    for i, pair in enumerate(_objects(pairs if pairs is not None else [], name)):
+    for i, pair in enumerate(_list_of(dict, pairs if pairs is not None else [], name)):
         answers = _strings(pair.get("short_answers"), f"{name}[{i}].short_answers")
         if kept := [answer for answer in answers if answer.strip()]:
             texts.append(kept)
@@ -115,7 +112,7 @@ def _flashrag_row(raw: dict[str, Any]) -> OpenRow:
 def _asqa_row(raw: dict[str, Any]) -> OpenRow:
     """A row of ASQA's own file: the annotators' long answers, and the short ones. Raises RowError."""
     question = _string(raw, "ambiguous_question")
-    annotations = _objects(raw.get("annotations"), "annotations")
+    annotations = _list_of(dict, raw.get("annotations"), "annotations")
     long = [_string(entry, "long_answer", f"annotations[{i}].") for i, entry in enumerate(annotations)]
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
     return OpenRow(_row_id(raw, question, "id", "sample_id"), question, clean_answers(long, "annotations"), extra)
@@ -132,7 +129,7 @@ def _popqa_row(raw: dict[str, Any]) -> OpenRow:
 def _kilt_row(raw: dict[str, Any]) -> OpenRow:
     """A row of a KILT task; outputs without an answer hold provenance only and are skipped. Raises RowError."""
     question = _string(raw, "input")
-    output = _objects(raw.get("output"), "output")
+    output = _list_of(dict, raw.get("output"), "output")
     texts = [_string(o, "answer", f"output[{i}].") for i, o in enumerate(output) if o.get("answer") is not None]
     return OpenRow(_row_id(raw, question, "id"), question.strip(), clean_answers(texts, "output"))
 
