@@ -150,9 +150,8 @@ class LabelModels:
     length: int = 1_000_000
     asked: str = ""
     meter: Meter = field(default_factory=Meter)
-    _results: OrderedDict[str, Any] = field(default_factory=OrderedDict)
+    _results: OrderedDict[str, tuple[Any]] = field(default_factory=OrderedDict)
     _locks: KeyedLocks = field(default_factory=KeyedLocks)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def teacher(self) -> MeteredModel:
         """The model whose replies are the labels."""
@@ -165,17 +164,12 @@ class LabelModels:
     def once(self, key: str, fn: Callable[[], T]) -> T:
         """Return fn(), cached under `key` for the last _KEPT keys (LRU); calls for one key never overlap."""
         with self._locks.hold(key):
-            with self._lock:
-                if key in self._results:
-                    self._results.move_to_end(key)
-                    kept: T = self._results[key]
-                    return kept
-            result = fn()
-            with self._lock:
-                self._results[key] = result
-                if len(self._results) > _KEPT:
-                    self._results.popitem(last=False)
-            return result
+            kept = self._results.pop(key, None) or (fn(),)
+            self._results[key] = kept  # at the end, as the last one used
+            if len(self._results) > _KEPT:
+                self._results.popitem(last=False)
+        result: T = kept[0]
+        return result
 
     def most(self, tokens: int) -> int:
         """`tokens`, limited by the length of a training row."""

@@ -60,7 +60,7 @@ class Base:
         self.net = self._load_network(self.folder)
         self.loss = RowLoss(self.net)
         self.window = config.window or int(getattr(self.net.config, "max_position_embeddings", 0) or 0)
-        self._peft: Any = None
+        self.adapted: Any = None  # a peft model: the base with its adapters, of which the last one alone is trained
         # By their last names ("q_proj"), as configurations of adapters are usually written.
         linear = (name for name, module in self.net.named_modules() if isinstance(module, torch.nn.Linear))
         head = next(n for n, module in self.net.named_modules() if module is self.net.get_output_embeddings())
@@ -106,11 +106,6 @@ class Base:
             enable({"use_reentrant": False})
         return net.to(self.device).train()  # recomputing is for training mode only; there is no dropout to switch on
 
-    @property
-    def adapted(self) -> Any:
-        """The base with the adapter that was added last, of which alone the weights are trained (a peft model)."""
-        return self._peft
-
     def add(self, name: str, rank: int, alpha: float, seed: int) -> None:
         """Add a new adapter to all linear layers but the head; its B is 0, its A random with `seed`."""
         from peft import LoraConfig, get_peft_model
@@ -121,16 +116,16 @@ class Base:
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # peft reads names that transformers will drop
             torch.manual_seed(seed)
-            if self._peft is None:
-                self._peft = get_peft_model(self.net, lora, adapter_name=name)
+            if self.adapted is None:
+                self.adapted = get_peft_model(self.net, lora, adapter_name=name)
             else:
-                self._peft.add_adapter(name, lora)
-        self._peft.set_adapter(name)
+                self.adapted.add_adapter(name, lora)
+        self.adapted.set_adapter(name)
 
     def parameters(self, name: str) -> dict[str, torch.nn.Parameter]:
         """The adapter's matrices by name, float32."""
         mark = f".{name}."
-        named = self._peft.named_parameters()
+        named = self.adapted.named_parameters()
         return {key.replace(mark, "."): value for key, value in named if mark in key and ".lora_" in key}
 
     def put(self, name: str, values: Mapping[str, Tensor]) -> None:
@@ -144,12 +139,12 @@ class Base:
 
     def drop(self, name: str) -> None:
         """Remove the adapter."""
-        self._peft.delete_adapter(name)
+        self.adapted.delete_adapter(name)
 
     def save(self, name: str, folder: Path) -> None:
         """Write the adapter as peft does, in bfloat16; no path of this machine is in it."""
         folder.mkdir(parents=True, exist_ok=True)
-        lora = copy.copy(self._peft.peft_config[name])
+        lora = copy.copy(self.adapted.peft_config[name])
         lora.base_model_name_or_path, lora.target_modules, lora.inference_mode = self.config.name, self._linear, True
         lora.save_pretrained(str(folder))
         half = {key: p.detach().to("cpu", torch.bfloat16).contiguous() for key, p in self.parameters(name).items()}
