@@ -1,7 +1,9 @@
 """Settings of the whole suite."""
 
+import contextlib
 import faulthandler
 import gc
+import importlib
 import os
 import signal
 import subprocess
@@ -18,6 +20,8 @@ from tests import ROOT
 from tests.cli.conftest import configs, environment, here
 from tests.datasets.fake_hub import hub
 from tests.tracking.conftest import uri
+
+Source = pytest.Config.ArgsSource
 
 # Fixtures of a folder that others use too.
 __all__ = ["configs", "environment", "here", "hub", "uri"]
@@ -53,6 +57,18 @@ os.environ.setdefault("NUMBA_OPT", "0")
 # A run syncs about 25 times, and each waits for the disk (35 ms where others write too). No test cuts the power: what a
 # killed process wrote is in the files without it. Tests of failing syncs put their own function here.
 os.fsync = lambda fd: None
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Let the second worker import the test files from the last on, before it collects all as the first one does.
+
+    Each then compiles half of them and reads the other's bytecode: in a new checkout, compiling takes half of collecting.
+    """
+    if os.environ.get("PYTEST_XDIST_WORKER") != "gw1" or session.config.args_source is not Source.TESTPATHS:
+        return
+    for path in sorted((ROOT / "tests").glob("*/test_*.py"), reverse=True):
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting reports it
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 # The tests of these import the same heavy libraries and let numba compile UMAP, 25 s in all. Collected first, they run in

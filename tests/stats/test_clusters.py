@@ -5,7 +5,8 @@ import random
 import pytest
 
 from harness.stats.bootstrap import interval
-from harness.stats.question_clusters import cluster_notes, question_labels
+from harness.stats.question_clusters import question_labels
+from reports.facts import cluster_notes
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_summary import summarise
 from reports.compare import compare
