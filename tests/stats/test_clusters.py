@@ -6,10 +6,10 @@ import pytest
 
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import question_labels
-from reports.facts import cluster_notes
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_summary import summarise
 from reports.compare import compare
+from reports.facts import cluster_notes
 from reports.main_table import frame
 from tests.reports.build import SCORE, record, write_run
 
