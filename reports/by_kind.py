@@ -72,13 +72,13 @@ def split_by_kind(
             if label is not None:
                 groups.setdefault(label, []).append(record)
         n_unknown = len(run.records) - sum(map(len, groups.values()))
-        notes = (f"{n_unknown} of {len(run.records)} questions tell no {by} and are in no table",) if n_unknown else ()
+        left = f"{n_unknown} of {len(run.records)} questions tell no {by} and are in no table"
+        all_notes = (*run.notes, left) if n_unknown else run.notes
         for label, records in sorted(groups.items(), key=lambda group: (len(group[0]), group[0])):
             name = f"{run.config['dataset']['name']}, {by} {label}"
             config = {**run.config, "dataset": {**run.config["dataset"], "name": name}}
             summary = {**run.summary, "n_left_out": 0}  # the kind of what the loader left out is not known
-            part = replace(run, config=config, records=records, summary=summary)
-            parts.append(replace(part, whole=run, notes=(*run.notes, *notes)))
+            parts.append(replace(run, config=config, records=records, summary=summary, whole=run, notes=all_notes))
     if not parts:
         known_kinds = [name for name in BY if any(kind(r, name) is not None for run in runs for r in run.whole_records)]
         raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(known_kinds) or 'nothing'}")

@@ -76,10 +76,7 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
 
 
 def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> list[Section]:
-    """One section a data set, titled by its name and the model that all rows share.
-
-    columns, score: as in `pick_columns`; columns=() keeps every column.
-    """
+    """One section a data set, titled by it and the shared model, as `pick_columns`; columns=() keeps all."""
     tables = []
     for _, group in frame.groupby("dataset", sort=False):
         table = group.reset_index(drop=True)

@@ -105,8 +105,8 @@ def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
 def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
     """(questions that the whole runs share, those of the larger run with what an import left out, a sentence)."""
     runs = [r.whole or r for r in (run, base)]
-    counts = [(r.manifest.get("dataset") or {}).get("questions") if facts.made_elsewhere(r) else None for r in runs]
-    sizes = [recorded or len(r.records) for recorded, r in zip(counts, runs, strict=True)]
+    imported = [(r.manifest.get("dataset") or {}).get("questions") if facts.made_elsewhere(r) else 0 for r in runs]
+    sizes = [questions or len(r.records) for questions, r in zip(imported, runs, strict=True)]
     number = len(same_questions(*runs))
     names = " and ".join(f"{r.config['method']['name']} with {r.config['model']['name']}" for r in runs)
     shared = f"{names} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"

@@ -5,10 +5,6 @@
     both.differences      compare(runs); None where every data set has one run only
     both.joined()         one row a run with its difference: what csv and json hold
 
-musique: longbench.qa_f1_score minus that of full-context, on the same questions
-method  n     documents mean  reference mean  difference         p       p_holm  detectable
-bm25    2417      2417  28.7            35.8  -7.1 [-8.8, -5.4]  <0.001  <0.001         2.4
-
 Columns of `compare`: dataset, score, method, model, reference, n (questions in common), documents (their clusters),
 mean, reference mean, difference with .low and .high (95 %, by cluster), p (sign flips by cluster, two-sided), p_holm
 (Holm over all rows), detectable (smallest difference found with power 0.8 at this n), changed (settings in which the
@@ -205,11 +201,13 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
         ours, theirs = ours | made[0], theirs | made[1]
         if ours["method.implementation"] == theirs["method.implementation"]:
             ours, theirs = ({**one, "code": code_hash(r)} for one, r in ((ours, run), (theirs, base)))
-    return [
-        f"{key}: {_setting_text(ours.get(key, _UNSET))}, reference {_setting_text(theirs.get(key, _UNSET))}"
-        for key in dict.fromkeys([*ours, *theirs])
-        if ours.get(key, _UNSET) != theirs.get(key, _UNSET)
-    ]
+    lines = []
+    for key in dict.fromkeys([*ours, *theirs]):
+        values = [one.get(key, _UNSET) for one in (ours, theirs)]
+        if values[0] != values[1]:
+            ours_text, theirs_text = ("not set" if value is _UNSET else repr(value) for value in values)
+            lines.append(f"{key}: {ours_text}, reference {theirs_text}")
+    return lines
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
@@ -229,10 +227,6 @@ def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
     if isinstance(settings.get("method.implementation"), str):
         settings["method.implementation"] = short_name(settings["method.implementation"])
     return {key: value for key, value in settings.items() if key != "method.mark" and not _PLACES.fullmatch(key)}
-
-
-def _setting_text(value: object) -> str:
-    return "not set" if value is _UNSET else repr(value)
 
 
 def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:

@@ -112,8 +112,8 @@ def code(run: StoredRun) -> str:
     """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed", or ""."""
     version, git = (run.manifest.get("packages") or {}).get("longdoc-harness"), run.manifest.get("git") or {}
     parts = [f"harness {version}"] if version else []
-    parts += [f"commit {str(git['commit'])[:12]}"] if git.get("commit") else []
-    return ", ".join(parts) + (", changed" if git.get("commit") and git.get("dirty") else "")
+    parts += [f"commit {str(git['commit'])[:12]}", *["changed"] * bool(git.get("dirty"))] if git.get("commit") else []
+    return ", ".join(parts)
 
 
 def suite(run: StoredRun) -> str:

@@ -6,10 +6,7 @@ r"""A table for a paper: booktabs, short heads, the best value of a column bold 
       {\footnotesize [1] 2 of 20 questions failed\par}                           notes of single rows
     \end{table}
 
-A comment above the table holds what is no text for a paper: sentences that name a command, and notes of single rows
-where no column of notes was asked for.
-
-It needs the packages booktabs, graphicx (a table wider than the column is scaled to it) and fontenc with T1.
+A comment above the table holds sentences that name a command, and notes of rows if no column of them was asked for.
 """
 
 import re

@@ -72,10 +72,10 @@ def _dates(runs: Sequence[StoredRun]) -> str:
     moments = sorted(pd.to_datetime(text, utc=True) for text in dates if text)
     if not moments:
         return "not recorded"
-    first, last = moments[0], moments[-1]
+    first, last = _utc_text(moments[0]), _utc_text(moments[-1])
     if first == last:
-        return _utc_text(first)
-    return f"{first:%Y-%m-%d %H:%M} to {last:{'%H:%M' if first.date() == last.date() else '%Y-%m-%d %H:%M'}} UTC"
+        return first
+    return f"{first[:16]} to {last[11:] if first[:10] == last[:10] else last}"
 
 
 def _utc_text(moment: datetime | str | None) -> str:

@@ -100,13 +100,9 @@ def read_graph(
     if key not in cache:
         cache[key] = _cached_graph(key)
     graph, problem = cache[key]
-    if problem is not None:
-        return GraphResult(problem=f"The index of {name} {problem}.")
-    if graph is None:
-        return GraphResult()
-    if other := mismatch(graph, nodes):
-        return GraphResult(problem=f"The index of {name} is not the one that was searched ({other}).")
-    return GraphResult(graph, None, key)
+    if graph is not None and (other := mismatch(graph, nodes)):
+        graph, problem = None, f"is not the one that was searched ({other})"
+    return GraphResult(graph, problem and f"The index of {name} {problem}.", key)
 
 
 def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:

@@ -42,10 +42,7 @@ def declined(records: Sequence[Mapping[str, Any]]) -> int:
 
 
 def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:
-    """For each run a sentence that names the runs of its data set that visited the same nodes in every question.
-
-    labels: names of the runs. A node is its number, level and tokens, because graphs may differ.
-    """
+    """A sentence for runs of a data set that visited the same nodes: by number, level and tokens, as graphs differ."""
     visited: list[Any] = []
     for run in runs:
         steps = {record["question_id"]: record["steps"] for record in run.records if record["steps"]}

@@ -71,9 +71,8 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     encoders = {role: r.parts[role] for role in method.encoders if role in r.parts}
     row_settings = {**rule.settings, **({} if rule.tokens is None else {"tokens": rule.tokens}), **entry.settings}
     preset = r.parts["dataset"].model_dump(mode="json")
-    left_out = _NOT_DATA_KEYS
-    if "format" in row_settings:  # such rows come from elsewhere, so where the preset's are is not compared
-        left_out = _NOT_DATA_KEYS | {"hub", "subset", "revision"}
+    # Rows of another format come from elsewhere, so where the preset's are is not compared.
+    left_out = _NOT_DATA_KEYS | ({"hub", "subset", "revision"} if "format" in row_settings else set())
     dataset = {key: v for key, v in {**preset, **preset["options"]}.items() if key not in left_out} | row_settings
     ignored = frozenset({key for key, v in row_settings.items() if v is None} | _FILE_KEYS)
     return Settings(

@@ -1,9 +1,6 @@
 """Printed and measured, side by side, with a verdict.
 
-frame(runs)   one row for each printed value and each run that measures it, in the paper's units (scores times 100):
-
-dataset  paper            row          metric  printed  method  model  ours  ours.low  ours.high  n  apart  verdict
-musique  GARLIC, Table 1  BM25 top-5   F1      28.7     bm25    ...    29.4  28.6      30.2       …  0.7    equivalent …
+frame(runs)   one row for each printed value and each run that measures it, in the paper's units (scores times 100)
 
 The row of a mean over data sets names the runs on all of them and comes last. ours.low, ours.high: 95 % interval.
 
