@@ -57,10 +57,7 @@ def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str
 def split_by_kind(
     runs: Sequence[StoredRun], by: str, known: Sequence[Mapping[str, Sequence[str | None]]] = ()
 ) -> list[StoredRun]:
-    """The runs, each divided by the kind of its questions, without those whose kind is unknown.
-
-    known: `kinds_of` each run. Raises UnknownName for an unknown `by`, UserError where no question has a kind.
-    """
+    """The runs divided by the kind of their questions, if known. Raises UnknownName, UserError for no kind."""
     if by not in BY:
         carried = {n for run in runs for r in run.whole_records for n in (r.get("gold") or {}).get("extra") or ()}
         if by not in carried:

@@ -1,7 +1,6 @@
 """Whether runs of one data set may be ranked together: the same rows, the same questions, the same task.
 
-A score over other questions ranks questions, not methods: such a run stays in the table with a footnote, has no ratio
-to a reference that was asked something else, and dominates nothing.
+A score over other questions ranks questions, not methods: such a run has a footnote, no ratio, and dominates nothing.
 """
 
 from collections import Counter, defaultdict

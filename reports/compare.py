@@ -124,10 +124,7 @@ class SideBySide:
         return self.means.merge(renamed.drop(columns=["model", "method"]), on=["dataset", "run"], how="left")
 
     def render(self, form: str, columns: Sequence[str] | None = None, width: int | None = None) -> str:
-        """Both tables in a format of reports.table_formats.FORMATS; width: as in reports.table_formats.render.
-
-        columns: of the means, as in reports.columns.sections; csv and json hold all of them by default.
-        """
+        """Both tables in a format of FORMATS; columns: of the means, by default all in csv and json."""
         if form in ("csv", "json"):
             table = self.joined()
             return render(pick_columns(table, columns, self.score) if columns else table, form)

@@ -1,8 +1,6 @@
-"""JSON inside a page that is unpacked only when it is read: compressed, as text that cannot end its element.
+"""JSON inside a page that is unpacked only when it is read (templates/page.js): compressed, as base64.
 
-    <script type="text/plain" id="d0-list">eNqL...</script>
-
-templates/page.js: unpack reads it. zlib's format is what a browser's DecompressionStream calls "deflate".
+zlib's format is what a browser's DecompressionStream calls "deflate".
 """
 
 import base64

@@ -23,10 +23,7 @@ from reports.comparability import other_versions
 
 
 def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """One run for each group of runs that differ in the seed alone, in the order of their first ones.
-
-    Records are those of the first repeat, of questions that all have, with mean scores and costs; a failure counts 0.
-    """
+    """One run for each group of runs that differ in the seed alone, with mean scores and costs."""
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(canonical({**run.config, "seed": None}), []).append(run)

@@ -1,7 +1,4 @@
-"""The graph that a search went over: read from the index cache, known by its keys and not by its method.
-
-An index is only read: one that is damaged stays where it is, and `problem` says so in a sentence.
-"""
+"""The graph that a search went over, read from the index cache: known by its keys, not by its method."""
 
 import re
 from collections.abc import Mapping

@@ -77,10 +77,7 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
 def points(
     means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None, cost: str = "whole"
 ) -> list[dict[str, Any]]:
-    """Score, cost and who dominates it, for each row of `means` (main_table.frame) that has both numbers.
-
-    score: by default the headline; cost: a key of COSTS. Raises UnknownName for a score that no run has.
-    """
+    """Score, cost and who dominates it, for each row of `means` with both numbers. Raises UnknownName."""
     all_scores = {name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))}
     if score is not None and score not in all_scores:
         raise UnknownName("score", score, sorted(all_scores), "harness score RUN --scorers NAME adds a score")

@@ -158,10 +158,7 @@ def figure_file(figure: Figure, title: str, form: str) -> bytes:
 
 
 def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
-    """An SVG file of `figure_file` as an element of a page, without the style attributes that its policy forbids.
-
-    Colours become those of the page. titles: what a pointer over the artist with this gid reads.
-    """
+    """An SVG file as an element of a page: without style attributes, in its colours, with tooltips by gid."""
     source = svg.decode()
     view = re.search(r'viewBox="[^"]*"', source)
     assert view is not None  # `figure_file` makes no other file

@@ -165,10 +165,7 @@ def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) 
 
 
 def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
-    """The stop rule of a run as a `kind`, and how far it recorded; None where it never stops by such a rule.
-
-    Code is imported only where parameters and steps fit `kind`. Raises UserError where it cannot be.
-    """
+    """The stop rule of a run, if it is a `kind`. Raises UserError for a method that cannot be imported."""
     choice = run.config["method"]
     params: dict[str, Any] = choice.get("params") or {}
     names = {f.name for f in fields(kind)}

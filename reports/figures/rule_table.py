@@ -106,10 +106,7 @@ def _rounding_note(run: StoredRun) -> list[str]:
 
 
 def curves(table: pd.DataFrame, rule: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Each curve with its title: the rows of `frame`, and one a rule, covered rows before empty ones.
-
-    A run's own row comes before a replayed one. A row without a value stays, so that a table can say why.
-    """
+    """Each curve with its title: the rows of `frame`, and one a rule; a run's own and covered rows come first."""
     for names, group in table.groupby(["dataset", "method", "model"], sort=False):
         ranked = group.assign(_empty=group["mean"].isna(), _far=~group["own"]).sort_values(["_empty", "_far"])
         best = ranked.drop_duplicates(rule).drop(columns=["_empty", "_far"]).sort_values(list(reversed(rule)))

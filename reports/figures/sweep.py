@@ -54,10 +54,7 @@ def only_varying_setting(runs: Sequence[StoredRun]) -> str:
 
 
 def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
-    """Score and cost by value of the setting `x` (columns: see the module); score: by default each headline.
-
-    Raises UserError for no records, UnknownName for a setting that no run has, a score that one lacks, or a convention.
-    """
+    """Score and cost by value of the setting `x` (see the module). Raises UserError, UnknownName."""
     runs = sorted(runs, key=lambda run: facts.run_key(run)[0])
     means = facts.records(means_of(runs, convention=convention))
     settings = [setting_values(run) for run in runs]

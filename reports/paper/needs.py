@@ -29,10 +29,7 @@ _CLASSIFIER_SIZE = 559e6  # parameters of XLM-R large
 
 @dataclass
 class Needs:
-    """What a suite needs, by name. documents: data set -> their file; unknown: models of unknown size.
-
-    gpu: bytes of the run that takes most; entities: whether a trained tool finds names (QRMeM).
-    """
+    """What a suite needs, by name. documents: data set -> their file; gpu: bytes of the run that takes most."""
 
     models: dict[str, ModelConfig] = field(default_factory=dict)
     encoders: dict[str, EncoderConfig] = field(default_factory=dict)

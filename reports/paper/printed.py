@@ -39,9 +39,9 @@ class Value:
 
 
 def load(results: str | None = None, mapping: str | None = None) -> tuple[Value, ...]:
-    """The printed values that mapping.yaml ties to methods, data sets and scorers here, in its order.
+    """The printed values that mapping.yaml ties to what is here, in its order.
 
-    results, mapping: texts of both files, by default those here. Raises DataError for a metric without a printed value.
+    results, mapping: texts of both files, by default those here. Raises DataError for a metric without a value.
     """
     rules = _shipped_rules() if mapping is None else parse_mapping(mapping)
     table: dict[tuple[str, ...], Printed] = {}

@@ -96,10 +96,7 @@ def _hubs(paper_model: Model) -> list[str]:
 
 
 def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], name: str) -> list[str]:
-    """A sentence where the first prompt lacks the template or token ids in `known`, facts on model `name`; else [].
-
-    Before the first placeholder of a prompt and behind its last one nothing else may stand.
-    """
+    """A sentence where anything but the template `known` stands around the first prompt of the run; else []."""
     sent = (run.manifest.get("first_prompts") or {}).get(role)
     if sent is None or "opening" not in known:
         return []

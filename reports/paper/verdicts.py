@@ -193,8 +193,7 @@ def _verdict_row(
 ) -> dict[str, Any]:
     """The row of `frame` for a value and the runs that measure it, one for each of its data sets.
 
-    labels, remarks: run key -> name in tables, how the run differs from the others; ambiguous: (paper, data set) that
-    stands for several labels; measured: values worked out so far.
+    labels, remarks: by run key; ambiguous: (paper, data set) of several labels; measured: values worked out so far.
     """
     entry, own_values = value.entry, list[Measured]()
     for _, run in pairs:
