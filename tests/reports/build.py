@@ -87,16 +87,12 @@ def write_run(
     folder = root / dataset / f"{method}--{model}--{hash8}".replace("/", "~")
     folder.mkdir(parents=True)
     whole = config(dataset, method, model, settings or {})
-    (folder / "run.yaml").write_text(
-        yaml.safe_dump({"config": whole, "origins": {"seed": "default"} | (origins or {})})
-    )
+    run = {"config": whole, "origins": {"seed": "default"} | (origins or {})}
+    (folder / "run.yaml").write_text(yaml.safe_dump(run))
     made = {"command": ["harness", "run"], "started": "2026-01-02T03:04:05+00:00", "method": method, "hash": hash8}
     used = {role: {"weights": role} for role in ("encoder", "reranker") if whole.get(role)}
-    made |= {
-        "models": {"reader": {"weights": model}} | used,
-        "dataset": {"fingerprint": "f" * 64},
-        "scorers": {SCORE: "1"},
-    }
+    made["models"] = {"reader": {"weights": model}} | used
+    made |= {"dataset": {"fingerprint": "f" * 64}, "scorers": {SCORE: "1"}}
     made |= {"git": {"commit": "c0ffee", "dirty": False}, "packages": {"longdoc-harness": "0.1.0"}, "warnings": []}
     made |= manifest or {}
     (folder / "manifest.json").write_text(json.dumps(made))

@@ -41,12 +41,6 @@ def test_by_hand(text, answers, found):
     assert has_answer(text, answers) is found
 
 
-def test_pieces_in_their_order_and_what_a_model_wrote():
-    shown = [span("b", 4, 9), span("a", 0, 4), written("Orb is a town.")]
-    assert shown_text(shown, ROWS) == "party\n\nMira\n\nOrb is a town."
-    assert shown_text([], ROWS) == ""
-
-
 def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing():
     example = Example(Question("q0", "?", ("a", "b")), Gold(("Orb",)))
     whole = record(0, 1.0, shown=[span("a", 0, 22)])

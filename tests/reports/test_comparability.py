@@ -113,9 +113,8 @@ def test_common_is_refused_where_no_question_is(tmp_path, command):
 
 def priced(root, method, costs, score=0.5):
     """A run whose question i cost costs[i] TFLOPs; None is a failed question."""
-    rows = [
-        record(i, score, usage={"answer": usage(cost)}) if cost else record(i, None) for i, cost in enumerate(costs)
-    ]
+    asked = enumerate(costs)
+    rows = [record(i, score, usage={"answer": usage(cost)}) if cost else record(i, None) for i, cost in asked]
     return read_run(write_run(root, rows, method=method))
 
 

@@ -164,12 +164,6 @@ def test_a_place_in_the_home_folder_is_told_without_it(tmp_path, monkeypatch):
     assert config_difference(there, base) == ["model.source: '~/m', reference not set"]
 
 
-def test_drawn_questions_are_a_setting(tmp_path):
-    drawn = stored(tmp_path, OURS, settings={"sample": 8, "sample_seed": 3})
-    lines = config_difference(drawn, stored(tmp_path, BASE, method="full-context"))
-    assert {"sample: 8, reference not set", "sample_seed: 3, reference not set"} <= {*lines}
-
-
 @pytest.mark.parametrize(("prediction", "odd"), [("Mira", False), ("Tom", True)])
 def test_edited_scores_are_refused(tmp_path, prediction, odd):
     name = "musique.answer_f1"

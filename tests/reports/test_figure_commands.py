@@ -1,6 +1,5 @@
 """What all commands that draw share: formats, files, folders and their mistakes; each figure's own tests are beside."""
 
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -89,9 +88,3 @@ def test_a_drawing_of_nothing_is_a_sentence(call, tmp_path):
     stored(tmp_path / "failed", [None, None])
     assert "nothing here can be drawn" in mistake(call("study", "requests", "failed", "--out", "a.svg"))
     assert call("study", "requests", "failed")[0] == 0
-
-
-def test_what_is_drawn_can_be_read(call, tmp_path):
-    assert call("report", "front", "results", "--out", "a.svg")[0] == 0
-    words = [e.text for e in ET.parse(tmp_path / "a.svg").iter("{http://www.w3.org/2000/svg}text")]
-    assert {"pecan", "full-context"} <= set(words)

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.text import Text
 
 from reports.figures import plot
-from reports.figures.plot import FORMS, KINDS, Axis, Line, Panel, Point, draw, inline_svg, panels, paper_style, wrapped
+from reports.figures.plot import FORMS, KINDS, Axis, Line, Panel, Point, draw, inline_svg, panels, paper_style
 from reports.html_tables import page
 from tests.reports.figure_searches import searched, searched_run, settings
 
@@ -121,13 +121,6 @@ def test_lines_differ_in_colour_mark_and_dash():
     assert [[(part.title, len(part.lines)) for part in own] for own in parts] == [
         [], [("t", 6)], [("t (1 of 2)", 6), ("t (2 of 2)", 1)]
     ]  # fmt: skip
-
-
-def test_a_long_name_keeps_the_hash_at_its_end():
-    assert wrapped("qrmem[minilm] [pocket] (8284357e)", 40) == "qrmem[minilm] [pocket] (8284357e)"
-    long = "qrmem[minilm] [pocket, recogniser=rules] (8284357e)"
-    assert wrapped(long, 40).split("\n") == ["qrmem[minilm] [pocket, recogniser=rules]", "(8284357e)"]
-    assert wrapped("longbench/multifieldqa_en", 16).replace("\n", "") == "longbench/multifieldqa_en"
 
 
 def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path):

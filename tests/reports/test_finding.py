@@ -17,10 +17,8 @@ def runs(root, *methods):
     """Runs of 20 questions on a document each; methods: (name, scores, TFLOPs a question)."""
     found = []
     for name, scores, cost in methods:
-        rows = [
-            record(2 * n, value, usage={"answer": usage(cost)}) if value is not None else record(2 * n, None)
-            for n, value in enumerate(scores)
-        ]
+        costs = [{} if value is None else {"usage": {"answer": usage(cost)}} for value in scores]
+        rows = [record(2 * n, value, **spent) for n, (value, spent) in enumerate(zip(scores, costs, strict=True))]
         found.append(read_run(write_run(root, rows, method=name)))
     return found
 
@@ -70,14 +68,6 @@ def test_runs_that_must_not_be_compared_are_not_called_alike(tmp_path):
     sentence = finding(frame(found), found, comparable=False)
     assert sentence.startswith("pecan is the best of 2")
     assert sentence.endswith("scores 5.0 points less on 20 questions.")
-
-
-def test_a_page_opens_with_title_description_and_the_sentence(tmp_path):
-    found = runs(tmp_path, ("pecan", HIGH, 4.0), ("bm25", ALIKE, 1.0))
-    body = page(found, title="Support wiki", description="Who answers our tickets?").partition("<body>")[2]
-    parts = ["<h1>Support wiki", "Who answers our tickets?", "bm25 cannot be told from pecan", "Score against cost"]
-    places = [body.index(part) for part in [*parts, "About these runs"]]
-    assert places == sorted(places)
 
 
 def test_where_flops_are_unknown_the_page_draws_money(tmp_path, drawn):

@@ -69,9 +69,8 @@ class TestCosts:
     def test_latency_is_the_time_of_a_questions_own_calls(self, tmp_path):
         rows = [record(n, 1.0, usage={"answer": usage(1.0) | {"seconds": n + 1.0, "queued": 80.0}}) for n in range(4)]
         waited = built("d0", 1.0, usage={"index": usage(1.0) | {"seconds": 7.0}})
-        folder = write_run(
-            tmp_path, [*rows, record(4, None)], documents=[waited], manifest={"starts": [{"parallel": 8}]}
-        )
+        manifest = {"starts": [{"parallel": 8}]}
+        folder = write_run(tmp_path, [*rows, record(4, None)], documents=[waited], manifest=manifest)
         row = row_of(frame([read_run(folder)]), "pecan")
         names = ("seconds", "seconds.p50", "seconds.p95", "seconds.queue", "seconds.index")
         assert [row[name] for name in names] == pytest.approx([2.5, 2.5, 3.85, 80.0, 7.0])

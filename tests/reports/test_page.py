@@ -170,11 +170,10 @@ def step(**changes):
 
 class TestContents:
     def test_every_part_is_there(self, tmp_path):
-        source = page(two(tmp_path), title="My runs")
-        assert source.index("Score against cost") < source.index("About these runs"), "results come first"
-        found = Page(source)
-        for part in ("My runs", "musique · tiny", "Score against cost", "Paired differences: musique", "Questions"):
-            assert part in found.text
+        found = Page(page(two(tmp_path), title="My runs", description="Who is right?"))
+        parts = ["My runs", "Who is right?", "is the best of 2", "musique · tiny", "Score against cost"]
+        places = [found.text.index(part) for part in [*parts, "Paired differences: musique", "About these runs"]]
+        assert places == sorted(places), "results come first"
         assert "1 of 3 questions failed (scored 0)" in found.text
         kinds = [str(a.get("class")) for tag, a in found.tags if tag == "div"]
         assert [kind for kind in kinds if kind.startswith("on-")] == ["on-wide", "on-narrow"]

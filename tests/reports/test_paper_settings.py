@@ -143,11 +143,8 @@ def test_what_is_known_to_differ_stands_beside_the_verdict(tmp_path):
 
 
 def test_rows_of_a_mirror_are_not_checked(tmp_path):
-    changes = {
-        "config": {"dataset.data": None, "dataset.hub": "mirror/musique"},
-        "manifest": {"dataset.revision": "0" * 40},
-    }
-    found = row(tmp_path, BM25, **changes)
+    mirror = {"dataset.data": None, "dataset.hub": "mirror/musique"}
+    found = row(tmp_path, BM25, config=mirror, manifest={"dataset.revision": "0" * 40})
     assert reasons(found) == []
     assert found["verdict"] == "equivalent (within 2 points; weights, rows and scores not checked)"
 

@@ -1,7 +1,6 @@
 """Repeats as one run: means, the vote over drawn answers, and the best of some of them."""
 
 import itertools
-import math
 import statistics
 
 import pytest
@@ -20,11 +19,6 @@ def test_best_of_is_the_mean_over_all_draws(scores):
     for k in range(1, len(scores) + 1):
         drawn = [max(some) for some in itertools.combinations(scores, k)]
         assert best_of(scores, k) == pytest.approx(statistics.fmean(drawn))
-
-
-@pytest.mark.parametrize(("n", "c", "k"), [(5, 2, 1), (5, 2, 3), (5, 2, 4), (5, 0, 2)])
-def test_best_of_right_and_wrong_is_pass_at_k(n, c, k):
-    assert best_of([1] * c + [0] * (n - c), k) == pytest.approx(1 - math.comb(n - c, k) / math.comb(n, k))
 
 
 def table(root, temperature, draws):

@@ -39,9 +39,8 @@ def test_what_a_preset_or_nobody_set_is_named_only_where_nothing_else_differs(tm
 def test_what_changes_no_answer_tells_no_runs_apart(tmp_path):
     data = config("musique", "bm25", "tiny", {})["dataset"]
     changes = [{"keep_texts": True, "data": None}, {"keep_texts": False, "data": "/rows"}]
-    runs = [
-        stored(tmp_path, (1.0,), hash8=f"0000000{i}", settings={"dataset": data | c}) for i, c in enumerate(changes)
-    ]
+    each = enumerate({"dataset": data | change} for change in changes)
+    runs = [stored(tmp_path, (1.0,), hash8=f"0000000{i}", settings=own) for i, own in each]
     assert [one.label for one in name_runs(runs)] == [f"pecan (2026-01-02 03:04, 0000000{i})" for i in (0, 1)]
 
 
