@@ -65,7 +65,7 @@ def heads_for(name: str, sizes: Mapping[str, Any]) -> Heads:
         return None
     if name not in (PUBLISHED, *_SETS):
         return _heads_of_list(name, _read(Path(name).expanduser()), sizes)
-    lists = [found for path in _FILES if not _size_difference(found := _read(path), sizes)]
+    lists = [found for path in _FILES if not _why_other_model(found := _read(path), sizes)]
     fitting = [found for found in lists if name in (PUBLISHED, found.found_on)]
     if not sizes or not fitting:
         there = ", ".join(sorted({f"{found.model.name} ({found.found_on})" for found in map(_read, _FILES)}))
@@ -96,7 +96,7 @@ def _read(path: Path) -> HeadList:
         raise CannotRun(f"the head list '{path}' cannot be used ({why}); write one with: harness heads") from error
 
 
-def _size_difference(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
+def _why_other_model(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
     """A phrase that says in what the model of a list differs from `sizes`, "" where it does not."""
     for key, value in head_list.model.model_dump(exclude={"name", "hub"}).items():
         if key in sizes and value is not None and sizes[key] != value:
@@ -108,7 +108,7 @@ def _size_difference(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
 
 def _heads_of_list(name: str, head_list: HeadList, sizes: Mapping[str, Any]) -> list[tuple[int, int]]:
     """The (layer, head) pairs of the list `name`. Raises CannotRun for another model's list, or names of no heads."""
-    if why := _size_difference(head_list, sizes):
+    if why := _why_other_model(head_list, sizes):
         raise CannotRun(
             f"the head list '{name}' belongs to another model, {head_list.model.name} ({why}); find one for this model "
             "with: harness heads METHOD --model MODEL --dataset NAME --out FILE"

@@ -77,7 +77,7 @@ class InContext(TopK):
         answer = super().reads(tokens, room)
         return replace(answer, shown=tokens + answer.shown, requests=3 if self.config.calibrate else 2)
 
-    def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
+    def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
         """A sentence where the head list is missing, damaged or another model's than one of these `sizes`; else []."""
         try:
             heads_for(self.config.heads, sizes)

@@ -86,7 +86,7 @@ class BoundedCache(FullContext):
     needs: ClassVar[Needs] = {"reader": frozenset({"cache"})}
     own_prompts = (BEFORE,)
 
-    def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
+    def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
         """A sentence where the budget is not below `window`, the model's, so that nothing would be dropped; else []."""
         if window and self.config.budget >= window:
             sentence = (

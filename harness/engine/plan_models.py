@@ -164,7 +164,7 @@ def _check_needs(r: Resolution, method: Method, role: str, facts: Any) -> None:
             f"({served})"
         )
     sizes = {**facts.sizes, "weights": facts.identity["weights"]} if facts.sizes else {}
-    for sentence in method.fits(role, facts.window, sizes):
+    for sentence in method.model_problems(role, facts.window, sizes):
         r.add_problem(f"method '{name}': {sentence}")
     dataset: DatasetConfig | None = r.parts.get("dataset")
     if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:

@@ -71,7 +71,7 @@ class Interrupted(KeyboardInterrupt):
 
 # Questions in flight on a GPU, where --parallel says nothing: a document's construction took 39.7 s at 1, 3.0 at 16 and
 # 1.0 at 64 (bench/README.md).
-ON_A_GPU = 64
+IN_FLIGHT_ON_A_GPU = 64
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ class AskOptions:
     budget: Budget = field(default_factory=lambda: Budget({}))
 
 
-def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> RunResult:
+def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **ask_options: Any) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
 
-    out: the results folder; command: words of the command line, for the manifest; asking: fields of AskOptions. Scores
-    stored answers again if the records are of other scorers than the plan's.
+    out: the results folder; command: words of the command line, for the manifest; ask_options: fields of AskOptions.
+    Scores stored answers again if the records are of other scorers than the plan's.
     Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on SIGINT, SIGTERM or SIGHUP.
     """
     try:
-        with interrupt_on_signals(), opened_job(plan, out, command=command, progress=progress, **asking) as job:
+        with interrupt_on_signals(), opened_job(plan, out, command=command, progress=progress, **ask_options) as job:
             job.ask(job.examples)
             return job.finished()
     except KeyboardInterrupt as error:
@@ -109,13 +109,13 @@ def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **aski
 
 
 @contextlib.contextmanager
-def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> Iterator[Job]:
+def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress, **ask_options: Any) -> Iterator[Job]:
     """Open the run folder of a plan, with nothing asked yet; arguments and errors are those of `run`.
 
     The caller asks questions and ends with `finished`. An exception before that is recorded as the run's state:
     "interrupted" for a KeyboardInterrupt, else "stopped".
     """
-    options = AskOptions(**asking)
+    options = AskOptions(**ask_options)
     if options.parallel is not None and options.parallel < 1:
         raise UserError(f"--parallel {options.parallel}: at least one question must be in flight.")
     for name, text in plan.pending.items():
@@ -147,11 +147,13 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
 class Job:
     """One start of a run, from the first question to the summary. examples: the questions to ask, answered ones too."""
 
-    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], asking: AskOptions) -> None:
-        self.plan, self.store, self.progress, self.asking = plan, store, progress, asking
+    def __init__(
+        self, plan: Plan, store: RunStore, progress: Progress, command: list[str], options: AskOptions
+    ) -> None:
+        self.plan, self.store, self.progress, self.options = plan, store, progress, options
         self.models = Models(plan)
         cache = IndexCache(cache_root(), progress.note, server_shapes(plan.models))
-        self.budget = asking.budget
+        self.budget = options.budget
         self.indexer = Indexer(plan, self.models, cache, store, progress, self.budget)
         self.examples = plan.dataset.examples[: plan.config.limit]
         self.problems: list[str] = []
@@ -159,8 +161,8 @@ class Job:
         self._known: set[str] = set()  # questions that are answered, or asked by this start
         self.tried: dict[str, dict[str, Any]] = {}  # what earlier tries of a question sent
         self._in_flight: int | None = None  # questions in flight, once the models are loaded
-        self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, asking.parallel or 1)
-        if (part := asking.part) is not None:
+        self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, options.parallel or 1)
+        if (part := options.part) is not None:
             self.examples = tuple(example for example in self.examples if example.question.id in part.ids)
             self.manifest |= part.described
 
@@ -186,7 +188,7 @@ class Job:
         for question_id, record in records.items():
             if question_id in asked:
                 sent = self.budget.spend_record(record)
-                if self.asking.retry_failed and not has_answer(record):  # an answer without a score was paid for
+                if self.options.retry_failed and not has_answer(record):  # an answer without a score was paid for
                     self.tried[question_id] = sent
                 else:
                     self.progress.seen(record)
@@ -209,11 +211,11 @@ class Job:
     @cached_property
     def _parallel(self) -> int:
         """Questions in flight at most; found out only where one is asked, as it may take the import of torch."""
-        if self.asking.parallel or not any(model.backend == "hf" for model in self.plan.models.values()):
-            return self.asking.parallel or 1
+        if self.options.parallel or not any(model.backend == "hf" for model in self.plan.models.values()):
+            return self.options.parallel or 1
         import torch
 
-        return ON_A_GPU if torch.cuda.is_available() else 1
+        return IN_FLIGHT_ON_A_GPU if torch.cuda.is_available() else 1
 
     def ask(self, examples: Sequence[Example]) -> None:
         """Answer the questions that are not answered yet, and append each record as it is finished.
@@ -323,15 +325,15 @@ class Job:
             # 9. The first prompts of each model go into the manifest.
             if keep_texts:
                 self.keep_first_prompts(self.models.first_prompts())
-            if self.asking.fail_fast and (failure := record["error"]) is not None:
+            if self.options.fail_fast and (failure := record["error"]) is not None:
                 sentence = (
                     f"question '{record['question_id']}' failed, and --fail-fast stops there: {one_line(failure)}"
                 )
                 raise FirstFailure(sentence, failure.get("traceback", ""))
 
         def ask_all(examples: Sequence[Example]) -> None:
-            if self.asking.spread is not None:
-                self.asking.spread(self, examples, answer_question, score_and_record)
+            if self.options.spread is not None:
+                self.options.spread(self, examples, answer_question, score_and_record)
             elif not examples or self._parallel == 1:
                 for example in examples:
                     score_and_record(answer_question(example))

@@ -50,7 +50,7 @@ class MethodHooks:
     heads_field: ClassVar[str] = ""
     from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {}
 
-    def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
+    def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
         """Sentences that say why the method cannot run with the model of `role`, found without loading it.
 
         window: tokens; sizes: those in its config.json, and "weights" -> what identifies them; {} where unknown.

@@ -31,7 +31,7 @@ from harness.embed.encoder_info import encoder_facts
 from harness.engine.manifest import changes, made_by, with_first_prompts
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
-from harness.engine.runner import ON_A_GPU, AskOptions, Job
+from harness.engine.runner import IN_FLIGHT_ON_A_GPU, AskOptions, Job
 from harness.engine.tools import seed_everything
 from harness.errors import CannotRun, HarnessError, SaveError, UserError, WorkerLost
 from harness.llm.backend import model_facts
@@ -55,7 +55,7 @@ def connect(*, workers: int | None, gpus: float, address: str | None, parallel: 
         workers: How many; by default one for each CPU, or for each `gpus` GPUs.
         gpus: GPUs of each worker, also a part of one.
         address: Of the cluster; by default RAY_ADDRESS.
-        parallel: Questions in flight in each worker; by default 1, on a GPU as many as fit, up to ON_A_GPU.
+        parallel: Questions in flight in each worker; by default 1, on a GPU as many as fit, up to IN_FLIGHT_ON_A_GPU.
 
     Raises:
         CannotRun: Ray is not installed.
@@ -80,7 +80,7 @@ def connect(*, workers: int | None, gpus: float, address: str | None, parallel: 
         raise UserError(f"no Ray cluster can be used ({address}): {first}") from error
     try:
         count = worker_count(ray.cluster_resources(), workers, gpus)
-        yield Workers(ray, count, gpus, parallel or (ON_A_GPU if gpus else 1))
+        yield Workers(ray, count, gpus, parallel or (IN_FLIGHT_ON_A_GPU if gpus else 1))
     finally:
         ray.shutdown()
 

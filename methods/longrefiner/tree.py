@@ -114,7 +114,7 @@ class Tree:
 
 
 @dataclass
-class _Run:
+class _Stretch:
     """Text that belongs to the part at the end of `path` (numbers of parts); gap: no clip stands for it."""
 
     start: int
@@ -165,7 +165,7 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
     """The tree of `text` as the outline has it; its leaves cover every word of the text once."""
     clips, parts = _clips_in_order(outline)
     spans = place_clips([clip for clip, _ in clips], text)
-    runs = [_Run(*span, path) for span, (_, path) in zip(spans, clips, strict=True) if span is not None]
+    runs = [_Stretch(*span, path) for span, (_, path) in zip(spans, clips, strict=True) if span is not None]
     if not any(run.path for run in runs):
         runs = []
     placed = coverage([(run.start, run.end) for run in runs], text)
@@ -185,7 +185,7 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
     return tree
 
 
-def _cut_to_clips(text: str, runs: Sequence[_Run], parts: _Parts) -> tuple[str, list[_Run], list[Span]]:
+def _cut_to_clips(text: str, runs: Sequence[_Stretch], parts: _Parts) -> tuple[str, list[_Stretch], list[Span]]:
     """(text, runs in it, its spans in the whole text) of what clips stand for, and of the text before it.
 
     As in the released code, that is the abstract where the outline has none.
@@ -193,21 +193,21 @@ def _cut_to_clips(text: str, runs: Sequence[_Run], parts: _Parts) -> tuple[str, 
     placed = [run for run in runs if run.path]
     kinds = {parts.parts[number].kind for run in placed for number in run.path}
     if placed and text[: placed[0].start].strip() and "abstract" not in kinds:
-        placed.insert(0, _Run(0, placed[0].start, parts.add(Part("abstract"), ())))
+        placed.insert(0, _Stretch(0, placed[0].start, parts.add(Part("abstract"), ())))
     spans: list[Span] = []
     for run, after in zip(placed, [*(other.start for other in placed[1:]), len(text)], strict=False):
         blank = len(text[run.end : after]) - len(text[run.end : after].lstrip())
         spans.append((run.start, run.end + blank))
     ends = list(itertools.accumulate(end - start for start, end in spans))
-    moved = [_Run(end - (b - a), end, run.path) for run, end, (a, b) in zip(placed, ends, spans, strict=True)]
+    moved = [_Stretch(end - (b - a), end, run.path) for run, end, (a, b) in zip(placed, ends, spans, strict=True)]
     return "".join(text[a:b] for a, b in spans), moved, spans
 
 
-def _with_gaps(text: str, runs: Sequence[_Run], parts: _Parts, config: LongRefinerConfig) -> Iterator[_Run]:
+def _with_gaps(text: str, runs: Sequence[_Stretch], parts: _Parts, config: LongRefinerConfig) -> Iterator[_Stretch]:
     """Add runs for all text between the runs; text without a word joins the run beside it."""
     used = {number for run in runs for number in run.path}
     at = 0
-    before: _Run | None = None
+    before: _Stretch | None = None
     for after in [*runs, None]:
         stop = after.start if after else len(text)
         gap = text[at:stop]
@@ -220,7 +220,7 @@ def _with_gaps(text: str, runs: Sequence[_Run], parts: _Parts, config: LongRefin
             owner = _owner(before, after, parts, used, _word_count(gap) < config.paragraph_words)
             if before:
                 yield before
-            before = _Run(at, stop, owner, gap=True)
+            before = _Stretch(at, stop, owner, gap=True)
         if after:
             if before:
                 yield before
@@ -229,7 +229,7 @@ def _with_gaps(text: str, runs: Sequence[_Run], parts: _Parts, config: LongRefin
         yield before
 
 
-def _owner(before: _Run | None, after: _Run | None, parts: _Parts, used: set[int], small: bool) -> Path:
+def _owner(before: _Stretch | None, after: _Stretch | None, parts: _Parts, used: set[int], small: bool) -> Path:
     """The path of the part that a gap between two runs belongs to; used: parts with text; small: a short gap."""
     if before is None and after is None:
         return ()
@@ -254,9 +254,9 @@ def _word_count(text: str) -> int:
     return max(len(text.split()), len(text) // 8)
 
 
-def _join_short_paragraphs(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:
+def _join_short_paragraphs(runs: Sequence[_Stretch], text: str, config: LongRefinerConfig) -> Iterator[_Stretch]:
     """Join a part's runs to at least paragraph_words, no long gaps (docs/methods/longrefiner.md#longrefiner-leaves)."""
-    open_run: _Run | None = None
+    open_run: _Stretch | None = None
     words = 0
     for run in runs:
         size = _word_count(text[run.start : run.end])
@@ -270,12 +270,12 @@ def _join_short_paragraphs(runs: Sequence[_Run], text: str, config: LongRefinerC
             open_run.end, words = run.end, words + size
             open_run.gap = open_run.gap and run.gap
         else:
-            open_run, words = _Run(run.start, run.end, run.path, run.gap), size
+            open_run, words = _Stretch(run.start, run.end, run.path, run.gap), size
     if open_run:
         yield open_run
 
 
-def _leaves(run: _Run, text: str, config: LongRefinerConfig, model: MeteredModel) -> Iterator[_Run]:
+def _leaves(run: _Stretch, text: str, config: LongRefinerConfig, model: MeteredModel) -> Iterator[_Stretch]:
     """The run as leaves of `leaf_tokens` at most, without the white space around them."""
     inside = text[run.start : run.end]
     max_tokens = config.leaf_tokens or sys.maxsize
@@ -286,10 +286,10 @@ def _leaves(run: _Run, text: str, config: LongRefinerConfig, model: MeteredModel
     else:
         spans = [trimmed(inside, 0, len(inside))]
     for a, b in spans:
-        yield _Run(run.start + a, run.start + b, run.path, run.gap)
+        yield _Stretch(run.start + a, run.start + b, run.path, run.gap)
 
 
-def _nodes(leaves: Sequence[_Run], parts: Sequence[Part]) -> list[Node]:
+def _nodes(leaves: Sequence[_Stretch], parts: Sequence[Part]) -> list[Node]:
     """The nodes of a tree with these leaves: each part before what is in it."""
     rows: list[Node] = []
     number: dict[int, int] = {}

@@ -254,9 +254,9 @@ class _GraphBuilder:
         """One sentence for two relations; None where no reply was understood or the request is too long."""
         config, asking, model = self.config, self.asking, self.tools.model("builder")
         retry = retry_of(config, self.tools.seed)
-        pieces = asking.fuse(first, second)
+        pieces = asking.fusion_questions(first, second)
         tokens = prompt_tokens(pieces, model)
-        tail = 2 * model.turn_tokens() + model.count(asking.fused())
+        tail = 2 * model.turn_tokens() + model.count(asking.fusion_relation())
         if tokens + config.question_tokens + tail + config.relation_tokens > window_of(config.window, model):
             return None
         with model.session() as s:
@@ -264,7 +264,7 @@ class _GraphBuilder:
             doubts: ParsedReply[list[str]] = ParsedReply(tokens)
             sample_until_parsed(s, doubts, config.question_tokens, replies.parse_questions, retry)
             s.reply("\n".join(f"* {doubt}" for doubt in doubts.found or ["none"]))
-            s.user(asking.fused())
+            s.user(asking.fusion_relation())
             response: ParsedReply[str] = ParsedReply(s.length())
             return sample_until_parsed(s, response, config.relation_tokens, replies.parse_sentence, retry).found
 

@@ -70,10 +70,10 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
     def fusion(scene: Scene) -> Pieces:
         summary, first, text, second, other = scene.texts
-        return asking(scene, summary).fuse(Relation(first, text), Relation(second, other))
+        return asking(scene, summary).fusion_questions(Relation(first, text), Relation(second, other))
 
     def fused(scene: Scene) -> list[str]:
-        return [asking(scene).fused()]
+        return [asking(scene).fusion_relation()]
 
     def ask(scene: Scene) -> Pieces:
         return asking(scene).ask(scene.texts, scene.task.instruction)

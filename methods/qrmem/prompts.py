@@ -35,7 +35,7 @@ DOUBT = Prompt(
     "questions that this part answers and that would complete the graph, each on a line that begins with '* '.\n\n"
     "Questions:",
 )
-FUSE = Prompt(
+FUSION_QUESTIONS = Prompt(
     "fusion, questions",
     "Two parts of a document relate the same two entities. The two relations shall become one.\n\nQuestion: {question}"
     "{summary}\n\nPart 1:\n{first_part}\n\nRelation in part 1: {first_relation}\n\nPart 2:\n{second_part}\n\n"
@@ -43,7 +43,7 @@ FUSE = Prompt(
     "do the relations agree, and in which order of time? Ask up to {count} questions about it, each on a line that "
     "begins with '* '.\n\nQuestions:",
 )
-FUSED = Prompt(
+FUSION_RELATION = Prompt(
     "fusion, relation",
     "Answer these questions for yourself, then write the one relation that holds in both parts, in one sentence.",
     first=False,
@@ -73,7 +73,7 @@ ABOUT = Prompt("document summary", "\n\nWhat the whole document is about:\n{summ
 GUIDE = Prompt("guiding questions", "\n\nPay attention to what these questions ask for:{questions}", first=False)
 REASON = Prompt("missing so far", "\n\nWhy it does not answer the question: {reason}", first=False)
 
-PROMPTS = (ENTITIES, RELATIONS, DOUBT, FUSE, FUSED, ASK, TRIAL, ELABORATE, ABOUT, GUIDE, REASON)
+PROMPTS = (ENTITIES, RELATIONS, DOUBT, FUSION_QUESTIONS, FUSION_RELATION, ASK, TRIAL, ELABORATE, ABOUT, GUIDE, REASON)
 
 
 class Relation(NamedTuple):
@@ -129,15 +129,15 @@ class Asking:
         about = ABOUT.of(self.config).fill(summary=[self.summary])
         return self._fill(DOUBT, summary=about, segment=[segment], count=str(self.config.questions), **graph)
 
-    def fuse(self, first: Relation, second: Relation) -> Pieces:
+    def fusion_questions(self, first: Relation, second: Relation) -> Pieces:
         """Ask for questions to clarify before two relations of one pair are merged; `fused` is the next turn."""
         parts = {"first_part": [first.segment], "first_relation": [first.text]}
         parts |= {"second_part": [second.segment], "second_relation": [second.text]}
-        return self._fill(FUSE, count=str(self.config.questions), **parts)
+        return self._fill(FUSION_QUESTIONS, count=str(self.config.questions), **parts)
 
-    def fused(self) -> str:
+    def fusion_relation(self) -> str:
         """The next turn of `fuse`: ask for the one relation."""
-        return FUSED.of(self.config).text
+        return FUSION_RELATION.of(self.config).text
 
     def ask(self, segments: Sequence[str], instruction: str) -> Pieces:
         """Ask for the answer, or for what is missing in the segments."""

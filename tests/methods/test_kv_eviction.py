@@ -66,4 +66,4 @@ def test_a_budget_below_the_question_is_refused():
 
 @pytest.mark.parametrize(("window", "refused"), [(0, False), (100, True), (101, False)])
 def test_a_budget_that_the_window_never_fills_is_refused(window, refused):
-    assert bool(BoundedCache(config()).fits("reader", window, {})) is refused
+    assert bool(BoundedCache(config()).model_problems("reader", window, {})) is refused

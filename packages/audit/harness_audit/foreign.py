@@ -112,9 +112,9 @@ class Answers(Packed):
 class ForeignRun:
     """A file of another tool. tool: with its version, if the file says it; dataset: its name there.
 
-    files: all that were read; told: mean and standard error that the tool printed, by its names of scores; asked:
-    questions that it was to ask, each repeat; state: as in a run's summary; lost: sentences on what cannot be taken
-    over; repeats: the numbers of answers to one question, from 1; scores: names of the tool's own.
+    files: all that were read; printed_means: mean and standard error that the tool printed, by its names of scores;
+    asked: questions that it was to ask, each repeat; state: as in a run's summary; lost: sentences on what cannot be
+    taken over; repeats: the numbers of answers to one question, from 1; scores: names of the tool's own.
     """
 
     tool: str
@@ -123,7 +123,7 @@ class ForeignRun:
     dataset: str
     answers: Answers
     files: Sequence[Path]
-    told: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    printed_means: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     asked: int = 0
     state: str = "finished"
     started: str | None = None

@@ -67,7 +67,7 @@ def _read_inspect(path: Path) -> ForeignRun:
         dataset=str(value_at(log, "eval.dataset.name") or value_at(log, "eval.task")),
         answers=parse_answers(samples, FORMS["inspect"], _adjust_inspect),
         files=[path],
-        told=dict(  # means only, no other reducer of epochs, such as the best of k
+        printed_means=dict(  # means only, no other reducer of epochs, such as the best of k
             _printed_mean(score)
             for score in value_at(log, "results.scores") or ()
             if score.get("reducer") in (None, "mean")
@@ -179,7 +179,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         dataset=task,
         answers=answers,
         files=[path, *([beside] if results else [])],
-        told={name: (mean, errors[name]) for name, mean in means.items()},
+        printed_means={name: (mean, errors[name]) for name, mean in means.items()},
         asked=int(value_at(results, f"n-samples.{task}.effective") or 0),
         lost=[f"{name} has no value for a single question, so it is left out" for name in sorted(lost)],
     )

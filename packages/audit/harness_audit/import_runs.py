@@ -145,7 +145,7 @@ def _prepare_repeat(run: ForeignRun, repeat: int, config: DatasetConfig, dataset
         "scorers": {**{name: scorers.version(name) for name in computed}, **dict.fromkeys(logged, run.tool)},
         "packages": {"longdoc-harness": VERSION},
         "warnings": notes,
-        "imported": {"tool": run.tool, "files": files, "at": utc_now(), "told": run.told, "left_out": lost},
+        "imported": {"tool": run.tool, "files": files, "at": utc_now(), "told": run.printed_means, "left_out": lost},
     }
     return Imported(replace(run, answers=Answers()), settings, manifest, records, lost)
 

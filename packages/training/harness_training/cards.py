@@ -50,7 +50,7 @@ def write_card(
         "hardware": processor(base.device) + threads,
     }
     of_base = {"name": base.config.name, "where": base.where}
-    settings = job.own.model_dump(mode="json", exclude={"recipes"})
+    settings = job.task_settings.model_dump(mode="json", exclude={"recipes"})
     values = {"method": method, "base": of_base, "prompts": prompts, "settings": settings, "trained": trained}
     before = read_json_or_empty(folder / CARD)
     if before.get("trained") == trained and "measures" in before:

@@ -84,7 +84,7 @@ class Course:
             tell(f"{task.name}: {len(job.data.rows)} rows, {job.data.tokens} tokens, {job.steps} steps")
             for count, what in ((job.data.left_out, "left out"), (job.data.cut, "cut")):
                 if count:
-                    tell(f"{task.name}: {count} rows are longer than {job.own.length} tokens and {what}")
+                    tell(f"{task.name}: {count} rows are longer than {job.task_settings.length} tokens and {what}")
             progress = train(self.base_model(), job, tell, stop)
             if progress.step < job.steps:
                 return False

@@ -47,15 +47,15 @@ class Job:
     partial: bool = False
 
     @property
-    def own(self) -> TaskSettings:
+    def task_settings(self) -> TaskSettings:
         """The settings of this task."""
         return self.settings.tasks[self.name]
 
     @property
     def steps(self) -> int:
         """Total optimizer steps."""
-        passes = math.ceil(len(self.data.rows) / self.own.batch)
-        return self.own.epochs * math.ceil(passes / self.own.accumulation)
+        passes = math.ceil(len(self.data.rows) / self.task_settings.batch)
+        return self.task_settings.epochs * math.ceil(passes / self.task_settings.accumulation)
 
 
 _NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "start"}  # on weights
@@ -73,7 +73,9 @@ def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Eve
 
     Raises UserError where the checkpoint is of another training, CannotRun for a damaged one or a loss not finite.
     """
-    base.add(job.name, job.own.rank, job.own.alpha, Dice("adapter", job.seed, job.name).below(2**31))
+    base.add(
+        job.name, job.task_settings.rank, job.task_settings.alpha, Dice("adapter", job.seed, job.name).below(2**31)
+    )
     try:
         if job.start is not None:
             base.put(job.name, load_file(str(job.start / WEIGHTS)))
@@ -102,7 +104,7 @@ class _Run(Loop[list[list[Row]]]):
             logging_steps=settings.say,
             use_cpu=base.device == "cpu",
             optim="adamw_torch",
-            learning_rate=job.own.rate,
+            learning_rate=job.task_settings.rate,
             max_grad_norm=settings.clip,
             lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
             warmup_steps=math.ceil(settings.warmup * job.steps),
@@ -119,7 +121,7 @@ class _Run(Loop[list[list[Row]]]):
 
     def _batches(self) -> Generator[list[list[Row]]]:
         """Yield the batch of each step that is left: its forward passes, each a list of rows."""
-        task_settings, rows, done = self.job.own, self.job.data.rows, self.progress.step
+        task_settings, rows, done = self.job.task_settings, self.job.data.rows, self.progress.step
         number = 0
         for epoch in range(task_settings.epochs):
             order = batches(rows, task_settings.batch, Dice("order", self.job.seed, self.job.name, epoch))

@@ -89,7 +89,7 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     """
     import pandas as pd
 
-    means = repeats[0].run.told  # as the other tool printed them
+    means = repeats[0].run.printed_means  # as the other tool printed them
     records = [one.records for one in repeats]
     columns = {
         name: array("d", (record["scores"].get(name, math.nan) for record in chain(*records)))

@@ -64,7 +64,7 @@ def with_results(card: Card, rows: Iterable[Row], questions: int, seed: int) -> 
 @lru_cache(maxsize=256)
 def fingerprint(skill: Skill, folder: Path) -> str:
     """sha256 of the token ids, targets and probes of `skill` on fixed scenes, with the tokenizer of `folder`."""
-    plays = [_teacher(folder).play(skill, scene) for scene in _fixed_scenes(skill)]
+    plays = [_teacher(folder).play(skill, scene) for scene in _fingerprint_scenes(skill)]
     parts = [[t.ids, t.targets, [[a.at, list(a.ids)] for a in t.probes]] for t in plays]
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
@@ -76,7 +76,7 @@ def _teacher(folder: Path) -> Teacher:
     return Teacher(FastTokenizer(folder), NAME)
 
 
-def _fixed_scenes(skill: Skill) -> list[Scene]:
+def _fingerprint_scenes(skill: Skill) -> list[Scene]:
     """Three scenes of the skill's kind, of each kind of text in turn; where it can, one in which the model replies."""
     from pocket.eval.exam import default_cell
     from pocket.tasks.catalog import make_scenes

@@ -1,7 +1,7 @@
 """Paragraphs of sentences, some of which state facts, and the document they make with every offset known.
 
 paragraph = Paragraph("Velindra", [(fact, "Velindra is a book by Toren."), (None, "On most days the air is calm.")])
-page = lay("doc-1", [paragraph])
+page = lay_out("doc-1", [paragraph])
 page.document.text              "Velindra\\nVelindra is a book by Toren. On most days the air is calm."
 page.stated                     (Stated(fact, 9, 37),)
 
@@ -119,7 +119,7 @@ def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
         left -= len(sentence) + 1
 
 
-def lay(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
+def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
     """Lay out the document with id `name`: its passages are the paragraphs, printed titles included."""
     passages: list[Passage] = []
     stated: list[Stated] = []

@@ -13,7 +13,7 @@ from typing import Any
 from harness.types import Example, Gold, Question
 from pocket.world.fact_proofs import INVERSE, Path
 from pocket.world.facts_and_distractors import Asked, GrowingText
-from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, lay, pad, spans
+from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, lay_out, pad, spans
 from pocket.world.names import aliases
 from pocket.world.templates import schema
 
@@ -30,7 +30,7 @@ def make(order: Order) -> Sample:
     paragraphs = paragraphs_of(growth)
     pad(paragraphs, order.room, order.dice)
     name = f"{question.hops}hop__{order.id}" if order.kind == "musique" else order.id
-    page = lay(name, paragraphs)
+    page = lay_out(name, paragraphs)
     writer = {"musique": _musique, "hotpotqa": _hotpotqa, "2wikimultihopqa": _twowiki}[order.kind]
     answers = (question.answer, *aliases(question.answer)) if order.kind == "musique" else (question.answer,)
     gold = Gold(answers, spans([page], question.supports), {"hops": question.hops, "type": question.kind})
@@ -46,7 +46,7 @@ def make_retrieved(order: Order) -> Sample:
     paragraphs = paragraphs_of(growth)
     pad(paragraphs, order.room, order.dice)
     shares: list[list[Paragraph]] = [paragraphs[at::_DOCUMENTS] for at in range(_DOCUMENTS)]
-    pages = tuple(lay(f"{order.id}-d{at}", share, title=share[0].title) for at, share in enumerate(shares))
+    pages = tuple(lay_out(f"{order.id}-d{at}", share, title=share[0].title) for at, share in enumerate(shares))
     answers = (source.answer, *aliases(source.answer))
     gold = Gold(answers, spans(pages, source.supports), {"hops": source.hops, "type": source.kind})
     question = Question(order.id, source.text, tuple(page.document.id for page in pages))

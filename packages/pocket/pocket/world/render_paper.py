@@ -5,7 +5,18 @@ Gold.extra: answer_type (extractive, boolean, none), evidence (the texts of the 
 
 from harness.types import Example, Gold, Question
 from pocket.world.facts_and_distractors import Asked, GrowingText
-from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, filler, lay, pad, questions_that_fit, spans
+from pocket.world.layout import (
+    Order,
+    Page,
+    Paragraph,
+    Sample,
+    facts_room,
+    filler,
+    lay_out,
+    pad,
+    questions_that_fit,
+    spans,
+)
 from pocket.world.names import aliases
 from pocket.world.templates import schema
 
@@ -66,4 +77,4 @@ def _lay_out(order: Order, growth: GrowingText) -> Page:
         )
         paragraphs = [opening, introduction, *paragraphs, end]
     pad(paragraphs, order.room, dice)
-    return lay(order.id, paragraphs, title=f"{growth.thing('system')}: systems and corpora in comparison")
+    return lay_out(order.id, paragraphs, title=f"{growth.thing('system')}: systems and corpora in comparison")

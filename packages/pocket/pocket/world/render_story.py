@@ -13,7 +13,7 @@ from typing import Any
 from harness.types import Example, Gold, Question
 from pocket.world.fact_proofs import Fact
 from pocket.world.facts_and_distractors import Asked, GrowingText
-from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, lay, pad, questions_that_fit, spans
+from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, lay_out, pad, questions_that_fit, spans
 from pocket.world.templates import schema
 
 _COMPARED = 0.15
@@ -97,7 +97,7 @@ def _write_chapters(order: Order, growth: GrowingText) -> Page:
         chapters.append(Paragraph(f"Chapter {len(chapters) + 1}", [*lines[at : at + count]]))
         at += count
     pad(chapters, order.room, order.dice)
-    return lay(order.id, chapters, title=f"The Tale of {growth.thing('person')}")
+    return lay_out(order.id, chapters, title=f"The Tale of {growth.thing('person')}")
 
 
 def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], bool]:
