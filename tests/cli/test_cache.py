@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.llm.endpoints import last, records, told, words
+from tests.llm.endpoints import answer_to, last, records, words
 from tests.llm.loopback import Loopback
 
 
@@ -15,12 +15,12 @@ def same(row):
 
 
 def test_a_second_run_sends_no_request_and_its_records_are_equal(here):
-    with Loopback([told]) as server:
+    with Loopback([answer_to]) as server:
         first = here(*words(server, "--cache", "replies", "--out", "a"))
         sent = len(server.asked)
         second = here(*words(server, "--cache", "replies", "--out", "b", "--parallel", "3"))
         assert (sent, len(server.asked)) == (6, 6)
-        here(*words(server, "--cache", "replies", "--out", "c", "--set", "model.revision=2"))
+        here(*words(server, "--cache", "replies", "--out", "c", "--set", 'model.revision="2"'))
         assert len(server.asked) == 12
         here(*words(server, "--out", "d"))
         assert len(server.asked) == 18

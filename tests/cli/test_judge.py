@@ -114,8 +114,8 @@ def test_a_server_that_fails_loses_nothing(here):
         assert (done.returncode, len(server.asked), last(done.stdout)["cached"]) == (0, 1, 11)
     again = here("judge", str(folder), *server_of(server, "--json"))
     assert (again.returncode, last(again.stdout)["cached"]) == (0, 12), "no server is needed where nothing is asked"
-    told = read_run(folder).manifest["judges"]["judge.endpoint"]
-    assert (told["usage"]["requests"], told["usage"]["tokens_in"], told["server"]) == (12, 600, server.url)
+    facts = read_run(folder).manifest["judges"]["judge.endpoint"]
+    assert (facts["usage"]["requests"], facts["usage"]["tokens_in"], facts["server"]) == (12, 600, server.url)
 
 
 def test_limits_count_a_judge_whose_requests_all_fail(here):
@@ -155,16 +155,16 @@ def test_published_prompts_judge_where_there_are_some(here):
     def stored(name):
         return {key: v for key, v in read_run(folder).manifest["judges"][name].items() if key != "finished"}
 
-    def told(*more):
+    def facts_with(*more):
         done = here("judge", str(folder), *SCRIPTED, *more)
         assert (done.returncode, "the prompts of xiaowu0162/LongMemEval" in done.stderr) == (0, "--prompt" not in more)
         return stored("judge.scripted")
 
-    assert (told()["verdicts"], told()["max_tokens"]) == ({"no": 1, "yes": 1}, 10)
-    assert told("--max-tokens", "64")["max_tokens"] == 64
-    assert told("--prompt", "mine.txt")["prompt"] == "{question} {answers} {answer}"
+    assert (facts_with()["verdicts"], facts_with()["max_tokens"]) == ({"no": 1, "yes": 1}, 10)
+    assert facts_with("--max-tokens", "64")["max_tokens"] == 64
+    assert facts_with("--prompt", "mine.txt")["prompt"] == "{question} {answers} {answer}"
     harness.judge(folder, model="scripted", set={"model.script": "judge.yaml"}, name="api")
-    assert stored("judge.api") == told()
+    assert stored("judge.api") == facts_with()
 
 
 @pytest.mark.parametrize(

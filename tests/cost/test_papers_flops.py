@@ -85,14 +85,14 @@ def ratio_table() -> str:
     ]
     common = ["tokens beside the text", "", "", *(f"{median(implied(c)):g}" for c in CONVENTIONS)]
     last = ["largest distance", "", "", *(f"{100 * worst(c):.1f} %" for c in CONVENTIONS)]
-    told = [f"| {' | '.join(row)} |" for row in (head, *rows, common, last)]
-    return "\n".join([told[0], "|" + "---|" * len(head), *told[1:]])
+    table = [f"| {' | '.join(row)} |" for row in (head, *rows, common, last)]
+    return "\n".join([table[0], "|" + "---|" * len(head), *table[1:]])
 
 
 def test_all_params_gives_one_number_of_tokens_beside_every_text() -> None:
     found = {convention: implied(convention) for convention in CONVENTIONS}
     assert found[DEFAULT] == [91, 93, 81, 81, 87, 92, 80]
-    spread = {convention: max(told) - min(told) for convention, told in found.items()}
+    spread = {convention: max(values) - min(values) for convention, values in found.items()}
     assert spread == {"all-params": 13, "full": 167, "causal": 527, "executed": 765}
 
 

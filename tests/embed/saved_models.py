@@ -54,7 +54,7 @@ def packed(tmp_path, pooling, *, normalise=False, legacy=False):
     folder = tmp_path / "packed"
     SentenceTransformer(modules=parts, device="cpu").save(str(folder))
     if legacy:
-        (told,) = folder.glob("*Pooling/config.json")
+        (path,) = folder.glob("*Pooling/config.json")
         flags = {f"pooling_mode_{w}": w.startswith(pooling) for w in ("cls_token", "max_tokens", "mean_tokens")}
-        told.write_text(json.dumps({"word_embedding_dimension": 16, **flags}))
+        path.write_text(json.dumps({"word_embedding_dimension": 16, **flags}))
     return folder

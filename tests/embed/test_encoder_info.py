@@ -94,9 +94,9 @@ def test_the_question_tower_is_part_of_the_identity(tmp_path):
     passages, queries = saved(tmp_path / "p", seed=0), saved(tmp_path / "q", seed=1)
     one = EncoderConfig(name="x", source=passages)
     changes = ({}, {"query_source": queries}, {"pooling": "cls"}, {"pooling": "mean"})
-    told = [encoder_facts(one.model_copy(update=change)).identity for change in changes]
-    assert told[0] == told[3]  # the mean is what a folder without a word about it gets
-    assert len({json.dumps(t) for t in told}) == 3
+    identities = [encoder_facts(one.model_copy(update=change)).identity for change in changes]
+    assert identities[0] == identities[3]  # the mean is what a folder without a word about it gets
+    assert len({json.dumps(t) for t in identities}) == 3
     missing = one.model_copy(update={"query_source": str(tmp_path / "nowhere")})
     assert "not run: weights: no model folder" in encoder_facts(missing).problems[0]
 
@@ -198,8 +198,8 @@ def test_a_broken_pooling_file_is_a_sentence_of_the_plan(name, content, why, tmp
 
 def test_a_way_of_pooling_that_nobody_knows_is_a_sentence(tmp_path):
     folder = packed(tmp_path, "cls")
-    (told,) = folder.glob("*Pooling/config.json")
-    told.write_text(json.dumps({**json.loads(told.read_text()), "pooling_mode": "majority"}))
+    (path,) = folder.glob("*Pooling/config.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "pooling_mode": "majority"}))
     config = EncoderConfig(name="mine", source=str(folder), pooling="mean")
     assert "its folder's own pooling is majority" in encoder_facts(config).problems[0]
 

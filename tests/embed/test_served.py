@@ -70,7 +70,7 @@ def test_a_reranker_scores_each_passage():
 
 
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "message"),
     [
         ({"data": [{"index": 0, "embedding": [1.0]}]}, "not one result for each of 2 texts"),
         ({"data": [{"index": 0, "embedding": [1.0]}] * 2}, "not one result for each of 2 texts"),
@@ -80,17 +80,17 @@ def test_a_reranker_scores_each_passage():
         ([1, 2], "no list of results"),
     ],
 )
-def test_a_reply_that_cannot_be_used_is_asked_again_and_then_fails(reply, told, monkeypatch):
+def test_a_reply_that_cannot_be_used_is_asked_again_and_then_fails(reply, message, monkeypatch):
     monkeypatch.setattr(RetryPolicy, "wait_before", lambda *_: 0.0)
     with Loopback([lambda body: reply]) as server:
         encoder = load_encoder(config(server.url), Meter(), "encoder")
-        with pytest.raises(RequestFailed, match=told):
+        with pytest.raises(RequestFailed, match=message):
             encoder.encode(["a", "b"], "passage")
         assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ({"base_url": "localhost:1"}, "encoder.base_url is no address"),
         ({"api_key_env": "NOT_SET"}, "variable NOT_SET, which should hold the key of 'e', is not set"),
@@ -99,9 +99,9 @@ def test_a_reply_that_cannot_be_used_is_asked_again_and_then_fails(reply, told, 
         ({"base_url": None, "retries": 2}, "encoder.retries is for a server; set encoder.base_url"),
     ],
 )
-def test_mistakes_are_found_without_asking_anybody(more, told):
+def test_mistakes_are_found_without_asking_anybody(more, message):
     (problem,) = encoder_facts(config("http://127.0.0.1:9/v1").model_copy(update=more)).problems
-    assert told in problem
+    assert message in problem
 
 
 def test_what_is_served_and_not_where_identifies_an_encoder():

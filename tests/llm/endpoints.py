@@ -54,6 +54,6 @@ def content(body):
     return str(body["messages"][-1]["content"])
 
 
-def told(body):
+def answer_to(body):
     """A reply that depends on the request alone."""
     return completion(f"answer {sum(map(ord, content(body))) % 97}")

@@ -143,15 +143,15 @@ def _handler(server):
                 error = {"message": "You exceeded your current quota", "code": "insufficient_quota"}
                 self.send(429, {"error": error})
             elif mood.startswith("says "):
-                _, status, told = mood.split(" ", 2)
-                self.send(int(status), told if told.startswith("{") else {"error": {"message": told}})
+                _, status, message = mood.split(" ", 2)
+                self.send(int(status), message if message.startswith("{") else {"error": {"message": message}})
             else:
                 status, _, wait = mood.partition(";")
                 more = {"Retry-After": wait} if wait else {}
                 if status.startswith("3"):
                     more["Location"] = "http://127.0.0.1:9/elsewhere"
-                told = f"mood {status}, your key was {self.headers.get('Authorization')}"
-                self.send(int(status), {"error": {"message": told}}, **more)
+                message = f"mood {status}, your key was {self.headers.get('Authorization')}"
+                self.send(int(status), {"error": {"message": message}}, **more)
 
         def head(self, status, kind, length, **more):
             self.send_response(status)

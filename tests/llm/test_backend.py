@@ -50,15 +50,15 @@ def test_the_package_of_the_documents_runs_once_it_is_installed(installed, here)
 
 
 @pytest.mark.parametrize(
-    ("backend", "told"),
+    ("backend", "message"),
     [
         ("ednpoint", "unknown back end 'ednpoint'"),
         ("subprocess:Popen", "code that nobody chose"),
     ],
 )
-def test_a_name_that_is_none_and_code_that_nobody_chose_are_refused(backend, told):
+def test_a_name_that_is_none_and_code_that_nobody_chose_are_refused(backend, message):
     (problem,) = model_facts(ModelConfig(name="m", backend=backend)).problems
-    assert told in problem
+    assert message in problem
 
 
 def test_what_is_no_back_end_is_one_sentence(monkeypatch):

@@ -57,8 +57,8 @@ def test_extra_fields_reach_every_request_and_null_leaves_a_field_out():
         s.probe(["Y"])
         s.write(5)
     sent = [{key: body[key] for key in body if key not in ("model", "messages")} for body in loopback.asked]
-    told = {"chat_template_kwargs": {"enable_thinking": False}, "effort": "low"}
-    assert sent == [{"max_tokens": 1, "logprobs": True, "top_logprobs": 5, **told}, {"max_tokens": 5, **told}]
+    fields = {"chat_template_kwargs": {"enable_thinking": False}, "effort": "low"}
+    assert sent == [{"max_tokens": 1, "logprobs": True, "top_logprobs": 5, **fields}, {"max_tokens": 5, **fields}]
 
 
 def test_counts_are_those_of_the_model_loaded_here():
@@ -113,9 +113,9 @@ def test_without_a_tokenizer_the_window_has_a_margin_and_probes_are_refused():
     facts = model_facts(config("http://127.0.0.1:9/v1", tokenizer=None, window=1200, logprobs=5, price=PRICE))
     assert (facts.problems, facts.window, facts.capabilities) == ([], 1000, {"sampling"})
     assert "model.tokenizer=FOLDER" in facts.refusals["probe"]
-    (told,) = facts.warnings
-    assert "are estimates" in told
-    assert "20 %" in told
+    (message,) = facts.warnings
+    assert "are estimates" in message
+    assert "20 %" in message
 
 
 @pytest.mark.parametrize("cached", [0, 20])
@@ -125,8 +125,8 @@ def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached)
     reply["usage"] |= {"prompt_tokens_details": {"cached_tokens": cached}}
     _, meter, _ = asked(reply, shape=Shape(**SHAPE))
     usage = meter.usage()["answer"]
-    told = {k: usage[k] for k in ("tokens_in", "tokens_cached", "tokens_reused", "tokens_out")}
-    assert told == {"tokens_in": 50, "tokens_cached": 0, "tokens_reused": cached, "tokens_out": 4}
+    tokens = {k: usage[k] for k in ("tokens_in", "tokens_cached", "tokens_reused", "tokens_out")}
+    assert tokens == {"tokens_in": 50, "tokens_cached": 0, "tokens_reused": cached, "tokens_out": 4}
     assert (usage["requests"], usage["uncounted"]) == (1, 0)
     # By hand: W = 2 (2*8*2*4 + 2*8*1*4 + 3*8*16) = 1152, head 400, pair 4*2*2*4 = 64; 50 tokens, then 3 on 50.
     prefill = 2 * 1552 * 50 + 64 * 50 * 50
@@ -246,17 +246,17 @@ def test_the_window_is_kept_by_the_local_count():
 
 
 @pytest.mark.parametrize(
-    ("reply", "ask", "error", "told"),
+    ("reply", "ask", "error", "message"),
     [
         (completion("", "content_filter"), lambda s: s.write(3), ModelOutputError, "withheld"),
         (completion(), lambda s: s.probe(["Yes", "No"]), CannotRun, "gives no log-probabilities"),
     ],
 )
-def test_a_reply_without_what_was_asked_for(reply, ask, error, told):
+def test_a_reply_without_what_was_asked_for(reply, ask, error, message):
     with Loopback([lambda body: reply]) as loopback:
         s = loaded(loopback, logprobs=5).session(Meter())
         s.user("?")
-        with pytest.raises(error, match=told):
+        with pytest.raises(error, match=message):
             ask(s)
 
 
@@ -287,7 +287,7 @@ def test_replies_in_the_forms_of_other_servers(reply, text, thinking, problem):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ({"base_url": None}, "say where: --set model.base_url=http://HOST:PORT/v1"),
         ({"base_url": "localhost:8000"}, "model.base_url is no address"),
@@ -319,17 +319,17 @@ def test_replies_in_the_forms_of_other_servers(reply, text, thinking, problem):
         ({"backend": "scripted", "base_url": None, "retries": 2}, "model.retries is for a model behind a server"),
     ],
 )
-def test_mistakes_are_found_without_asking_anybody(more, told):
+def test_mistakes_are_found_without_asking_anybody(more, message):
     problems = model_facts(config("http://127.0.0.1:9/v1").model_copy(update=more)).problems
-    assert any(told in p for p in problems), problems
+    assert any(message in p for p in problems), problems
     assert "pa55" not in str(problems)
 
 
 def test_a_key_that_no_header_can_hold_is_not_shown(monkeypatch):
     monkeypatch.setenv("MY_KEY", "pa55\nword")
-    (told,) = model_facts(config("http://127.0.0.1:9/v1", api_key_env="MY_KEY")).problems
-    assert "copy it again" in told
-    assert "pa55" not in told
+    (message,) = model_facts(config("http://127.0.0.1:9/v1", api_key_env="MY_KEY")).problems
+    assert "copy it again" in message
+    assert "pa55" not in message
 
 
 def test_facts_tell_capabilities_window_and_what_is_unknown(monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.forked import start
-from tests.llm.endpoints import content, last, records, told, words
+from tests.llm.endpoints import answer_to, content, last, records, words
 from tests.llm.loopback import Loopback, completion
 
 PRICES = ("--set", "model.price.input=1000", "model.price.output=2000")
@@ -83,7 +83,7 @@ def same(row):
 
 @pytest.mark.parametrize("method", ["bm25", "sbert"])
 def test_records_are_those_of_a_plain_run_at_half_the_money(method, here):
-    with BatchServer([told]) as server:
+    with BatchServer([answer_to]) as server:
         plain = here(*words(server, *PRICES, "--out", "plain", method=method)).checked()
         asked, server.asked[:] = list(server.asked), []
         batched = here(*words(server, *BATCH, "--parallel", "4", "--out", "batched", method=method)).checked()
@@ -101,7 +101,7 @@ def test_records_are_those_of_a_plain_run_at_half_the_money(method, here):
 
 
 def test_shards_send_batches_of_their_own_and_merge_into_a_plain_run(here):
-    with BatchServer([told]) as server:
+    with BatchServer([answer_to]) as server:
         plain = here(*words(server, "--out", "plain", limit=12)).checked()
         server.asked.clear()
         shards = [here(*words(server, *BATCH, "--shard", f"{n}/2", limit=12)) for n in (1, 2)]
@@ -112,7 +112,7 @@ def test_shards_send_batches_of_their_own_and_merge_into_a_plain_run(here):
 
 @pytest.mark.parametrize("moment", ["batch", "replies"])
 def test_a_process_that_is_killed_goes_on_and_pays_once(moment, here, tmp_path, environment):
-    with BatchServer([told]) as server:
+    with BatchServer([answer_to]) as server:
         plain = here(*words(server, "--out", "plain")).checked()
         command = words(server, *BATCH)
         server.seen = lambda now: now == moment and run.signal(signal.SIGKILL)
@@ -125,7 +125,7 @@ def test_a_process_that_is_killed_goes_on_and_pays_once(moment, here, tmp_path, 
 
 
 def test_lines_without_a_reply_fail_their_questions_and_only_they_are_sent_again(here):
-    with BatchServer([told]) as server:
+    with BatchServer([answer_to]) as server:
         here(*words(server, *BATCH, "--out", "whole")).checked()
         errors = [
             {"status": 500, "error": {"message": "overloaded"}},
@@ -134,7 +134,7 @@ def test_lines_without_a_reply_fail_their_questions_and_only_they_are_sent_again
         ]
         wrong = dict(zip(map(content, server.asked), errors, strict=False))
         server.moods, server.drops, server.ends = (
-            [lambda body: dict(wrong.get(content(body), told(body)))],
+            [lambda body: dict(wrong.get(content(body), answer_to(body)))],
             (5,),
             "expired",
         )
@@ -161,7 +161,7 @@ def test_a_refused_name_of_a_field_is_sent_again_under_the_other(here):
 
 
 def test_a_batch_that_the_server_refuses_is_one_sentence(here):
-    with BatchServer([told]) as server:
+    with BatchServer([answer_to]) as server:
         server.ends = "failed"
         server.seen = lambda _: [b.update(errors={"data": [{"message": "no quota"}]}) for b in server.batches.values()]
         stopped = here(*words(server, *BATCH)).checked(2)
@@ -171,7 +171,7 @@ def test_a_batch_that_the_server_refuses_is_one_sentence(here):
 
 
 def test_a_server_that_goes_away_keeps_the_batch(here):
-    with BatchServer([told]) as server:
+    with BatchServer([answer_to]) as server:
         server.seen = lambda moment: moment == "look" and (server.http.shutdown(), server.http.server_close())
         stopped = here(*words(server, *BATCH, timeout=0.5)).checked(3)
         url = server.url
@@ -183,7 +183,7 @@ def test_a_server_that_goes_away_keeps_the_batch(here):
 
 @pytest.mark.parametrize(("flag", "most"), [("--max-money", "0.9"), ("--max-tokens", "900")])
 def test_a_limit_leaves_requests_out_of_the_batch(flag, most, here):
-    with BatchServer([told]) as server:
+    with BatchServer([answer_to]) as server:
         whole = here(*words(server, *BATCH, "--out", "whole")).checked()
         server.paid.clear()
         stopped = here(*words(server, *BATCH, flag, most)).checked(3)
@@ -195,7 +195,7 @@ def test_a_limit_leaves_requests_out_of_the_batch(flag, most, here):
 
 
 def test_requests_that_depend_on_replies_are_refused(here):
-    with BatchServer([told]) as server:
+    with BatchServer([answer_to]) as server:
         refused = here(*words(server, *BATCH, method="ircot")).checked(2)
         assert server.batches == {}
     assert "requests of 'ircot' may depend on earlier replies, and a batch takes up to a day" in refused.stderr

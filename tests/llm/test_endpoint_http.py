@@ -24,7 +24,7 @@ def server(url, policy=QUICK):
 
 
 @pytest.mark.parametrize(
-    ("mood", "told"),
+    ("mood", "message"),
     [
         ("500", "status 500: mood 500"),
         ("502", "status 502"),
@@ -43,21 +43,21 @@ def server(url, policy=QUICK):
         ("empty", "no choices, so it is no chat completion"),
     ],
 )
-def test_a_bad_moment_is_asked_again_and_one_that_lasts_fails_the_question_with_its_cause(mood, told):
+def test_a_bad_moment_is_asked_again_and_one_that_lasts_fails_the_question_with_its_cause(mood, message):
     with Loopback([mood, "ok"]) as loopback:
         tries = Tries()
         assert complete(server(loopback.url), BODY, tries).text == "Paris"
         assert loopback.asked == [BODY, BODY]
         assert tries.retries == 1
     with Loopback([mood]) as loopback:
-        with pytest.raises(RequestFailed, match=re.escape(told)) as failed:
+        with pytest.raises(RequestFailed, match=re.escape(message)) as failed:
             complete(server(loopback.url), BODY)
         assert len(loopback.asked) == 3
         assert "in 3 tries" in str(failed.value)
 
 
 @pytest.mark.parametrize(
-    ("mood", "served", "error", "told"),
+    ("mood", "served", "error", "message"),
     [
         *(
             (mood, (), RequestFailed, f"refused the request: status {mood}: .*\\[key\\]")
@@ -68,8 +68,8 @@ def test_a_bad_moment_is_asked_again_and_one_that_lasts_fails_the_question_with_
         ("says 400 longer than this model's window", (BODY["model"],), RequestFailed, "refused"),
         ("quota", (), CannotRun, "has no quota left for this key: You exceeded your current quota"),
         *(
-            (f"says 429 {json.dumps(told)}", (), CannotRun, "has no quota left for this key")
-            for told in (
+            (f"says 429 {json.dumps(message)}", (), CannotRun, "has no quota left for this key")
+            for message in (
                 {"error": {"message": "Your account is not active.", "code": "billing_not_active"}},
                 {"error": {"message": "suspended", "type": "exceeded_current_quota_error"}},
                 {"code": "exhausted", "error": "Your team has used all available credits or its spending limit."},
@@ -87,9 +87,9 @@ def test_a_bad_moment_is_asked_again_and_one_that_lasts_fails_the_question_with_
         ("says 404 no", ("a\x1b[2J", 7, KEY), CannotRun, r"it offers \[key\]; correct"),
     ],
 )
-def test_what_fails_the_question_or_ends_the_run_is_asked_once(mood, served, error, told):
+def test_what_fails_the_question_or_ends_the_run_is_asked_once(mood, served, error, message):
     with Loopback([mood, "ok"], served=served) as loopback:
-        with pytest.raises(error, match=told) as failed:
+        with pytest.raises(error, match=message) as failed:
             complete(server(loopback.url), BODY)
         assert len(loopback.asked) == 1
         assert KEY not in str(failed.value)
@@ -222,8 +222,8 @@ def test_retry_after_holds_for_every_thread():
 
 
 def test_retry_after_is_seconds_or_a_date():
-    told = {"2": 2.0, "0.5": 0.5, "-3": 0.0, "": None, "soon": None, "nan": None}
-    assert {text: _retry_after(text) for text in told} == told
+    waits = {"2": 2.0, "0.5": 0.5, "-3": 0.0, "": None, "soon": None, "nan": None}
+    assert {text: _retry_after(text) for text in waits} == waits
     found = _retry_after(formatdate(time.time() + 100, usegmt=True))
     assert 97 < found <= 100
     assert _retry_after(formatdate(time.time() - 100, usegmt=True)) == 0.0

@@ -15,7 +15,7 @@ from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.storage.run_folder import read_run
 from reports.facts import notes
 from tests.forked import start
-from tests.llm.endpoints import BODY, KEY, QUICK, content, last, records, told, words
+from tests.llm.endpoints import BODY, KEY, QUICK, answer_to, content, last, records, words
 from tests.llm.loopback import Loopback, completion
 from tests.stand_in_server import StandIn
 
@@ -32,13 +32,13 @@ def same(row):
 
 
 def test_failures_are_recorded_and_only_they_are_asked_again(here):
-    with Loopback([told]) as server:
+    with Loopback([answer_to]) as server:
         clean = here(*words(server, "--out", "clean"))
         asked = [content(body) for body in server.asked]
     assert clean.returncode == 0, clean.stderr
     assert len(asked) == len(set(asked)) == 6
     trouble = dict(zip(asked, ["500", "429;0", "hang", "cut", "html"], strict=False))
-    with Loopback([lambda body: trouble.get(content(body)) or told(body)]) as server:
+    with Loopback([lambda body: trouble.get(content(body)) or answer_to(body)]) as server:
         hurt = here(*words(server, "--parallel", "2", timeout=0.5)).checked(3)
         assert last(hurt)["summary"]["n_failed"] == 5
         assert [r["error"] and r["error"]["type"] for r in records(hurt)] == ["RequestFailed"] * 5 + [None]
@@ -76,15 +76,15 @@ def test_replies_without_an_answer_are_in_the_last_lines_and_the_notes(more, thi
     replies = [REFUSAL, completion("", "length"), completion(" "), completion("Paris i", "length"), completion("Paris")]
     with Loopback([(lambda body, reply=reply: reply) for reply in replies]) as server:
         done = here(*[word for word in words(server, "--set", "seed=0", *more) if word != "--json"])
-    told = [
+    sentences = [
         "refusals: 1",
         f"replies whose limit went into thinking: 1; {thinking}",
         "empty replies: 1",
         f"replies cut at their limit ({limit}): 1",
     ]
-    assert done.stdout.splitlines()[-4:] == [f"  {sentence}" for sentence in told]
+    assert done.stdout.splitlines()[-4:] == [f"  {sentence}" for sentence in sentences]
     run = read_run(Path(done.stdout.splitlines()[0]))
-    assert [note for note in notes(run) if note in told] == told
+    assert [note for note in notes(run) if note in sentences] == sentences
 
 
 def test_limits_count_requests_that_failed_in_every_round(here):
@@ -107,7 +107,7 @@ def test_limits_count_requests_that_failed_in_every_round(here):
             assert len(server.asked) == 54, "what was sent before is all that the limit allows"
         here(*command(server, "--retry-failed", "--max-tokens", f"{sent + 1}")).checked(3)
         assert len(server.asked) == 57, "one question more, and its three tries"
-    with Loopback([lambda body: "500" if len(server.asked) % 2 else told(body)]) as server:
+    with Loopback([lambda body: "500" if len(server.asked) % 2 else answer_to(body)]) as server:
         done = here(*words(server, "--out", "half")).checked(0)
     assert all(row["usage"]["answer"]["unanswered"]["tokens"] == n for row, n in zip(records(done), each, strict=True))
     assert last(done)["summary"]["usage"]["answer"]["tokens_in"] == 50, "tables have what was answered"
@@ -123,9 +123,9 @@ def test_nothing_is_counted_where_nothing_could_be_sent():
 
 
 def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here):
-    with Loopback([told]) as server:
+    with Loopback([answer_to]) as server:
         first = here(*words(server, limit=1))
-    with Loopback([told]) as moved:
+    with Loopback([answer_to]) as moved:
         sizes = {"layers": 2, "width": 64, "heads": 4, "kv_heads": 4, "head_size": 16, "mlp": 128, "vocab": 100}
         shape = [f"model.shape.{name}={size}" for name, size in sizes.items()]
         second = here(*words(moved, "--set", *shape, limit=2))
@@ -141,7 +141,7 @@ def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here)
 
 
 def test_a_key_that_is_refused_in_mid_run_keeps_what_is_there(here):
-    with Loopback([told, told, "401", told]) as server:
+    with Loopback([answer_to, answer_to, "401", answer_to]) as server:
         stopped = here(*words(server)).checked(3)
         assert "refuses us (status 401); name its key: --set model.api_key_env=NAME" in stopped.stderr
         done = here(*words(server)).checked()
@@ -155,9 +155,9 @@ def test_eight_questions_are_eight_requests_at_once_and_never_nine(here):
 
     def held(body):
         together.wait(60)
-        return told(body)
+        return answer_to(body)
 
-    with Loopback([told]) as server:
+    with Loopback([answer_to]) as server:
         alone = here(*words(server, "--out", "alone", limit=16))
         assert server.at_once == 1
     with Loopback([held]) as server:
@@ -203,7 +203,7 @@ def found(root, text):
 def test_the_key_is_in_no_file_and_in_no_message(here, uri, tmp_path, monkeypatch):
     pytest.importorskip("mlflow", reason="MLflow is not installed; its files are not looked through")
     monkeypatch.setenv("SOME_KEY", KEY)
-    moods = ["500", "400", lambda body: completion(f"the key is {KEY}"), told]
+    moods = ["500", "400", lambda body: completion(f"the key is {KEY}"), answer_to]
     with Loopback(moods) as server:
         done = here(*words(server, "model.api_key_env=SOME_KEY", limit=4))
         assert {h["Authorization"] for h in server.headers} == {f"Bearer {KEY}"}
@@ -248,6 +248,6 @@ def test_money_and_latency_are_those_of_the_servers_own_account(here, tmp_path):
 
 
 def test_a_server_keeps_its_chat_template_and_the_command_says_so(here):
-    with Loopback([told]) as server:
+    with Loopback([answer_to]) as server:
         done = here(*words(server, "dataset.chat=false", limit=1))
     assert "is shown without a chat template, but the server of 'some-chat' always uses its own" in done.stderr

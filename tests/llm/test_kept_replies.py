@@ -26,8 +26,8 @@ def ask(model, what, root, **changed):
     with model.session(meter, **{k: v for k, v in changed.items() if k == "adapter"}) as session:
         if root is not None:
             session.replies = ReplyCache(root, "tiny", changed.get("identity", model.identity))
-        told = [asdict(one) if is_dataclass(one) else one for one in what(session)]
-    return told, [{k: v for k, v in asdict(event).items() if k != "seconds"} for event in meter.events]
+        found = [asdict(one) if is_dataclass(one) else one for one in what(session)]
+    return found, [{k: v for k, v in asdict(event).items() if k != "seconds"} for event in meter.events]
 
 
 def sent(events):
@@ -50,14 +50,14 @@ def test_a_second_run_sends_nothing_and_costs_the_same(tiny, tmp_path, monkeypat
 
 def test_what_follows_kept_replies_is_as_without_them(tiny, tiny_pieces, tmp_path):
     def longer(session):
-        told = talk(session)
+        found = talk(session)
         session.user("Given the above, where is the bridge?")
-        told.append(session.write(5))
+        found.append(session.write(5))
         with session.branch():
             session.user("Information")
-            span = session.feed("north", watch=[told[0].span])
-            told.append([round(value, 6) for value in span.attention])
-        return [*told, session.length()]
+            span = session.feed("north", watch=[found[0].span])
+            found.append([round(value, 6) for value in span.attention])
+        return [*found, session.length()]
 
     for model in (tiny, tiny_pieces):
         root = tmp_path / str(model.prefill_chunk)
@@ -70,19 +70,19 @@ def test_what_follows_kept_replies_is_as_without_them(tiny, tiny_pieces, tmp_pat
 
 
 def simple(text="Abel", most=4, **how):
-    def told(session):
+    def found(session):
         session.user(text)
         return [session.write(most, **how)]
 
-    return told
+    return found
 
 
 def probe(*labels):
-    def told(session):
+    def found(session):
         session.user("Abel")
         return [session.probe(labels)]
 
-    return told
+    return found
 
 
 WARM = {"temperature": 0.7, "top_p": 0.9, "seed": 3}

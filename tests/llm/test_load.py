@@ -303,7 +303,7 @@ def test_adapters_are_switched_per_session(tiny, tiny_folder, adapter_folder):
 
 
 @pytest.mark.parametrize(
-    ("trained", "told"),
+    ("trained", "sentence"),
     [
         ({"rows": 400, "methods": {"gist": 7, "pecan": 174}}, "(pecan 44 % to gist 2 % of its rows)"),
         ({"rows": 400, "methods": {}}, None),
@@ -313,24 +313,24 @@ def test_adapters_are_switched_per_session(tiny, tiny_folder, adapter_folder):
         (None, None),
     ],
 )
-def test_whose_prompts_an_adapter_was_trained_on_is_told(tiny_folder, adapter_folder, tmp_path, trained, told):
+def test_whose_prompts_an_adapter_was_trained_on_is_told(tiny_folder, adapter_folder, tmp_path, trained, sentence):
     folder = shutil.copytree(adapter_folder, tmp_path / "one")
     if trained is not None:
         (folder / "card.json").write_text(json.dumps({"trained": trained}))
     facts = model_facts(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(folder)}))
     assert len(facts.identity["adapters"]["one"]) == 64
-    own = f"the adapter 'one' of 'tiny' has seen the prompts of some methods more often than others' {told}: a method "
+    own = f"the adapter 'one' of 'tiny' has seen the prompts of some methods more often than others' {sentence}: a method "
     own += "with a small share, or none, can score low because of the adapter, not because it is worse"
-    assert facts.warnings == ([own] if told else [])
+    assert facts.warnings == ([own] if sentence else [])
 
 
 def test_an_adapter_in_the_weights_without_a_card_is_told(tiny_folder, adapter_folder):
-    (told,) = model_facts(ModelConfig(name="tiny", source=str(tiny_folder), adapter=str(adapter_folder))).warnings
-    assert told == f"no card says what the adapter 'model.adapter' in '{adapter_folder}' was trained on"
+    (sentence,) = model_facts(ModelConfig(name="tiny", source=str(tiny_folder), adapter=str(adapter_folder))).warnings
+    assert sentence == f"no card says what the adapter 'model.adapter' in '{adapter_folder}' was trained on"
 
 
 @pytest.mark.parametrize(
-    ("told", "quantised"),
+    ("scheme", "quantised"),
     [
         (None, None),
         ({"quant_method": "gptq", "bits": 4}, "gptq, 4 bits"),
@@ -338,9 +338,9 @@ def test_an_adapter_in_the_weights_without_a_card_is_told(tiny_folder, adapter_f
         ({"quant_method": "fp8"}, "fp8"),
     ],
 )
-def test_quantised_weights_are_part_of_what_identifies_a_model(tiny_folder, tmp_path, told, quantised):
+def test_quantised_weights_are_part_of_what_identifies_a_model(tiny_folder, tmp_path, scheme, quantised):
     folder = tmp_path / "m"
     shutil.copytree(tiny_folder, folder)
     settings = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**settings, **({"quantization_config": told} if told else {})}))
+    (folder / "config.json").write_text(json.dumps({**settings, **({"quantization_config": scheme} if scheme else {})}))
     assert model_facts(ModelConfig(name="m", source=str(folder))).identity.get("quantised") == quantised

@@ -27,8 +27,8 @@ def own(tiny_folder, tmp_path):
 
 
 def identity(model, tokenizer=None, **more):
-    told = None if tokenizer is None else str(tokenizer)
-    facts = model_facts(ModelConfig(name="m", source=str(model), tokenizer=told, **more))
+    name = None if tokenizer is None else str(tokenizer)
+    facts = model_facts(ModelConfig(name="m", source=str(model), tokenizer=name, **more))
     assert facts.problems == []
     return facts.identity
 
@@ -56,10 +56,10 @@ def test_the_template_that_is_hashed_is_the_one_that_is_used(tiny_folder, own):
     assert identity(tiny_folder, own)["template"] != identity(tiny_folder)["template"]
     # Where the settings hold it, as older folders do, it is that one.
     (own / "chat_template.jinja").unlink()
-    told = json.loads((own / "tokenizer_config.json").read_text())
-    (own / "tokenizer_config.json").write_text(json.dumps({**told, "chat_template": TURN}))
+    settings = json.loads((own / "tokenizer_config.json").read_text())
+    (own / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": TURN}))
     inside = template_digest(config, own)
-    (own / "tokenizer_config.json").write_text(json.dumps({**told, "chat_template": TURN + " "}))
+    (own / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": TURN + " "}))
     assert template_digest(config, own) != inside
 
 

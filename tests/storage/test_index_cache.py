@@ -133,11 +133,11 @@ def test_an_entry_of_a_served_model_is_counted_by_the_sizes_told_today(tmp_path)
     cache.put(cache.folder(a_key()), a_key(), two_of_one_name())
     corrected = replace(SHAPE, layers=70)
     event = two_of_one_name().events[0]
-    for told, uncounted in ((corrected, 0), (None, 1)):
-        got = IndexCache(tmp_path, print, {"builder": told}).get(cache.folder(a_key()), a_key())
+    for shape, uncounted in ((corrected, 0), (None, 1)):
+        got = IndexCache(tmp_path, print, {"builder": shape}).get(cache.folder(a_key()), a_key())
         assert got is not None
         usage = got.usage["index"]
-        assert usage["roles"].get("builder") == (flops(event, told) if told else None)
+        assert usage["roles"].get("builder") == (flops(event, shape) if shape else None)
         assert usage["roles"]["reader"] == flops(event, OTHER)
         assert usage["uncounted"] == uncounted
 
@@ -222,9 +222,9 @@ def test_a_cache_that_cannot_be_written_costs_the_cache_only(tmp_path, monkeypat
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file"))
     result = go(make_plan(), tmp_path / "run")
     assert result.summary["n_scored"] == 6
-    (told,) = result.save_problems
-    assert told.startswith("2 indexes were not cached: cannot write ")
-    assert told.endswith("choose a folder you may write to with HARNESS_CACHE.")
+    (message,) = result.save_problems
+    assert message.startswith("2 indexes were not cached: cannot write ")
+    assert message.endswith("choose a folder you may write to with HARNESS_CACHE.")
     with pytest.raises(SaveError):
         IndexCache(tmp_path / "file", print).put(tmp_path / "file" / "x", a_key(), an_entry())
 

@@ -115,7 +115,7 @@ def test_a_damaged_line_before_the_last_is_named(bad, finished):
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "told"),
+    ("place", "value", "message"),
     [
         ("usage.answer.tokens_in", "many", "should be a valid number"),
         ("usage.answer.flops.full", [1], "should be a valid number"),
@@ -125,14 +125,14 @@ def test_a_damaged_line_before_the_last_is_named(bad, finished):
         ("gold.answers", "x", "should be a valid list"),
     ],
 )
-def test_a_wrong_value_at_any_depth_of_a_record_is_named_with_its_line(place, value, told, finished):
+def test_a_wrong_value_at_any_depth_of_a_record_is_named_with_its_line(place, value, message, finished):
     lines = (finished / "records.jsonl").read_bytes().splitlines(keepends=True)
     record = json.loads(lines[1])
     *above, last = place.split(".")
     functools.reduce(dict.__getitem__, above, record)[last] = value
     (finished / "records.jsonl").write_bytes(b"".join([lines[0], json_line(record), *lines[2:]]))
     for use in (lambda: read_run(finished), lambda: go(make_plan(), finished.parents[1])):
-        with pytest.raises(DataError, match=rf"records\.jsonl, line 2, field '{place}\S*': {told}; such a record"):
+        with pytest.raises(DataError, match=rf"records\.jsonl, line 2, field '{place}\S*': {message}; such a record"):
             use()
 
 

@@ -44,7 +44,7 @@ def test_an_adapter_s_settings_fit_its_matrices(settings, problem, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "message"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), 3, "no space is left"),
         (OSError(errno.EMFILE, "Too many open files"), 2, "ulimit -n"),
@@ -53,7 +53,7 @@ def test_an_adapter_s_settings_fit_its_matrices(settings, problem, tmp_path):
         (None, 2, "error: stdout is closed"),
     ],
 )
-def test_what_the_machine_refuses_is_a_sentence(error, code, told, monkeypatch, capsys):
+def test_what_the_machine_refuses_is_a_sentence(error, code, message, monkeypatch, capsys):
     class Full(io.StringIO):
         def write(self, _):
             raise error
@@ -62,11 +62,11 @@ def test_what_the_machine_refuses_is_a_sentence(error, code, told, monkeypatch, 
     with pytest.raises(SystemExit) as ended:
         main(["list", "methods"])
     said = capsys.readouterr().err
-    assert (ended.value.code, told in said, said.count("\n")) == (code, True, 1)
+    assert (ended.value.code, message in said, said.count("\n")) == (code, True, 1)
 
 
 def test_a_library_that_cannot_be_imported_stops_the_run():
     """It would fail every question."""
-    told = r"a library cannot be imported \(no such name\).*harness doctor"
-    with pytest.raises(CannotRun, match=told), import_error_as_cannot_run():
+    message = r"a library cannot be imported \(no such name\).*harness doctor"
+    with pytest.raises(CannotRun, match=message), import_error_as_cannot_run():
         raise ImportError("a page\nno such name")
