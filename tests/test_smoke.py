@@ -15,7 +15,7 @@ from harness.config import presets
 RERANKED = {"bce-reranker", "bge-reranker", "llmlingua-2", "llmlingua-2-longbench"}
 # One has all presets; on every data set stand those that between them use every kind of view and reading.
 ONE = "pocket/musique"
-EVERYWHERE = {"pecan", "full-context", "bm25", "sbert", "closed-book", "oracle-evidence"}
+EVERYWHERE = {"pecan", "full-context", "bm25", "closed-book", "oracle-evidence"}
 TWINS = [twin for name in presets.names("datasets") if (twin := presets.synthetic_counterpart(name)) is not None]
 
 

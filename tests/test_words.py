@@ -20,29 +20,19 @@ def nfd(text):
 # Question, the passage that answers it, passages that share no word but pieces of words.
 RANKED = {
     "hindi": ("पुल किसने बनाया?", "पुल मीरा ने बनाया।", "पल पाल पिल बन किस नया।"),
-    "tamil": ("பாலம் எங்கே உள்ளது?", "பாலம் ஆற்றின் மேல் உள்ளது.", "பல பாலா எங்கள் உள்."),
-    "bengali": ("সেতু কে বানাল?", "সেতু বানাল মীরা।", "সাত কা বন লিখ।"),
     "german, text in NFD": ("Wo ist die Brücke?", nfd("Die Brücke ist in Köln."), "Bru cke, Ko ln: wo?"),
     "vietnamese, question in NFD": (nfd("Cầu ở đâu?"), "Cầu ở Huế.", "Cau o dau? Cau o Hue."),
     "korean, text in NFD": ("다리는 어디에 있나?", nfd("다리는 강 위에 있다."), "다른 어른 이다."),
     "arabic, question with vowel points": ("مَنْ بَنَى الجِسْر؟", "بنى سامي الجسر.", "م ن ب ن ى الج س ر"),
-    "hebrew, text with vowel points": ("מי בנה את הגשר?", "דָּוִד בָּנָה אֶת הַגֶּשֶׁר.", "מי את דוד?"),
-    "persian, with and without a joiner": ("پل کجا می‌رود؟", "پل به شهر میرود.", "می می رود رود"),
-    "german, in capitals": ("WO IST DIE STRASSE?", "Die Straße ist im Tal.", "Strasbourg liegt im Osten."),
-    "tamil, a vowel in two parts": ("பொன் எங்கே?", "ப\u0bc6\u0bbeன் ஆற்றில்.", "பன் எங் பெ."),
     "english, ligatures": ("Where is the final office?", "The \ufb01nal o\ufb03ce is north.", "Where is the file, it?"),
-    "japanese, full width": ("ABC 12?", "\uff21\uff22\uff23は\uff11\uff12です", "AB C1 2"),
     "japanese, half width": ("ガイドは?", "\uff76\uff9e\uff72\uff84\uff9e", "カイト"),
     "arabic, shapes of letters": ("سلام", "\ufeb3\ufefc\ufee1", "س م"),
     "turkish, capitals": ("istanbul nerede", "İSTANBUL", "stanbul nere"),
-    "mixed chinese and english": ("GPT4模型何时发布?", "\uff27\uff30\uff34\uff14在2023年发布", "山很高"),
     "khmer": ("ស្ពាននៅឯណា", "ស្ពាននៅលើទន្លេ", "ភ្លៀងធ្លាក់"),
     "greek, final sigma": ("ΔΡΟΜΟΣ ΠΟΛΗΣ", "ο δρομος πολης", "δρομο πολη"),
     "soft hyphens": ("Where is the lighthouse?", "The light\u00adhouse is north.", "Where is the house, the light?"),
-    "chinese": ("海有多深?", "海很深。", "山很高。"),
     "japanese": ("三千円は何に使った?", "本に三千円を使った。", "山はとても高い。"),
     "thai": ("สะพานอยู่ที่ไหน", "สะพานอยู่ที่แม่น้ำ", "ฝนตกหนักมาก"),
-    "burmese": ("တံတားဘယ်မှာလဲ", "တံတားမြစ်ပေါ်မှာ", "မိုးရွာ"),
 }
 
 

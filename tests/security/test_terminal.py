@@ -21,7 +21,6 @@ EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\r\b\x7f\u202eb\u2028\u2066\ud800\U000e00
 NASTY = st.text(
     st.characters(categories=("Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Lo", "Ll", "Po")), min_size=1, max_size=30
 )
-MANY = settings(max_examples=100)
 
 
 def steering(text):
@@ -38,7 +37,7 @@ def printed(*arguments):
     return int(ended.value.code or 0), both.getvalue()
 
 
-@MANY
+@settings(max_examples=100)
 @given(NASTY | st.just(EVIL))
 def test_text_is_shown_without_what_steers(text):
     shown = printable(text)
@@ -55,14 +54,12 @@ def test_what_people_write_is_left_alone():
     assert printable(text) == text
 
 
-@MANY
-@given(st.lists(NASTY, max_size=4))
-def test_every_way_to_print_goes_through_the_door(texts):
+def test_every_way_to_print_goes_through_the_door():
     both = io.StringIO()
     with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both), escaped_output():
-        print(*texts, sep="\r", end="\x1b[0m")
-        sys.stdout.writelines(texts)
-        sys.stderr.write("".join(texts))
+        print(EVIL, EVIL, sep="\r", end="\x1b[0m")
+        sys.stdout.writelines([EVIL])
+        sys.stderr.write(EVIL)
     assert steering(both.getvalue()) == set()
 
 

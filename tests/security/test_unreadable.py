@@ -116,29 +116,19 @@ def _half(folder):
 
 MODELS = {
     "config.json, cut": (_bytes("config.json", b'{"model_type": "llama",'), "copy the model's folder again"),
-    "config.json, a list": (_bytes("config.json", b"[1]"), "copy the model's folder again"),
-    "config.json, not UTF-8": (_bytes("config.json", b"\xff{}"), "copy the model's folder again"),
     "config.json, empty": (_bytes("config.json", b"{}"), "has no model_type"),
     "no config.json": (lambda folder: (folder / "config.json").unlink(), "is it a saved transformers model?"),
     "unknown family": (_settings(model_type="nosuch"), "or name another model"),
     "a width of letters": (_settings(hidden_size="many"), 'hidden_size="many", which is no positive'),
-    "no heads": (_settings(num_attention_heads=0), "num_attention_heads=0, which is no positive"),
-    "a window of letters": (_settings(max_position_embeddings="long"), "max_position_embeddings="),
-    "an unknown activation": (_settings(hidden_act="nosuch"), "or name another model"),
-    "a dtype that is a list": (_settings(dtype=[1]), "copy the model's folder again"),
     "another width": (_settings(hidden_size=64), "do not belong to its config.json"),
     "more layers": (_settings(num_hidden_layers=3), "to its config.json: 9 tensors are missing "),
     "no weights": (_instead(lambda path: None), "has no *.safetensors file"),
-    "weights, a folder": (_instead(lambda path: path.mkdir()), "is no file, or a link to none"),
     "weights, a link": (_instead(lambda path: path.symlink_to("/nowhere")), "is no file, or a link to none"),
     "weights, cut": (_half, "copy the model's folder again"),
-    "weights, noise": (_bytes("model.safetensors", bytes(range(256)) * 9), "copy the model's folder again"),
     "tokenizer.json, cut": (_bytes("tokenizer.json", b'{"version":'), "--set model.tokenizer=FOLDER"),
     "no tokenizer": (_without_tokenizer, "put it there or name one with --set model.tokenizer=FOLDER"),
-    "tokenizer_config.json": (_bytes("tokenizer_config.json", b"{"), "--set model.tokenizer=FOLDER"),
     "generation_config.json": (_bytes("generation_config.json", b"[1]"), "or name another model"),
     "template, cut": (_bytes("chat_template.jinja", b"{% for"), "model.template=FILE"),
-    "template, not UTF-8": (_bytes("chat_template.jinja", b"\xff"), "--set model.tokenizer=FOLDER"),
 }
 
 
