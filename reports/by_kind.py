@@ -45,7 +45,7 @@ def _range_of_two(tokens: float) -> str:
 
 
 def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str | None]]:
-    """Criterion ("hops", ...) -> the kind of each question, in the order of the records."""
+    """Criterion ("hops", "length", ...) -> the kind of each of the run's questions, in the order of its records."""
     labels: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
     for record in run.whole_records:
         for criterion in criteria:
@@ -57,7 +57,11 @@ def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str
 def split_by_kind(
     runs: Sequence[StoredRun], by: str, known: Sequence[Mapping[str, Sequence[str | None]]] = ()
 ) -> list[StoredRun]:
-    """The runs divided by the kind of their questions, if known. Raises UnknownName, UserError for no kind."""
+    """The runs, each divided by the kind of its questions; those whose kind is unknown are left out.
+
+    known: `kinds_of` each run. Raises UnknownName for a `by` that is none of BY and no column of the rows, UserError
+    where no question has a kind.
+    """
     if by not in BY:
         carried = {n for run in runs for r in run.whole_records for n in (r.get("gold") or {}).get("extra") or ()}
         if by not in carried:

@@ -1,7 +1,8 @@
 """What of a wide frame is printed: the columns that fit a terminal, one section a data set, best first.
 
-sections(frame)       [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)] with a legend of costs
-pick_columns(frame)   the same rows, few columns, or those that --columns names
+sections(frame) ─► [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)]    for people: text, md, latex
+                   with a line below on what costs are measured by
+pick_columns(frame)   ─► the same rows, few columns                                       or those that --columns names
 """
 
 import re
@@ -39,7 +40,10 @@ class Section(NamedTuple):
 
 
 def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
-    """Rows by data set, then by `score` (default: headline), best first, those `apart` last; a stable sort."""
+    """Rows by data set, within one by `score` (default: its headline), best first; ties keep their order.
+
+    Runs of other questions (`apart`) come last.
+    """
     values = [row.get(score or row["headline"]) for row in frame.to_dict("records")]
     table = frame.copy().assign(_value=pd.Series(values, index=frame.index, dtype="float64"))
     keys = ["dataset", "apart", "_value"]
@@ -50,7 +54,8 @@ def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
 def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> pd.DataFrame:
     """The frame with the columns that fit a terminal, or with `columns` after those that say which run it is.
 
-    score: in place of the headlines. Intervals come along. Raises UnknownName.
+    score: the one shown where `columns` is None, by default the headlines. The interval of a column comes with it.
+    Raises UnknownName for a column the frame does not have.
     """
     names = [str(name) for name in frame.columns]
     if columns is None:
@@ -76,7 +81,10 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
 
 
 def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> list[Section]:
-    """One section a data set, titled by it and the shared model, as `pick_columns`; columns=() keeps all."""
+    """One section a data set, titled by its name and the model that all rows share.
+
+    columns, score: as in `pick_columns`; columns=() keeps every column.
+    """
     tables = []
     for _, group in frame.groupby("dataset", sort=False):
         table = group.reset_index(drop=True)
@@ -98,7 +106,7 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
 
 
 def legended(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a legend of its columns of costs as the first note of every row."""
+    """The table with a legend of those columns of costs that have a value, as the first note of every row."""
     shown = {str(name) for name in table.columns if table[name].notna().any()}
     index = [name for name in ("tokens.index", "tflops.index") if name in shown]
     sentences = [f"costs are per question, {' and '.join(index)} per document"] if index else []
@@ -112,7 +120,7 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFrame:
-    """The frame with the middle of long texts in `column` left out: "PECAN … 8 queries"."""
+    """The frame with the middle of long texts in `column` left out: "PECAN Attention … 8 queries per document"."""
     half = (longest - 3) // 2
     texts = [t if len(t) <= longest else f"{t[:half].rstrip()} … {t[-half:].lstrip()}" for t in map(str, frame[column])]
     return frame.assign(**{column: texts})

@@ -1,6 +1,7 @@
 """Whether runs of one data set may be ranked together: the same rows, the same questions, the same task.
 
-A score over other questions ranks questions, not methods: such a run has a footnote, no ratio, and dominates nothing.
+A score over other questions ranks questions, not methods: such a run stays in the table with a footnote, has no ratio
+to a reference that was asked something else, and dominates nothing.
 """
 
 from collections import Counter, defaultdict
@@ -25,13 +26,13 @@ def question_set(run: StoredRun) -> QuestionSet:
 
 
 def most_common(keys: Sequence[QuestionSet]) -> QuestionSet:
-    """The key that comes most often; of several the one with most questions."""
+    """The key that comes most often; of several, the one with most questions, then the first."""
     counts = Counter(keys)
     return max(counts, key=lambda key: (counts[key], len(key[1])))
 
 
 def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
-    """Why each run should not be ranked with most of its data set; None if it may."""
+    """For each run, why it should not be ranked with most runs of its data set; None where it may be."""
     labels = facts.labels(runs)
     keys = [question_set(run) for run in runs]
     bases: dict[str, int] = {}  # the place of the run that stands for most of its data set
@@ -60,7 +61,7 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
 
 
 def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
-    """In which versions and gold answers each run differs from most of its data set."""
+    """For each run, in which versions, and in how many gold answers, it is otherwise than most runs of its data set."""
     labels, sentences = facts.labels(runs), []
     versions = [{key: value for key, value in made_with(run).items() if key != "rows"} for run in runs]
     golds: dict[tuple[str | None, str], Counter[str]] = defaultdict(Counter)
@@ -78,13 +79,16 @@ def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
 
 
 def _gold_texts(run: StoredRun) -> dict[tuple[str | None, str], str]:
-    """(fingerprint of the rows, question) -> its gold answers as JSON text, if kept."""
+    """(fingerprint of the rows, question) -> its gold answers as JSON text, where the run's records hold them."""
     answers = ((r["question_id"], (r.get("gold") or {}).get("answers")) for r in run.records)
     return {(facts.fingerprint(run), name): canonical(gold) for name, gold in answers if gold is not None}
 
 
 def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs with the questions that all over their rows were asked; else UserError."""
+    """The runs, each reduced to the questions that every run over the same rows was asked; a note says of how many.
+
+    Raises UserError where runs over the same rows have no question in common.
+    """
     keys = [(facts.run_key(run)[0], facts.fingerprint(run)) for run in runs]
     id_sets = [question_set(run)[1] for run in runs]
     common: dict[Any, frozenset[str]] = {}
@@ -102,7 +106,10 @@ def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
-    """(questions that the whole runs share, those of the larger run with what an import left out, a sentence)."""
+    """(number of questions that the whole runs share, that of the larger run, a sentence with both).
+
+    Questions that an import left out count as the run's.
+    """
     runs = [r.whole or r for r in (run, base)]
     imported = [(r.manifest.get("dataset") or {}).get("questions") if facts.made_elsewhere(r) else 0 for r in runs]
     sizes = [questions or len(r.records) for questions, r in zip(imported, runs, strict=True)]
@@ -113,7 +120,7 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
 
 
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
-    """Ids of questions that are the same in both, as far as both hold their texts."""
+    """Ids that stand for the same question in both, as far as both hold question and right answers."""
     texts_a, texts_b = (
         {r["question_id"]: ([r.get("question")], (r.get("gold") or {}).get("answers") or ()) for r in x.whole_records}
         for x in (run, base)

@@ -4,17 +4,31 @@
     both.means            reports.main_table.frame, best first
     both.differences      compare(runs); None where every data set has one run only
     both.joined()         one row a run with its difference: what csv and json hold
+    both.render("text")
 
-Columns of `compare`: dataset, score, method, model, reference, n (questions in common), documents (their clusters),
-mean, reference mean, difference with .low and .high (95 %, by cluster), p (sign flips by cluster, two-sided), p_holm
-(Holm over all rows), detectable (smallest difference found with power 0.8 at this n), changed (settings in which the
-two runs differ), notes, run and reference_run (folders).
+musique · Llama-3.1-8B-Instruct
+method        longbench.qa_f1_score  evidence_recall  tokens  ratio  n     failed  truncated
+full-context  35.8 [33.9, 37.7]      ...
+bm25          28.7 [26.8, 30.6]      ...
 
-Runs that differ in more than the method (data, questions, task, sampling, seed, reader, scorer, failed questions), or
-whose scores are not those of their stored answers, are refused. `force=True` compares them and says so in the notes.
+musique: longbench.qa_f1_score minus that of full-context, on the same questions
+method  n     documents mean  reference mean  difference         p       p_holm  detectable
+bm25    2417      2417  28.7            35.8  -7.1 [-8.8, -5.4]  <0.001  <0.001         2.4
 
-What is not known of a run made elsewhere (`harness import`), its reader, seed and task, is not compared, as a note
-says. Its questions in common have the same id, question and right answers: at least 90 % of those of the larger run.
+Columns of `compare`: dataset, score, method, model, reference, n (questions in common), documents
+(clusters: harness.stats.question_clusters), mean, reference mean, difference with .low and .high (95 %, by cluster),
+p (sign-flip permutation by cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found
+with power 0.8 at this n), changed (configuration keys in which the two runs differ, without the place of the data,
+device and batch size), notes, run and reference_run (the folders' names).
+
+Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, demonstration,
+max_answer_tokens), sampling (temperature, top_p, max_tokens), seed, reader, scorer version or the fate of failed
+questions, or whose scores are not those of their stored answers, are refused: the difference would not be the method's.
+`force=True` compares them all the same and says so in the notes.
+
+Of a run made elsewhere (`harness import`) reader, seed and what was asked are not known, so these are not compared, and
+a note says so. The questions in common are then those with the same id, question and right answers; they must be at
+least 90 % of those of the larger run.
 """
 
 import re
@@ -55,7 +69,7 @@ _PLACES = re.compile(r"dataset\.(data|keep_texts)|(model|roles\.\w+|encoder|rera
 
 @dataclass(frozen=True)
 class _Pair:
-    """A run and the reference of its data set; the labels are their names in tables."""
+    """A run and the reference run of its data set: one row of the comparison. The labels are their names in tables."""
 
     run: StoredRun
     label: str
@@ -71,10 +85,11 @@ class _Pair:
 def compare(
     runs: Sequence[StoredRun], *, reference: str | None = None, score: str | None = None, force: bool = False
 ) -> pd.DataFrame:
-    """Paired differences (columns: see the module), run minus reference: a row for each run but the reference.
+    """Paired differences as a table (columns: see the module): a row for each run but its data set's reference.
 
-    reference: a preset, run folder or hash, by default full-context, else the first run of each data set; score: by
-    default the headline. Raises UserError where nothing can or (without `force`) must be compared, UnknownName.
+    reference: a preset's name, or a run folder's name or hash; by default full-context where it was run, else the
+    first run of each data set. score: by default the data set's headline. Differences are run minus reference.
+    Raises UserError where nothing can be compared or (without `force`) must not be, UnknownName for a name.
     """
     facts.check_runs(runs)
     pairs = [(pair, _compared_score(pair, score)) for pair in _pairs_with_reference(runs, reference)]
@@ -108,7 +123,7 @@ def compare_with_baseline(run: StoredRun, base: StoredRun) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The two tables of a comparison; score: the one asked for, None for headlines."""
+    """The two tables of a comparison; `score` is the one asked for, None the headline of each data set."""
 
     means: pd.DataFrame
     differences: pd.DataFrame | None
@@ -116,7 +131,7 @@ class SideBySide:
     runs: Sequence[StoredRun] = ()
 
     def joined(self) -> pd.DataFrame:
-        """`means` with the columns of `differences`: "paired.n", "difference", "p", ..."""
+        """`means` with the columns of `differences` ("paired.n", "difference", "p", ...); a reference has none."""
         if self.differences is None:
             return self.means
         shared = ("score", "n", "documents", "mean", "reference mean", "notes")
@@ -124,14 +139,17 @@ class SideBySide:
         return self.means.merge(renamed.drop(columns=["model", "method"]), on=["dataset", "run"], how="left")
 
     def render(self, form: str, columns: Sequence[str] | None = None, width: int | None = None) -> str:
-        """Both tables in a format of FORMATS; columns: of the means, by default all in csv and json."""
+        """Both tables in a format of reports.table_formats.FORMATS; width: as in reports.table_formats.render.
+
+        columns: of the means, as in reports.columns.sections; csv and json hold all of them by default.
+        """
         if form in ("csv", "json"):
             table = self.joined()
             return render(pick_columns(table, columns, self.score) if columns else table, form)
         return render_sections([*sections(self.means, columns, self.score), *self.paired()], form, width)
 
     def paired(self) -> list[Section]:
-        """The differences by data set, with a legend, without the notes below the means."""
+        """The differences, a section a data set, with a legend; notes that stand below the means are left out."""
         if self.differences is None:
             return []
         below = {f"{row['method']}: {note}" for row in facts.records(self.means) for note in row["notes"]}
@@ -166,9 +184,9 @@ def side_by_side(
     force: bool = False,
     convention: str = DEFAULT,
 ) -> SideBySide:
-    """Compare `runs` as `compare` does; convention: of the means' FLOPs.
+    """Compare `runs`; arguments and errors are those of `compare`, `convention` is of the means' FLOPs.
 
-    One run of each data set has means only. Raises UserError for a run that is given twice.
+    A single run, or one of each data set, has means only. Raises UserError for a run that is given twice.
     """
     facts.check_runs(runs)
     score_names = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
@@ -186,7 +204,10 @@ def side_by_side(
 
 
 def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """Settings and versions in which two runs differ: "method.params.k: 5, reference 10"."""
+    """Settings and versions in which two runs differ, "method.params.k: 5, reference 10", or the hash of own code.
+
+    Of an imported run only settings that both have.
+    """
     ours, theirs = (_compared_settings(r.config) for r in (run, base))
     if facts.made_elsewhere(run) or facts.made_elsewhere(base):
         both = ours.keys() & theirs.keys() - {"dataset.scorers"}
@@ -208,7 +229,10 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """`config_difference` without parameters of two methods, and what only one has."""
+    """`config_difference` in short: of two methods without parameters, and an encoder or reranker that only one has.
+
+    For two runs of one method, its name is left out if anything else differs.
+    """
     # Runs of the first edition hold the name of the class; it counts as today's name.
     method, base_method = (short_name(r.config["method"]["implementation"]) for r in (run, base))
     differences = config_difference(run, base)
@@ -219,7 +243,7 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Dotted setting -> value, without paths, devices and limits."""
+    """Dotted setting ("method.params.k") -> value, of those that are compared: no paths, devices or limits."""
     settings = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
     if isinstance(settings.get("method.implementation"), str):
         settings["method.implementation"] = short_name(settings["method.implementation"])
@@ -227,7 +251,10 @@ def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
-    """Each other run with its reference. Raises UnknownName, UserError for none or several."""
+    """Each other run with the reference of its data set: `reference`, else full-context or the first.
+
+    Raises UnknownName for `reference`, UserError for no pair, or no reference or several in a data set.
+    """
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
     if reference is not None:
         facts.check_reference(runs, reference)
@@ -252,7 +279,7 @@ def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> l
 
 
 def _compared_score(pair: _Pair, score: str | None) -> str:
-    """`score`, by default the headline. Raises UnknownName where one of both lacks it."""
+    """`score`, by default the reference's headline. Raises UnknownName where one of the two lacks it."""
     name = score or facts.headline(pair.base)
     for run in (pair.run, pair.base):
         score_names = facts.score_names(run)
@@ -262,7 +289,7 @@ def _compared_score(pair: _Pair, score: str | None) -> str:
 
 
 def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[str]:
-    """Why a pair's difference in score `name` would not be the method's alone."""
+    """Why the difference of a pair in score `name` would not be the method's alone, a sentence each; [] where it is."""
     both, reasons = (pair.run, pair.base), list[str]()
     names = f"{pair.run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
 
@@ -303,7 +330,10 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
 
 
 def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict[str, Any]:
-    """The row of `compare` for a pair. Raises UserError: no question in common."""
+    """The row of `compare` for a pair and score `name`, one of `tests`. Raises UserError: no question in common.
+
+    checks: (id of a run, score) -> what reports.rescored says of it.
+    """
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.

@@ -12,7 +12,7 @@ _ZLIB_LEVEL = 6  # 9 takes three times as long for 1 % less
 
 
 def compress_json(value: Any) -> str:
-    """`value` as JSON, compressed, in base64. Raises ValueError for NaN."""
+    """`value` as JSON, compressed, in base64. Raises ValueError for NaN, which JSON does not have."""
     return compress_bytes(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
 
 
@@ -22,12 +22,12 @@ def compress_bytes(content: bytes) -> str:
 
 
 def without_empty(**values: Any) -> dict[str, Any]:
-    """The arguments that are not empty; 0 is not empty: it is a number."""
+    """The arguments that are not empty, as a mapping; 0 is not empty: it is a number of a node or of tokens."""
     # Not `value in (None, "", False, {})`: 0 is equal to False.
     return {k: v for k, v in values.items() if v is not None and v is not False and v not in ("", {}, [])}
 
 
 def cut_text(text: str, longest: int, whole: int | None = None) -> str:
-    """`text` cut to `longest` characters; then its length follows (`whole` of a start)."""
+    """`text` cut to `longest` characters and then followed by its length; whole: that length, if `text` is a start."""
     whole = len(text) if whole is None else whole
     return text if whole <= longest else f"{text[:longest]} … ({whole} characters)"

@@ -7,7 +7,10 @@ question_money(run)                        likewise in money, of requests to ser
 
     share of an index = what building it cost / questions of this run that were asked of its document
 
-An index found in the cache costs what building it did. Papers print `with_index=False`.
+A question with a document of its own pays the whole index. One that was found in the cache costs what building it
+did. The papers print search and answer alone; that is `with_index=False`.
+
+step_flops(step["flops"], convention)      older runs kept the FLOPs of steps by "full" alone
 """
 
 from array import array
@@ -37,8 +40,8 @@ def check_convention(convention: str) -> None:
 class Costs:
     """What one phase cost, an entry for each question (or index).
 
-    tflops is None where a model's shape is unknown; others are empty where a run has none. seconds: of the calls
-    themselves; queued: that they waited.
+    tflops is None where a model's shape is unknown; the others are empty where a run made elsewhere, or an older one,
+    has none. seconds: of the calls themselves; queued: that they waited (harness/cost/flops.py).
     """
 
     tokens: Sequence[float]
@@ -52,8 +55,10 @@ class Costs:
 def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
     """Costs of `phase` for each question answered ("search", "answer") or each document indexed ("index").
 
-    Failed ones are left out: half a cost says nothing. Tokens are those read and written, without cached ones. A
-    document's cost is that of all its indexes. All costs of a run made elsewhere stand under "answer".
+    Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
+    those that went through a model (read and written, without cached ones); TFLOPs are 1e12 FLOPs. Where an index
+    belongs to a question, a document's cost is that of all its indexes. A run made elsewhere has costs of the whole
+    question alone, which stand under "answer"; what it lacks is an empty list.
     """
     if phase != "answer" and "imported" in run.manifest:
         return Costs([], None, [])
@@ -80,19 +85,22 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
 
 
 def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Sequence[float]:
-    """search + answer of each question; all is under `answer` of a run made elsewhere."""
+    """The cost of each question: search + answer; of a run made elsewhere all is under `answer`, and `search` is []."""
     return array("d", map(sum, zip(search, answer, strict=True))) if search and answer else answer
 
 
 def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
-    """Whether seconds hold no time in a queue: `queued` is known, or questions ran in turn, and no batch."""
+    """Whether the seconds of a run's calls hold no time in a queue: `queued` is known, or questions ran in turn.
+
+    Of a batch (model.batch), the time of a single request is not known.
+    """
     if run.config["model"].get("batch"):
         return False
     return bool(queued) or all((start.get("parallel") or 1) == 1 for start in run.manifest.get("starts") or ())
 
 
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
-    """What a part ("probes", "thinking") of `phases` cost for each answered question."""
+    """What a part ("probes", "thinking") of `phases` cost for each answered question; empty where no usage has it."""
     if part not in run.keys[1] or not any(part in r["usage"].get(phase, {}) for r in run.records for phase in phases):
         return Costs([], None, [])
     questions = [sum_phases([r["usage"]], *phases) for r in run.records if r["error"] is None]
@@ -103,12 +111,15 @@ def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str
 
 
 def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bool = True) -> dict[str, float]:
-    """1e12 FLOPs by answered question, with its share of indexes where `with_index`; {} where a part is not known."""
+    """1e12 FLOPs by answered question, with its share of indexes where `with_index`.
+
+    {} where a model's FLOPs are not known, or the run folder lacks indexes that its summary counts.
+    """
     return _by_question(run, lambda usage: None if usage.get("uncounted") else _tflops(usage, convention), with_index)
 
 
 def question_money(run: StoredRun) -> dict[str, float]:
-    """Money by answered question with its share of indexes; {} if none or not known."""
+    """Money by answered question, with its share of indexes; {} where no server took any, or a price is unknown."""
     return _by_question(run, lambda usage: money(usage, run.config), with_index=True) if is_billed(run) else {}
 
 
@@ -124,7 +135,10 @@ def index_money(run: StoredRun) -> list[float]:
 
 
 def run_money(run: StoredRun) -> float | None:
-    """Money of the whole run with failed questions, indexes and judges; None if none or not known."""
+    """Money of the whole run: of failed questions, of indexes (what building them cost) and of its judges.
+
+    None where nobody took any, or a price is unknown.
+    """
     judges = [(judge.get("usage") or {}, judge.get("price")) for judge in (run.manifest.get("judges") or {}).values()]
     if not is_billed(run) and not any("billed" in usage for usage, _ in judges):
         return None
@@ -136,7 +150,7 @@ def run_money(run: StoredRun) -> float | None:
 def _by_question(
     run: StoredRun, cost: Callable[[Mapping[str, Any]], float | None], with_index: bool
 ) -> dict[str, float]:
-    """`cost` of each answered question with its share of indexes; {}: not known."""
+    """The cost of each answered question, by `cost` of a phase's usage, with its share of indexes; {}: not known."""
     costs: dict[str, float] = {}
     for record in run.records:
         if record["error"] is None:
@@ -159,7 +173,7 @@ def _by_question(
 
 
 def _index_keys(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """(document, question) of each index that a record may have needed; None: shared."""
+    """(document, question) of each index that a record may have needed; question: None for one that all share."""
     ids = record["document_ids"]
     documents = [joined_id(ids)] if (record.get("notes") or {}).get("joined") else ids
     return [(document, question) for document in documents for question in (None, record["question_id"])]
@@ -170,7 +184,7 @@ def _tflops(usage: Mapping[str, Any], convention: str) -> float:
 
 
 def requests_of(usage: Mapping[str, Any], *phases: str) -> int:
-    """Requests to a language model in these phases of a usage; those to encoders are none."""
+    """Requests to a language model in these phases of a record's or index's usage; those to encoders are none."""
     spent = sum_phases([usage], *phases)
     return int(spent.get("requests", 0)) - int(spent.get("encoder_requests", 0))
 
@@ -181,7 +195,7 @@ def request_counts(run: StoredRun) -> list[float]:
 
 
 def probes(run: StoredRun) -> list[str]:
-    """What part of the search its probes took, as a sentence, where they are known."""
+    """What part of the search its probes took, as a sentence; none for a method without probes, or an older run."""
     if "probes" not in run.keys[1]:
         return []
     spent = sum_phases((r["usage"] for r in run.records if r["error"] is None), "search")
@@ -189,7 +203,7 @@ def probes(run: StoredRun) -> list[str]:
 
 
 def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
-    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"."""
+    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it has none."""
     probes = search.get("probes")
     if not probes:
         return ""
@@ -203,20 +217,23 @@ def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
 
 
 def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
-    """FLOPs of a step, its probe or answer; a plain number is "full", and None under another convention."""
+    """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under another one.
+
+    value: `flops`, `probe_flops` or `answer_flops` of a step, by convention; nothing in it is 0.
+    """
     if isinstance(value, Mapping):
         return float(value.get(convention, 0.0))
     return float(value) if convention == "full" or not value else None
 
 
 def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
-    """FLOPs of a run that stops at a recorded step; None as in `step_flops`."""
+    """FLOPs of search and answer of a run that stops at a recorded step; None as in `step_flops`."""
     searched, answered = (step_flops(step.get(key) or 0.0, convention) for key in ("flops", "answer_flops"))
     return None if searched is None or answered is None else searched + answered
 
 
 def full_only_notes(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
-    """A note where steps have FLOPs under "full" alone, and `convention` is another one."""
+    """A note where steps have FLOPs under "full" alone and `convention` is another one; else nothing."""
     steps = (step for record in records for step in record["steps"])
     if all(step_flops(step.get("flops") or 0.0, convention) is not None for step in steps):
         return []

@@ -3,17 +3,18 @@
     questions(runs, ...) ─► Questions(head, blocks, notes)
 
     head      {"name", "score", "methods": [{"label", "model", "run", "ceiling"}, ...], "reference": 1,
-               "count", "starts": [0, 24, ..., 5000]}      the first question of each part, and how many have details
+               "count", "starts": [0, 24, ..., 5000]}      "reference" is a place in "methods", "starts" the first
+                                                           question of each part and how many have details
     blocks    "list"      {"ids", "texts", "gold", "options", "predictions", "values", "failed"}
-              "part-0"    [[answer or null, one a method], ...], one a question
+              "part-0"    [[answer or null, one a method], ...], one a question from starts[0] to starts[1] - 1
               "graph-0"   a drawn graph (reports/search_player.py)
 
-    "predictions" and "values" (of the headline) have a row a method, "failed" the places of failed questions. An
-    answer: {"prediction", "scores", "stop", "error", "truncated", "shown": [...], "shown_total", "steps": [...],
-    "steps_total", "replay": {...}}, without what is empty.
+    In the list "predictions" and "values" (the headline score, null where there is none) have one row a method, and
+    "failed" the places of the questions that failed. An answer: {"prediction", "scores", "stop", "error", "truncated",
+    "shown": [...], "shown_total", "steps": [...], "steps_total", "replay": {...}}, without what is empty.
 
-Every question can be searched. Texts are cut to the longest of LENGTHS for which the data set stays within its share
-of the page; if the shortest is too long, the last questions have no details.
+Every question can be searched. Texts are cut, with their length behind, to the longest of LENGTHS for which the data
+set stays within its share of the page; if the shortest is too long, the last questions have no details.
 """
 
 import json
@@ -34,7 +35,7 @@ from reports.search_player import Searches
 
 @dataclass(frozen=True)
 class Limits:
-    """questions: how many have details; size, graphs: bytes of questions and of graphs."""
+    """questions: at most so many with details, None for all; size, graphs: bytes of questions and of drawn graphs."""
 
     questions: int | None = None
     size: int = 26_000_000
@@ -43,7 +44,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Length:
-    """What is kept of an answer: characters of texts and of steps, pieces, steps."""
+    """How much of an answer is kept: characters of a text and of a step's text, pieces shown, steps."""
 
     text: int
     step: int
@@ -68,13 +69,13 @@ class Questions:
 
 @dataclass(frozen=True)
 class _KnownTexts:
-    """A run's questions; long: checksum -> (start, length) of the long texts it showed."""
+    """A run's questions; long: checksum -> (first characters, number of all) of the long texts that it showed."""
 
     rows: Rows
     long: Mapping[str, tuple[str, int]]
 
     def text(self, piece: Mapping[str, Any], longest: int) -> str | None:
-        """The text of a shown piece, cut to `longest`; None where it is not at hand."""
+        """The text of a piece of a record's `shown`, cut to `longest` characters; None where it is not at hand."""
         if (long_text := self.long.get(piece.get(POINTER) or "")) is not None:
             first_characters, size = long_text
             return cut_text(first_characters, longest, size)
@@ -84,7 +85,7 @@ class _KnownTexts:
 
 @dataclass(frozen=True)
 class _Source:
-    """The runs of one data set, with the records by question id and the texts of each."""
+    """The runs of one data set, for each its records by question id and its known texts; convention: of FLOPs."""
 
     runs: Sequence[StoredRun]
     records: Sequence[Mapping[str, dict[str, Any]]]
@@ -92,7 +93,10 @@ class _Source:
     convention: str
 
     def parts(self, ids: Sequence[str], length: Length, searches: Searches | None = None) -> Iterator[list[list[Any]]]:
-        """Yield the answers to `ids`, [question][run], in parts of about _PART bytes; searches: adds their replays."""
+        """Yield the answers to `ids`, [question][run], in parts of about _PART bytes; None where a run has no record.
+
+        searches: adds their replays.
+        """
         part: list[list[Any]] = []
         size = 0
         for question_id in ids:
@@ -121,9 +125,10 @@ def questions(
     limits: Limits,
     convention: str = DEFAULT,
 ) -> Questions:
-    """What the page knows of the questions of one data set's runs; labels, rows: of each run.
+    """What the page knows of the questions of one data set's runs; labels: their methods' names; rows: of each run.
 
-    reference: the place of one in `runs`. Raises DataError for damaged texts of a run folder.
+    reference: the place of one in `runs`; convention: how the FLOPs of steps are counted. Raises DataError for damaged
+    texts of a run folder.
     """
     score = facts.headline(runs[0])
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
@@ -168,7 +173,7 @@ def questions(
 
 
 def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length:
-    """The longest of LENGTHS at which the answers take `size` bytes, by a sample."""
+    """The longest of LENGTHS at which the answers to `ids` take at most `size` bytes, judged by a sample of them."""
     sample = [ids[i * len(ids) // _SAMPLE_SIZE] for i in range(_SAMPLE_SIZE)] if len(ids) > _SAMPLE_SIZE else ids
     for length in LENGTHS[:-1]:
         need = sum(len(compress_json(part)) for part in source.parts(sample, length))
@@ -205,7 +210,7 @@ def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str,
 
 
 def _answer_json(record: dict[str, Any], texts: _KnownTexts, length: Length, convention: str) -> dict[str, Any]:
-    """A record as an answer of the module, without what is empty."""
+    """A record as an answer of the module, without what is empty; length: how much of it is kept."""
     shown, steps, error = record["shown"], record["steps"], record["error"]
     example = texts.rows.examples.get(record["question_id"])
     return without_empty(
@@ -222,7 +227,7 @@ def _answer_json(record: dict[str, Any], texts: _KnownTexts, length: Length, con
 
 
 def _piece_json(piece: dict[str, Any], example: Example | None, texts: _KnownTexts, longest: int) -> dict[str, Any]:
-    """A piece of what the reader saw; evidence: it overlaps a supporting part."""
+    """A piece of what the reader saw as the page takes it, cut to `longest`; evidence: overlaps a supporting part."""
     if piece["kind"] == "generated":
         sources = ", ".join(f"{d} {a}–{b}" for d, a, b in piece["sources"][:6])
         where = f"generated from {sources}" if sources else "generated"
@@ -233,7 +238,7 @@ def _piece_json(piece: dict[str, Any], example: Example | None, texts: _KnownTex
 
 
 def _step_json(step: dict[str, Any], texts: _KnownTexts, longest: int, convention: str) -> dict[str, Any]:
-    """A step of a search, without what is empty; longest: characters of its text."""
+    """A step of a search as the page takes it, without what is empty; longest: characters of its text."""
     shown = step["shown"] or {}
     flops = costs.step_flops(step["flops"], convention)
     return without_empty(

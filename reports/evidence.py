@@ -13,7 +13,7 @@ UNKNOWN = "-"
 
 
 def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
-    """Whether a step showed evidence: "yes", "source" (written from it), "no", "-", ""."""
+    """Whether a step showed evidence: "yes", "source" (written from it), "no", UNKNOWN; "" where it shows nothing."""
     if not shown:
         return ""
     if example is None or not example.gold.supporting:
@@ -32,7 +32,10 @@ def _overlaps_support(spans: Iterable[tuple[str, int, int]], example: Example) -
 def overlapping_spans(
     spans: Sequence[tuple[int, int] | None], run: StoredRun, record: Mapping[str, Any], rows: Rows
 ) -> frozenset[int]:
-    """Numbers of the spans of an index that overlap a supporting part, mapped back to whole documents."""
+    """Numbers of the spans that overlap a supporting part; none where the rows are not at hand.
+
+    Spans of an index are those of what the method was handed: cut or joined documents are mapped back.
+    """
     example = rows.examples.get(record["question_id"])
     if example is None or not example.gold.supporting:
         return frozenset()

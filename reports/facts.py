@@ -46,7 +46,7 @@ _MANY = 20  # fewer questions are not worth a word about the size of their clust
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """`values[i]` is of question `ids[i]` in cluster `clusters[i]`; missing: answers without it."""
+    """One score of a run: `values[i]` is of question `ids[i]` in cluster `clusters[i]`; missing: answers without it."""
 
     ids: Sequence[str]
     values: Sequence[float]
@@ -65,7 +65,7 @@ def reference_names(run: StoredRun) -> tuple[str, str, str]:
 
 
 def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
-    """Raise UnknownName for a reference that is no label or name of one of the runs."""
+    """Raise UnknownName, with the labels of all runs, for a reference that is no label or name of one of them."""
     known = labels(runs)
     if reference not in known and not any(reference in reference_names(run) for run in runs):
         raise UnknownName("reference", reference, list(dict.fromkeys(known)))
@@ -77,7 +77,7 @@ def run_key(run: StoredRun) -> tuple[str, str]:
 
 
 def datasets(runs: Sequence[StoredRun]) -> list[str]:
-    """The data set of each run, with a hash where runs over other rows have its name."""
+    """The data set of each run, with the hash of its rows where runs over other rows have the same name."""
     keys = dict.fromkeys((run_key(run)[0], fingerprint(run)) for run in runs)
     counts = Counter(name for name, _ in keys)
     return [
@@ -87,17 +87,17 @@ def datasets(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def made_elsewhere(run: StoredRun) -> bool:
-    """Whether another tool made the run; what its log lacks is then not known."""
+    """Whether another tool made the run (harness import); what its log lacks is then not known."""
     return "imported" in run.manifest
 
 
 def is_ceiling(run: StoredRun) -> bool:
-    """Whether the method was given the supporting passages alone: an upper bound."""
+    """Whether the method was given the supporting passages alone: an upper bound, as only gold marks identify them."""
     return bool(run.config["method"].get("view") == "evidence")
 
 
 def is_oracle(run: StoredRun) -> bool:
-    """Whether the reader saw all supporting passages: none was cut, none searched for."""
+    """Whether the reader was shown all supporting passages: none was cut, and no search chose among them."""
     return is_ceiling(run) and not any(record["truncated"] or record["steps"] for record in run.records)
 
 
@@ -109,7 +109,7 @@ def models(run: StoredRun) -> list[str]:
 
 
 def code(run: StoredRun) -> str:
-    """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed", or ""."""
+    """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed" (uncommitted edits); "" if unknown."""
     version, git = (run.manifest.get("packages") or {}).get("longdoc-harness"), run.manifest.get("git") or {}
     parts = [f"harness {version}"] if version else []
     parts += [f"commit {str(git['commit'])[:12]}", *["changed"] * bool(git.get("dirty"))] if git.get("commit") else []
@@ -117,7 +117,7 @@ def code(run: StoredRun) -> str:
 
 
 def suite(run: StoredRun) -> str:
-    """The suite (--suite) in the newest of the commands that started the run, or ""."""
+    """Name of the suite (--suite) in the newest of the commands that started the run; "" where none has one."""
     for start in [run.manifest, *(run.manifest.get("starts") or ())][::-1]:
         if named := re.search(r" --suite[ =](\S+)", " ".join(map(str, start.get("command") or ()))):
             return named[1]
@@ -131,7 +131,7 @@ def left_out(run: StoredRun) -> int:
 
 
 def headline(run: StoredRun) -> str:
-    """The first score of the run's data set, by which it is judged by default."""
+    """Name of the first score of the run's data set, by which the run is judged where no other score is named."""
     return str(run.config["dataset"]["scorers"][0])
 
 
@@ -142,13 +142,20 @@ def fingerprint(run: StoredRun) -> str | None:
 
 
 def task(run: StoredRun) -> dict[str, Any]:
-    """What the data set asked of every answer, as configured: a prefix changes what is scored too."""
+    """What the data set asked of every answer: instruction, answer_prefix, demonstration, max_answer_tokens, or None.
+
+    They stand here as configured: a prefix changes what is scored too, even where an instruction says the same words.
+    """
     dataset = run.config["dataset"]
     return {key: dataset.get(key) for key in ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")}
 
 
 def reader(run: StoredRun) -> str:
-    """Identity of the models that wrote the answers, as JSON text of the manifest or the configuration."""
+    """Identity of the model that wrote the answers: its manifest entry (weights, tokenizer, template) as JSON text.
+
+    That is the reader, or whichever role the records name for the phase "answer": a PECAN search answers itself. Where
+    the manifest does not say, the configuration of the reader.
+    """
     models: dict[str, Any] = run.manifest.get("models") or {}
     answered = {role for r in run.records for role in (r["usage"].get("answer") or {}).get("roles") or ()}
     identities = [canonical(models[role]) for role in sorted(answered & set(models))]
@@ -158,20 +165,20 @@ def reader(run: StoredRun) -> str:
 
 
 def scorer_version(run: StoredRun, name: str) -> str | None:
-    """Version of scorer or judge `name` that scored the run; None if not recorded."""
+    """Version of scorer or judge `name` that scored the run; None where the manifest does not say."""
     judges = run.manifest.get("judges") or {}
     version = judges[name].get("version") if name in judges else (run.manifest.get("scorers") or {}).get(name)
     return None if version is None else str(version)
 
 
 def judges(run: StoredRun) -> list[str]:
-    """Names of the scores that models gave (`harness judge`), in their order."""
+    """Names of the scores that models gave (`harness judge`), in the order of their first judgement."""
     judged = (name for record in run.records for name in (record.get("notes") or {}).get(JUDGES) or ())
     return list(dict.fromkeys(judged))
 
 
 def versions(run: StoredRun) -> str:
-    """Scorers and harness with versions: "f1.longbench 1, em.squad 1; harness 0.1.0"."""
+    """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness 0.1.0"."""
     listed = run.config["dataset"]["scorers"]
     names = [n for n in score_names(run) if n in listed or n.rpartition(".")[0] not in listed]  # no votes, no pass@k
     scorers = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in names)
@@ -180,15 +187,17 @@ def versions(run: StoredRun) -> str:
 
 
 def score_names(run: StoredRun) -> list[str]:
-    """Names of the run's scores: the configured ones, then others of the records."""
+    """Names of the run's scores: the configured ones in order, then any that only the records have."""
     return list(dict.fromkeys([*run.config["dataset"]["scorers"], *run.keys[0]]))
 
 
 def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None) -> Scored:
-    """The values of score `name`, in the order of the records. Raises UnknownName.
+    """The values of score `name`, in the order of the records.
 
-    A failed question scores 0.0; it is left out if the run's config says `failed: skip`, or if its record lacks the
-    score, as one of another group does. `missing` counts answers without the score. clusters: if known.
+    A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or where its record says
+    that it does not count here (it belongs to another group, or has no supporting marks). An answered question without
+    this score is left out and counted in `missing`. clusters: `question_clusters`, where they are known already. Raises
+    UnknownName for a score the run does not have.
     """
     score_list = score_names(run)
     if name not in score_list:
@@ -212,7 +221,10 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
 
 
 def corpus_names(run: StoredRun) -> dict[str, str]:
-    """Score over all answers together (BLEU) -> the run's score whose counts it adds up, if every record holds them."""
+    """Score over all answers together (BLEU) -> the run's score whose counts it adds up, in the order of the scores.
+
+    Only those whose counts every record holds that is scored: sums over a part would be another number.
+    """
     names, first_counts = dict[str, str](), dict(next(_corpus_counts(run), ("", {}))[1])
     for name in filter(first_counts.__contains__, score_names(run)):
         if all(name in counts for _, counts in _corpus_counts(run)) and (count := lookup(name).counts) is not None:
@@ -224,7 +236,10 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
 
 
 def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
-    """The value of `name`, one of `corpus_names`, in [0, 1] with its interval; a failed question is an empty answer."""
+    """The value of `name`, one of `corpus_names`, in [0, 1] with its interval, by cluster.
+
+    A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
+    """
     scorer = corpus_names(run)[name]
     kept = {question: counts[scorer] for question, counts in _corpus_counts(run)}
     pairs = zip(run.records, question_clusters(run), strict=True)
@@ -241,7 +256,7 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
 
 
 def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (question id, score -> its stored counts), without questions that are skipped."""
+    """Yield (question id, score -> its stored counts); no failed questions where the config says `failed: skip`."""
     skip = run.config.get("failed", "zero") == "skip"
     rows = (row for row in run.records if row["error"] is None or not skip)
     return ((row["question_id"], (row.get("notes") or {}).get(COUNTS) or {}) for row in rows)
@@ -254,7 +269,7 @@ def question_clusters(run: StoredRun) -> NDArray[np.int32]:
 
 
 def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[str, ...]:
-    """What a reader of the run's numbers must know, a sentence each."""
+    """What a reader of the run's numbers must know, a sentence each; clusters: as of `scored`."""
     sentences = [*_run_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
     clusters = question_clusters(run) if clusters is None else clusters
     sentences += cluster_notes((record["document_ids"] for record in run.records), clusters)
@@ -272,7 +287,7 @@ def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[st
 
 
 def _run_notes(run: StoredRun) -> list[str]:
-    """Sentences on where numbers come from, and what was not asked or answered."""
+    """Sentences on where the run's numbers and answers come from, and whether every question was asked and answered."""
     total = len(run.records)
     notes: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
     if made_elsewhere(run):
@@ -309,7 +324,7 @@ def _run_notes(run: StoredRun) -> list[str]:
 
 
 def _model_notes(run: StoredRun) -> list[str]:
-    """Sentences on what models and servers did that scores and costs do not show."""
+    """Sentences on what the run's models and servers did that its scores and costs do not show."""
     notes = []
     spent: dict[str, Any] = {}  # by phase: a run may have a million questions
     for row in chain(run.records, run.documents):
@@ -341,7 +356,7 @@ def _model_notes(run: StoredRun) -> list[str]:
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
-    """(texts that encoders and rerankers were given, if counted; how many they cut)."""
+    """(texts that encoders and rerankers were given, None where that was not counted; how many of them they cut)."""
     built = [row["usage"] for row in run.documents if row["status"] != "failed"]
     return texts_and_cut(chain(built, (record["usage"] for record in run.records)))
 
@@ -359,21 +374,22 @@ def mean_columns(
     seed: int,
     bounds: tuple[float, float] | None = (0.0, 1.0),
 ) -> dict[str, float | None]:
-    """A mean as columns name, name.low, name.high (harness.stats.bootstrap.interval)."""
+    """A mean as columns name, name.low, name.high; seed, bounds: as in harness.stats.bootstrap.interval."""
     return interval_columns(name, interval(values, clusters, seed=seed, bounds=bounds))
 
 
 def interval_columns(name: str, estimate: Interval) -> dict[str, float | None]:
-    """A value and the ends of its interval as columns name, name.low, name.high."""
+    """A value and the ends of its interval as columns name, name.low, name.high; None for what it lacks."""
     return {name: estimate.mean, f"{name}.low": estimate.low, f"{name}.high": estimate.high}
 
 
 def mean_of_samples(
     values: Sequence[float], intervals: Sequence[tuple[float | None, float | None] | None]
 ) -> tuple[float, tuple[float, float] | None]:
-    """The mean of k independent means m_i, each counting the same, with its interval, if all have one.
+    """The mean of k independent samples' means m_i, each counting the same, with its interval.
 
-    Errors add in quadrature: low = m - sqrt((m_1 - low_1)^2 + ...) / k, high likewise.
+    The errors add in quadrature: with m_i in [low_i, high_i], low = m - sqrt((m_1 - low_1)^2 + ...) / k, high likewise;
+    None where a sample has no interval.
     """
     middle, ends = sum(values) / len(values), [bounds or (None, None) for bounds in intervals]
     below = [m - low for m, (low, _) in zip(values, ends, strict=True) if low is not None]
@@ -384,13 +400,13 @@ def mean_of_samples(
 
 
 def answered_clusters(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
-    """`question_clusters` of the questions answered, which costs are means over."""
+    """The numbers of `question_clusters` for the questions answered, which costs are means over."""
     clusters = question_clusters(run) if clusters is None else clusters
     return clusters[[record["error"] is None for record in run.records]]
 
 
 def as_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with each column of numbers and None as floats."""
+    """The frame with every column of numbers and None as floats, so that a column without values is a number column."""
     for name in frame.columns:
         if all(value is None or isinstance(value, float) for value in frame[name]):
             frame[name] = frame[name].astype("float64")

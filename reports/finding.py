@@ -1,10 +1,11 @@
-"""The sentence with which a page opens: what a data set's runs say about quality and cost.
+"""The sentence with which a page opens: what the runs of a data set say about quality and cost, for who reads no table.
 
     "bm25 k=2 cannot be told from bm25 k=5, the best of 3 (60.1 and 61.2 points), and takes 45 % of its money; 20
     questions settle no difference below 11.8 points."
 
-It names the best by the headline, and the cheapest run that is not really worse (Holm's p of the paired differences,
-0.05). Ceilings and runs of other questions take no part.
+It follows from the tables alone: the best by the headline, and the cheapest run that is not really worse (Holm's p of
+the paired differences from the best, 0.05), where the questions can settle a difference at all. Ceilings and runs of
+other questions take no part.
 """
 
 from collections.abc import Mapping, Sequence

@@ -19,13 +19,15 @@ def records(run: StoredRun) -> pd.DataFrame:
     """A row a question, in the order of the records, with these columns.
 
     question_id document_ids     as in the data set
-    hops type level length answer    kinds of the question and its gold answer (reports/by_kind.py), if known
+    hops type level              the data set's own kinds of questions, as far as it has them; length: "2k to 4k" tokens
+    answer                       kind of the gold answer (reports/by_kind.py)
     question options gold        None where the run keeps no texts; gold: all accepted answers
     prediction error             error: "type: message" of a failed question, else None
     <score>                      one column a scorer, 0 to 1
-    shown steps stop_reason      numbers of texts and of search steps, and why the search stopped
-    tokens tflops seconds        of search and answer together; tflops under the convention all-params
-    money queued                 paid to servers, None without a price; seconds that its calls waited
+    shown steps stop_reason      numbers of texts that were shown and of search steps, and why the search stopped
+    tokens tflops seconds        of search and answer together; tflops (1e12 FLOPs) under the convention all-params
+    money                        of its requests to servers; None without a price
+    queued                       seconds that its calls waited for others; `seconds` has none of them
     tokens.<phase> tflops.<phase> seconds.<phase> queued.<phase>
     """
     rows = []
@@ -43,7 +45,7 @@ def records(run: StoredRun) -> pd.DataFrame:
 
 
 def documents(run: StoredRun) -> pd.DataFrame:
-    """A row an index: document_id, question_id (None: of all), status, and costs."""
+    """A row an index: document_id, question_id (None where an index serves all questions), status, and its costs."""
     rows = []
     for row in run.documents:
         named = {name: row.get(name) for name in ("document_id", "question_id", "status")}

@@ -3,8 +3,9 @@
     rows = read_rows(run)
     rows.examples["2hop__482757"].gold.answers     rows.text(record["shown"][0])     rows.problem    None
 
-Records of older versions, and with keep_texts=no, hold none: the rows are then read from where run.yaml says, without
-a connection. Rows that are not those the run was made with are not used: `problem` then says why.
+Records hold all of that (harness/storage/record_texts.py). Those of older versions, and of a data set with
+keep_texts=no, do not: the rows are then read from where run.yaml says the data set is, without a connection; one of the
+hub comes from the cache. Rows that are not those the run was made with are not used: `problem` then says why.
 """
 
 import os
@@ -30,7 +31,8 @@ offline = partial(patch.dict, os.environ, HF_HUB_OFFLINE="1")
 class Rows:
     """Examples by question id; there are none where `problem` says why.
 
-    documents: where the data set was read; characters: their lengths; texts: long texts that were shown, by checksum.
+    documents: whole, where the data set was read; characters: their lengths; texts: what the run folder holds of texts
+    that were shown, by checksum.
     """
 
     examples: Mapping[str, Example] = field(default_factory=dict)
@@ -63,15 +65,16 @@ def with_data_at(run: StoredRun, data: str | None) -> StoredRun:
 
 
 def read_rows(run: StoredRun, *, data: str | None = None, whole: bool = False) -> Rows:
-    """The questions of `run` without the texts shown; missing or changed data is a `problem`.
+    """The questions of `run` without the texts shown (`Rows.texts`).
 
-    data: where the rows are now; whole: with documents, from the data set.
+    data: where the rows are now, instead of what the run holds; whole: with its documents, from the data set. Never
+    raises for data that is missing or has changed: see `problem`.
     """
     return rows_of([run], data=data, whole=whole)[0]
 
 
 def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
-    """The questions of a run with gold answers. Raises UserError where there are none."""
+    """The questions of a run with gold answers; `data` as in `read_rows`. Raises UserError where there are none."""
     rows = read_rows(run, data=data)
     if rows.problem is not None:
         lacks = f"{run.path} does not hold its questions and gold answers, and {rows.problem}"
@@ -80,7 +83,7 @@ def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
 
 
 def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool = False) -> list[Rows]:
-    """`read_rows` of each run; a data set that several runs need is read once."""
+    """`read_rows` of each run, with its `data` and `whole`; a data set that several runs need is read once."""
     read: dict[str, Rows] = {}
     rows_of_runs = []
     for run in (with_data_at(run, data) for run in runs):
@@ -95,7 +98,7 @@ def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool =
 def with_rows(
     runs: Sequence[StoredRun], data: str | None, warn: Callable[[str], None], *, whole: bool = False
 ) -> list[tuple[StoredRun, Rows]]:
-    """Each run with its rows (as `read_rows`); one without is left out with a warning.
+    """Each run with its rows; one without is left out with a warning. data, whole: as in `read_rows`.
 
     Raises UserError where no run has any, and for `data` where runs are over several data sets.
     """
@@ -119,7 +122,7 @@ def _example_of(record: Mapping[str, Any]) -> Example:
 
 
 def _rows_in_records(run: StoredRun) -> Rows | None:
-    """The run's questions out of its records; None where a record lacks a part."""
+    """The run's questions out of its records; None where a record lacks question, gold answers or sizes."""
     characters: dict[str, int] = {}
     for record in run.whole_records:
         ids, sizes = record["document_ids"], record.get("document_characters") or ()
@@ -130,7 +133,7 @@ def _rows_in_records(run: StoredRun) -> Rows | None:
 
 
 def _rows_of_data_set(run: StoredRun) -> Rows:
-    """The run's data set loaded again; `problem`: why it cannot be used."""
+    """The run's data set loaded again; `problem` where it is not here or not the one the run was made with."""
     name = run.config["dataset"]["name"]
     try:
         with offline():
@@ -143,9 +146,9 @@ def _rows_of_data_set(run: StoredRun) -> Rows:
 
 
 def other_texts(run: StoredRun) -> int | None:
-    """How many records hold another question, gold answer or length of a text than the data set.
+    """How many records hold another question, gold answer or length of a text than the data set; None if unknown.
 
-    None where that proves nothing: for a file of the user's, and a data set that is not here.
+    It is known of bundled data sets, and of those of the hub in the cache. A file of the user's proves nothing.
     """
     rows = Rows(problem="a file") if run.config["dataset"].get("data") else _rows_of_data_set(run)
     if rows.problem is not None:

@@ -9,7 +9,7 @@ from reports.table_formats import Cells
 
 
 def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFrame]]) -> str:
-    """One HTML page that loads nothing: a drawing, and titled tables below it."""
+    """One HTML page that loads nothing: the drawing, if there is one, and titled tables below it."""
     style = read_template("tables.css")
     policy = f"default-src 'none'; style-src '{sha256(style)}'"
     titled = [(name, table(frame)) for name, frame in tables]

@@ -1,9 +1,10 @@
-"""How far the judges of a run agree with each other, the headline score and hand labels.
+"""How far the judges of a run agree: those of correctness with each other and the headline score, all with hand labels.
 
     judge_agreements(run)           [{"a": "judge.m", "b": "musique.answer_f1", "n": 198, "share": 0.92, "kappa": 0.84}]
     label_agreements(run, labels)   the same with "b": "labels"
 
-A score counts as right from RIGHT on. Failed questions are left out: all would agree on them.
+A score that is no judge's counts as right from RIGHT on. Failed questions, which every score counts as wrong, are left
+out: all would agree on them.
 """
 
 import csv
@@ -25,7 +26,7 @@ _WORDS = {"true": "yes", "false": "no"}
 
 
 def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
-    """Each judge of correctness with the headline, then with each other judge."""
+    """Each judge of correctness with the headline score, then each with each other: a, b, n, share, kappa."""
     kinds = {name: entry.get("kind", "correctness") for name, entry in (run.manifest.get("judges") or {}).items()}
     judges = [name for name in facts.judges(run) if kinds.get(name) == "correctness"]
     headline = facts.headline(run)
@@ -38,7 +39,10 @@ def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
 
 
 def label_agreements(run: StoredRun, labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Each judge of the run beside labels given by hand (`read_labels`): a, b, n, share, kappa."""
+    """Each judge of the run beside labels given by hand: a, b, n, share, kappa.
+
+    labels: question id -> verdict, as `read_labels` returns them; those of other questions are not counted in n.
+    """
     pairs = []
     for judge in facts.judges(run):
         judged = {row["question_id"]: (row["notes"].get(JUDGES) or {}).get(judge) for row in run.records}
@@ -80,8 +84,9 @@ def read_labels(path: Path) -> dict[str, str]:
 def agreement(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[str, float | None]:
     """How far two raters agree; pairs: what both say of each item.
 
-    share: of items that both rate alike; kappa: (share - chance) / (1 - chance), where chance is the share expected of
-    independent raters with these ratings (J. Cohen 1960); None where chance alone agrees always.
+    share: of items that both rate alike (None without items); kappa: Cohen's, 1 for full agreement and 0 for that of
+    chance, (share - chance) / (1 - chance), where chance is the share expected of independent raters who give each
+    rating as often as these do (J. Cohen 1960). None where chance alone agrees always: both gave every item one rating.
 
     >>> agreement([(True, True), (True, False), (False, False), (False, False)])
     {'share': 0.75, 'kappa': 0.5}

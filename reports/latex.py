@@ -6,7 +6,10 @@ r"""A table for a paper: booktabs, short heads, the best value of a column bold 
       {\footnotesize [1] 2 of 20 questions failed\par}                           notes of single rows
     \end{table}
 
-A comment above the table holds sentences that name a command, and notes of rows if no column of them was asked for.
+A comment above the table holds what is no text for a paper: sentences that name a command, and notes of single rows
+where no column of notes was asked for.
+
+It needs the packages booktabs, graphicx (a table wider than the column is scaled to it) and fontenc with T1.
 """
 
 import re
@@ -53,8 +56,9 @@ def table(
 ) -> str:
     """A LaTeX table with its caption and notes. All texts are plain and of one line.
 
-    numeric: of each column; ranks: (row, column) -> 1 for the best value, 2 for the second; notes: those of all rows,
-    and those with a mark; names: heads that stay as they are; comments: lines above the table.
+    numeric: for each column, whether it holds numbers; ranks: (row, column) -> 1 for the best value, 2 for the second;
+    notes: those of all rows, and those with a mark in the last column; names: heads that stay as they are; comments:
+    lines above the table.
     """
     style = ["Best values are bold, second ones underlined"] if ranks else []
     plain, commands = zip(*map(_without_commands, notes[0]), strict=True) if notes[0] else ((), ())
@@ -90,7 +94,7 @@ def table(
 
 
 def _without_commands(note: str) -> tuple[str, str]:
-    """(the note without what names a command or option, the sentences that do)."""
+    """(the note without the sentences and brackets that name a command or option, the sentences that do)."""
     parts = re.split(r"(?<=[.;]) ", note)
     plain = [re.sub(rf" \([^()]*{_COMMAND}[^()]*\)", "", part) for part in parts]
     kept = [part for part in plain if not re.search(_COMMAND, part)]
@@ -98,7 +102,10 @@ def _without_commands(note: str) -> tuple[str, str]:
 
 
 def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
-    """Heads as a paper has them, "F1" for "longbench.qa_f1_score", but `names` and two that would be the same."""
+    """Heads as a paper has them: "F1" for "longbench.qa_f1_score"; two that would be the same stay as they are.
+
+    names: heads that are names, of data sets.
+    """
     short = []
     for head in heads:
         family, dot, part = head.partition(".")
@@ -127,5 +134,5 @@ def _latex_cell(cell: str, number: bool, rank: int | None) -> str:
 
 
 def _guard_line_start(line: str) -> str:
-    """Guard "[" or "*" at a line's start: LaTeX would take them as an argument."""
+    """Guard a line's start: "[" or "*" there would be read as an argument of the line break before it."""
     return "{}" + line if line.startswith(("[", "*")) else line

@@ -1,7 +1,7 @@
-"""A table of all runs of the page, which templates/leaderboard.js groups, sorts and filters.
+"""A table of all runs of the page over every data set, which templates/leaderboard.js groups, sorts and filters.
 
-Without a script it is grouped by data set, best first. Scores of two data sets are not compared: they have rows of
-their own, or in "methods × data sets" columns.
+Without a script it stands grouped by data set, best first. Scores of two data sets are not compared: groups by method
+and by model keep them in rows of their own, and "methods × data sets" gives each data set a column.
 """
 
 import os

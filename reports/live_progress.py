@@ -36,7 +36,7 @@ _RECORD_KEYS = ("question_id", "document_ids", "scores", "error", "usage")
 
 
 class Live:
-    """Follows the runs below folders while they go on. Raises UserError for none."""
+    """Follows the runs at or below folders while they go on. Raises UserError for a folder that is not there."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._roots = [Path(folder) for folder in folders]
@@ -49,7 +49,7 @@ class Live:
         self._searched = time.monotonic()
 
     def state(self) -> dict[str, Any]:
-        """Read what is new; return what all runs answered so far (see the module)."""
+        """Read what is new; return what all runs answered so far (see the module), rows and questions as texts."""
         if time.monotonic() - self._searched > _SEARCH_SECONDS:
             self._find_runs()
         for run in self._runs.values():
@@ -74,7 +74,7 @@ class Live:
         }
 
     def readable(self) -> list[StoredRun]:
-        """The runs with an answer, as they are stored now, without damaged ones."""
+        """The runs with an answer, as they are stored now; damaged ones are left out, `state` names them."""
         runs = []
         for folder in self._runs:
             with contextlib.suppress(UserError):
@@ -83,7 +83,7 @@ class Live:
 
 
 class _FollowedRun:
-    """One run folder as last read; problem: why reading failed, else empty."""
+    """One run folder as last read; stored: set once run.yaml could be read; problem: why reading failed, else empty."""
 
     stored: StoredRun
 
@@ -124,7 +124,7 @@ class _FollowedRun:
         self._before = len(self.records) if self._before is None else self._before
 
     def _keep_records(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Keep of each record what is shown; `at`: when it arrived, to sort by."""
+        """Keep of each record what scores, costs and lists need; `at`: when the answer arrived, to sort by."""
         kept: dict[str, dict[str, Any]] = {}
         for row in rows:
             error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
@@ -172,7 +172,10 @@ class _FollowedRun:
             self._numbers["tflops"] = f"{sum(flops.values()) / answered:.3g}" if flops else "unknown"
 
     def row(self) -> dict[str, str]:
-        """The run's row of the table; the time left is by the pace since its begin, or since it was first seen."""
+        """The run's row of the table: column -> text.
+
+        The time left is by the pace of the answers since the run began, or since it was first looked at.
+        """
         starts = self.stored.manifest.get("starts") or []
         since, n_new = self._first, len(self.records) - (self._before or 0)
         if len(starts) == 1 and (begun := starts[0].get("started")):
@@ -201,7 +204,7 @@ class _FollowedRun:
 
 
 def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
-    """The newest questions that failed, or did not, of all runs, as texts by column."""
+    """The newest questions that failed, or that did not, at most _LIST_LENGTH of all runs, as texts by column."""
     listed = ((run, row) for run in runs for row in run.records.values() if (row["error"] is not None) == failed)
     rows = []
     for run, row in heapq.nlargest(_LIST_LENGTH, listed, key=lambda pair: pair[1]["at"]):

@@ -1,32 +1,38 @@
 """One row a run: scores with intervals, what it cost, what went wrong.
 
-    print(render(frame([read_run(folder) for folder in find_runs(Path("results"))]), "markdown"))
+    runs = [read_run(folder) for folder in find_runs(Path("results"))]     # harness.storage.run_folder
+    print(render(frame(runs), "markdown"))
 
 Columns of `frame`, in order:
 
     dataset method model hash8          the run; method names the settings in which runs of it differ: "bm25 k=3"
-    base method.k seed ...              method without them, and the settings: only where some differ (settings.py)
-    headline ceiling                    name of the first score; whether the evidence alone was shown
-    apart                               whether it was asked other questions than most runs; it is not ranked then
-    n documents                         questions recorded, and their clusters (harness/stats/question_clusters.py)
-    failed truncated                    failed questions (scored 0 unless the run says skip); those with cut context
+    base                                method without these settings; this and the next line only where some differ
+    method.k, seed, ...                 the settings, one column each (reports/settings.py)
+    headline ceiling                    name of the data set's first score; whether the evidence alone was shown
+    apart                               whether the run asked other questions than most runs; it is not ranked then
+    n documents                         questions recorded, and their documents: the clusters of question_clusters.py
+    failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
     left_out                            questions without a record, left out by the loader
-    texts_cut                           texts that an encoder or reranker read only in part
-    declined                            questions answered by a second request, over the whole document
-    <score>[.low .high]                 mean in [0, 1] and its 95 % interval, by cluster; a score of all answers
-                                        (hf_bleu.corpus_bleu4): its value
-    tokens.index .search .answer        tokens through a model: per document; per question in each phase
-    tokens.probes .thinking             the part of .search that probes took, of search + answer that was thought
+    texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
+    declined                            questions answered only by a second request, over the whole document
+    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/bootstrap.py);
+                                        of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
+    tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
+    tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
+    tokens.thinking / tflops.thinking   the part of search + answer that a reasoning model thought; else missing
     tokens tokens.in tokens.out         search + answer per question; read and written
-    money money.index money.run         paid to servers: a question with its share of the index; a document; in all
-    tflops.index ... tflops.thinking    1e12 FLOPs like tokens
-    tflops[.low .high]                  search + answer per question, with its interval
-    tflops.whole[.low .high]            the same with the index, shared by the questions asked of its document
-    ratio ratio.search                  tflops.whole, tflops over the reference's (same data set, model, questions),
-                                        over the questions that both answered; papers print ratio.search
-    seconds seconds.p50 .p95            search + answer per question: time of its own calls; mean, median, 95 %
-                                        (no percentiles where older runs' times hold the queue)
-    seconds.queue seconds.index         what a question's calls waited; building, per document
+    money money.index money.run         of requests to servers (harness/cost/usage.py): per question with its share of
+                                        the index; per document; of all questions and indexes
+    tflops.index / .search / .answer    1e12 FLOPs likewise
+    tflops tflops.low tflops.high       search + answer per question, with its interval
+    tflops.whole .low .high             the same with the index, shared by the questions asked of its document
+    ratio                               tflops.whole over the reference's (same data set, model and questions), over
+                                        the questions that both answered
+    ratio.search                        tflops over the reference's likewise: what the papers print, without the index
+    seconds                             search + answer per question: the time that its own calls ran
+    seconds.p50 seconds.p95             the median of that over questions, and what 95 % of them do not exceed; missing
+                                        for an older run of several questions at once, whose times hold the queue
+    seconds.queue seconds.index         what a question's calls waited for others or before a retry; per document
     convention                          how FLOPs are counted: one of harness.cost.flops.CONVENTIONS
     scorers notes run                   versions; sentences to print below the table; the folder's name
 """
@@ -52,14 +58,13 @@ _ADDED = ("tokens", "tokens_in", "tokens_out", "seconds", "queued")  # of search
 
 
 def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE) -> pd.DataFrame:
-    """A row a run (columns: see the module), by data set and in the given order within one.
+    """A row a run: scores, costs, notes (columns: see the module), by data set and in the given order within one.
 
-    Means come from the records, of unfinished runs too; costs are means over answered questions.
-
-    Args:
-        runs: At least one, each with records; else UserError.
-        convention: Of FLOPs; UnknownName for an unknown one.
-        reference: What `ratio` refers to: a label, preset, run folder or hash.
+    convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a label, a preset's name or a run
+    folder's name or hash (missing where no such run is there, or it was asked other questions). A run that was asked
+    other questions, or for another task, than most of its data set says so in its notes. Means come from the records,
+    so they hold for an unfinished run too; costs are means over answered questions. Raises UserError for no runs or a
+    run without records, UnknownName for a convention.
     """
     facts.check_runs(runs)
     costs.check_convention(convention)
@@ -109,10 +114,10 @@ def _group(run: StoredRun) -> tuple[str, str]:
 
 
 class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
-    """costs.question_tflops, kept for a table by run, convention and with_index."""
+    """A cache of costs.question_tflops for a table: (id of the run, convention, with_index) -> question -> TFLOPs."""
 
     def __call__(self, run: StoredRun, convention: str, with_index: bool) -> dict[str, float]:
-        """Question -> TFLOPs, worked out at the first call."""
+        """Question -> TFLOPs as `costs.question_tflops`, worked out at the first call."""
         key = id(run), convention, with_index
         if key not in self:
             self[key] = costs.question_tflops(run, convention, with_index=with_index)
@@ -120,7 +125,7 @@ class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
 
 
 def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, cache: _Tflops) -> dict[str, Any]:
-    """A run's row of `frame`, its ratios still missing; names: score columns of all runs."""
+    """A run's row of `frame`, its ratios still missing; names: score columns of all runs; cache: cache of TFLOPs."""
     clusters = facts.question_clusters(run)
     notes = list(facts.notes(run, clusters))
     row: dict[str, Any] = {
@@ -161,7 +166,10 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
 def _cost_columns(
     run: StoredRun, convention: str, clusters: NDArray[np.int32], cache: _Tflops
 ) -> dict[str, float | None]:
-    """The columns of costs, "tokens.index" to "seconds.index"; clusters: of all questions."""
+    """Means of tokens and TFLOPs by phase, of seconds, and TFLOPs with their interval, without and with the index.
+
+    clusters: of all questions; cache: gives the TFLOPs of each answered question, {} where they are unknown.
+    """
     phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})

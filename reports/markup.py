@@ -36,7 +36,7 @@ def joined(*children: object) -> Html:
 
 
 def el(tag: str, *children: object, **attributes: object) -> Html:
-    """An element; `class_` is class, `data_x` is data-x; None is left out."""
+    """An element; `class_` is class and `data_x` is data-x; an attribute that is None is left out."""
     given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
     written = "".join(f' {name}="{text(value)}"' for name, value in given.items())
     return Html(f"<{tag}{written}>{joined(*children)}</{tag}>")

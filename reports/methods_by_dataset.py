@@ -4,9 +4,12 @@
     wide_table(frame(runs), "musique.answer_f1")        method model musique qasper mean notes
     sections(wide_table(frame(runs)))                   one table a model, best mean first
 
-A cell is a mean in [0, 1]; a missing run is a gap, and then there is no mean over data sets. The interval of that mean
-takes questions of different data sets as independent (facts.mean_of_samples; G. Y. Zou and A. Donner, "Construction of
-confidence limits about effect measures: a general approach", Statistics in Medicine 2008, section 2).
+A cell is a mean in [0, 1], with .low and .high beside it where intervals are asked for; a missing run is a gap.
+The mean over data sets is given only where a method has a value for every one of them; the notes say what is missing.
+
+Its interval takes the data sets as they are and their questions as independent of each other: the distances of the ends
+are added in squares, L = mean - sqrt(sum (mean_i - low_i)^2) / k over k data sets, U likewise (G. Y. Zou and A. Donner,
+"Construction of confidence limits about effect measures: a general approach", Statistics in Medicine 2008, section 2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +30,8 @@ def wide_table(
 ) -> pd.DataFrame:
     """A row a method and model, a column a data set, from `means` (reports.main_table.frame); best mean first.
 
-    score: by default the headlines; differences: of reports.compare.compare, whose p-values become the columns
-    `musique.p`. Raises UnknownName for a score that no run has.
+    score: by default each data set's headline; differences: to a reference (reports.compare.compare), whose p-values
+    become the columns `musique.p`. Raises UnknownName for a score that no run has.
     """
     with_interval = [n for n in means.columns if f"{n}.low" in means and not n.startswith("tflops")]  # not costs
     if score is not None and score not in with_interval:

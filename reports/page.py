@@ -49,8 +49,10 @@ _SCRIPTS = ("page", "save", "player", "answers", "differences", "questions", "le
 class Comparison:
     """How the runs of a page are compared.
 
-    reference, force: as in reports.compare.compare; convention: by default DEFAULT, beside published numbers the
-    papers' own; margin: of reports.paper.frame, None for a page without published numbers.
+    reference, force: as in reports.compare.compare; runs that must not be compared get no paired differences, and the
+    page says why. convention: how FLOPs are counted, see main_table.frame; by default DEFAULT, and beside published
+    numbers the papers' own. margin: points of a score, or percent of a cost, within which a measured number is called
+    equivalent to the published one; None for a page without published numbers.
     """
 
     reference: str | None = None
@@ -72,10 +74,11 @@ def page(
     written: Written | None = None,
     live: float | None = None,
 ) -> str:
-    """The page as text. Raises UserError for runs without records, and for none unless the page is live.
+    """The page as text. Raises UserError for no runs, unless it is live, or runs without records.
 
-    written: when and by which command, None for a page that equal runs make again; live: seconds between two
-    versions of a page that `harness watch` serves; what runs answer meanwhile stands on top.
+    title, description: the heading, and a paragraph below it; written: when and by which command, None for a page that
+    equal runs make again; live: for a page that `harness watch` serves, seconds between two versions of it; what runs
+    answer meanwhile stands on top.
     """
     if runs or live is None:
         facts.check_runs(runs)

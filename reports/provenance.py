@@ -23,7 +23,7 @@ class Written:
 
 
 def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
-    """The section about the runs: what holds for all, and a table of each."""
+    """The section about the runs: facts that hold for all of them, and a table of the runs that can be opened."""
     commands = list(dict.fromkeys(filter(None, map(_command, runs))))
     shown = [el("code", command) for command in commands[:_COMMANDS_SHOWN]]
     if len(commands) > _COMMANDS_SHOWN:

@@ -1,9 +1,10 @@
 """Runs that differ in their seed alone, as one run whose scores and costs are means over the repeats.
 
-An interval over documents then holds for the mean of as many runs. The standard deviation of their means (n - 1 in
-the denominator) is a note of the run, and so is what a repeat lacks.
+A question's score is the mean over the repeats, so an interval over documents holds for the mean of as many runs. How
+far the repeats lie apart is a note of the run: the standard deviation of their means (n - 1 in the denominator). So is
+what a repeat lacks: questions, answers, the code or packages of most.
 
-Where the reader drew its replies, a question has two more kinds of scores beside each score:
+Where the reader drew its replies, a question has two more kinds of scores beside each score, which get intervals alike:
 
 score.vote      the score of the answer that most repeats gave (self-consistency, Wang et al. 2023, arXiv 2203.11171)
 score.pass@k    the expected best score of k of the repeats, k = 2, 4, 8, ... and all (`best_of`)
@@ -23,7 +24,11 @@ from reports.comparability import other_versions
 
 
 def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """One run for each group of runs that differ in the seed alone, with mean scores and costs."""
+    """One run for each group of runs whose settings differ in nothing but the seed, in the order of their first ones.
+
+    Only questions that every repeat has are kept. Records are those of the first repeat with the mean scores and costs;
+    a question that failed in a repeat counts 0 there.
+    """
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(canonical({**run.config, "seed": None}), []).append(run)
@@ -32,9 +37,10 @@ def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def best_of(scores: Sequence[float], k: int) -> float:
-    """Mean, over all ways to draw k of n scores, of the best one: sum of C(i - 1, k - 1) s_i / C(n, k), s sorted.
+    """Mean, over all ways to draw k of n scores, of the best one drawn: sum of C(i - 1, k - 1) s_i / C(n, k), s sorted.
 
-    For scores of 0 and 1 it is pass@k without bias (Chen et al. 2021, arXiv 2107.03374, equation 1).
+    Without bias for what k new draws would give. For scores of 0 and 1 with c ones it is pass@k, 1 - C(n - c, k) /
+    C(n, k) (Chen et al. 2021, arXiv 2107.03374, equation 1).
 
     >>> best_of([0, 1, 0], 2), best_of([0.5, 0.2], 2)
     (0.6666666666666666, 0.5)
@@ -45,7 +51,7 @@ def best_of(scores: Sequence[float], k: int) -> float:
 
 
 def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
-    """The first of the repeats with mean records, and a note on their spread."""
+    """The first of the repeats with mean records of the questions that all have, and a note on their spread."""
     first = repeats[0]
     by_id = [{record["question_id"]: record for record in run.records} for run in repeats]
     ids = [name for name in by_id[0] if all(name in others for others in by_id)]
@@ -68,7 +74,7 @@ def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
 
 
 def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> dict[str, Any]:
-    """The mean of a question's records; drawn: scores with vote and pass@k."""
+    """One question's records as one, with mean scores and costs; drawn: scores that also get a vote and pass@k."""
     names = dict.fromkeys(name for record in records for name in record["scores"])
     # A failed question has zeros; one that lacks a score was not scored by it.
     scores = {name: statistics.fmean(r["scores"][name] for r in records if name in r["scores"]) for name in names}
@@ -88,7 +94,7 @@ def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> 
 
 
 def _mean_value(values: Sequence[Any]) -> Any:
-    """The mean of each number, key by key; anything else is the first value's."""
+    """The mean of each number over the values that have it, key by key; anything else is that of the first value."""
     first = values[0]
     if isinstance(first, dict):
         return {k: _mean_value([v[k] for v in values if isinstance(v, dict) and k in v]) for k in first}

@@ -1,4 +1,7 @@
-"""The graph that a search went over, read from the index cache: known by its keys, not by its method."""
+"""The graph that a search went over: read from the index cache, known by its keys and not by its method.
+
+An index is only read: one that is damaged stays where it is, and `problem` says so in a sentence.
+"""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +31,7 @@ class Graph:
     span: tuple[tuple[int, int] | None, ...] = ()
 
     def rows(self) -> dict[int, list[int]]:
-        """The nodes of each level, the highest first, in document order if known."""
+        """The nodes of each level, the highest level first; in document order where all of them have a span."""
         rows: dict[int, list[int]] = {level: [] for level in sorted(set(self.level), reverse=True)}
         for node, level in enumerate(self.level):
             rows[level].append(node)
@@ -39,19 +42,19 @@ class Graph:
         return rows
 
     def level_name(self, level: int) -> str:
-        """ "chunks" for the lowest level if all its nodes are parts of the text."""
+        """A level's name on the page: "chunks" for the lowest if all of its nodes are parts of the text."""
         nodes = [node for node, node_level in enumerate(self.level) if node_level == level]
         lowest = level == min(self.level) and all(self.place(node) is not None for node in nodes)
         return "chunks" if lowest else f"level {level}"
 
     def place(self, node: int) -> tuple[int, int] | None:
-        """Where the node stands in the indexed text; None for a text that was written."""
+        """Where the text of `node` stands in the indexed text; None for a text that was written."""
         return self.span[node] if self.span else None
 
 
 @dataclass(frozen=True)
 class GraphResult:
-    """The graph of a record by its key, or why there is none."""
+    """The graph of a record; `problem` says why there is none where there should be one; key: of the cache."""
 
     graph: Graph | None = None
     problem: str | None = None
@@ -59,7 +62,7 @@ class GraphResult:
 
 
 def parse_graph(index: Any) -> Graph | None:
-    """The graph in an index of these keys; None for any other index."""
+    """The graph in an index that has text, level, higher, lower and weight; None for any other index."""
     if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
         return None
     ends = (np.asarray(index[name]).tolist() for name in ("higher", "lower", "weight"))
@@ -68,7 +71,10 @@ def parse_graph(index: Any) -> Graph | None:
 
 
 def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The newest line of documents.jsonl for each document of a record, or for all of them joined."""
+    """The lines of documents.jsonl behind a record, one a document, the newest that was built.
+
+    A method that takes one document was handed several joined under an id of their own (harness.engine.document_view).
+    """
     ids = list(record["document_ids"])
     if (record.get("notes") or {}).get("joined"):
         ids.append(joined_id(ids))
@@ -83,9 +89,10 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any
 def read_graph(
     run: StoredRun, record: Mapping[str, Any], cache: dict[str, tuple[Graph | None, str | None]]
 ) -> GraphResult:
-    """The graph of a record's one index, if the steps fit it. Neither graph nor problem: there is no such index.
+    """The graph of a record's one index. With neither graph nor problem: no step has a node, or no such one index.
 
-    cache: digest -> (graph, problem) of what was read before, for the next call.
+    cache: digest -> (graph, problem) of what was read before, for the next call. A graph that the steps do not fit is
+    not returned.
     """
     nodes = [step for step in record["steps"] if step["node"] is not None]
     lines = index_lines(run, record) if nodes else []
@@ -103,7 +110,7 @@ def read_graph(
 
 
 def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
-    """Why `steps` (those with a node) cannot be of this graph, or None."""
+    """Why `steps` (those with a node) cannot be of this graph; None where nothing speaks against it."""
     for step in steps:
         node, shown = step["node"], step.get("shown") or {}
         if not 0 <= node < len(graph.text):
@@ -116,7 +123,10 @@ def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
 
 
 def _cached_graph(key: str) -> tuple[Graph | None, str | None]:
-    """The graph of the index under the digest `key` in the cache, and what is wrong: "is not in the cache ..."."""
+    """The graph of the index under the digest `key` in the cache, and what is wrong: "is not in the cache ...".
+
+    The digest is unique, so the folder of the implementation that stands above it need not be known.
+    """
     if not re.fullmatch("[0-9a-f]{64}", key):
         return None, "has no key that could be looked up (documents.jsonl)"
     root = cache_root()

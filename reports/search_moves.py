@@ -3,8 +3,9 @@
     trace_moves(steps, graph)      Move(number, step, parent, edge, later), in the order of the steps
     forest(moves)                  the same moves depth first, each with its place in the tree: "", "├─ ", "│  └─ "
 
-A step stands under the earlier step that showed the predecessor of its node with the largest edge weight (the earliest
-of equals), or at the root. Steps of the action "study" lie behind the stop: what a later stop would have seen.
+A step that shows a node stands under the earlier step that showed the predecessor with the largest edge weight (the
+earliest of equals). Without a graph, or where no predecessor had been visited (the similarity alone led there), it
+stands at the root. Steps of the action "study" lie behind the stop of the search: what a later stop would have seen.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ LATER = "what a later stop would have seen"
 
 @dataclass(frozen=True)
 class Move:
-    """Step `number`, from step `parent` over `edge`; later: behind the stop."""
+    """Step `number` of a record came from step `parent` over an edge of weight `edge`; later: it is behind the stop."""
 
     number: int
     step: dict[str, Any]
@@ -48,7 +49,7 @@ def trace_moves(steps: Sequence[dict[str, Any]], graph: Graph | None = None) -> 
 
 
 def forest(moves: Sequence[Move]) -> list[tuple[str, Move]]:
-    """`moves` depth first, each after its branch ("│  └─ ")."""
+    """`moves` depth first, each after its branch ("│  └─ "); one whose parent is not among them is a root."""
     numbers = {move.number for move in moves}
     by_parent: dict[int | None, list[Move]] = {}
     for move in moves:

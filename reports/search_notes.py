@@ -11,7 +11,7 @@ _CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 
 
 def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Sentences on searches of all nodes, ties, declined questions, cut summaries."""
+    """Sentences on searches that visited every node, probes that were ties, declined questions and cut summaries."""
     answered = [record for record in records if record["error"] is None and record["steps"]]
     whole = sum(record["stop_reason"] == "exhausted" for record in answered)
     probes = [p for record in answered for step in record["steps"] if (p := step.get("p_yes")) is not None]
@@ -37,12 +37,15 @@ def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def declined(records: Sequence[Mapping[str, Any]]) -> int:
-    """Number of questions that a second request answered, over the whole document."""
+    """Number of questions whose first request was declined, so that a second one read the whole document."""
     return sum(any(step.get("action") == "decline" for step in record["steps"]) for record in records)
 
 
 def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:
-    """A sentence for runs of a data set that visited the same nodes: by number, level and tokens, as graphs differ."""
+    """For each run a sentence that names the runs of its data set that visited the same nodes as it, if there are any.
+
+    labels: what the sentence calls the runs. A node is its number, level and tokens, because graphs may differ.
+    """
     visited: list[Any] = []
     for run in runs:
         steps = {record["question_id"]: record["steps"] for record in run.records if record["steps"]}

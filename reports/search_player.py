@@ -105,7 +105,7 @@ class Searches:
 
 
 def draw_graph(graph: Graph) -> dict[str, Any]:
-    """The JSON of a drawn graph, without edges up to LEAST, the heaviest last."""
+    """The JSON of a drawn graph (see the module): edges up to the weight LEAST are left out, the heaviest come last."""
     spots, bands, width, height = _layout(graph)
     edges = sorted((e for e in graph.edges if e[2] > LEAST), key=lambda e: (e[2], e[0], e[1]))
     nodes = []
@@ -125,7 +125,7 @@ def draw_graph(graph: Graph) -> dict[str, Any]:
 
 
 def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], float, float]:
-    """([x, y, width, height] by node; [name, y] by row; width, height)."""
+    """([x, y, width, height] of each node, width 0 for a dot; [name, y] of each row; width and height of the graph)."""
     rows = graph.rows()
     boxed = {level: len(nodes) * _BOX_LEAST <= _FULL for level, nodes in rows.items()}
     widths = [min(_FULL, len(nodes) * (_BOX_CELL if boxed[level] else _DOT_CELL)) for level, nodes in rows.items()]
@@ -151,13 +151,13 @@ def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], f
 
 
 def _shade(weight: float, heaviest: float) -> tuple[int, float]:
-    """(shade 0 to 5, pixels) of an edge; both grow with its weight."""
+    """(shade 0 to 5, thickness in pixels) of a drawn edge: both grow with the weight, from LEAST to the heaviest."""
     part = (weight - LEAST) / (heaviest - LEAST)
     return min(_SHADES - 1, int(part * _SHADES)), round(0.6 + 4.4 * part, 1)
 
 
 def label_lines(text: str, pixels: float) -> list[str]:
-    """`text` on at most three lines of `pixels`; "…" ends a cut one."""
+    """`text` on at most three lines that fit into `pixels`, broken at spaces if it has any; "…" ends a cut one."""
     room = max(3, int(pixels / _LETTER_WIDTH))
     words_left = " ".join(text.split())
     lines: list[str] = []
@@ -172,7 +172,7 @@ def label_lines(text: str, pixels: float) -> list[str]:
 
 
 def _fits(text: str, room: int) -> int:
-    """How many characters of `text` fit into `room`; wide ones take two."""
+    """How many characters of `text` fit into `room` narrow ones; wide ones (Chinese, Japanese) take two."""
     used = 0
     for i, character in enumerate(text):
         used += 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -40,7 +40,9 @@ _LONGEST_VALUE = 24
 
 @dataclass(frozen=True)
 class RunNames:
-    """A run in tables. label: unlike that of others; base: without the settings that vary; values: of these."""
+    """A run in tables. label: unlike that of any other run of its data set and model; base: its method, without the
+    settings that vary, which are in `values`: as `--set` names them, and their values.
+    """
 
     label: str
     base: str
@@ -55,7 +57,7 @@ def labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str
 def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[RunNames]:
     """Each run's names and the settings in which it differs from others of its method.
 
-    ignored: settings that need not tell runs apart, "method.t_n".
+    ignored: settings that need not tell runs apart, "method.t_n"; runs that differ in no other have one label then.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, run in enumerate(runs):
@@ -68,20 +70,20 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
 
 
 def with_date(label: str, run: StoredRun) -> str:
-    """The label with start and hash behind it, and the folder if two have this run."""
+    """The label with start and hash behind it, and the results folder where two folders have a run of this name."""
     started = str(run.manifest.get("started") or "")[:16].replace("T", " ")
     folder = str(run.path.parent.parent) if run.name != run.path.name else ""
     return f"{label} ({', '.join(filter(None, [started, run.path.name.rpartition('--')[2], folder]))})"
 
 
 def distinct_labels(labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]) -> list[str]:
-    """The labels, `with_date` where another run has the same at the same place."""
+    """The labels, `with_date` where another run has the same label at the same place (a table, a point of a line)."""
     keys = list(zip(labels, places, strict=True))
     return [with_date(key[0], run) if keys.count(key) > 1 else key[0] for key, run in zip(keys, runs, strict=True)]
 
 
 def setting_values(run: StoredRun) -> dict[str, Any]:
-    """Every setting of a run by the key that `--set` takes: "method.k", "seed"."""
+    """Every setting of a run by the key that `--set` takes, those of its models too: "method.k", "model", "seed"."""
     config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
     values = {path: value for path, value in flatten(config).items() if not _LEFT_OUT.fullmatch(path)}
     return {"model": run.config["model"]["name"]} | {_set_key(path): value for path, value in values.items()}
@@ -93,12 +95,12 @@ def settings(frame: pd.DataFrame) -> list[str]:
 
 
 def as_printed(name: str, known: Collection[str]) -> str:
-    """The one of `known` that a head means: "k" is "method.k" if nothing else is k."""
+    """The one of `known` that a head of a table means: "k" is "method.k" where nothing else is called k."""
     return f"method.{name}" if name not in known and f"method.{name}" in known else name
 
 
 def is_setting(column: str) -> bool:
-    """Whether a column holds a setting: "method.k", "seed"; own scores have a colon."""
+    """Whether a column holds the values of a setting: "method.k", "seed"; a score of the user's own has a colon."""
     head, dot, _ = column.partition(".")
     return column == "seed" or (bool(dot) and ":" not in column and head in _PARTS)
 
@@ -109,7 +111,7 @@ def is_number(value: Any) -> bool:
 
 
 def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[RunNames]:
-    """The names of runs of one method, profile and model, in their order."""
+    """The names of runs of one method, profile and model, in their order; ignored: as in `name_runs`."""
     values = [_answer_settings(run, ignored) for run in runs]
     datasets = [str(run.config["dataset"]["name"]) for run in runs]
     sets = list(zip(datasets, values, strict=True))
@@ -148,7 +150,7 @@ def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Run
 
 
 def _line_key(run: StoredRun, values: Mapping[str, Any], ignored: Collection[str]) -> str:
-    """A key that runs share which may be one line of a figure."""
+    """A key that runs share which may be one line of a figure: settings, models, and questions unless those vary."""
     vary = any(key.startswith("dataset.") for key in ignored)
     ids = [] if vary else sorted(record["question_id"] for record in run.records)
     return digest([values, run.config.get("failed"), run.manifest.get("models"), ids])
@@ -160,13 +162,13 @@ def given(run: StoredRun) -> set[str]:
 
 
 def code_hash(run: StoredRun) -> str:
-    """Seven digits of the hash of the user's own code, or "not recorded"."""
+    """Seven digits of the hash of the user's own code; "not recorded" where there is none, or an older run."""
     code = run.manifest.get("code")
     return digest(code)[:7] if code else "not recorded"
 
 
 def made_with(run: StoredRun) -> dict[str, str]:
-    """What made the run: "rows", "commit", "weights of NAME", package -> version."""
+    """What made the run, as far as it is recorded: "rows", "commit", "weights of NAME" and each package -> version."""
     manifest = run.manifest
     git, rows = manifest.get("git") or {}, (manifest.get("dataset") or {}).get("fingerprint")
     made = {"rows": str(rows)[:7]} if rows else {}
@@ -181,7 +183,7 @@ def made_with(run: StoredRun) -> dict[str, str]:
 
 
 def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
-    """A sentence for each run from which others differ in the seed alone."""
+    """For each run, a sentence where others differ from it in the seed alone; the best of them is no fair measure."""
     seeds: dict[str, set[int]] = defaultdict(set)
     keys = []
     for run in runs:
@@ -201,7 +203,7 @@ def _with_words(name: RunNames, words: str) -> RunNames:
 
 
 def _alike(names: Sequence[RunNames], datasets: Sequence[str]) -> list[list[int]]:
-    """Groups of names that look alike in a table: one label, or base and settings."""
+    """Indices of names that look alike in a table of one data set: one label, or one base and equal settings."""
     groups_by_look: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, (name, dataset) in enumerate(zip(names, datasets, strict=True)):
         groups_by_look[dataset, name.base, canonical(name.values)].append(i)
@@ -214,7 +216,10 @@ def _alike(names: Sequence[RunNames], datasets: Sequence[str]) -> list[list[int]
 def _name_run(
     run: StoredRun, in_label: set[str], values: Mapping[str, Any], swept: Sequence[str], ignored: Collection[str]
 ) -> RunNames:
-    """The names of one run; in_label: the settings of `swept`, those that vary, that its label has; values: its own."""
+    """The names of one run among those of its method, profile and model.
+
+    in_label: settings that its label names, out of `swept`, those that vary; values: setting -> value of this run.
+    """
     short = {_short_key(key) for key in (*swept, *ignored)}
     marks = [mark for mark in _mark_parts(run) if mark.partition("=")[0] not in short]
     marks = [mark for mark in marks if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(in_label)]
@@ -227,13 +232,13 @@ def _name_run(
 
 
 def _repeated_labels(names: Iterable[RunNames], datasets: Sequence[str]) -> set[int]:
-    """Indices of names whose label another run of the data set has too."""
+    """Indices of names whose label another run of the same data set has too; datasets: that of each name."""
     keys = [(dataset, name.label) for dataset, name in zip(datasets, names, strict=True)]
     return {i for i, key in enumerate(keys) if keys.count(key) > 1}
 
 
 def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:
-    """Setting -> value of all that may change an answer, but from other runs."""
+    """Setting ("method.params.k") -> value of all that may change an answer, but numbers taken from other runs."""
     from_runs = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
     values = flatten({part: run.config[part] for part in _PARTS if run.config.get(part) is not None})
     return {k: v for k, v in values.items() if not (_LEFT_OUT.fullmatch(k) or k in from_runs or _set_key(k) in ignored)}
@@ -245,7 +250,7 @@ def _mark_parts(run: StoredRun) -> list[str]:
 
 
 def _set_key(path: str) -> str:
-    """ "method.params.k" -> "method.k", "roles.builder.name" -> "roles.builder"."""
+    """A setting as `--set` names it: "method.params.k" -> "method.k", "roles.builder.name" -> "roles.builder"."""
     path = re.sub(r"^(method\.params|dataset\.options)\.", lambda m: m[0].split(".")[0] + ".", path)
     return re.sub(r"^(roles\.\w+|encoder|reranker)\.name$", r"\1", path)
 

@@ -10,11 +10,15 @@
     <BLANKLINE>
     [1] 2 of 20 questions failed (scored 0)
 
-csv and json hold all columns, numbers as computed and notes in their cell.
+| format          | numbers                                                   | notes                          |
+|-----------------|-----------------------------------------------------------|--------------------------------|
+| text, markdown, latex | formatted; scores times 100 with their interval     | marks, and footnotes below     |
+| csv, json       | as computed (scores in 0 to 1, low and high as columns)   | in their cell                  |
 
-Columns `x.low` and `x.high` are the interval of column `x`, which is then a score, unless its name says more. Where
-`x.p` is below 0.05 its value has a dagger; rows with `ceiling`, `apart` or `x.apart` are never called best. A column of
-tuples is footnotes. One without any value is left out, unless frame.attrs["gaps"] names it as a score.
+Columns `x.low` and `x.high` are the interval of column `x`; one with an interval is a score, unless its name says more.
+Where `x.p` is below 0.05 its value has a dagger; rows whose `ceiling`, `apart` or `x.apart` is true
+are never called best.
+A column of tuples is footnotes. A column without any value is left out, unless frame.attrs["gaps"] names it as a score.
 """
 
 from __future__ import annotations
@@ -45,7 +49,10 @@ _FOOTNOTES = ("scorers", "changed", "notes")
 
 
 def render(frame: pd.DataFrame, form: str = "text", width: int | None = None) -> str:
-    """`frame` in one of FORMATS, newline at the end; width: of the terminal; columns beyond it stand below."""
+    """Return `frame` in one of FORMATS, newline at the end.
+
+    width: columns of the terminal that text is for; what does not fit stands below, the first column beside it.
+    """
     if form == "text":
         return _as_text(frame, width or math.inf)
     return {"markdown": _as_markdown, "csv": _as_csv, "latex": _as_latex, "json": _as_json}[form](frame)
@@ -62,7 +69,7 @@ def render_sections(sections: Sequence[tuple[str, pd.DataFrame]], form: str = "t
 
 
 def three_digits(value: float, least: float = 1e-4) -> str:
-    """Three significant digits: 0.0123, 108, 12300; with exponents outside."""
+    """Three significant digits: 0.0123, 4.56, 108, 12300; with an exponent below `least` and from a million on."""
     if value == 0:
         return "0"
     if not least <= abs(value) < 1e6:
@@ -102,7 +109,8 @@ def _is_missing(value: Any) -> bool:
 class Cells:
     """A frame as strings, nothing escaped yet: heads, rows of cells, and the notes below.
 
-    numeric: whether each column holds numbers; common: notes of every row; footnotes: others, marked in a last column.
+    numeric: for each column, whether it holds numbers; common: notes of every row; footnotes: other notes, numbered
+    from 1 by marks in a last column.
     """
 
     def __init__(self, frame: pd.DataFrame) -> None:
@@ -137,7 +145,7 @@ class Cells:
             self.rows = [[*cells, mark] for cells, mark in zip(self.rows, marks, strict=True)]
 
     def _cell_text(self, row: dict[str, Any], name: str) -> str:
-        """A number with its dagger and interval, a string, or a dash."""
+        """The text of a cell: a number with its dagger and interval, a string as it is, a dash for what is missing."""
         value = row[name]
         if _is_missing(value):
             return _MISSING
@@ -148,9 +156,10 @@ class Cells:
         return f"{text}{'†' if p is not None and p < _SIGNIFICANT else ''}{space}{ends}"
 
     def ranks(self) -> dict[tuple[int, int], int]:
-        """(row, column) -> 1 for its column's best score, 2 for the second best; equal scores share a rank.
+        """(row, column) -> 1 for a cell with its column's best score, 2 for the second best; equal scores share a rank.
 
-        {} for differences and printed values. Only runs of the same questions are ranked, at least two.
+        Only runs of the same questions are ranked, at least two, and no column of zeros. {} for a table of differences
+        or of printed values, whose scores are not those of rivals.
         """
         if {"difference", "printed"} & {*self._plain}:
             return {}
@@ -181,23 +190,23 @@ class Cells:
         return ", ".join(mark for part in parts for mark in part)
 
     def below(self, escape: Callable[[str], str] = str) -> list[str]:
-        """The lines below the table: common notes, then footnotes with their marks."""
+        """The lines below the table: common notes, then footnotes with their marks; escape: for the text of notes."""
         return [*map(escape, self.common), *(f"[{i}] {escape(note)}" for i, note in enumerate(self.footnotes, 1))]
 
 
 def _one_line(text: str) -> str:
-    """One line, without characters that move a terminal's cursor or hide text."""
+    """One line, without the control and direction characters that move a terminal's cursor or hide text."""
     spaced = re.sub(r"\s+", " ", text)
     return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
 
 
 def _terminal_width(text: str) -> int:
-    """Columns that a text takes: wide characters two, combining marks none."""
+    """Columns that a text takes in a terminal: wide East Asian characters take two, combining marks none."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _as_text(frame: pd.DataFrame, longest_line: float) -> str:
-    """The frame as a plain table; columns beyond `longest_line` stand below."""
+    """The frame as a plain table with its notes below. longest_line: characters; columns beyond it stand below."""
     cells = Cells(frame)
     table = [[_one_line(c) for c in row] for row in [cells.heads, *cells.rows]]
     widths = [max(_terminal_width(row[i]) for row in table) for i in range(len(cells.heads))]
@@ -240,7 +249,7 @@ def _as_markdown(frame: pd.DataFrame) -> str:
 def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     """The frame as a LaTeX table (reports/latex.py) that ranks its scores and names ceilings, which have no rank.
 
-    frame.attrs["asked"]: the columns asked for; others of _PAPERS_LEAVE_OUT are left out.
+    Columns of failed questions, cut texts and notes are left out where frame.attrs["asked"] is without them.
     """
     columns = frame.attrs.get("asked", _PAPERS_LEAVE_OUT)
     cells = Cells(frame.drop(columns=[n for n in _PAPERS_LEAVE_OUT[:2] if n in frame and n not in columns]))
@@ -262,7 +271,7 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
 
 
 def _csv_cell(value: Any) -> Any:
-    """A value as a cell; what a spreadsheet would run gets an apostrophe."""
+    """A value as a cell of CSV: a text that a spreadsheet would run as a formula gets an apostrophe; numbers stay."""
     if _is_missing(value):
         return ""
     if isinstance(value, list | tuple):
@@ -274,7 +283,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _as_csv(frame: pd.DataFrame) -> str:
-    """The frame as CSV with all columns and numbers as computed."""
+    """The frame as CSV with all columns, numbers as computed, formulas of a spreadsheet disarmed."""
     cells = frame.astype(object).map(_csv_cell).set_axis([_csv_cell(str(c)) for c in frame.columns], axis=1)
     return str(cells.to_csv(index=False, lineterminator="\n"))
 

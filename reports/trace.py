@@ -7,8 +7,9 @@ step            node  level  p_yes  attention  similarity  tokens  TFLOPs   edge
 what a later stop would have seen
 3 study           13      2  0.902     0.0109      0.0377      29   0.691  0.112  no        ...
 
-Steps stand as search_moves.py says, over an edge of weight `edge`. `evidence`: the shown span overlaps a supporting
-part (yes, no), the text was written from one that does (source), or it is unknown (-). Without a graph it is flat.
+A node stands under the earlier step that showed its predecessor of the largest edge weight (search_moves.py); `edge` is
+that weight. `evidence`: the shown span overlaps a supporting part (yes, no), the text was written from one that does
+(source), or it is unknown (-). Steps of a search without a graph are a flat table.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +31,11 @@ _PIECE_WIDTH = 140  # of a line of a shown piece
 
 @dataclass(frozen=True)
 class Search:
-    """One record with its search. evidence: of each step (evidence.py); problem: why there is no graph."""
+    """One record with all that is known of its search.
+
+    moves, evidence: of each step, evidence as in reports/evidence.py; problem: why there is no graph; notes: sentences
+    on what is not known.
+    """
 
     stored: StoredRun
     record: dict[str, Any]
@@ -43,7 +48,7 @@ class Search:
     convention: str = DEFAULT
 
     def text(self, move: Move) -> str:
-        """A step's note and shown text; else the document and place of its span."""
+        """What a step showed, its note in front; where its text is not at hand, the document and place of the span."""
         step, shown = move.step, move.step["shown"] or {}
         text = (self.rows.text(shown) or "") if shown else ""
         if not text and self.graph is not None and step["node"] is not None:
@@ -54,7 +59,10 @@ class Search:
 
 
 def search_of(stored: StoredRun, question: str, data: str | None = None) -> Search:
-    """The search of the question with that id; data: where the rows are. Raises UnknownName, UserError."""
+    """The search of the question with that id; data: the data set's rows, instead of what the run holds.
+
+    Raises UnknownName for another question, UserError for rows that cannot be read.
+    """
     by_id = {record["question_id"]: record for record in stored.records}
     if question not in by_id:
         raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
@@ -78,7 +86,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
 
 
 def question_list(stored: StoredRun) -> list[str]:
-    """A line a question, failed ones first, then by the first score."""
+    """A line a question, failed ones first, then by the first score: what `harness trace RUN` prints."""
     name = headline(stored)
     ranked = sorted(stored.records, key=lambda r: (r["error"] is None, r["scores"].get(name) or 0.0))
     lines = [f"{len(ranked)} questions, failed ones first, then by {name}; harness trace RUN QUESTION_ID"]
@@ -91,7 +99,7 @@ def question_list(stored: StoredRun) -> list[str]:
 
 
 def trace_lines(search: Search) -> list[str]:
-    """The lines of `harness trace RUN QUESTION_ID`."""
+    """The lines of `harness trace RUN QUESTION_ID`: question, steps or texts shown, notes, costs and scores."""
     record, convention = search.record, search.convention
     lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
     if (example := search.rows.examples.get(record["question_id"])) is not None:
@@ -132,7 +140,10 @@ def _one_line(text: str) -> str:
 
 
 def step_lines(search: Search) -> list[str]:
-    """The lines of the table of steps (see the module), with a column for each part of a score."""
+    """The lines of the table of steps, with a column for each part of a score that any step has.
+
+    Over a graph each stands under the one it came from, those behind the stop last; else they stand in their order.
+    """
     moves, tree = search.moves, search.graph is not None
     scores = [score for move in moves for score in move.step["scores"].items()]
     with_decimals = {name for name, value in scores if value != value // 1}
@@ -183,7 +194,10 @@ def _shortened(text: str, longest: int) -> str:
 
 
 def search_json(search: Search) -> dict[str, Any]:
-    """The search as JSON values; a step also has its parent (a number), edge, evidence, and `later`."""
+    """The search as JSON values: the record's steps, each with its parent (a step's number), edge and evidence.
+
+    later: whether the step lies behind the stop, recorded for other stop rules.
+    """
     record, known = search.record, dict[str, Any]()
     if (example := search.rows.examples.get(record["question_id"])) is not None:
         question = example.question

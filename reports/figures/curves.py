@@ -37,7 +37,10 @@ def figure(
     convention: str,
     warn: Callable[[str], None],
 ) -> Figure:
-    """The curves of the runs; t_n, t_p: as in `rules_to_show`. Raises UserError where no run recorded other stops."""
+    """The curves of the runs. t_n, t_p: as in `rules_to_show`; data: where the rows are now.
+
+    Raises UserError where no run recorded other stops than its own, and as replay.score_stops and rule_table.frame.
+    """
     recordings = [(run, stops, rules_to_show(stops, t_n, t_p)) for run, stops in runs_with_rule(runs, Rule, warn)]
     if not recordings:
         example = "harness run --method pecan --dataset musique --record-stops 8"
@@ -50,9 +53,10 @@ def figure(
 
 
 def rules_to_show(recorded: Recorded, t_n: int = 8, t_p: Sequence[float] | None = None) -> tuple[Rule, ...]:
-    """The rules to show for a run: its own, and t_n from 1 on at every threshold t_p if it recorded others.
+    """The rules to show for a run: t_n from 1 on at every t_p, and the run's own rule.
 
-    t_p: by default those of DEFAULT_T_P up to the highest recorded one; a greedy run has none.
+    t_p: thresholds; by default those of DEFAULT_T_P that the run recorded, its own and the highest recorded one; a
+    greedy run has none. A run that recorded no other stops has its own rule alone.
     """
     if recorded.most == recorded.own:
         return (recorded.own,)
@@ -71,7 +75,7 @@ def frame(parts: Sequence[Scored], score: str | None = None, convention: str = D
 
 
 def _cost_columns(reached: Reached, seed: int, convention: str) -> dict[str, float | None]:
-    """Mean costs at the stops a rule reached; None for unknown TFLOPs."""
+    """Mean costs at the stops a rule reached; None for TFLOPs that are unknown for some of them."""
     counted = [(stop.flops / TERA, cluster) for _, stop, cluster in reached if stop.flops is not None]
     counted = counted if len(counted) == len(reached) else []
     steps = [stop.steps(record) for record, stop, _ in reached]
@@ -89,7 +93,10 @@ def _cost_columns(reached: Reached, seed: int, convention: str) -> dict[str, flo
 
 
 def rows_to_draw(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """(title, rows over t_n, rows over t_p) of each curve, through the own rule of the run that recorded most rules."""
+    """(title, rows over t_n at one t_p, rows over t_p at one t_n) of each curve: the two lines that are drawn.
+
+    Both pass through the stop rule of one run: of those of the curve, the run that recorded most rules.
+    """
     curves = []
     for title, group, best in rule_table.curves(table, ["t_n", "t_p"]):
         covered = group[group["mean"].notna()].groupby("run").size()
@@ -112,7 +119,10 @@ def sections(table: pd.DataFrame) -> list[Titled]:
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """Panels over t_n and over t_p, where several are known: the score at the left, TFLOPs at the right."""
+    """Two panels a curve: over t_n at the run's t_p, and over t_p at its t_n, where more than one of these is known.
+
+    Each has the score at the left, and TFLOPs at the right if known.
+    """
     drawn = []
     for title, over_n, over_p in rows_to_draw(table):
         t_p = over_n["t_p"].iloc[0]

@@ -28,7 +28,7 @@ SAME = ["dataset", "model", "score"]
 class Figure:
     """A figure before it is written. whole: its numbers; sections: tables for people, by default one a data set.
 
-    panels, or drawing(form): what is drawn.
+    panels: what is drawn; drawing: the file of a form of plot.FORMS, where the figure is not made of panels.
     """
 
     title: str
@@ -60,7 +60,7 @@ class Figure:
 def by_score(
     table: pd.DataFrame, ending: str = "", hidden: Sequence[str] = (), *, best_first: bool = False, **names: str
 ) -> list[Titled]:
-    """`for_people` for each data set, model and score; ending: of the title."""
+    """A table for people for each data set, model and score, as `for_people`; ending: the last words of its title."""
     tables = []
     for (dataset, model, _), rows in table.groupby(SAME, sort=False):
         title = " · ".join(filter(None, (str(dataset), str(model), ending)))
@@ -70,7 +70,10 @@ def by_score(
 
 
 def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **names: str) -> Titled:
-    """Rows with one score as a table whose mean has its name; hidden: columns to leave out; names: new ones."""
+    """Rows with one score as a table: their mean has the score's name, and what the title says is left out.
+
+    hidden: more columns to leave out; names: those that people read by another name.
+    """
     score = rows["score"].iloc[0]
     renamed = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")} | names
     return title, legended(rows.drop(columns=[*SAME, *hidden]).rename(columns=renamed))

@@ -3,9 +3,11 @@
     points(means, runs) ─► dataset method model score[.low .high] tflops[.low .high] cost convention ceiling apart ...
     draw(points(means, runs), "longbench.qa_f1_score", "pdf")
 
-Cost is that of a question with its share of the index, of search and answer alone (cost="search"), or money of servers
-(cost="money", also under "tflops"). A method is dominated when another one costs no more, scores no less, and is better
-in one of both. Ceilings (oracle-evidence) and runs of other questions take no part.
+Cost is that of a question with its share of the index, or of search and answer alone (cost="search"), in TFLOPs; or the
+money that servers take (cost="money"), which then stands under "tflops". A method is
+dominated when another one costs no more, scores no less, and is better in one of the two. A run that was shown the
+supporting passages (oracle-evidence) is a ceiling: it takes no part, because nobody can run it without the answers. Nor
+does one that is apart: it was asked other questions than most runs of its data set, or for another task.
 """
 
 from __future__ import annotations
@@ -51,7 +53,10 @@ _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None, cost: str, convention: str) -> Figure:
-    """The figure of the runs over one data set, to be named if there are several. Raises UserError, UnknownName."""
+    """The figure of the runs over one data set, which must be named where there are several; else as `points`.
+
+    Raises UserError where no run has both a score and a cost, UnknownName for a data set, cost or convention.
+    """
     if cost not in COSTS:
         raise UnknownName("cost", cost, COSTS)
     names = list(dict.fromkeys(facts.run_key(run)[0] for run in runs))
@@ -77,7 +82,11 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
 def points(
     means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None, cost: str = "whole"
 ) -> list[dict[str, Any]]:
-    """Score, cost and who dominates it, for each row of `means` with both numbers. Raises UnknownName."""
+    """Score, cost and who dominates it, a dict for each row of `means` (main_table.frame) that has both numbers.
+
+    score: by default each data set's headline; cost: a key of COSTS; runs: those of the rows. Raises UnknownName for a
+    score that none of them has.
+    """
     all_scores = {name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))}
     if score is not None and score not in all_scores:
         raise UnknownName("score", score, sorted(all_scores), "harness score RUN --scorers NAME adds a score")
@@ -97,7 +106,7 @@ def points(
 
 
 def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
-    """Whether `other` scores no less than `row`, costs no more, and is better in one."""
+    """Whether `other`, of the same data set, scores no less than `row`, costs no more, and is better in one of both."""
     if other["dataset"] != row["dataset"] or any(r["ceiling"] or r["apart"] for r in (other, row)):
         return False
     dearer, better = float(other["tflops"] - row["tflops"]), float(other["score"] - row["score"])
@@ -105,7 +114,7 @@ def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
 
 
 def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size: tuple[float, float] = _WIDE) -> bytes:
-    """The `points` of one data set, at least one, as a file; size: in inches."""
+    """The rows of `points` of one data set, at least one, as a file of a form of FORMS; size: in inches."""
     with paper_style():
         from matplotlib.figure import Figure
 
@@ -132,7 +141,8 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
 
 
 def to_html(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[str, bytes]]:
-    """The drawing for wide and for narrow screens, with tooltips, and its files by form; or a sentence."""
+    """The drawing for a page, with tooltips of the marks, for wide and for narrow screens (page.css shows one
+    of them), and its files by form; a sentence and no file where there is no point."""
     if not rows:
         return el("p", "No run of this data set has both a score and a known cost.", class_="none"), {}
     titles = {f"point-{i}": _tooltip(point) for i, point in enumerate(rows)}
@@ -153,8 +163,8 @@ def place_labels(
 ) -> np.ndarray:
     """A box [left, bottom, right, top] for each label: the freest place of a ring that is nearest to its own anchor.
 
-    anchors, sizes: [n, 2]; area: the box that holds all labels if they fit; obstacles: boxes [m, 4] that a label
-    should not cover. All in points of the page; earlier labels choose first.
+    anchors: [n, 2]; sizes: width and height, [n, 2]; area: the box that holds all labels, as far as they fit;
+    obstacles: boxes [m, 4] that a label should not cover. All in points of the page; earlier labels choose first.
     """
     occupied = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
     placed: list[np.ndarray] = []
@@ -177,7 +187,7 @@ def place_labels(
 
 
 def _draw_mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
-    """Draw one method and return its mark; number: by which a tooltip finds it."""
+    """Draw one method; returns what stands for it in the legend; number: its place, by which a tooltip finds it."""
     (x, y), style = _coordinates(point), _MARKS[mark_of(point)][1]
     xs, ys = _intervals(point)
     bars = [max(0.0, x - xs[0])], [max(0.0, xs[1] - x)]
@@ -194,7 +204,7 @@ def _coordinates(point: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """((low, high) of the cost, of the score in points); the value twice without."""
+    """((low, high) of the TFLOPs, (low, high) of the score in points); twice the value itself for one without them."""
     ends = []
     for name, value, scale in zip(("tflops", "score"), _coordinates(point), (1, 100), strict=True):
         bounds = [point[f"{name}{end}"] for end in (".low", ".high")]
@@ -204,7 +214,7 @@ def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[flo
 
 
 def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write names beside their marks; a line joins a mark with a far label."""
+    """Write the methods' names beside their marks, where there is room; a line joins a mark with a far label."""
     name_models = len({point["model"] for point in rows}) > 1
     labelled = [p for p in rows if len(rows) <= _MOST_LABELLED or mark_of(p) != "dominated"]
     names = [wrapped(f"{p['method']} ({p['model']})" if name_models else str(p["method"]), 40) for p in labelled]
@@ -229,7 +239,7 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _tooltip(point: Mapping[str, Any]) -> str:
-    """What a pointer over a mark reads: method, score, cost, and what it means."""
+    """The text that a pointer over a mark reads: method, score, cost, and what the mark says of them."""
     spent = f"{three_digits(point['tflops'], least=1e-9)} {COSTS[point['cost']][1]}"
     value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {spent}"
     if point["ceiling"]:

@@ -4,9 +4,11 @@
 
     mu = mean(log x)     sigma = sqrt(mean((log x - mu)^2))        maximum likelihood, no shift
 
-ks is the distance of Kolmogorov and Smirnov between the share of questions with at most k nodes and the curve at
-k + 1/2. As the curve was fitted to whole numbers, p comes from numbers drawn out of it, rounded to whole ones (at least
-1), and fitted again (parametric bootstrap; W. Stute et al., Metrika 40, 1993). Questions count as independent.
+A number of nodes is whole, a log-normal is not, so the distance of Kolmogorov and Smirnov is taken between the share of
+questions with at most k nodes and the fitted curve at k + 1/2. Its usual p value is wrong here twice, as the curve was
+fitted to the same numbers and these are whole: p comes from numbers drawn out of the fitted curve, rounded to whole
+ones (at least 1), and fitted again (parametric bootstrap; W. Stute et al., Metrika 40, 1993). Questions count as
+independent of each other, also those about one document.
 """
 
 import math
@@ -33,7 +35,7 @@ _MOST_COLUMNS = 40  # of a histogram, at most
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A log-normal by the mean and deviation of its logarithm, with its test."""
+    """A log-normal by the mean and deviation of its logarithm; ks: see above; p: of a ks at least as large."""
 
     mu: float
     sigma: float
@@ -48,7 +50,7 @@ class Fit:
 
 
 def node_counts(run: StoredRun) -> list[int]:
-    """Nodes retrieved for each answered question, up to the stop of the run itself."""
+    """Nodes retrieved for each answered question, the first ones included, up to the stop of the run itself."""
     return [visited_nodes(record) for record in run.records if record["error"] is None]
 
 
@@ -79,7 +81,7 @@ def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
 
 
 def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
-    """max |share of values <= k - F(k + 1/2)| over whole k; 0 for no spread."""
+    """max |share of values <= k - F(k + 1/2)| over whole k, F being the log-normal of mu and sigma; 0 for no spread."""
     numbers, counts = np.unique(values, return_counts=True)
     shares = np.cumsum(counts) / len(values)
     if sigma < 1e-12:
@@ -97,8 +99,8 @@ def column_width(values: Sequence[int]) -> int:
 def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
     """A row and a histogram for each run that retrieved nodes; resamples: as in `fit`.
 
-    dataset method model n failed · nodes[.low .high] (mean, by cluster) · median · lowest · highest · mu · sigma · ks ·
-    p · notes · run. Raises UserError where no run's steps name nodes.
+    dataset method model n failed · nodes nodes.low nodes.high (mean, 95 % interval clustered by document) · median ·
+    lowest · highest · mu · sigma · ks · p · notes · run. Raises UserError where no run's steps name nodes.
     """
     searches = [run for run in runs if any(node_counts(run))]
     if not searches:
@@ -115,7 +117,7 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
 
 
 def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted: Fit | str) -> dict[str, Any]:
-    """The row of a run; head: its first columns; fitted: or why there is none."""
+    """The row of a run; head: its first columns; values: as `node_counts`; fitted: the fit, or why there is none."""
     answered = facts.answered_clusters(run)
     notes = [fitted] if isinstance(fitted, str) else []
     if zero := sum(v == 0 for v in values):
@@ -135,7 +137,7 @@ def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted
 
 
 def histogram(title: str, values: Sequence[int], fit: Fit | None) -> Panel:
-    """A panel with the histogram of whole numbers and the fitted curve over it."""
+    """A panel with the histogram of whole numbers, each in the middle of its column, and the fitted curve over it."""
     width, first = column_width(values), min(values)
     bars = []
     for start in range(first, max(values) + 1, width):

@@ -2,7 +2,8 @@
 
     draw([Panel("musique", Axis("t_n", ticks=(1, 2, 3)), Axis("F1"), lines=[Line("pecan", points)])], "Curves", "pdf")
 
-Two panels stand in a row; paper.mplstyle holds what is a matter of taste. Equal panels give equal bytes.
+Two panels stand in a row; paper.mplstyle holds everything that is a matter of taste. Equal panels give equal bytes.
+matplotlib is imported when something is drawn, through its Figure class: no display, no state of pyplot.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ _HANDLES = 12  # characters that the lines and gaps of two columns of a legend t
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis measures. ticks: the only ones, with `labels`; zero: begins at 0; limits: by default of the data."""
+    """What an axis measures. ticks: the only values with a tick; labels: their texts, by default the values;
+    log: logarithmic; zero: begins at 0; limits: its ends, by default those of the data.
+    """
 
     name: str
     ticks: tuple[float, ...] = ()
@@ -67,7 +70,7 @@ class Point:
 
     @classmethod
     def of(cls, row: Mapping[Any, Any], x: str, y: str, scale: float = 1.0) -> Point:
-        """The point of a table's row: columns `x`, and `y` with its interval, scaled."""
+        """The point of a table's row: columns `x`, and `y` with its interval, `scale` times as large."""
         values = (row[f"{y}{end}"] for end in ("", ".low", ".high"))
         # A missing number is None or NaN, which alone differs from itself.
         return cls(float(row[x]), *(None if v is None or v != v else scale * float(v) for v in values))
@@ -75,7 +78,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """Points joined in order, by the right axis where `right`; marks: of points."""
+    """Points joined in order; right: measured on the right axis; marks: False for a smooth curve."""
 
     name: str
     points: Sequence[Point]
@@ -85,7 +88,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing; right: if a line is measured on it; aside: lines stand beside each other."""
+    """One drawing with its axes; `right` is drawn only where a line is measured on it.
+
+    aside: lines over the same x stand a little beside each other, so that no error bar covers another.
+    """
 
     title: str
     x: Axis
@@ -98,7 +104,7 @@ class Panel:
 
 
 def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
-    """A line for each method of a table, through its columns `x` and `y`, scaled."""
+    """A line for each method of a table, through its columns `x` and `y`, with its interval, `scale` times as large."""
     return [
         Line(str(method), [Point.of(row, x, y, scale) for row in method_rows.to_dict("records")])
         for method, method_rows in rows.groupby("method", sort=False)
@@ -106,7 +112,7 @@ def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
 
 
 def panels(title: str, x: Axis, left: Axis, drawn: Sequence[Line], *, aside: bool = True) -> list[Panel]:
-    """The lines in panels of KINDS each, "musique (1 of 2)"; [] without a line."""
+    """The lines `drawn` in panels of KINDS each, "musique (1 of 2)", "musique (2 of 2)"; [] without a line."""
     parts = [drawn[i : i + KINDS] for i in range(0, len(drawn), KINDS)]
     return [
         Panel(title + (f" ({i} of {len(parts)})" if len(parts) > 1 else ""), x, left, None, part, aside=aside)
@@ -133,7 +139,7 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
 
 @contextmanager
 def paper_style() -> Iterator[None]:
-    """Draw inside with paper.mplstyle on top of matplotlib's defaults alone."""
+    """Draw inside with paper.mplstyle on top of matplotlib's defaults, whatever the user's matplotlibrc says."""
     import matplotlib.style
 
     with (
@@ -144,7 +150,7 @@ def paper_style() -> Iterator[None]:
 
 
 def figure_file(figure: Figure, title: str, form: str) -> bytes:
-    """The figure as a file, without a date, so that equal figures are equal bytes."""
+    """The figure as a file of a form of FORMS, without a date, so that equal figures are equal bytes."""
     metadata: dict[str, dict[str, Any]] = {
         "svg": {"Creator": None, "Date": None},
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
@@ -158,7 +164,11 @@ def figure_file(figure: Figure, title: str, form: str) -> bytes:
 
 
 def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
-    """An SVG file as an element of a page: without style attributes, in its colours, with tooltips by gid."""
+    """An SVG file of `figure_file` as an element of a page.
+
+    A page's content security policy forbids style attributes, so they become attributes of their own; colours
+    become those of the page. titles: what a pointer over the artist with this gid reads.
+    """
     source = svg.decode()
     view = re.search(r'viewBox="[^"]*"', source)
     assert view is not None  # `figure_file` makes no other file
@@ -178,7 +188,7 @@ def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
 
 
 def _draw_panel(ax: Axes, panel: Panel) -> None:
-    """Draw a panel; lines stand a little beside each other where `panel.aside`."""
+    """Draw title, bars and lines of a panel; lines stand a little aside from each other where `panel.aside`."""
     from matplotlib import rcParams
 
     ax.set_title(textwrap.fill(printable(panel.title), _TITLE, max_lines=3))
@@ -209,7 +219,7 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
 
 
 def _draw_line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[float]) -> Any:
-    """Draw a line with error bars at x = `places`; returns its artist for a legend."""
+    """Draw a line with error bars at x = `places` in a style of matplotlib's cycle; returns its artist for a legend."""
     style = style if len(places) > 1 else {**style, "linestyle": ""}
     nan = math.nan
     heights = [nan if p.y is None else p.y for p in line.points]
@@ -228,7 +238,7 @@ def wrapped(name: str, longest: int) -> str:
 
 
 def set_axis(axis: XAxis | YAxis, spec: Axis) -> None:
-    """Name, scale, ends and ticks of an axis, once everything is drawn on it."""
+    """Name, scale, ends and ticks of an axis, once everything is drawn on it; numbers are written out in full."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     axes = axis.axes
@@ -259,7 +269,7 @@ def set_axis(axis: XAxis | YAxis, spec: Axis) -> None:
 
 
 def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: int = _ROOM) -> None:
-    """A legend under the x axis; room: characters that fit beside each other."""
+    """A legend under the name of the x axis, where it covers nothing; room: characters that fit beside each other."""
     from matplotlib.transforms import ScaledTranslation
 
     figure = ax.get_figure(root=True)

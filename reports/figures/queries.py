@@ -38,7 +38,10 @@ def figure(
     paper: bool,
     convention: str | None,
 ) -> Figure:
-    """The figure of the runs; paper: with the papers' TFLOPs beside, which csv and json then hold. Raises UserError."""
+    """The figure of the runs; paper: with the papers' TFLOPs beside the runs', which csv and json then hold alone.
+
+    Raises UserError where `paper` is asked for and no run measures a printed value, and what `frame` raises.
+    """
     counts = per_document or PER_DOCUMENT
     if reference is not None:
         facts.check_reference(runs, reference)
@@ -54,9 +57,10 @@ def figure(
 
 
 def break_even(index: float, query: float, reference: float) -> int | None:
-    """The least number of queries per document from which on a query costs no more than the reference's, or None.
+    """The least number of queries per document from which on a query costs no more than the reference's.
 
-    index: of a document; query, reference: of a query, without an index.
+    index: of a document; query, reference: of a query, without an index; all in the same unit. None where sharing the
+    index never makes up for it.
     """
     if index <= 0:
         return 1 if query <= reference else None
@@ -70,7 +74,7 @@ def break_even(index: float, query: float, reference: float) -> int | None:
 
 
 def cost_per_query(index: float | None, query: float | None, k: int) -> float | None:
-    """Cost of one of `k` queries of a document; index: None if there is none."""
+    """Cost of one of `k` queries of a document; an index of None is one that the method does not have."""
     return None if query is None else (index or 0.0) / k + query
 
 
@@ -85,10 +89,14 @@ def frame(
     reference: str = main_table.REFERENCE,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """One row a run, in the order of `reports.main_table.frame`, with its arguments:
+    """One row a run, in the order of `reports.main_table.frame`:
 
-    dataset method model n · questions per document (of this run) · tflops.index (of a document) · tflops.query · one
-    column for each k of `per_document` · tflops.reference (with its index) · break even · convention · notes · run
+    dataset method model n · questions per document (of this run) · tflops.index (what a document's index costs) ·
+    tflops.query · one column for each k of `per_document` · reference · tflops.reference · break even ·
+    convention · notes · run
+
+    reference: as in `reports.main_table.frame`; its query cost is that of its own row, its index included at the run's
+    questions per document where it has one. Raises as `reports.main_table.frame` does.
     """
     table = main_table.frame(runs, convention=convention, reference=reference)
     by_key = {facts.run_key(run): run for run in runs}
@@ -116,7 +124,7 @@ def frame(
 
 
 def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:
-    """A run's TFLOPs of an index and of a query, alone and with shared indexes."""
+    """A run's TFLOPs of an index and of a query, and per query where 1, 2, ... (`per_document`) share the index."""
     index, query = _float_or_none(row["tflops.index"]), _float_or_none(row["tflops"])
     notes = ["k = queries that share the index of a document", *row["notes"]]
     answered = [record for record in run.records if record["error"] is None]
@@ -151,7 +159,7 @@ def _float_or_none(value: Any) -> float | None:
 
 
 def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
-    """A panel a data set and model: TFLOPs a query over queries, a line a method."""
+    """For each data set and model: TFLOPs a query over the queries of a document, a line a method."""
     drawn = []
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
         lines = []

@@ -4,8 +4,11 @@
     recorded.stop(record, Rule(t_n=3, t_p=0.5))     Stop(...); None where the search did not go far enough to know
     part = score_stops(run, recorded, rules, ...)   the run with the score of every answer that the rules need
 
-Where a rule stops is the method's to say (Method.replay); the answers and their costs stand in the record's steps.
-They are scored by the run's scorer and gold answers, without a model.
+Where a rule stops is the method's to say (Method.replay, reached by the name in the run's configuration); what was
+answered there and what it cost stands in the record's steps. Nothing is guessed beyond the end of a recording.
+
+A recorded answer has no score yet: the gold answers are those of the records, or of the data set where these hold none,
+and the scorer that scored the run judges it. No model is loaded.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rule:
-    """Stop at the t_n-th probe with p_yes above t_p, or whose likeliest token is Yes."""
+    """Stop at the `t_n`-th probe with p_yes above `t_p`; None: at the t_n-th whose likeliest token is Yes."""
 
     t_n: int
     t_p: float | None
@@ -60,7 +63,11 @@ class Rule:
         return {**asdict(self), "rule": "greedy" if self.t_p is None else "threshold"}
 
     def uncovered(self, most: Rule, short: int, broken: int, whole: int) -> list[str]:
-        """Why the rule has no row: `short` of `whole` questions did not go as far, `broken` of them by an error."""
+        """Sentences on why the rule has no row in a table.
+
+        most: the furthest rule that was recorded; short: how many of `whole` questions did not go as far as this one;
+        broken: how many of these because of an error.
+        """
         notes = []
         if broken:
             notes.append(f"not covered: an error ended the recording before {self} in {broken} of {whole} questions")
@@ -112,7 +119,7 @@ class Trials:
 
 
 def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
-    """A step's `shown` as spans; one over several documents is a span each."""
+    """A step's `shown` as a list of spans; one over several documents is stored by its sources, a span each."""
     if shown["kind"] != "span" or shown["document_id"] or not shown["sources"]:
         return [shown]
     return [{**shown, "document_id": d, "start": a, "end": b, "sources": []} for d, a, b in shown["sources"]]
@@ -122,7 +129,8 @@ def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
 class Stop:
     """What a rule makes of one question.
 
-    step: place in the record's steps, -1 without probes; own: of the run itself; flops: of search and answer, if known.
+    step: place in the record's steps, -1 for a search without probes; own: whether it is the stop of the run itself;
+    flops: of search and answer under one convention, None where they are unknown.
     """
 
     step: int
@@ -137,14 +145,14 @@ class Stop:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run's stop rule, the furthest one recorded, and the method that replays."""
+    """The stop rule of a run, the rule up to which it recorded others, and the method that replays them."""
 
     own: Any
     most: Any
     method: Method = field(compare=False)
 
     def stop(self, record: Mapping[str, Any], rule: Rule | Trials, convention: str = DEFAULT) -> Stop | None:
-        """Where a search by `rule` would have stopped; None where that is not recorded."""
+        """Where a search by `rule` would have stopped; None where the answered record does not hold it."""
         own_index = own_stop_index(record, type(rule))
         index = own_index if rule == self.own else self.method.replay(record["steps"], **asdict(rule))
         if index is None or (own_index < 0 and rule.NEEDED):
@@ -159,13 +167,17 @@ class Recorded:
 
 
 def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) -> int:
-    """The step at which the run itself stopped by such a rule; -1: never asked."""
+    """The place in the record's steps at which the run itself stopped by such a rule; -1 where it never asked."""
     asked = (i for i, step in enumerate(record["steps"]) if rule.asked(step) and step["action"] != STUDY)
     return max(asked, default=-1)
 
 
 def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
-    """The stop rule of a run, if it is a `kind`. Raises UserError for a method that cannot be imported."""
+    """The stop rule of a run as a `kind`, and how far it recorded; None where it never stops by such a rule.
+
+    Code is imported only where the stored parameters and steps fit `kind`. Raises UserError where it cannot be, or its
+    parameters are not valid.
+    """
     choice = run.config["method"]
     params: dict[str, Any] = choice.get("params") or {}
     names = {f.name for f in fields(kind)}
@@ -186,7 +198,7 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
 def runs_with_rule(
     runs: Sequence[StoredRun], kind: type[Rule | Trials], warn: Callable[[str], None]
 ) -> list[tuple[StoredRun, Recorded]]:
-    """The runs with such a stop rule, without those whose method cannot be loaded."""
+    """The runs with such a stop rule; one whose method cannot be loaded is left out with a warning."""
     pairs = []
     for run in runs:
         try:
@@ -201,7 +213,7 @@ def runs_with_rule(
 
 @dataclass(frozen=True)
 class Scored:
-    """A run, the rules to show, and the scores of `stops_to_score`, None for none."""
+    """A run, the rules to show, and the scores of `stops_to_score`; None where a scorer left an answer out."""
 
     run: StoredRun
     recorded: Recorded
@@ -210,7 +222,7 @@ class Scored:
 
 
 def stops_to_score(run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials]) -> dict[Key, Stop]:
-    """(question id, step) -> the stop there that the run itself did not make."""
+    """(question id, step) -> the stop there, of `rules` other than the run's own: their answers have no score yet."""
     records = [record for record in run.records if record["error"] is None]
     stops = [(record["question_id"], recorded_rules.stop(record, rule)) for record in records for rule in rules]
     return {(question, stop.step): stop for question, stop in stops if stop is not None and not stop.own}
@@ -219,7 +231,10 @@ def stops_to_score(run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rul
 def score_stops(
     run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials], score: str | None, data: str | None
 ) -> Scored:
-    """Score every answer that the rules need and that has no score yet; as `score_answers`. Raises UnknownName."""
+    """Score every answer that the rules need and that has no score yet; `score`: by default the run's headline.
+
+    data: as in `score_answers`, whose errors it raises; UnknownName for a score the run does not have.
+    """
     name = score or facts.headline(run)
     facts.scored(run, name)
     stops = stops_to_score(run, recorded_rules, rules)
@@ -231,9 +246,9 @@ def score_stops(
 def score_answers(
     run: StoredRun, answers: Mapping[Key, tuple[str, Sequence[dict[str, Any]]]], name: str, data: str | None
 ) -> dict[Key, float | None]:
-    """The score `name` of answers, each with what its reader had seen; data: where the rows are now.
+    """The score `name` of answers, each with what its reader had seen, as in a record's `shown`.
 
-    Raises UserError where the gold answers or the scorer's version are not the run's.
+    data: where the rows are now. Raises UserError where the gold answers or the scorer's version are not the run's.
     """
     before, now = facts.scorer_version(run, name), scorers.version(name)
     if before != now:

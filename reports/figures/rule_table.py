@@ -1,13 +1,14 @@
 """A table of stop rules: score and cost of each, out of runs that recorded other stops (reports/figures/replay.py).
 
 dataset method model <rule>               one row a run and rule
-score mean mean.low mean.high             the score's name, its mean in [0, 1], 95 % interval by cluster
+score mean mean.low mean.high             the score's name, its mean in [0, 1], 95 % interval clustered by document
 <costs>                                   the figure's own columns
-n failed covered own                      questions; failed ones; those whose search went far enough; whether this
-                                          is the run's own rule
+n failed covered own                      questions; answers that failed; questions whose search went far enough;
+                                          whether this is the rule that the run itself stopped by
 convention notes run                      how FLOPs are counted
 
-A row is empty where even one question did not search far enough: the others would be easier questions.
+A row is empty, and says so, where even one question did not search far enough: a mean over the others would be one
+over easier questions. Failed questions count as in the table of the run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,11 @@ def frame(
     score: str | None = None,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """Score and cost of each stop rule, a row a run and rule; costs: makes its own columns. Raises UnknownName."""
+    """Score and cost of each stop rule, a row a run and rule (columns: see the module). score: default the headline.
+
+    costs: a row's own columns, from its stops, the run's seed and the convention; without stops all are missing.
+    Raises UnknownName for a convention.
+    """
     check_convention(convention)
     rows: list[dict[str, Any]] = []
     for part, label in zip(parts, facts.labels([part.run for part in parts], STOP_SETTINGS), strict=True):
@@ -46,7 +51,7 @@ def frame(
 def _rule_rows(
     part: Scored, label: str, score: str, convention: str, costs: Callable[[Reached, int, str], dict[str, float | None]]
 ) -> Iterator[dict[str, Any]]:
-    """A run's row for each rule; empty where the recording does not cover it."""
+    """A run's rows, one for each rule: mean score and costs; empty where the recording does not cover it."""
     run, recorded, seed = part.run, part.recorded, int(part.run.config["seed"])
     common, rounded = (*facts.notes(run), *full_only_notes(run.records, convention)), _rounding_note(run)
     clusters, whole = facts.question_clusters(run), len(run.records)
@@ -93,7 +98,8 @@ def _rule_rows(
 def _rounding_note(run: StoredRun) -> list[str]:
     """A note where rounding may make a replayed answer differ from that of a run that stops there; else [].
 
-    In half precision it matters which questions share forward passes.
+    Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise. In half precision
+    the rounding this changes is large enough to change an answer.
     """
     model = (run.manifest.get("models") or {}).get("searcher") or {}
     dtype = str(model.get("dtype", "float32"))
@@ -106,7 +112,11 @@ def _rounding_note(run: StoredRun) -> list[str]:
 
 
 def curves(table: pd.DataFrame, rule: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Each curve with its title: the rows of `frame`, and one a rule; a run's own and covered rows come first."""
+    """Each curve with its title: the rows of `frame`, and one a rule (its columns), covered rows before empty ones.
+
+    Of rows with the same rule a run's own comes before a replayed one, then the first run's. A row without a value
+    stays, so that a table can say why.
+    """
     for names, group in table.groupby(["dataset", "method", "model"], sort=False):
         ranked = group.assign(_empty=group["mean"].isna(), _far=~group["own"]).sort_values(["_empty", "_far"])
         best = ranked.drop_duplicates(rule).drop(columns=["_empty", "_far"]).sort_values(list(reversed(rule)))

@@ -2,11 +2,12 @@
 
     frame(runs, "method.k")  ─►  dataset method model method.k score mean[.low .high] tokens tflops[.low .high] ...
 
-method is the run's label without the swept setting. A run without the setting is a reference: its row has no value,
-and the figure shows it as a level line.
+method is the run's label without the swept setting: "bm25", or "bm25 chunk_tokens=150" where another one differs too. A
+run without the setting is a reference: its row has no value, and the figure shows it as a level line.
 
 score mean mean.low mean.high        the score's name, its mean in [0, 1], 95 % interval, by cluster
-tokens tflops tflops.low .high       search + answer per question
+tokens                               search + answer per question
+tflops tflops.low tflops.high        1e12 FLOPs of search + answer per question, likewise with its interval
 convention n failed truncated notes run
 """
 
@@ -34,7 +35,7 @@ _MOST_TICKS = 8  # with more values, ticks stand at round numbers
 def figure(
     runs: Sequence[StoredRun], *, x: str | None, score: str | None, convention: str, warn: Callable[[str], None]
 ) -> Figure:
-    """The figure of the runs over `x`, by default the only setting that differs."""
+    """The figure of the runs over `x`, by default the only setting that differs; else as `frame`."""
     key = as_printed(x or only_varying_setting(runs), {key for run in runs for key in setting_values(run)})
     table = frame(runs, key, score, convention)
     if table[key].nunique() < 2:
@@ -54,7 +55,11 @@ def only_varying_setting(runs: Sequence[StoredRun]) -> str:
 
 
 def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
-    """Score and cost by value of the setting `x` (see the module). Raises UserError, UnknownName."""
+    """Score and cost by value of the setting `x` (columns: see the module). score: by default each run's headline.
+
+    Raises UserError for no runs or a run without records, UnknownName for a setting that no run has, a score that a
+    run does not have, or a convention.
+    """
     runs = sorted(runs, key=lambda run: facts.run_key(run)[0])
     means = facts.records(means_of(runs, convention=convention))
     settings = [setting_values(run) for run in runs]
@@ -86,13 +91,13 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
 
 
 def _sorted_values(cells: Sequence[Any]) -> list[Any]:
-    """The different values of a setting but None: numbers by size, others as they come."""
+    """The different values in a column of a setting, None left out: numbers by size, others as they come."""
     values = [value for value in dict.fromkeys(cells) if value is not None]
     return sorted(values) if all(map(is_number, values)) else values
 
 
 def panels(table: pd.DataFrame, x: str) -> list[Panel]:
-    """For each data set, model and score: score and cost over the setting, by method."""
+    """For each data set, model and score: the score and the cost over the setting, one line a method."""
     drawn = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
         values = _sorted_values(list(rows[x]))
@@ -120,7 +125,7 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
 
 
 def _method_line(method: str, rows: pd.DataFrame, x: str, value: str, scale: float, places: dict[Any, float]) -> Line:
-    """The line of column `value`; places: of values of `x`; a reference spans them."""
+    """The line of column `value` times `scale`; places: value of `x` -> place on the axis; a reference spans them."""
     points = []
     for row in facts.records(rows):
         ends = {f"{value}{end}": row.get(f"{value}{end}") for end in (".low", ".high")}

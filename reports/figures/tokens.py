@@ -2,7 +2,9 @@
 
 dataset tokenizer kind n tokens.min tokens.mean tokens.max notes      kind: document, question, answer
 
-Counted is what the run asked, each text once: read from the data set, with the tokenizer of the run's reader.
+A run folder keeps no texts, and `documents.jsonl` only what building an index cost, so the texts are read from the data
+set again and counted with the tokenizer of the run's reader; no model is loaded. Only what the run asked is counted:
+its questions, the documents they were asked about, each once, and every gold answer of each.
 """
 
 import functools
@@ -25,7 +27,8 @@ from reports.gold_rows import offline, read_rows, with_data_at
 def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str], None]) -> Figure:
     """The counts of the runs; those over the same rows with the same model count as one.
 
-    data: where the rows are now. Raises UserError where nothing can be loaded; what can be is left out with a warning.
+    data: where the rows of the one data set are now. Raises UserError where no rows or tokenizer can be loaded; what
+    can be loaded for other runs is left out with a warning.
     """
     names = dict(zip(map(text_group, runs), facts.datasets(runs), strict=True))
     groups = {key: [run for run in runs if text_group(run) == key] for key in names}
@@ -46,12 +49,12 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
 
 
 def text_group(run: StoredRun) -> tuple[str, str | None, str]:
-    """The key of runs with the same texts and tokens: data set, rows, reader."""
+    """The key of runs with the same texts and tokens: data set, fingerprint of its rows, reader."""
     return facts.run_key(run)[0], facts.fingerprint(run), str(run.config["model"]["name"])
 
 
 def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, Any]]:
-    """A row a kind of text over all that `runs` asked. Raises UserError."""
+    """A row a kind of text over all that `runs` asked. Raises UserError for rows or a tokenizer not to be loaded."""
     first = with_data_at(runs[0], data)
     read = read_rows(first, whole=True)
     name, _, model = text_group(first)
@@ -87,7 +90,10 @@ def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, A
 
 
 def token_counter(run: StoredRun) -> Callable[[str], int]:
-    """What counts the tokens of a text as the run's reader does. Raises UserError, CannotRun."""
+    """What counts the tokens of a text as the run's reader does.
+
+    Raises UserError where its tokenizer is not known, CannotRun where the files of it cannot be read.
+    """
     if facts.made_elsewhere(run):
         raise UserError(f"{run.path} was made elsewhere, so the tokenizer of its model is not known")
     config = part_of_run(ModelConfig, run.config["model"], str(run.path))

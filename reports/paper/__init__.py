@@ -1,13 +1,16 @@
 """Published numbers beside measured ones.
 
-mapping, printed      mapping.yaml and paper_results.csv     load() -> (Value, ...)
-preset                the settings of a printed row          settings_of(value, rule) -> Settings
-matching              the runs that measure a value          matches(value, runs), incomplete(runs)
-measured              what they measured                     Measured(value, wide, narrow)
-comparable            what stands between the two            differences(value, run)
-tables_and_figures    every table and figure; matrix: of docs/reproducing.md; needs: of a suite
-all_values            every printed value beside ours (harness reproduce)
-verdicts              frame(runs): a row for each printed value that runs measure, with a verdict
+mapping.py     mapping.yaml, checked
+printed.py     paper_results.csv and what it means by the rules      load() -> (Value, ...)
+preset.py      the settings of a printed row                         settings_of(value, rule) -> Settings
+matching.py    the runs that measure a value, one or several         matches(value, runs), incomplete(runs)
+measured.py    what they measured                                    Measured(value, wide, narrow)
+comparable.py  what stands between the two                           differences(value, run)
+tables_and_figures.py  every table and figure: its suite, what draws it, what of it cannot be had
+needs.py       what a suite needs: models, data sets, files, GPU memory
+all_values.py  every printed value beside ours, as a page, Markdown or LaTeX (harness reproduce)
+matrix.py      the matrix of docs/reproducing.md
+verdicts.py    frame(runs) -> pandas.DataFrame, a row for each printed value that runs measure, with a verdict
 """
 
 from reports.paper.matching import incomplete

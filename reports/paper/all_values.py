@@ -26,7 +26,11 @@ _TEXT_TITLE = "Values of the text"
 
 
 def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
-    """COLUMNS in the order of paper_results.csv; runs: may be none."""
+    """Return COLUMNS in the order of paper_results.csv; `printed` in points of 100 for scores, as reports.paper.frame.
+
+    runs: may be none. notes: each condition in which a run differs, then what is known to differ ("known: ..."). Raises
+    UserError as reports.paper.frame.
+    """
     values = load()
     measured: dict[int, list[dict[str, Any]]] = {}
     for value, _, row in measured_rows(runs, values, margin=margin) if runs else ():
@@ -53,7 +57,8 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
 def tables(
     runs: Sequence[StoredRun], chosen: TableOrFigure | None = None, *, margin: float = MARGIN
 ) -> list[tuple[str, pd.DataFrame]]:
-    """A summary, then a titled frame a table; chosen: it and the table it runs too."""
+    """Titled frames: a summary, then one for each table with printed values; chosen: that table alone, with
+    the one whose rows it runs too."""
     whole, frames = frame(runs, margin=margin), []
     for place, group in whole.groupby("place", sort=False):
         item = next((p for p in tables_and_figures() if p.label == place), None)
@@ -68,7 +73,7 @@ def tables(
 def text(
     runs: Sequence[StoredRun], named: Sequence[tuple[str, pd.DataFrame]], form: str, margin: float = MARGIN
 ) -> str:
-    """The tables as html, markdown, latex or text, with the legend of the verdicts."""
+    """The tables `named` (title, table) as html, markdown, latex or text, with the legend of the verdicts below."""
     below = [*(incomplete(runs) if runs else ()), *legend(margin)]
     if form == "html":
         return page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
@@ -76,7 +81,7 @@ def text(
 
 
 def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
-    """How many printed values of each table have which verdict, by run."""
+    """How many printed values of each table have which verdict; a value that two runs measure counts twice."""
     kinds = (*KINDS, NOT_RUN, NOT_COMPARED, EMPTY)
     rows = []
     for title, table in named:

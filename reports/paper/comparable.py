@@ -2,9 +2,10 @@
 
     differences(value, run).reasons   ["method: similarity_scale is raw, the paper's is all", ...]
 
-Every setting that can change a prediction is compared with the row's (`reports.paper.preset`); seeds are not, as no
-paper names one, nor batch sizes, devices, scorers, limits, paths, and parameters that only record more. What honest
-runs have too (another precision, a server, uncommitted code, a seed) is a mark beside the verdict.
+Every setting of the run that can change a prediction is compared with the row's (`reports.paper.preset`). Seeds are
+not: no paper names one. Nor are batch sizes, devices, scorers, limits, paths, and parameters that only record more.
+What honest runs have too (another precision, a server, uncommitted code, a seed) is a mark beside the verdict and
+forbids none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,10 +39,11 @@ _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and 
 def differences(
     value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()
 ) -> Findings:
-    """Why the run's number cannot be compared with the printed one; what nothing here proves; marks.
+    """Why the run's number cannot be compared with the printed one, a sentence each; what nothing here proves; marks.
 
-    rule: which of the value's data sets the run is of, by default the first; runs: among which sources of its numbers
-    are sought. Raises UserError or ConfigError for a preset that cannot be resolved.
+    rule: which of the value's data sets the run is of, where it is a mean over several; by default the first; runs:
+    those at hand, among which the sources of the run's numbers are sought. Raises UserError or ConfigError for a preset
+    of the mapping that cannot be resolved.
     """
     rule = rule or value.rules[0]
     paper = settings_of(value, rule)
@@ -67,7 +69,10 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _differences(head: str, used: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
-    """A sentence for each key of `paper` with another value in `used`, one for the rest."""
+    """A sentence, begun by `head`, for each key of `paper` with another value in `used`, and one for all it lacks.
+
+    A run lists no setting that is not set.
+    """
     differing = [key for key, value in paper.items() if key in used and used[key] != value]
     missing = [key for key, value in paper.items() if key not in used and value not in (None, {})]
     sentences = [f"{head}{key} is {_shown(used[key])}, the paper's is {_shown(paper[key])}" for key in differing]
@@ -83,7 +88,7 @@ def _shown(value: Any) -> str:
 
 
 def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
-    """Why a run's models are not those by which the paper got the value."""
+    """Why the models of a run are not those by which the paper got its printed `value`; paper: what they must be."""
     config = run.config
     if config["model"].get("embedded"):
         return Findings([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
@@ -104,7 +109,7 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
 
 
 def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], paper: Model) -> Findings:
-    """Why a role's model is not `paper`: by content, or by name for a service."""
+    """Why a role's model `used` is not `paper`: by content if that one can be loaded, by name if it is a service."""
     name = f"model: the {role} is {_name_of(used)}, the paper's is {paper.name}"
     if used.get("backend") == "endpoint" or "backend" not in paper.settings:
         if not _is_named(used, paper.name):
@@ -135,7 +140,7 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
 
 
 def _revision_marks(role: str, used: Mapping[str, Any]) -> list[str]:
-    """A sentence, in a list, for a revision that the user chose."""
+    """A sentence, in a list, for a revision that the user chose: which one the paper had is not known."""
     revision = used.get("revision")
     return [f"{role}: revision {revision} was chosen, which one the paper had is not known"] if revision else []
 
@@ -145,12 +150,15 @@ def _is_named(config: Mapping[str, Any], name: str) -> bool:
 
 
 def _name_of(config: Mapping[str, Any]) -> str:
-    """The last part of the hub id, folder or file of weights; else the name."""
+    """The last part of the hub id, folder or file with the weights; the name where none is given.
+
+    A preset's name says nothing about weights that the user put in the place of the preset's.
+    """
     return last_part(str(config.get("source") or config.get("name") or "not recorded"))
 
 
 def _encoder_reasons(run: StoredRun, paper: Settings) -> Findings:
-    """Why encoder and reranker are not the paper's, by name, content and settings."""
+    """Why the run's encoder and reranker are not the paper's: by name, then by content and settings."""
     result = Findings()
     for role, paper_model in paper.encoders.items():
         used = run.config.get(role) or {}
@@ -187,7 +195,7 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
 
 
 def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> list[str]:
-    """What is wrong with the runs that gave the method a number, a sentence each."""
+    """What is wrong with the runs that gave the method a number: each must be comparable itself; a sentence each."""
     sentences = []
     for key, amount in (run.manifest.get("amounts") or {}).items():
         if "run" not in amount:  # printed in the paper
@@ -210,7 +218,7 @@ def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
 
 
 def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
-    """A sentence for each prompt that is not the paper's, from where they differ."""
+    """A sentence for each prompt that is not the paper's, with both texts from just before they begin to differ."""
     prompts = run.manifest.get("prompts")
     if prompts is None:
         return ["prompts: not recorded"]
@@ -229,7 +237,7 @@ def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
 
 
 def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Findings:
-    """Why data set, questions, settings or contexts are not those of the value."""
+    """Why the run's data set, split, questions, settings or cut contexts are not those of the printed value."""
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
         names = listed([item.dataset for item in value.rules])
@@ -267,7 +275,7 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
 
 
 def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
-    """Why the run has no number of the printed metric, or []."""
+    """Why the run has no number of the printed metric, as a list of one sentence; [] where it has one."""
     metric = value.metric
     if metric.problem is not None:
         return [f"metric: {metric.problem}"]
@@ -286,7 +294,7 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
 
 
 def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
-    """What the run lacks of the experiment: its end, answers, one setting."""
+    """What makes a run less than the experiment that it names: it did not end, changed on the way, or lacks answers."""
     metric, entry, sentences = value.metric, value.entry, []
     state = run.summary.get("state", "running")
     if state != "finished":
@@ -314,6 +322,6 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
 
 
 def _lacking_score(noun: str, scorer: str, score_names: Sequence[str]) -> str:
-    """The reason for a run without `noun`, with the command that adds `scorer`."""
+    """The reason for a run without `noun`, with the command that adds `scorer` to its scores `score_names`."""
     names = ",".join(dict.fromkeys([*score_names, scorer]))
     return f"metric: the run has no {noun}; add it with: harness score RUN --scorers {names}"

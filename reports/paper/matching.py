@@ -19,9 +19,10 @@ Pair = tuple[DatasetRule, "StoredRun"]
 
 
 def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
-    """Each way in which the runs measure the value, in their order.
+    """Each way in which the runs measure the value, in the order of the runs.
 
-    For a mean: a run on each of its data sets with the same settings, or one run on a stand-in.
+    For a mean that is a run on each of its data sets, all with the same preset, models and settings, or one run on a
+    stand-in. Nothing where a member is missing: see `incomplete`.
     """
     fitting = _fitting(value, runs)
     alone = [((value.rules[0], run),) for run in fitting if facts.run_key(run)[0] in value.stand_ins]
@@ -35,7 +36,10 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
 
 
 def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> list[str]:
-    """A sentence for each mean of which data sets lack a run; values: as `load`."""
+    """A sentence for each mean that some of the runs measure in part, with the data sets that lack a run.
+
+    values: by default those of paper_results.csv that mapping.yaml maps.
+    """
     sentences: list[str] = []
     for value in load() if values is None else values:
         members = [rule.dataset for rule in value.rules]
@@ -51,7 +55,11 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
 
 
 def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs of the value's preset ("dragon[minilm]" is dragon) at its length."""
+    """The runs of the value's preset whose texts were made for its length, where it has one.
+
+    What a run has otherwise is no part of a preset's name: "dragon[minilm]" is dragon, "pecan [pocket]" is pecan. A run
+    made elsewhere is of no preset, whatever its method is called.
+    """
     names = [re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"])) for run in runs]
     of_preset = [run for run, name in zip(runs, names, strict=True) if name == value.entry.preset]
     tokens = value.rules[0].tokens
@@ -60,7 +68,11 @@ def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
-    """The runs by data set, those with the same other settings together."""
+    """The runs on the value's data sets by data set, those of the same settings together.
+
+    Compared are all settings but the data set's own: method, models and encoders as the manifest has them, seed, and
+    what was asked of answers besides the instruction; how long they may be too, where each has the preset's length.
+    """
     members = [rule.dataset for rule in value.rules]
     groups: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:

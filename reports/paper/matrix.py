@@ -12,7 +12,7 @@ BEGIN, END = "<!-- matrix: python -m reports.paper.matrix docs/reproducing.md --
 
 
 def matrix() -> str:
-    """A Markdown list of tables and figures with a command, then the others."""
+    """A Markdown list of the tables and figures that a command makes, with their printed values counted; the others."""
     made = [item for item in tables_and_figures() if item.name or item.look]
     lines = []
     for item in made:
@@ -25,7 +25,7 @@ def matrix() -> str:
 
 
 def put(document: str) -> str:
-    """The document with the matrix between its marks. Raises ValueError for none."""
+    """The document with the matrix of today between its marks. Raises ValueError for one without them."""
     head, mark, rest = document.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not mark or not end:

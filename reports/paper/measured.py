@@ -17,7 +17,10 @@ WIDE, NARROW = LEVEL, 0.90  # the levels of the two intervals: see harness.stats
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured, its 95 % and 90 % intervals, TFLOPs of WORDING tokens."""
+    """What was measured, with its 95 % interval (wide) and its 90 % interval (narrow); None where there is none.
+
+    wording: TFLOPs of WORDING tokens of the answer, 0 for what is no cost of answering.
+    """
 
     value: float | None = None
     wide: tuple[float, float] | None = None
@@ -56,7 +59,10 @@ def measure(value: Value, run: StoredRun) -> Measured:
 
 
 def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
-    """The mean over data sets, each counting the same, as papers take it."""
+    """The mean over data sets, each counting the same, as papers take it, with intervals by facts.mean_of_samples.
+
+    Without a value where a part has none, without an interval where a part has none.
+    """
     values = [part.value for part in parts if part.value is not None]
     if len(parts) == 1 or len(values) < len(parts):
         return parts[0] if len(parts) == 1 else Measured()
@@ -77,7 +83,7 @@ def scorer_of(corpus: str) -> str:
 
 
 def _with_intervals(find: Callable[[float], Interval], scale: float) -> Measured:
-    """The value and both its intervals, scaled; find: level -> interval."""
+    """The value and both its intervals, times `scale`; find: level of an interval -> value with it."""
     wide, narrow = find(WIDE), find(NARROW)
 
     def ends(estimate: Interval) -> tuple[float, float] | None:
@@ -93,13 +99,13 @@ def _mean_value(
     bounds: tuple[float, float] | None = None,
     scale: float = 1.0,
 ) -> Measured:
-    """The mean of `values`, scaled, with both its intervals."""
+    """The mean of `values`, times `scale`, with both its intervals; bounds: as in harness.stats.bootstrap.interval."""
     seed = int(run.config.get("seed") or 0)
     return _with_intervals(lambda level: interval(values, clusters, seed=seed, level=level, bounds=bounds), scale)
 
 
 def _search_tflops(run: StoredRun, convention: str) -> Measured:
-    """TFLOPs of search and answer per question, without an index, if known."""
+    """TFLOPs of search and answer per question, without an index; no value where a model's sizes are unknown."""
     spent = costs.phase_costs(run, "answer", convention)
     search, answer = costs.phase_costs(run, "search", convention).tflops, spent.tflops
     if search is None or answer is None:
@@ -110,7 +116,8 @@ def _search_tflops(run: StoredRun, convention: str) -> Measured:
 
 
 def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
-    """index / questions + search; adding half-widths holds at any correlation."""
+    """index / questions + search. A document that is dear to index is dear to search, so the half-widths are added: the
+    interval holds at least its level whatever the correlation."""
     if index.value is None or search.value is None:
         return Measured()
 

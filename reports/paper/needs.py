@@ -2,10 +2,12 @@
 
     needs(suite) ─► Needs(models={"llama-3.1-8b-instruct": ModelConfig, ...}, encoders, datasets, files, gpu=45e9)
 
-GPU memory is that of the run that takes most, without activations, by the sizes of the presets (`shape`):
+GPU memory is what weights and cache take, of the run that takes most, without activations:
 
-    weights   parameters x bytes of the dtype, of each model and encoder
+    weights   parameters x bytes of the dtype, of each model and encoder that the run uses
     cache     2 x layers x key/value heads x head size x tokens x bytes; tokens: the reader's window, or the method's
+
+Sizes are those of the presets (`shape`). A model without, as one behind a server, counts nothing; `unknown` names it.
 """
 
 from contextlib import suppress
@@ -29,7 +31,10 @@ _CLASSIFIER_SIZE = 559e6  # parameters of XLM-R large
 
 @dataclass
 class Needs:
-    """What a suite needs, by name. documents: data set -> their file; gpu: bytes of the run that takes most."""
+    """What a suite needs, by name. documents: data set -> the file of its documents; unknown: models of unknown size.
+
+    gpu: bytes of GPU memory of the run that takes most; entities: whether a trained tool finds names (QRMeM).
+    """
 
     models: dict[str, ModelConfig] = field(default_factory=dict)
     encoders: dict[str, EncoderConfig] = field(default_factory=dict)
@@ -43,7 +48,10 @@ class Needs:
 
 
 def needs(suite: Suite) -> Needs:
-    """The data sets, documents and models that a suite uses. Raises UserError for one that cannot be settled."""
+    """The data sets, documents and models that a suite uses. Raises UserError for one that cannot be settled.
+
+    Methods change nothing of a data set, so the first one stands for all.
+    """
     needed = Needs()
     for part in suite.parts or (suite,):
         for dataset in part.datasets:
@@ -58,7 +66,7 @@ def needs(suite: Suite) -> Needs:
 
 
 def _add_run(needed: Needs, r: Resolution) -> None:
-    """Add models, encoders and files of a run; its GPU memory if it is the most."""
+    """Add the models, encoders and files of a suite's run, resolved as `r`; its GPU memory if it is the most."""
     method: Method | None = None
     with suppress(ConfigError):  # a package that it needs is missing
         method = make_method(r)

@@ -2,7 +2,8 @@
 
     settings_of(value, rule) ─► Settings(method, prompts, dataset, models, encoders)
 
-They are resolved as those of a run, from the files of this project alone (no HARNESS_CONFIGS).
+They are resolved as `harness run --method PRESET --dataset NAME --profile paper` resolves them, from the files of this
+project alone (no HARNESS_CONFIGS). No model is loaded and no row is read.
 """
 
 import os
@@ -34,7 +35,10 @@ _FILE_KEYS = {"documents", "support"}
 
 @dataclass(frozen=True)
 class Model:
-    """A model or encoder by its hub id, with its settings and sizes if known."""
+    """A model or encoder: the last part of its hub id, and its settings; none where this project does not ship it.
+
+    source: its hub id; shape: its sizes, by the names of `harness.cost.flops.ModelShape`, empty where unknown.
+    """
 
     name: str
     settings: dict[str, Any]
@@ -44,10 +48,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run must be like to measure a printed value. Keys are as in run.yaml, dotted.
+    """What a run must be like to measure a printed value. Keys are as in run.yaml, those of nested mappings dotted.
 
-    models, encoders: by role, without those for which any will do; trained: roles that may have adapters; ignored: keys
-    of the data set that do not matter.
+    models, encoders: by role, of the roles that the method uses; a role for which any model will do is left out.
+    trained: roles whose model may have adapters; ignored: keys of the data set that do not matter, and files.
     """
 
     method: dict[str, Any]
@@ -60,7 +64,7 @@ class Settings:
 
 
 def settings_of(value: Value, rule: DatasetRule) -> Settings:
-    """The settings of a run that measures `value` on `rule`. Raises UserError."""
+    """The settings of a run that measures the printed `value` on the data set of `rule`. Raises UserError."""
     entry, paper = value.entry, value.paper
     r, method = _resolve_preset(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
     choice = r.parts["method"]
@@ -100,7 +104,7 @@ _Roles = tuple[tuple[str, str | None], ...]
 
 @cache
 def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Resolution, Method]:
-    """(the preset under profile paper, its method); roles: None for any model."""
+    """(settings of a run of the preset under profile paper, its method); roles: (role, model or None for any) each."""
     with patch.dict(os.environ):
         os.environ.pop(registry.ENV, None)
         by_source = _presets_by_source()
@@ -127,7 +131,7 @@ def _presets_by_source() -> dict[str, str]:
 
 
 def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
-    """A role's model by row or paper, else preset, else reader; None for any."""
+    """The model of a role: that of the row or paper, else the preset's own, else the reader; None for any."""
     roles, role_model = value.paper.roles, r.parts.get(f"roles.{role}")
     if role in roles and roles[role] is None:
         return None
@@ -144,6 +148,6 @@ def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
 
 
 def _shipped_model(config: Any, name: str, keys: tuple[str, ...]) -> Model:
-    """A shipped model or encoder with the settings `keys` of its config."""
+    """A shipped model or encoder as a `Model`: of its `config` the settings `keys`, its source and its sizes."""
     shape = {} if config.shape is None else config.shape.model_dump()
     return Model(name, {key: getattr(config, key) for key in keys}, config.source or "", shape)

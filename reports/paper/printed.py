@@ -20,8 +20,10 @@ _EMPTY_CELL = "-"  # a cell in which a paper prints nothing
 class Value:
     """One printed value with all that is said of it; `digits` after its decimal point.
 
-    place: the data set as printed; rules: those whose mean it is; stand_ins: made-up ones, any of which stands for all;
-    label: of the metric; line: in paper_results.csv; deviations: known differences from the paper.
+    place: the data set as printed; rules: the data sets that it means, several where the value is a mean over them;
+    stand_ins: made-up data sets, a run on any of which stands for all `rules`; label: of the metric; line: in
+    paper_results.csv; deviations: known differences from the paper; recording: parameters that change neither answers
+    nor costs.
     """
 
     entry: Entry
@@ -39,9 +41,10 @@ class Value:
 
 
 def load(results: str | None = None, mapping: str | None = None) -> tuple[Value, ...]:
-    """The printed values that mapping.yaml ties to what is here, in its order.
+    """The printed values that mapping.yaml ties to methods, data sets and scorers here, in its order.
 
-    results, mapping: texts of both files, by default those here. Raises DataError for a metric without a value.
+    results, mapping: texts of paper_results.csv and mapping.yaml; by default the files in this folder. Raises DataError
+    for an entry with a metric that has no printed value, ValueError where a printed value is no number.
     """
     rules = _shipped_rules() if mapping is None else parse_mapping(mapping)
     table: dict[tuple[str, ...], Printed] = {}
@@ -89,7 +92,7 @@ def _shipped_rules() -> Mapping:
 
 
 def _paper_of(entry: Entry, paper: Paper) -> Paper:
-    """The paper with this entry's models and number of questions."""
+    """The paper as this entry has it: with its own models; `questions` are the whole set where others have a subset."""
     changes: dict[str, object] = {"roles": {**paper.roles, **entry.roles}}
     if entry.questions is not None:
         full_set = {"questions": entry.questions, "subset": None}
@@ -103,7 +106,7 @@ def _paper_of(entry: Entry, paper: Paper) -> Paper:
 
 
 def _parse_number(text: str, scale: float) -> tuple[float, int]:
-    """A number and its digits; with a scale of 0.01, "0.7207" is 72.07 points."""
+    """A printed number and its digits behind the point; with a scale of 0.01, "0.7207" is 72.07 of 100 points."""
     plain = text.replace(",", "").strip()
     number, digits = float(plain), len(plain.partition(".")[2])
     if scale == 1:

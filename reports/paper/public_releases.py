@@ -26,7 +26,9 @@ _SYSTEM = ", system"  # how the manifest names the system turn of a prompt
 
 @dataclass
 class Findings:
-    """reasons: sentences that forbid a verdict; unchecked: what nothing here proves; marks: beside a verdict."""
+    """reasons: sentences that forbid a verdict; unchecked: "weights", "rows": what nothing here proves; marks:
+    sentences beside a verdict.
+    """
 
     reasons: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
@@ -83,7 +85,7 @@ def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
 
 
 def other_owner(source: str, paper_model: Model) -> str | None:
-    """The end of a sentence where a hub id is of another owner, or None."""
+    """The end of a sentence where a hub id is of another owner than the paper's; None for a folder or a bare name."""
     hubs = _hubs(paper_model)
     if source.startswith(("/", ".", "~")) or "/" not in source or source.lower() in {hub_id.lower() for hub_id in hubs}:
         return None
@@ -96,7 +98,10 @@ def _hubs(paper_model: Model) -> list[str]:
 
 
 def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], name: str) -> list[str]:
-    """A sentence where anything but the template `known` stands around the first prompt of the run; else []."""
+    """A sentence where the first prompt lacks the template or token ids in `known`, facts on model `name`; else [].
+
+    Up to the first placeholder of one of the run's prompts, and behind its last one, nothing else may stand.
+    """
     sent = (run.manifest.get("first_prompts") or {}).get(role)
     if sent is None or "opening" not in known:
         return []
@@ -124,7 +129,7 @@ def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], n
 
 
 def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
-    """How the questions differ from what is published of `split`."""
+    """How the run's questions differ from the official `split` in what is published of it: ids, kinds, documents."""
     published: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
     config, revision = run.config["dataset"], (run.manifest.get("dataset") or {}).get("revision")
     result = Findings(unchecked=[] if revision and not config.get("data") else ["rows"])

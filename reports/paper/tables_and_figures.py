@@ -61,7 +61,7 @@ class TableOrFigure(BaseModel):
         return f"{PAPERS[self.paper]}, {self.place}"
 
     def has_row(self, source: str, table: str) -> bool:
-        """Whether a row of paper_results.csv is of this table or figure."""
+        """Whether a row of paper_results.csv, by the source and table that it names, is of this table or figure."""
         head = self.values or self.place
         return source == self.paper and table.startswith(head) and not table[len(head) :][:1].isdigit()
 
@@ -74,7 +74,7 @@ def tables_and_figures() -> tuple[TableOrFigure, ...]:
 
 
 def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
-    """What `harness reproduce NAME` means, and its suite. Raises UnknownName."""
+    """The table or figure that `harness reproduce NAME` means, and its suite, NAME or pocket-... Raises UnknownName."""
     by_name = {presets.fold(item.name): item for item in tables_and_figures() if item.name}
     folded = presets.fold(name)
     table = by_name.get(folded.removeprefix(MADE_UP))

@@ -1,17 +1,24 @@
 """Printed and measured, side by side, with a verdict.
 
-frame(runs)   one row for each printed value and each run that measures it, in the paper's units (scores times 100)
+frame(runs)   one row for each printed value and each run that measures it, in the paper's units (scores times 100):
 
-The row of a mean over data sets names the runs on all of them and comes last. ours.low, ours.high: 95 % interval.
+dataset  paper            row          metric  printed  method  model  ours  ours.low  ours.high  n  apart  verdict
+musique  GARLIC, Table 1  BM25 top-5   F1      28.7     bm25    ...    29.4  28.6      30.2       …  0.7    equivalent …
+
+A value that is a mean over data sets is measured by a run on each of them: its row names them all and comes last.
+ours.low and ours.high are the ends of the 95 % interval.
 
 equivalent (within 2 points)       our 90 % interval lies within the margin of the printed value
 differs (by more than 2 points)    our 95 % interval lies outside
 undecided (...)                    neither; in brackets the questions that would decide, were the difference to stay
 not comparable                     a run differs in more than chance; `notes` say in what
 
-Behind a verdict stands what could not be checked. `notes` have what a reader should weigh (precision, uncommitted code,
-a chosen seed, the run's own notes), and after "known:" what the project does otherwise than the paper. The margin is in
-points for scores, in percent of the printed value for costs and requests.
+Behind a verdict stands what could not be checked ("gold answers and rows not checked"); `notes` have what a reader
+should weigh: another precision, uncommitted code, other versions or rows than most of the runs, a chosen seed, and the
+notes of the run in any table.
+
+The margin is in points for scores, and in percent of the printed value for costs and requests. `notes` also say, after
+"known:", what the project does otherwise than the paper as far as it knows; that forbids no verdict.
 """
 
 import math
@@ -71,11 +78,9 @@ def frame(
 ) -> pd.DataFrame:
     """Printed values beside measured ones, with verdicts (columns: COLUMNS); no rows where no run measures one.
 
-    Args:
-        runs: At least one, each with records; else UserError.
-        values: By default those of paper_results.csv that mapping.yaml maps.
-        margin: In points for scores, in percent of the printed value for costs.
-        convention: Another way to count FLOPs than the papers' own.
+    values: by default those of paper_results.csv that mapping.yaml maps; margin: in points of 100 for scores, in
+    percent of the printed value for costs and requests; convention: another way to count FLOPs than the papers' own, as
+    mapping.yaml has it. Raises UserError for no runs, or runs without records.
     """
     rows = [(several, row) for _, several, row in measured_rows(runs, values, margin=margin, convention=convention)]
     rows.sort(key=lambda each: (each[0], each[1]["dataset"]))  # stable; means last
@@ -89,7 +94,7 @@ def measured_rows(
     margin: float = MARGIN,
     convention: str | None = None,
 ) -> list[tuple[Value, bool, dict[str, Any]]]:
-    """(value, whether it is a mean over several runs, its row of `frame`)."""
+    """(printed value, whether it is a mean over several runs, its row of `frame`), in the order of the values."""
     values = load() if values is None else values
     facts.check_runs(runs)
     if convention is not None:
@@ -142,8 +147,8 @@ def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
 def verdict(value: Value, measured: Measured, n: int, margin: float = MARGIN, unchecked: Sequence[str] = ()) -> str:
     """EQUIVALENT, DIFFERS or UNDECIDED for what was measured over n questions, with the margin in brackets.
 
-    The region is the printed value with half a unit of its last digit and the margin on both sides, for a cost also the
-    tokens by which prompts may differ. unchecked: what nothing proves ("weights", "rows").
+    The region is the printed value with half a unit of its last digit and the margin on both sides, and for a cost the
+    tokens by which prompts may be worded otherwise. unchecked: what no file of the run proves ("weights", "rows").
     """
     assert measured.value is not None
     half = 0.5 * 10.0**-value.digits
@@ -168,12 +173,12 @@ def verdict(value: Value, measured: Measured, n: int, margin: float = MARGIN, un
 
 
 def _table_key(value: Value) -> tuple[str, str, str]:
-    """(paper, table, preset): of rows that differ in reader or place alone."""
+    """(paper, table, preset): shared by printed rows that differ in the reader or the place of the evidence alone."""
     return value.entry.source, value.entry.table, value.entry.preset
 
 
 def _of_another_row(value: Value, run: StoredRun, readers: Collection[str]) -> bool:
-    """Whether the run belongs to another row, by its reader or its place."""
+    """Whether the run belongs to another row of the table, by its reader (readers: of all rows) or its place."""
     model = run.config["model"]
     reader = last_part(str(model.get("source") or model["name"])).lower()
     row_place, place = value.entry.settings.get("place"), (run.config["dataset"].get("options") or {}).get("place")
@@ -193,7 +198,8 @@ def _verdict_row(
 ) -> dict[str, Any]:
     """The row of `frame` for a value and the runs that measure it, one for each of its data sets.
 
-    labels, remarks: by run key; ambiguous: (paper, data set) of several labels; measured: values worked out so far.
+    labels: run key -> method's name in tables; ambiguous: (paper, data set) that stands for several labels of a paper;
+    measured: values worked out so far, by run and measure; remarks: run key -> how the run differs from the other runs.
     """
     entry, own_values = value.entry, list[Measured]()
     for _, run in pairs:
@@ -236,7 +242,10 @@ def _verdict_row(
 
 
 def _rescored_once(value: Value, run: StoredRun, measured: _MeasuredCache) -> Findings:
-    """Whether scores and gold answers are those of answers and data set."""
+    """What reports.rescored says of the value's score, and whether gold answers are the data set's, from `measured`.
+
+    Costs are not computed again.
+    """
     metric = value.metric
     if not metric.in_points:
         return Findings(unchecked=["costs"])
@@ -254,7 +263,7 @@ def _rescored_once(value: Value, run: StoredRun, measured: _MeasuredCache) -> Fi
 
 
 def _differences_of_pairs(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> Findings:
-    """What differs between runs and value, with the data sets of each."""
+    """What differs between the runs and the value; each reason and mark with its data sets where not all have it."""
     checks = [(facts.run_key(run)[0], differences(value, run, rule, runs)) for rule, run in pairs]
 
     def with_datasets(part: str) -> list[str]:
