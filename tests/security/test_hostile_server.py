@@ -162,12 +162,17 @@ BROKEN = {
     "bytes that are no UTF-8": [reply(b'{"choices": "\xff\xfe"}')],
     "lists in lists": [reply("[" * DEEP + "]" * DEEP)],
     "a number of 5,000 digits": [reply('{"choices": ' + "9" * 5000 + "}")],
+    "choices is an object": [reply({"choices": {"0": 1}})],
     "choices of null": [reply({"choices": [None]})],
+    "a message that is a list": [reply({"choices": [{"message": []}]})],
+    "a content that is a number": [reply(chat(5))],
     "a content that is a list": [reply(chat(["Paris"]))],
     "a tool call": [reply({"choices": [{"message": {"content": None, "tool_calls": [1]}}]})],
     "an error inside a 200": [reply({"error": f"key {KEY}"})],
     "20 MB for 32 tokens": [reply(chat("a" * 20_000_000))],
+    "20 MB in chunks": [CHUNKED, *([b"100000\r\n" + b" " * 0x100000 + b"\r\n"] * 20)],
     "20 MB of an error": [reply("e" * 20_000_000, "500 No")],
+    "an error of deep JSON": [reply("[" * DEEP, "400 No")],
     "a Retry-After of 1e999": [reply("", "429 No", "Retry-After: 1e999")],
     "a Retry-After in the year 9999": [reply("", "429 No", "Retry-After: Fri, 31 Dec 9999 23:59:59 -0000")],
     **{
@@ -193,10 +198,13 @@ def test_a_reply_beyond_what_was_asked_for_is_cut_while_it_is_read():
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 1}
 ODD = {
+    "log-probabilities of text": chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": "1"}]}]}),
     "minus infinity": chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": -math.inf}]}]}),
+    "logprobs is a list": chat(logprobs=[1, 2]),
     "an alternative that is null": chat(logprobs={"content": [{"top_logprobs": [None, {"token": 5, "logprob": 0}]}]}),
     "no content": chat(None),
     "control characters": chat("\x1b]0;x\x07\0"),
+    "a finish that is a list": chat(finish_reason=["stop"]),
     "usage is a list": chat(usage=[5]),
     "cached tokens without end": chat(usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 10**9}}),
     **{
