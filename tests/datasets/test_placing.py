@@ -118,7 +118,7 @@ def test_the_same_questions_stand_at_every_place(kind):
             assert marked(example, document) == marked(other, plain.documents[name])
             found = support_position(example, Rows(documents=data.documents))
             assert found is not None
-            assert found.where(3) == number
+            assert found.where() == number
             assert (found.distance() or 0) < 0.1
 
 
