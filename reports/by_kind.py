@@ -22,7 +22,7 @@ BY = (*KINDS, "length", "answer")
 _CHARACTERS_PER_TOKEN = 4  # a token, about
 
 
-def kind(record: Mapping[str, Any], criterion: str) -> str | None:
+def kind_of_question(record: Mapping[str, Any], criterion: str) -> str | None:
     """The kind of a record's question by "hops", "length", ...; None if not known."""
     if criterion == "length" and record.get("document_characters"):
         return _range_of_two(sum(record["document_characters"]) / _CHARACTERS_PER_TOKEN)
@@ -49,7 +49,7 @@ def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str
     labels: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
     for record in run.whole_records:
         for criterion in criteria:
-            label = kind(record, criterion)
+            label = kind_of_question(record, criterion)
             labels[criterion].append(label and sys.intern(label))  # a few texts, not one a question
     return labels
 
@@ -81,6 +81,8 @@ def split_by_kind(
             summary = {**run.summary, "n_left_out": 0}  # the kind of what the loader left out is not known
             parts.append(replace(run, config=config, records=records, summary=summary, whole=run, notes=all_notes))
     if not parts:
-        known_kinds = [name for name in BY if any(kind(r, name) is not None for run in runs for r in run.whole_records)]
+        known_kinds = [
+            name for name in BY if any(kind_of_question(r, name) is not None for run in runs for r in run.whole_records)
+        ]
         raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(known_kinds) or 'nothing'}")
     return parts

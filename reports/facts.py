@@ -2,7 +2,7 @@
 
 StoredRun ── run_key · fingerprint · reader · versions · notes             (one line about the run)
           └─ scored(run, name)  ids, values, clusters                      (one value a question)
-          └─ corpus_names(run) · corpus(run, name)                         (one value of all answers: BLEU)
+          └─ corpus_scores(run) · corpus(run, name)                         (one value of all answers: BLEU)
           └─ head_columns(run, label), mean_columns("mean", values, ...)   (columns of a table's row)
 """
 
@@ -220,7 +220,7 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
     return Scored(ids, values, clusters[np.array(rows)], missing)
 
 
-def corpus_names(run: StoredRun) -> dict[str, str]:
+def corpus_scores(run: StoredRun) -> dict[str, str]:
     """Score over all answers together (BLEU) -> the run's score whose counts it adds up, in the order of the scores.
 
     Only those whose counts every record holds that is scored: sums over a part would be another number.
@@ -236,11 +236,11 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
 
 
 def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
-    """The value of `name`, one of `corpus_names`, in [0, 1] with its interval, by cluster.
+    """The value of `name`, one of `corpus_scores`, in [0, 1] with its interval, by cluster.
 
     A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
     """
-    scorer = corpus_names(run)[name]
+    scorer = corpus_scores(run)[name]
     kept = {question: counts[scorer] for question, counts in _corpus_counts(run)}
     pairs = zip(run.records, question_clusters(run), strict=True)
     clusters = np.array([cluster for row, cluster in pairs if row["question_id"] in kept])

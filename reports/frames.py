@@ -8,7 +8,7 @@ import pandas as pd
 from harness.cost.flops import DEFAULT
 from harness.cost.usage import money, sum_phases
 from harness.storage.run_folder import StoredRun
-from reports.by_kind import BY, kind
+from reports.by_kind import BY, kind_of_question
 from reports.columns import Section
 from reports.costs import TERA, is_billed
 from reports.html_tables import table
@@ -31,13 +31,13 @@ def records(run: StoredRun) -> pd.DataFrame:
     tokens.<phase> tflops.<phase> seconds.<phase> queued.<phase>
     """
     rows = []
-    present = [by for by in BY if any(kind(record, by) is not None for record in run.records)]
+    present = [by for by in BY if any(kind_of_question(record, by) is not None for record in run.records)]
     for record in run.records:
         row = {name: record.get(name) for name in ("question_id", "document_ids", "question", "options")}
         row["gold"] = (record.get("gold") or {}).get("answers")
         row["prediction"], error = record["prediction"], record["error"]
         row["error"] = None if error is None else f"{error['type']}: {error['message']}"
-        row |= {by: kind(record, by) for by in present} | record["scores"]
+        row |= {by: kind_of_question(record, by) for by in present} | record["scores"]
         row |= {name: len(record[name]) for name in ("shown", "steps")} | {"stop_reason": record["stop_reason"]}
         row |= _cost_columns(record["usage"])
         rows.append(row | {"money": _usage_money(record["usage"], run)})

@@ -68,7 +68,7 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
     """
     facts.check_runs(runs)
     costs.check_convention(convention)
-    names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
+    names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_scores(run))))
     labels = name_runs(runs)
     references = [run for run, named in zip(runs, labels, strict=True) if reference == named.label]
     references = references or [run for run in runs if reference in facts.reference_names(run)]
@@ -143,7 +143,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "declined": declined(run.records),
     }
     row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.made_elsewhere(run) else {}
-    score_names, of_corpus = facts.score_names(run), facts.corpus_names(run)
+    score_names, of_corpus = facts.score_names(run), facts.corpus_scores(run)
     missing: dict[int, list[str]] = {}
     for name in names:  # None for a score that this run does not have
         row |= facts.interval_columns(name, facts.corpus(run, name) if name in of_corpus else NOTHING)

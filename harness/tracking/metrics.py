@@ -81,9 +81,9 @@ def first_columns(run: StoredRun) -> list[str]:
 
 
 def _all_score_names(run: StoredRun) -> list[str]:
-    from reports.facts import corpus_names, score_names
+    from reports.facts import corpus_scores, score_names
 
-    return [*score_names(run), *corpus_names(run)]
+    return [*score_names(run), *corpus_scores(run)]
 
 
 def _number(value: Any) -> float | None:

@@ -71,7 +71,7 @@ class RecordingSearch(Search):
         """Write the answer of a stop at the last step, then restore the context; its cost counts for `phase`."""
         before = self.tools.meter.flops()
         try:
-            with self.tools.phase(phase), context.s.branch():
+            with self.tools.phase(phase), context.session.branch():
                 text = self._finish(context)
         finally:
             spent = self.tools.meter.flops() - before

@@ -122,16 +122,16 @@ def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:
 
 @dataclass(frozen=True)
 class Context:
-    """The session `s` with the question's span `asked`; limit: tokens it may hold before the second turn `turn`."""
+    """The session with the question's span `asked`; limit: tokens it may hold before the second turn `turn`."""
 
-    s: Session
+    session: Session
     asked: Span
     limit: int
     turn: str
 
     def room(self) -> int:
         """Tokens left for nodes."""
-        return self.limit - self.s.length()
+        return self.limit - self.session.length()
 
 
 @dataclass
@@ -183,7 +183,7 @@ class Search:
     def _finish(self, context: Context) -> str:
         # A forced stop says "Yes" too, so that the second turn always follows the same words
         # (docs/methods/pecan.md#pecan-second-turn).
-        return finish(context.s, self.config.yes, context.turn, self.tools.task.max_answer_tokens)
+        return finish(context.session, self.config.yes, context.turn, self.tools.task.max_answer_tokens)
 
     def _visit_top_level(self, context: Context) -> None:
         """Visit the top level, if too large its nodes nearest the question (docs/methods/pecan.md#pecan-top-level)."""
@@ -214,8 +214,8 @@ class Search:
         return self.config.chunk_mark == "bullet" or self.graph.span[node] is None
 
     def _visit(self, context: Context, node: int, action: str, scores: dict[str, float], note: str = "") -> None:
-        """Append a node to the context, and record it as shown; it is read with the probe behind it (`_read`)."""
-        span = feed_node(context.s, self.graph.text[node], context.asked, self._bullet(node))
+        """Append a node to the context, and record it as shown; the next probe reads it (`_record_unread`)."""
+        span = feed_node(context.session, self.graph.text[node], context.asked, self._bullet(node))
         self._unvisited[node] = False
         rank = len(self.shown) + 2 if self.config.position_factor else 1
         self.shown.append(self.graph.shown(node, self.document.id, SOURCE_WEIGHT))
@@ -223,11 +223,11 @@ class Search:
         step = Step(action=action, node=node, level=level, scores=scores, tokens=len(span), shown=shown, note=note)
         self._unread.append((node, span, rank, step))
 
-    def _read(self, probed: Flops) -> None:
+    def _record_unread(self, probe_flops: Flops) -> None:
         """Record the nodes that are new as steps, and in the scores of the nodes below them.
 
         A node's relevance is its position in the prompt times the mean attention that the question pays it (PECAN
-        app. C); each node below it gains that times the weight of their edge. probed: cost of a probe behind them.
+        app. C); each node below it gains that times the weight of their edge. probe_flops: of the probe behind them.
         """
         for node, span, rank, step in self._unread:
             attention = span.attention[0] if span.attention else 0.0
@@ -236,7 +236,7 @@ class Search:
             lower, weight = self.graph.below(node)
             self._z[lower] += rank * attention * weight
             scores = {**step.scores, "relevance": rank * attention}
-            self.steps.append(replace(step, scores=scores, flops=self._flops() - probed))
+            self.steps.append(replace(step, scores=scores, flops=self._flops() - probe_flops))
         self._unread = []
 
     def _flops(self) -> Flops:
@@ -260,18 +260,18 @@ class Search:
 
     def _probe(self, context: Context) -> bool:
         """Ask whether the question can be answered; write it into the last step; return whether it counts as Yes."""
-        probe = context.s.probe([self.config.yes, self.config.no])
-        spent = self.tools.meter.flops_of_newest_event()
-        self._read(spent)
+        probe = context.session.probe([self.config.yes, self.config.no])
+        probe_flops = self.tools.meter.flops_of_newest_event()
+        self._record_unread(probe_flops)  # nodes are read in the probe's pass, so their attention is known only now
         p, greedy = probe.p[self.config.yes], probe.top == self.config.yes
         last = self.steps[-1]
         scores = {**last.scores, GREEDY_YES: float(greedy)}
-        self.steps[-1] = replace(last, scores=scores, p_yes=p, flops=self._flops(), probe_flops=spent)
+        self.steps[-1] = replace(last, scores=scores, p_yes=p, flops=self._flops(), probe_flops=probe_flops)
         return counts_as_yes(p, greedy, self.config.threshold)
 
     def _next_node(self, context: Context) -> _Next:
         """The next node with the parts of its score, or None and why: max-nodes, exhausted or window."""
-        self._read(Flops())
+        self._record_unread(Flops())
         if self.config.max_nodes is not None and len(self.shown) >= self.config.max_nodes:
             return None, {}, "max-nodes"
         if not self._unvisited.any():

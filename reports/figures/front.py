@@ -87,7 +87,7 @@ def points(
     score: by default each data set's headline; cost: a key of COSTS; runs: those of the rows. Raises UnknownName for a
     score that none of them has.
     """
-    all_scores = {name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))}
+    all_scores = {name for run in runs for name in (*facts.score_names(run), *facts.corpus_scores(run))}
     if score is not None and score not in all_scores:
         raise UnknownName("score", score, sorted(all_scores), "harness score RUN --scorers NAME adds a score")
     rows: list[dict[str, Any]] = []

@@ -71,7 +71,7 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
     labels = distinct_labels(facts.labels(runs, [x]), runs, at)  # a line with two runs at one value is two lines
     for run, label, values, row in zip(runs, labels, settings, means, strict=True):
         name = score or facts.headline(run)
-        if name not in {*facts.score_names(run), *facts.corpus_names(run)}:
+        if name not in {*facts.score_names(run), *facts.corpus_scores(run)}:
             raise UnknownName("score", name, facts.score_names(run), f"scores of {run.path.name}")
         rows.append(
             {

@@ -286,7 +286,7 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
     score_names = facts.score_names(run)
     if metric.score is not None and score_of(metric, run) not in score_names:
         return [_lacking_score(metric.score, metric.score, score_names)]
-    if metric.corpus is not None and metric.corpus not in facts.corpus_names(run):
+    if metric.corpus is not None and metric.corpus not in facts.corpus_scores(run):
         return [_lacking_score(f"counts for {metric.corpus}", scorer_of(metric.corpus), score_names)]
     if run.config.get("failed", "zero") == "skip" and any(r["error"] is not None for r in run.records):
         return ["metric: failed questions are left out of the mean"]

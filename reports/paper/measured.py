@@ -35,7 +35,7 @@ def measure(value: Value, run: StoredRun) -> Measured:
         return _mean_value(costs.request_counts(run), facts.answered_clusters(run), run)
     if metric.corpus is not None:
         corpus = metric.corpus
-        has_corpus_score = corpus in facts.corpus_names(run)
+        has_corpus_score = corpus in facts.corpus_scores(run)
         return (
             _with_intervals(lambda level: facts.corpus(run, corpus, level=level), 100.0)
             if has_corpus_score

@@ -17,7 +17,7 @@ import yaml
 
 from harness.datasets.question_kinds import KINDS
 from harness.storage.run_folder import StoredRun
-from reports.by_kind import kind
+from reports.by_kind import kind_of_question
 from reports.paper.preset import Model, last_part
 
 _PLACE = re.compile(r"\{[a-z_]+\}")  # as harness.prompts
@@ -154,7 +154,7 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
     elif "sha256" in published and hashlib.sha256("\n".join(documents).encode()).hexdigest() != published["sha256"]:
         result.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
     for by in (by for by in KINDS if by in published):
-        here, official = Counter(kind(record, by) for record in run.whole_records), published[by]
+        here, official = Counter(kind_of_question(record, by) for record in run.whole_records), published[by]
         if set(here) != {None} and here != Counter({str(name): count for name, count in official.items()}):
             counts = ", ".join(f"{name} {here[str(name)]} (official {count})" for name, count in official.items())
             result.reasons.append(f"sample: other numbers of each {by}: {counts}")

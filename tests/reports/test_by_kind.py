@@ -5,7 +5,7 @@ import pytest
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import read_run
 from reports import frames
-from reports.by_kind import kind, split_by_kind
+from reports.by_kind import kind_of_question, split_by_kind
 from reports.compare import side_by_side
 from reports.main_table import frame
 from reports.page import page
@@ -41,7 +41,7 @@ def test_each_kind_has_a_table_with_its_questions(tmp_path):
     [("length", ["1k to 2k", "2k to 4k", "2k to 4k", "4k to 8k"]), ("answer", ["text", "number", "text", "number"])],
 )
 def test_kinds_that_every_data_set_has(by, kinds, tmp_path):
-    assert [kind(row, by) for row in run(tmp_path, "pecan").records][:4] == kinds
+    assert [kind_of_question(row, by) for row in run(tmp_path, "pecan").records][:4] == kinds
 
 
 def test_differences_are_corrected_over_all_kinds(tmp_path):

@@ -71,7 +71,7 @@ class TestRecords:
         for line in lines:
             del line["notes"]["counts"]
         (run.path / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert facts.corpus_names(read_run(run.path)) == {}
+        assert facts.corpus_scores(read_run(run.path)) == {}
         monkeypatch.setattr("harness.datasets.load", lambda *_: data)
         rescore(run.path)
         assert [r["notes"]["counts"]["hf_bleu.bleu1"] for r in read_run(run.path).records] == kept
@@ -81,12 +81,12 @@ class TestRecords:
     def test_a_part_of_the_answers_is_not_all(self, tmp_path):
         run = stored(tmp_path, [0.5] * 4)
         whole = replace(run, records=rows(texts(4)))
-        assert facts.corpus_names(whole) == {ALL: ONE}
+        assert facts.corpus_scores(whole) == {ALL: ONE}
         part = replace(run, records=[*rows(texts(3)), {**record(3, 0.5), "scores": {ONE: 0.5}}])
-        assert facts.corpus_names(part) == {}
+        assert facts.corpus_scores(part) == {}
         for row in (short := rows(texts(4))):
             row["notes"]["counts"][ONE].pop()
-        assert facts.corpus_names(replace(run, records=short)) == {}
+        assert facts.corpus_scores(replace(run, records=short)) == {}
 
     def test_failed_questions_are_left_out_where_the_run_says_so(self, tmp_path):
         answers = rows([GOLD, "no", "no", ""])
