@@ -149,6 +149,8 @@ def test_a_file_a_profile_and_a_flag_are_merged_turn_by_turn(tmp_path) -> None:
     assert made.method.prompts()["answer, system"] == "Two."
     assert made.origins["method.params.prompts.answer.user"] == str(config)
     assert made.origins["method.params.prompts.answer.system"] == "--set"
+    typed = plan("bm25", f"method.prompts={prompts}", "method.prompts.answer.system=Two.").method.prompts()
+    assert (typed["answer"], typed["answer, system"]) == (ANSWER, "Two.")
     # A method without such a prompt is left alone by what is said of all methods, but a name close to one is refused.
     assert "One." not in plan("longllmlingua", files=(str(config),)).method.prompts()["restrictive sentence"]
     assert plan("longllmlingua", files=(str(config),)).method.prompts()["answer, system"] == "One."

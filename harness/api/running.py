@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack, overload
 from harness.api.notebook import default_progress
 from harness.api.results import PathLike, Run, Runs
 from harness.config import presets, registry, suites
-from harness.config.layers import FOLDER, Choices, folder_settings
+from harness.config.layers import Choices
 from harness.config.schema import digest
 from harness.config.sweep import check_axes
 from harness.engine import runner
@@ -135,19 +135,16 @@ def run(
     ({"method.k": [1, 3]}) or `repeat` seeds give Runs; one that cannot begin is in `lost`, and the others go on. Raises
     UserError where nothing can run, SaveError for what cannot be saved, LimitReached at a limit (max_...).
     """
-    if documents is not None or questions is not None:
-        pages = None if documents is None else os.fspath(documents)
-        data, named = folder_settings(pages, _rows_file(questions), data, _names(dataset))
-        dataset, set = dataset or FOLDER, {**(set or {}), **named}  # noqa: A001 - the argument of the command line
-    single = (
-        isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep and repeat is None
-    )
+    one_dataset = isinstance(dataset, str) or documents is not None
+    single = isinstance(method, str | type) and one_dataset and suite is None and not sweep and repeat is None
     flags = {"keep_prompts": keep_prompts, "cache": cache, "model.deterministic": deterministic}
     kept = {"dataset.keep_texts": keep_texts} if keep_texts is not None else {}
     sets = {**(set or {}), **kept, **{key: value for key, value in flags.items() if value}}
     shared = Choices(
         model=None if model is None else os.fspath(model),
         data=_rows_file(data),
+        documents=None if documents is None else os.fspath(documents),
+        questions=_rows_file(questions),
         profile=profile,
         limit=limit,
         sample=sample,

@@ -121,23 +121,20 @@ class Selection(RunOptions):
 
     def choices(self, method: str | None = None, dataset: str | None = None) -> Choices:
         """The selection as Choices, for one method on one data set. Raises UserError for an unreadable suite."""
-        from harness.config.layers import Choices, folder_settings
+        from harness.config.layers import Choices
 
-        settings = {key: getattr(self, key) for key in ("data", "model", "profile", "limit", "sample", "seed")}
+        keys = ("data", "documents", "questions", "model", "profile", "limit", "sample", "seed")
+        settings = {key: getattr(self, key) for key in keys}
         sets, suite = parse_assignments(self.sets, "--set "), None
         if self.suite or self.unset:
             from harness.config.suites import chosen_suite
 
             suite = chosen_suite(self.suite, split_names(self.unset))
-        if self.documents or self.questions:
-            settings["data"], folder_sets = folder_settings(self.documents, self.questions, self.data, self.dataset)
-            sets |= folder_sets
         return Choices(method, dataset, sets=sets, files=tuple(self.config), suite=suite, **settings)
 
     def runs(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
         """Each method on each data set at each point of `swept` ("KEY=A,B") with `repeat` seeds. Raises UserError."""
         from harness.cli.output import say
-        from harness.config.layers import FOLDER
         from harness.engine.expand_command import command_runs, with_seeds
 
         axes = {}
@@ -146,8 +143,7 @@ class Selection(RunOptions):
 
             axes = parse_axes(swept)
         shared, axes = with_seeds(self.choices(), axes, repeat)  # type: ignore[assignment]
-        datasets = split_names(self.dataset) or [FOLDER] * bool(self.documents)
-        runs = command_runs(shared, split_names(self.method), datasets, axes, say)
+        runs = command_runs(shared, split_names(self.method), split_names(self.dataset), axes, say)
         if repeat is None:
             return runs
         from harness.engine.repeats import distinct_repeats

@@ -99,7 +99,7 @@ def kind_of(name: str) -> str:
     if not kinds:
         if Path(name, "run.yaml").is_file():
             raise UserError(f"'{name}' is a run: its settings are in run.yaml there, its scores: harness report {name}")
-        raise UnknownName("name", name, {n for names in names_by_kind.values() for n in names}, presets.list_hint())
+        raise UnknownName("name", name, {n for names in names_by_kind.values() for n in names}, "harness list")
     return kinds[0]
 
 

@@ -19,7 +19,7 @@ datasets:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,14 +28,15 @@ from harness.config import presets
 from harness.config.registry import method_class, trust
 from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, Settings
 from harness.config.yaml_tree import Layer, Tree, flatten, merged, nested, read_yaml, value_text
-from harness.errors import ConfigError, HarnessError, UserError, attempt, close_matches, unknown
+from harness.errors import HarnessError, UserError, attempt, close_matches, unknown
 from harness.storage.paths import with_home
 
 if TYPE_CHECKING:
     from harness.config.suites import Suite
     from harness.method import Method
 
-FOLDER = "folder"  # the data set of --documents and --questions
+FOLDER = "folder"
+"""The data set of --documents and --questions, which need no --dataset."""
 # In the order of resolving: a default model follows from the data set, an encoder from the method.
 PARTS: dict[str, type[Any]] = {
     "method": MethodChoice,
@@ -59,6 +60,8 @@ class Choices:
     method: str | None = None
     dataset: str | None = None
     data: str | None = None
+    documents: str | None = None
+    questions: str | None = None
     model: str | None = None
     profile: str | None = None
     limit: int | None = None
@@ -73,18 +76,6 @@ class Choices:
 def point_text(point: Mapping[str, Any]) -> str:
     """A point of a sweep as labels and messages say it: "k=3 chunk_tokens=150", "" without a sweep."""
     return " ".join(f"{key.removeprefix('method.')}={value_text(value)}" for key, value in point.items())
-
-
-def folder_settings(
-    documents: str | None, questions: str | None, data: object, datasets: Sequence[str]
-) -> tuple[str, dict[str, Any]]:
-    """Settings for --documents and --questions: (the value of `data`, settings of the data set FOLDER).
-
-    data, datasets: as given with --data and --dataset. Raises ConfigError unless both options are given without these.
-    """
-    if documents is None or questions is None or data or set(datasets) - {FOLDER}:
-        raise ConfigError(["--documents DIR and --questions FILE go together, without --dataset and --data"])
-    return questions, {"dataset.documents": documents}
 
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
@@ -111,24 +102,24 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     layers: list[Layer] = []
     if found:
         layers += [(f"profile {found}", v) for _, v in attempt(problems, presets.read, "profiles", found) or []]
-    # 3. The suite, above the profile that it names and below another one. Its settings are one layer, so that those
-    #    beside a model's name belong to that model.
+    # 3. The suite, above the profile that it names and below another one.
     if suite:
-        settings: dict[str, Any] = {} if suite.limit is None else {"limit": suite.limit}
-        for key, value in suite.sets.items():
-            settings = merged(settings, attempt(problems, _setting, key, value) or {})
-        at = len(layers) if origin == label else 0
-        layers[at:at] = [(label, {"methods": dict(suite.params)}), (label, settings)]
-    layers += files
+        limit = {} if suite.limit is None else {"limit": suite.limit}
+        settings = {"methods": suite.methods, **limit, **_nested(suite.sets, problems)}
+        layers.insert(len(layers) if origin == label else 0, (label, settings))
+    layers += [*files, *(("--set", _nested({key: value}, problems)) for key, value in c.sets.items())]
     # 4. The command line. --limit takes the place of a sample that a suite or a file sets, and the reverse.
     flags: dict[str, Any] = {"method.name": c.method, "dataset.name": c.dataset, "model.name": c.model}
-    flags |= {"dataset.data": c.data, "seed": c.seed, "limit": c.limit, "sample": c.sample}
+    flags |= {"dataset.data": c.data or c.questions, "dataset.documents": c.documents}
+    flags |= {"seed": c.seed, "limit": c.limit, "sample": c.sample}
+    whole = c.documents and c.questions and not c.data and c.dataset in (None, FOLDER)
+    if (c.documents or c.questions) and not whole:
+        sentence = "--documents DIR and --questions FILE go together, without --dataset and --data"
+        problems.append(UserError(sentence))
     if c.limit is not None and c.sample is not None:
         problems.append(UserError("--limit takes the first questions and --sample draws some; give one of them"))
-    for key, value in c.sets.items():
-        if flags.get(key, flags.get(f"{key}.name")) is not None:
-            problems.append(UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one"))
-        layers.append(("--set", attempt(problems, _setting, key, value) or {}))
+    for key in (key for key in c.sets if flags.get(key, flags.get(f"{key}.name")) is not None):
+        problems += [UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one")]
     other = {"limit": {"sample": None}, "sample": {"limit": None}}
     for key, value in flags.items():
         if value is not None:
@@ -138,13 +129,21 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     return [(label, _checked(values, label, c.method, problems)) for label, values in layers]
 
 
-def _setting(key: str, value: Any) -> dict[str, Any]:
-    """A --set key and value as a layer, whose code is trusted: "method.k", 3 -> {"method": {"params": {"k": 3}}}."""
-    root, _, rest = key.partition(".")
-    if root in ("profile", "suite", "data", "out", "methods"):
-        raise UserError(f"'{root}' is chosen with --{root.removesuffix('s')}, not with --set")
-    trust(value)
-    return nested(f"method.params.{rest}" if root == "method" and rest else key, value)
+def _nested(sets: Mapping[str, Any], problems: list[HarnessError]) -> dict[str, Any]:
+    """--set, or a suite's, as a layer whose code is trusted: {"method.k": 3} -> {"method": {"params": {"k": 3}}}."""
+    layer: dict[str, Any] = {}
+    trust(*sets.values())
+    for key, value in sets.items():
+        root, _, rest = key.partition(".")
+        if root in ("profile", "suite", "data", "out", "methods"):
+            problems.append(UserError(f"'{root}' is chosen with --{root.removesuffix('s')}, not with --set"))
+        elif root == "method" and rest:
+            params = attempt(problems, with_prompts, nested(rest, value), "--set")
+            layer = merged(layer, {"method": {"params": params or {}}})
+        else:
+            is_name = isinstance(value, str) and (key in PARTS or (root == "roles" and "." not in rest))
+            layer = merged(layer, nested(f"{key}.name" if is_name else key, value))
+    return layer
 
 
 def _checked(
@@ -179,7 +178,7 @@ def _unknown_key(key: str, origin: str, method: str | None) -> UserError:
 
 
 def chosen_by_name(
-    layers: Sequence[Layer], kind: str, chosen: Collection[str], implementation: str, problems: list[HarnessError]
+    layers: list[Layer], kind: str, chosen: Collection[str], implementation: str, problems: list[HarnessError]
 ) -> Iterator[Layer]:
     """The layers, each behind what its `methods` or `datasets` (kind) sets for one preset, as settings of that part.
 

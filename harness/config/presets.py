@@ -25,10 +25,9 @@ from harness.errors import fold as fold
 # Keys whose values are files or folders, or a mapping or list of them.
 _PATH_KEYS = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
 _NOTES = ("summary", "download", "official_questions")  # keys about a preset that set nothing
-_SHIPPED = Path(__file__).parents[2] / "configs"
 
 _Files = dict[str, tuple[str, str, Path | None]]
-"""Folded name -> (name, file for messages, its path); of an installed package's method: (name, "module:Class", None)"""
+"""Folded name -> (name, file for messages, its path); of an installed package's entry point: (name, target, None)"""
 
 
 def singular(kind: str) -> str:
@@ -38,11 +37,8 @@ def singular(kind: str) -> str:
 
 def _files_in(folder: Path, kind: str, label: str) -> _Files:
     """The files of a kind in a folder; label: what stands for the folder in messages."""
-    files: _Files = {}
-    for path in sorted((folder / kind).rglob("*.yaml")):
-        name = path.relative_to(folder / kind).as_posix().removesuffix(".yaml")
-        files[fold(name)] = (name, f"{label}/{kind}/{name}.yaml", path)
-    return files
+    found = ((path, path.relative_to(folder / kind).as_posix()) for path in (folder / kind).rglob("*.yaml"))
+    return {fold(file[:-5]): (file[:-5], f"{label}/{kind}/{file}", path) for path, file in sorted(found)}
 
 
 # These files are listed and parsed once: a list of all plans looks presets up 11,000 times.
@@ -50,25 +46,25 @@ def _files_in(folder: Path, kind: str, label: str) -> _Files:
 def _shipped(kind: str) -> _Files:
     """The files of this project and of installed packages; those of this project count first."""
     files: _Files = {}
-    for package in plugins("harness.configs").values():
-        if (spec := importlib.util.find_spec(package)) is not None and spec.origin:
-            files |= _files_in(Path(spec.origin).parent / "configs", kind, "configs")
-    return files | _files_in(_SHIPPED, kind, "configs")
+    specs = filter(None, map(importlib.util.find_spec, plugins("harness.configs").values()))
+    for folder in (*(Path(str(spec.origin)).parent for spec in specs), Path(__file__).parents[2]):
+        files |= _files_in(folder / "configs", kind, "configs")
+    return files
 
 
 _read_shipped = functools.cache(read_yaml)
 
 
 def _files(kind: str) -> _Files:
-    """Folded name -> place (`_Files`) of all presets of a kind: the user's, shipped, packages'. Raises UserError."""
+    """All presets of a kind: the user's own count first, those of entry points last. Raises UserError."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
-    user_folder = os.environ.get(ENV)
-    if user_folder and not Path(user_folder).is_dir():
-        raise UserError(f"the environment variable {ENV} names '{user_folder}', which is no folder")
+    folder = os.environ.get(ENV)
+    if folder and not Path(folder).is_dir():
+        raise UserError(f"the environment variable {ENV} names '{folder}', which is no folder")
     entry_points = plugins(GROUPS[kind]) if kind in GROUPS else {}
     targets: _Files = {fold(name): (name, target, None) for name, target in entry_points.items()}
-    return targets | _shipped(kind) | (_files_in(Path(user_folder), kind, f"${ENV}") if user_folder else {})
+    return targets | _shipped(kind) | (_files_in(Path(folder), kind, f"${ENV}") if folder else {})
 
 
 def names(kind: str) -> list[str]:
@@ -82,29 +78,20 @@ def find(kind: str, name: str) -> str:
         return file[0]
     also = "; a folder or a hub id owner/name will do too" if kind in ("models", "encoders") else ""
     known = [file[0] for file in files.values()]
-    raise UnknownName(singular(kind), name, known, list_hint(f"harness list {kind}") + also)
+    raise UnknownName(singular(kind), name, known, f"harness list {kind}; for your own set {ENV}=FOLDER{also}")
 
 
-def list_hint(command: str = "harness list") -> str:
-    """The end of a message about an unknown name: the command that lists names, and the folder of the user's own."""
-    folder = os.environ.get(ENV)
-    return f"{command}; {ENV} is '{folder}'" if folder else f"{command}; for your own set {ENV}=FOLDER"
+def _with_full_paths(value: Any, folder: Path, is_path: bool = False) -> Any:
+    """Replace names of files in `folder`, {"data": "a.jsonl"}, by absolute paths; other values stay.
 
-
-def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
-    """Replace names of files in `folder`, {"data": "a.jsonl"}, by absolute paths.
-
-    key: under which `values` stands. Other values stay: a hub id, or a path from the current folder.
+    is_path: whether `value` stands under a key of paths. It may be a hub id, or a path from the current folder.
     """
-    if isinstance(values, dict):
-        return {
-            name: _with_full_paths(value, folder, key if key in _PATH_KEYS else str(name))
-            for name, value in values.items()
-        }
-    if isinstance(values, list):
-        return [_with_full_paths(value, folder, key) for value in values]
-    beside = key in _PATH_KEYS and isinstance(values, str) and values and (folder / values).exists()
-    return str(folder / values) if beside else values
+    if isinstance(value, dict):
+        return {key: _with_full_paths(inner, folder, is_path or key in _PATH_KEYS) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_full_paths(inner, folder, is_path) for inner in value]
+    beside = is_path and isinstance(value, str) and value and (folder / value).exists()
+    return str(folder / value) if beside else value
 
 
 def read(kind: str, name: str, about: bool = False) -> list[Layer]:
@@ -118,20 +105,16 @@ def read(kind: str, name: str, about: bool = False) -> list[Layer]:
     while next_name is not None:
         if not isinstance(next_name, str):
             raise ConfigError([f"{layers[0][0]}: 'extends' must be the name of another file"])
-        preset_name, shown, path = _files(kind)[fold(find(kind, next_name))]
+        _, shown, path = _files(kind)[fold(find(kind, next_name))]
         if shown in (seen := [origin for origin, _ in reversed(layers)]):
             raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
         if path is None:
             trust(shown)  # its package was installed
             values = {"implementation": shown} if kind == "methods" else load(shown)
-            if not isinstance(values, dict):
-                raise UserError(
-                    f"'{shown}', which an installed package adds as {singular(kind)} '{preset_name}', is no mapping"
-                )
+        elif shown.startswith("configs/"):
+            values = _read_shipped(path, shown)
         else:
-            values = (_read_shipped if shown.startswith("configs/") else read_yaml)(path, shown)
-        if shown.startswith(f"${ENV}/"):
-            values = _with_full_paths(values, Path(os.environ[ENV]).absolute())
+            values = _with_full_paths(read_yaml(path, shown), Path(os.environ[ENV]).absolute())
         trust(values)  # shipped, in the user's own folder, or of an installed package
         next_name = values.get("extends")
         left_out = {"extends", *(() if about else _NOTES), *(("name",) if layers else ())}  # a base's name in tables

@@ -35,10 +35,6 @@ ENV = "HARNESS_CONFIGS"
 KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
 GROUPS = {"methods": "harness.methods", "datasets": "harness.datasets", "scorers": "harness.scorers"}
 
-# The shipped table of short names, and the entry-point groups whose names are added to one of its sections.
-_TABLE = "registry.yaml"
-_SECTIONS = {section: f"harness.{section}" for section in ("backends", "loaders", "packages", "scenes", "texts")}
-
 _trusted: set[str] = set()  # texts with a colon that the user chose; what is no "module:name" is never looked up
 _objects: dict[str, Any] = {}  # target -> what `register_target` was given
 
@@ -78,9 +74,8 @@ def shipped(section: str) -> dict[str, str]:
     import configs
     from harness.config.yaml_tree import read_yaml  # 40 ms of `harness --help`, which needs no table
 
-    table = read_yaml(Path(configs.__path__[0]) / _TABLE)
-    added = plugins(_SECTIONS[section]) if section in _SECTIONS else {}
-    return {**added, **{str(name): str(target) for name, target in table.get(section, {}).items()}}
+    table = read_yaml(Path(configs.__path__[0]) / "registry.yaml").get(section, {})
+    return plugins(f"harness.{section}") | {str(name): str(target) for name, target in table.items()}
 
 
 def short_name(target: str) -> str:
@@ -136,31 +131,25 @@ def import_target(target: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as e:  # a module of the user's own raises anything
-        if (problem := _import_problem(target, module_name, e)) is None:
-            raise
-        raise problem from e
+        missing = str(e.name or "") if isinstance(e, ModuleNotFoundError) else ""
+        top = module_name.partition(".")[0]
+        if missing and f"{module_name}.".startswith(f"{missing}."):
+            raise UserError(
+                f"no module '{module_name}' (named by '{target}'); put {top}.py into the folder {ENV}, or install its "
+                "package"
+            ) from e
+        if missing and "." not in missing:
+            raise CannotRun(f"'{target}' needs the package '{missing}'; install it with: pip install {missing}") from e
+        if top in ("harness", "methods"):
+            raise  # a bug of this project
+        frames = [frame for frame in traceback.extract_tb(e.__traceback__) if frame.name == "<module>"]
+        place = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in frames[-1:])
+        raise UserError(f"'{target}' cannot be imported: {place}{type(e).__name__}: {e}") from e
     if not hasattr(module, name):
         public = [n for n in vars(module) if not n.startswith("_")]
         place = getattr(module, "__file__", "built in")
         raise UnknownName(f"name in module '{module_name}' ({place})", name, close_matches(name, public) or public)
     return getattr(module, name)
-
-
-def _import_problem(target: str, module: str, error: Exception) -> UserError | None:
-    """The UserError that explains why importing `target` raised `error`; None for a bug of this project."""
-    missing = getattr(error, "name", None) or "" if isinstance(error, ModuleNotFoundError) else ""
-    if missing and f"{module}.".startswith(f"{missing}."):
-        file = f"{module.partition('.')[0]}.py"
-        return UserError(
-            f"no module '{module}' (named by '{target}'); put {file} into the folder {ENV}, or install its package"
-        )
-    if missing and "." not in missing:
-        return CannotRun(f"'{target}' needs the package '{missing}'; install it with: pip install {missing}")
-    if module.partition(".")[0] in ("harness", "methods"):
-        return None
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
-    place = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in frames[-1:])
-    return UserError(f"'{target}' cannot be imported: {place}{type(error).__name__}: {error}")
 
 
 @functools.cache

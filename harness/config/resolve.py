@@ -20,7 +20,7 @@ from harness.errors import HarnessError, UserError, attempt, raise_all, unknown
 from harness.models import ROLES
 
 DEFAULTS = {"model": "default", "encoder": "minilm"}
-_DEFINING = ("implementation", "format", "source", "backend")  # a layer with one describes a part without a preset
+_DEFINING = {"implementation", "format", "source", "backend"}  # a layer with one describes a part without a preset
 
 
 @dataclass
@@ -122,10 +122,7 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
             base.append((source, {k: v for k, v in values.items() if k != "by_dataset" or part != "method"}))
             base += [(f"{source}, by_dataset", {"params": params})] if params else []
         name = str(Tree(base).values.get("name", preset))  # the name in tables may differ from the file's
-    elif not any(
-        (values.get("name") == name and any(key in values for key in _DEFINING)) or values.get("backend", "hf") != "hf"
-        for _, values in settings
-    ):
+    elif not any(values.get("name", name) == name and values.keys() & _DEFINING for _, values in settings):
         folder, base = Path(name).expanduser(), [(origin, {"source": name})]
         local = folder.is_dir() or (part == "model" and folder.suffix == ".gguf")
         if not (local or "/" in name) or kind not in ("models", "encoders"):

@@ -194,7 +194,8 @@ def error_sentences(error: ValidationError, model: type[BaseModel], path: str, o
         if e["type"] == "extra_forbidden":
             sentences.append(str(unknown(f"key '{key}'{source}", str(e["loc"][-1]), _fields_at(model, e["loc"][:-1]))))
         elif e["type"] == "missing":
-            sentences.append(f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else ""))
+            file = "" if path else "".join(f"{origin}: " for origin in [*origins.values()][-1:])
+            sentences.append(f"{file}{key} is missing; give it a value" + (f" with --set {key}=..." if path else ""))
         else:
             expected = re.sub(r"^Value error, |^Input |, unable to parse.*", "", e["msg"])
             expected = re.sub("[Tt]uple", "list", expected)
@@ -214,7 +215,7 @@ def _fields_at(model: Any, loc: tuple[int | str, ...]) -> list[str]:
             annotation = fields[step].annotation
             members = (annotation, *get_args(annotation))
             model = next((a for a in members if isinstance(a, type) and issubclass(a, BaseModel)), None)
-    return list(getattr(model, "model_fields", {}))
+    return [field.alias or name for name, field in getattr(model, "model_fields", {}).items()]
 
 
 def part_of_run(model: type[M], values: Any, folder: str) -> M:

@@ -10,16 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.config import presets
-from harness.config.layers import Choices
+from harness.config.layers import FOLDER, Choices
 from harness.engine.runs_in_turn import Planned
 from harness.errors import UserError
-
-if TYPE_CHECKING:
-    pass
-
 
 Swept = Mapping[str, Sequence[Any]]
 """The axes of a sweep: key -> values."""
@@ -35,6 +31,7 @@ def command_runs(
     method that lacks a swept parameter. Raises UserError, also for a setting of a data set that is not run.
     """
     suite = shared.suite
+    datasets = datasets or [FOLDER] * bool(shared.documents or shared.questions)
     named = datasets or (suite.datasets if suite else ())
     folded = {presets.fold(name) for name in named}
     for setting in shared.sets:
@@ -65,7 +62,7 @@ def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swe
     if suite is not None:
         from harness.config import sweep
 
-        methods, datasets = methods or suite.methods, datasets or suite.datasets
+        methods, datasets = methods or [*suite.methods], datasets or suite.datasets
         axes = sweep.suite_axes(suite, shared.model, shared.sets) | axes
     none: list[str | None] = [None]  # nothing is named: a file may name it, and planning says what is missing
     choices = [replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none]

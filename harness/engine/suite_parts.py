@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
     made: dict[str, Choices] = {}
     for run in runs:
         part = run.suite or suite
-        settings = (part.sets, part.params.get(str(run.method)), part.profile, part.limit)
+        settings = (part.sets, part.methods.get(str(run.method)), part.profile, part.limit)
         made.setdefault(repr((run.method, run.dataset, run.model, run.point, settings)), run)
     # Keys that all parts set to the same value distinguish no runs.
     first, *other_sets = (part.sets for part in suite.parts)
@@ -56,7 +56,7 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
     return out
 
 
-def _in_part(named: Sequence[str], own: Sequence[str], whole: Sequence[str]) -> list[str]:
+def _in_part(named: Collection[str], own: Collection[str], whole: Collection[str]) -> list[str]:
     """The names that a part runs: its `own`, or those `named` by the command that it has or the `whole` suite lacks."""
     part, suite = {presets.fold(name) for name in own}, {presets.fold(name) for name in whole}
     return [name for name in named or own if presets.fold(name) in part or presets.fold(name) not in suite]

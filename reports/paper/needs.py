@@ -56,7 +56,7 @@ def needs(suite: Suite) -> Needs:
     for part in suite.parts or (suite,):
         for dataset in part.datasets:
             needed.datasets.setdefault(dataset)
-            config = resolve(Choices(method=part.methods[0], dataset=dataset, suite=part)).parts.get("dataset")
+            config = resolve(Choices(method=next(iter(part.methods)), dataset=dataset, suite=part)).parts.get("dataset")
             if config is not None and (place := config.options.get("documents")):
                 needed.documents[config.name] = str(place)
         for model in part.models or (None,):

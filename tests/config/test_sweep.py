@@ -94,9 +94,9 @@ def test_a_key_is_swept_or_set(row: Choices, axes) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("sweep: {method.k: 3}\n", "'sweep' must be a mapping of keys to lists of values"),
+        ("sweep: {method.k: 3}\n", "sweep.method.k=3 ($HARNESS_CONFIGS/suites/bad.yaml): should be a valid list"),
         ("sweep: {method.k: [3, 3]}\n", "suite bad method.k: the value 3 is given twice"),
-        ("models: smollm2-135m\n", "'models' must be a list of names"),
+        ("models: smollm2-135m\n", "models='smollm2-135m' ($HARNESS_CONFIGS/suites/bad.yaml): should be a valid list"),
     ],
 )
 def test_a_mistake_in_a_suites_sweep_is_one_sentence(text: str, sentence: str, own) -> None:
