@@ -119,6 +119,7 @@ MODELS = {
     "config.json, empty": (_bytes("config.json", b"{}"), "has no model_type"),
     "no config.json": (lambda folder: (folder / "config.json").unlink(), "is it a saved transformers model?"),
     "unknown family": (_settings(model_type="nosuch"), "or name another model"),
+    "no heads": (_settings(num_attention_heads=0), "num_attention_heads=0, which is no positive"),
     "a width of letters": (_settings(hidden_size="many"), 'hidden_size="many", which is no positive'),
     "another width": (_settings(hidden_size=64), "do not belong to its config.json"),
     "more layers": (_settings(num_hidden_layers=3), "to its config.json: 9 tensors are missing "),
