@@ -67,7 +67,7 @@ def scenes_of(kind: str, name: str) -> list[Scene]:
     from pocket.tasks.catalog import skills
 
     name = name.replace(", plain wording", "")
-    return cards._fixed_scenes(skills()[name])
+    return cards._fingerprint_scenes(skills()[name])
 
 
 @cache
