@@ -43,8 +43,8 @@ class Forecast:
 def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     """Predict what the questions of `plan` that are not recorded in the results folder `out` will cost.
 
-    By the mean cost of the questions that the run has answered, indexes included; for a new run by what the method
-    says it reads (`Method.reads`), with answers as long as they may be and indexes as if none were in the cache.
+    By the mean cost of the questions that the run has answered and of the indexes that it has; for a new run by what
+    the method says it reads (`Method.reads`), with answers as long as they may be and no index in the cache.
 
     Args:
         plan: The run; its models are not loaded.
@@ -61,23 +61,34 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         return Forecast(*head, None, None, "unknown: the rows are not here")
     if not left:
         return Forecast(*head, 0.0, 0.0, "done: every question is stored")
+    sizes = {name: text_tokens(document.text) for name, document in documents.items()}
+    indexes: dict[tuple[str, ...], float] = {}  # ids of its documents, the question's where it is its own -> tokens
+    for question in (example.question for example in asked if plan.method.scope != "none"):
+        ids = [one for one in question.document_ids if one in sizes]
+        question_scope = (question.id,) if plan.method.scope == "question" else ()
+        groups = [tuple(ids)] if plan.method.one_document else [(one,) for one in ids]
+        indexes |= {(*group, *question_scope): sum(map(sizes.__getitem__, group)) for group in groups}
     answered = [record["usage"] for record in stored.records if record["error"] is None] if stored else []
     if stored and answered:
-        spent = sum_phases(answered + [line["usage"] for line in stored.documents if line["status"] != "failed"])
-        total, share = spent.get("flops", {}).get(convention, 0.0), len(left) / len(answered)
+        built = [line["usage"] for line in stored.documents if line["status"] != "failed"]
+        found = [(answered, len(left)), (built, max(len(indexes) - len(built), 0))]
+        means = [(sum_phases(usages), count / max(len(usages), 1)) for usages, count in found]
+        stored_tokens = sum(tokens_of(spent) * share for spent, share in means)
+        spent_flops = sum(spent.get("flops", {}).get(convention, 0.0) * share for spent, share in means)
+        tflops = None if any(spent.get("uncounted") for spent, _ in means) else spent_flops / 1e12
         how = f"stored: the mean cost of {len(answered)} question{'s'[: len(answered) > 1]}"
-        return Forecast(*head, tokens_of(spent) * share, None if spent.get("uncounted") else total / 1e12 * share, how)
+        return Forecast(*head, stored_tokens, tflops, how)
     window, cap = int((plan.identities.get("reader") or {}).get("window") or 0), task.max_answer_tokens
     shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
     calls: list[Call] = []
-    indexed: dict[tuple[str, ...], float] = {}  # ids of an index's documents, with the question's where it has its own
+    embeds = False
     for example in left:
         question = example.question
-        sizes = {one: text_tokens(documents[one].text) for one in question.document_ids if one in documents}
         frame = FRAME + 2 * text_tokens(task.instruction) + text_tokens(question.text)
         frame += sum(text_tokens(option) for option in question.options or ())
-        evidence = (documents[part.document_id].text[part.start : part.end] for part in example.gold.supporting)
-        shown = sum(map(text_tokens, evidence)) if plan.config.method.view == "evidence" else sum(sizes.values())
+        shown = sum(sizes.get(one, 0.0) for one in question.document_ids)
+        if plan.config.method.view == "evidence":
+            shown = sum(text_tokens(documents[s.document_id].text[s.start : s.end]) for s in example.gold.supporting)
         reading = plan.method.reads(round(shown), max(int(window - frame - cap), 0))
         if reading is None or (plan.missing and not window):
             return Forecast(*head, None, None, "unknown: nothing stored yet; --limit 3 would measure it")
@@ -86,12 +97,9 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         calls += [(*call, shapes["reader"]) for call in asking * reading.requests]
         if reading.ranked:
             calls.append(("rerank", reading.ranked, 0, shapes["reranker"]))
-        if reading.embedded:
-            question_scope = (question.id,) if plan.method.scope == "question" else ()
-            groups = [tuple(sizes)] if plan.method.one_document else [(one,) for one in sizes]
-            indexed |= {(*ids, *question_scope): sum(map(sizes.__getitem__, ids)) for ids in groups}
-    if indexed:
-        calls.append(("embed", round(sum(indexed.values())), 0, shapes["encoder"]))
+        embeds = embeds or reading.embedded > 0
+    if embeds:
+        calls.append(("embed", round(sum(indexes.values())), 0, shapes["encoder"]))
     tokens, total = tokens_and_flops(calls, convention)
     how = "declared: what the method says it reads"
     return Forecast(*head, tokens, None if total is None else total / 1e12, how)

@@ -83,10 +83,28 @@ def indexed(plan, **attributes):
     return replace(plan, method=method)
 
 
-def test_indexes_of_the_run_are_part_of_the_mean(plan, tmp_path):
+@pytest.mark.parametrize(
+    ("attributes", "indexes"),
+    [
+        ({"one_document": False}, 2),  # a and b
+        ({"one_document": True}, 2),  # a, and a joined with b
+        ({"one_document": False, "scope": "question"}, 4),  # q0 a, q1 a, q2 a, q2 b
+        ({"one_document": True, "scope": "question"}, 3),
+        ({"scope": "none"}, 0),
+    ],
+    ids=str,
+)
+def test_indexes_are_counted_once(plan, tmp_path, attributes, indexes):
+    store(tmp_path / plan.folder, plan, [("z", usage(100, 2e12))], ["z"])
+    found = forecast(indexed(plan, **attributes), tmp_path)
+    left = max(indexes - 1, 0)  # one is stored
+    assert (found.tokens, found.tflops) == (300 + 1000 * left, 6 + 5 * left)
+
+
+def test_stored_indexes_are_not_counted_again(plan, tmp_path):
     store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12))], ["a"])
-    found = forecast(plan, tmp_path)
-    assert (found.tokens, found.tflops) == (2 * (100 + 1000), 2 * (2 + 5))
+    found = forecast(indexed(plan, one_document=False), tmp_path)
+    assert (found.tokens, found.tflops) == (200 + 1000, 4 + 5)
 
 
 @pytest.mark.parametrize(
