@@ -22,8 +22,38 @@ NAMES.remove("folder")  # the user's own: no licence, citation or download of ou
 FETCHED = [name for name in NAMES if not name.startswith(("pocket/", "ruler/"))]
 LONGBENCH = [name for name in FETCHED if name.startswith("longbench/")]
 BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
+CHATS = {"longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"}
 UNCOUNTED = {"oolong/synth", "oolong/real"}  # their sizes are not known
+NEWER = UNCOUNTED | {"longbench-pro", "loong/paper", "loong/financial", *(f"mrcr/{n}needle" for n in (2, 4, 8))}
+HELMET = {f"helmet/{name}" for name in ("nq", "triviaqa", "hotpotqa", "popqa")}
 TWINNED = {"musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality"}
+# Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY is a sentence.
+CAPS = {"narrativeqa": 128, "qasper": 128, "dureader": 128, "multifieldqa_en": 64, "multifieldqa_zh": 64}
+CAPS |= dict.fromkeys(("gov_report", "qmsum", "multi_news", "vcsum"), 512) | {"samsum": 128}
+CAPS |= dict.fromkeys(("trec", "lsht", "lcc", "repobench-p"), 64)
+OWN_CAPS = {"longbench-v2": 128, "longbench-v2-cot": 1152, "infinitebench/en_qa": 40, "infinitebench/en_mc": 40}
+OWN_CAPS |= dict.fromkeys(CHATS, 800) | {"quality": 128, "qasper-hints": 128, "asqa": 300, "eli5": 300}
+OWN_CAPS |= dict.fromkeys(NEWER, 1024) | {f"mrcr/{n}needle": 2048 for n in (2, 4, 8)} | dict.fromkeys(HELMET, 20)
+HEADLINES = {
+    **{f"mrcr/{n}needle": "mrcr.match" for n in (2, 4, 8)},
+    **dict.fromkeys(HELMET, "flashrag.acc"),
+    "oolong/synth": "oolong.synth",
+    "oolong/real": "oolong.real",
+    "longbench-pro": "longbench_pro.score",
+    "quality": "quality.accuracy",
+    **dict.fromkeys(("longbench-v2", "longbench-v2-cot"), "longbench_v2.accuracy"),
+    "infinitebench/en_qa": "infinitebench.qa_f1",
+    "infinitebench/en_mc": "infinitebench.choice",
+    **dict.fromkeys(CHATS, "longmemeval.match"),
+    "musique-full": "musique.answer_f1.answerable",
+    "asqa": "alce.str_em",
+    "eli5": "flashrag.f1",
+    **dict.fromkeys(("nq", "triviaqa", "popqa"), "flashrag.acc"),
+    # Qasper's own scorer is the same metric under the data set's name.
+    **dict.fromkeys(("qasper", "qasper-hints"), "qasper.token_f1_score"),
+}
+for _name, _metric in DATASETS.items():
+    HEADLINES[f"longbench/{_name}"] = f"longbench.{_metric.__name__}{'.first_line' * (_name in _SCORED_ON_FIRST_LINE)}"
 
 
 def fields_of(name):
@@ -41,6 +71,9 @@ def test_every_preset_is_licensed_cited_and_complete():
         if name in FETCHED:
             # It takes what methods set for qasper.
             assert config.name == name.removesuffix("-hints").partition("-shots")[0]
+            stem = name.rpartition("/")[2].removesuffix("_e")
+            assert config.max_answer_tokens == (OWN_CAPS.get(name) or CAPS.get(stem, 32)), name
+            assert config.scorers[0] == HEADLINES.get(name.removesuffix("_e"), "longbench.qa_f1_score"), name
             assert [p for p in scorers.problems(config.scorers) if "pip install jieba" not in p] == []
             assert len(set(config.scorers)) == len(config.scorers), name
             assert config.format in formats(), name
