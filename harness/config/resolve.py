@@ -146,6 +146,8 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
                 other = f"{', '.join(sorted(own))} of {part} '{values['name']}'"
                 r.warnings.append(f"{source} sets {other}; not used, as '{name}' was chosen")
             continue
+        if "default" in values and below.get("backend") == "endpoint":  # a server has its own precision and device
+            own = {key: value for key, value in own.items() if key == "window"}
         if path == "method" and "params" in own:
             own["params"] = with_prompts(own["params"], source)
         if "source" in own and "package" not in own and below.get("package"):

@@ -288,6 +288,11 @@ def test_the_papers_profile_has_their_encoder(method: str, encoder: str) -> None
     assert get(method, "musique", profile="pocket").config.encoder.name == "minilm"
 
 
+def test_a_server_keeps_its_own_precision_under_the_papers_profile() -> None:
+    model = get("pecan", "musique", model="gpt-3.5-turbo", profile="paper").config.model
+    assert (model.dtype, model.window) == ("auto", 131072)
+
+
 def test_the_papers_profile_reads_100_000_tokens_and_compresses_as_they_do() -> None:
     whole = get("full-context-100k", "narrativeqa", profile="paper").config
     assert whole.model.window >= whole.method.params["max_tokens"] + 1000
