@@ -110,7 +110,7 @@ def test_shards_send_batches_of_their_own_and_merge_into_a_plain_run(here):
     assert not list(Path(last(shards[1])["run"]).rglob("batches*"))
 
 
-@pytest.mark.parametrize("moment", ["batch", "replies"])
+@pytest.mark.parametrize("moment", ["file", "batch", "replies"])
 def test_a_process_that_is_killed_goes_on_and_pays_once(moment, here, tmp_path, environment):
     with BatchServer([answer_to]) as server:
         plain = here(*words(server, "--out", "plain")).checked()
