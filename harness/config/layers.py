@@ -95,7 +95,8 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
         files.append((name, values))
     # 2. The profile: of --profile, else of the last file that names one, else of the suite.
     suite, label = c.suite, f"suite {c.suite.name}" if c.suite else ""
-    named = [("--profile", c.profile), *(("config file", values.get("profile")) for _, values in reversed(files))]
+    named: list[tuple[str, Any]] = [("--profile", c.profile)]
+    named += [("config file", values.get("profile")) for _, values in reversed(files)]
     named += [(label, suite.profile)] if suite else []
     origin, profile = next(((origin, str(name)) for origin, name in named if name), ("", ""))
     found = attempt(problems, presets.find, "profiles", profile) if profile else None
@@ -105,9 +106,9 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     # 3. The suite, above the profile that it names and below another one.
     if suite:
         limit = {} if suite.limit is None else {"limit": suite.limit}
-        settings = {"methods": suite.methods, **limit, **_nested(suite.sets, problems)}
+        settings = {"methods": suite.methods, **limit, **_layer_of(suite.sets, problems)}
         layers.insert(len(layers) if origin == label else 0, (label, settings))
-    layers += [*files, *(("--set", _nested({key: value}, problems)) for key, value in c.sets.items())]
+    layers += [*files, *(("--set", _layer_of({key: value}, problems)) for key, value in c.sets.items())]
     # 4. The command line. --limit takes the place of a sample that a suite or a file sets, and the reverse.
     flags: dict[str, Any] = {"method.name": c.method, "dataset.name": c.dataset, "model.name": c.model}
     flags |= {"dataset.data": c.data or c.questions, "dataset.documents": c.documents}
@@ -118,7 +119,8 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
         problems.append(UserError(sentence))
     if c.limit is not None and c.sample is not None:
         problems.append(UserError("--limit takes the first questions and --sample draws some; give one of them"))
-    for key in (key for key in c.sets if flags.get(key, flags.get(f"{key}.name")) is not None):
+    twice = [key for key in c.sets if flags.get(key, flags.get(f"{key}.name")) is not None]
+    for key in twice:
         problems += [UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one")]
     other = {"limit": {"sample": None}, "sample": {"limit": None}}
     for key, value in flags.items():
@@ -129,7 +131,7 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     return [(label, _checked(values, label, c.method, problems)) for label, values in layers]
 
 
-def _nested(sets: Mapping[str, Any], problems: list[HarnessError]) -> dict[str, Any]:
+def _layer_of(sets: Mapping[str, Any], problems: list[HarnessError]) -> dict[str, Any]:
     """--set, or a suite's, as a layer whose code is trusted: {"method.k": 3} -> {"method": {"params": {"k": 3}}}."""
     layer: dict[str, Any] = {}
     trust(*sets.values())
@@ -155,7 +157,8 @@ def _checked(
         if key in PARTS and isinstance(value, str):
             value = {"name": value}
         elif key == "roles" and isinstance(value, dict):
-            value = {role: {"name": model} if isinstance(model, str) else model for role, model in value.items()}
+            named = {role: {"name": model} for role, model in value.items() if isinstance(model, str)}
+            value = value | named
         if key in Settings.model_fields or (key in _MAPPINGS and isinstance(value, dict)):
             layer[key] = value
         elif key not in _MAPPINGS:
@@ -186,8 +189,9 @@ def chosen_by_name(
     class are taken; settings by name come on top. An unknown name, or an entry that is no mapping, is a mistake.
     """
     for origin, values in layers:
-        known = {presets.fold(name): name for name in presets.names(kind)} if kind in values else {}
-        for key, entry in sorted(values.get(kind, {}).items(), key=lambda item: item[0] != "*"):
+        entries = sorted(values.get(kind, {}).items(), key=lambda item: item[0] != "*")
+        known = {presets.fold(name): name for name in presets.names(kind)} if entries else {}
+        for key, entry in entries:
             if not isinstance(entry, dict):
                 problems.append(UserError(f"{origin}: {kind}.{key} must be a mapping of its settings"))
             elif kind == "datasets" and presets.fold(key) in chosen:

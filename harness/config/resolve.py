@@ -57,7 +57,8 @@ def resolve(choices: Choices) -> Resolution:
         attempt(r.problems, _resolve_part, r, layers, path)
     for role in dict.fromkeys(role for _, values in layers for role in values.get("roles", {})):
         attempt(r.problems, _resolve_part, r, layers, f"roles.{role}")
-    tree = Tree((origin, {k: v for k, v in values.items() if k in Settings.model_fields}) for origin, values in layers)
+    fields = Settings.model_fields
+    tree = Tree((origin, {k: v for k, v in values.items() if k in fields}) for origin, values in layers)
     if (settings := attempt(r.problems, build, Settings, tree, "")) is not None:
         for key, value in settings:
             r.parts[key] = value
@@ -93,8 +94,9 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
     # 1. Its name: of the highest layer, else of the method's preset, else the layers' default, else ours.
     chosen, origin = _last(settings, "name")
     name = chosen
-    if name is None and part in ("encoder", "reranker") and (name := getattr(r.parts.get("method"), part, None)):
-        origin = r.origins[f"method.{part}"]
+    if name is None and part in ("encoder", "reranker"):
+        name = getattr(r.parts.get("method"), part, None)
+        origin = r.origins[f"method.{part}"] if name else origin
     if name is None:
         name, origin = _last(settings, "default")
     if name is None and path == "model" and "dataset" in r.parts:
@@ -132,7 +134,8 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
     below = Tree(base).values
     # 3. What layers set for it by name; for a method also the encoder that it uses where its preset names none.
     if path in ("method", "dataset"):
-        names, implementation = {presets.fold(preset or name), presets.fold(name)}, str(below.get("implementation"))
+        names = {presets.fold(preset or name), presets.fold(name)}
+        implementation = str(below.get("implementation"))
         layers[:] = chosen_by_name(layers, kind, names, implementation, r.problems)
         settings = _settings_at(layers, path)
         encoder, source = _last(_settings_at(layers, "encoder"), "default")

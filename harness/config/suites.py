@@ -31,7 +31,10 @@ def _parse_methods(rows: Any) -> Any:
     """["pecan", {"bm25": {"k": 3}}] -> {"pecan": {}, "bm25": {"k": 3}}."""
     if not isinstance(rows, list) or not all(isinstance(row, str | dict) for row in rows):
         raise ValueError("should be a list of names, or NAME: {PARAMETER: VALUE}")
-    return {name: params for row in rows for name, params in ({row: {}} if isinstance(row, str) else row).items()}
+    methods: dict[str, Any] = {}
+    for row in rows:
+        methods |= {row: {}} if isinstance(row, str) else row
+    return methods
 
 
 def _parse_sets(texts: Any) -> dict[str, Any]:
@@ -76,7 +79,8 @@ def read_suite(name: str) -> Suite:
         return build(Suite, Tree([(file, values)]), "")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise ConfigError([f"{file}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"])
-    shared = build(Suite, Tree([(file, {**values, **entries[0], "set": values.get("set", [])})]), "").sets
+    first = {**values, **entries[0], "set": values.get("set", [])}
+    shared = build(Suite, Tree([(file, first)]), "").sets
     parts = [build(Suite, Tree([(file, {**values, "set": [], **entry})]), "") for entry in entries]
     parts = [part.model_copy(update={"sets": {**shared, **part.sets}}) for part in parts]
     methods = {method: params for part in parts for method, params in part.methods.items()}

@@ -7,7 +7,6 @@ A key is what `--set` takes. A method without a swept parameter is run once for 
 """
 
 import itertools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,8 +40,6 @@ def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
             problems.append(f"{where}: '{key}' cannot be swept; run the command once for each")
         elif not texts or "" in texts:
             problems.append(f"{where} {key}: name its values, for instance {key}=1,2,4")
-        elif ranges := [entry for entry in texts if re.fullmatch(r"-?\d+\.\.\S*", entry)]:
-            problems.append(f"{where} {key}: write each value instead of '{ranges[0]}', for instance {key}=1,2,4")
         elif repeated := [entry for entry in dict.fromkeys(texts) if texts.count(entry) > 1]:
             problems.append(f"{where} {key}: the value {repeated[0]} is given twice")
     if problems:

@@ -192,7 +192,8 @@ def error_sentences(error: ValidationError, model: type[BaseModel], path: str, o
         origin = origin_of(at, origins)
         source = f" ({origin})" if origin else ""
         if e["type"] == "extra_forbidden":
-            sentences.append(str(unknown(f"key '{key}'{source}", str(e["loc"][-1]), _fields_at(model, e["loc"][:-1]))))
+            known = _fields_at(model, e["loc"][:-1])
+            sentences.append(str(unknown(f"key '{key}'{source}", str(e["loc"][-1]), known)))
         elif e["type"] == "missing":
             file = "" if path else "".join(f"{origin}: " for origin in [*origins.values()][-1:])
             sentences.append(f"{file}{key} is missing; give it a value" + (f" with --set {key}=..." if path else ""))

@@ -2,8 +2,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from harness.config import presets, registry
 from harness.config.layers import Choices
@@ -107,34 +105,12 @@ def test_files_that_are_empty_or_no_text(tmp_path: Path) -> None:
         read_yaml(tmp_path / "bytes.yaml")
 
 
-names = st.sampled_from(["a", "b", "c"])
-leaves = st.integers() | st.lists(st.integers(), max_size=2)
-trees = st.recursive(leaves, lambda t: st.dictionaries(names, t, max_size=3))
-layers = st.lists(st.dictionaries(names, trees, max_size=3), max_size=4)
-
-
-def merged(below: Any, above: Any) -> Any:
-    """The rule in three lines: deep for mappings, replacing for all else."""
-    if isinstance(below, dict) and isinstance(above, dict):
-        return {**below, **{k: merged(below[k], v) if k in below else v for k, v in above.items()}}
-    return above
-
-
-@settings(max_examples=40)
-@given(layers)
-def test_the_tree_merges_and_knows_the_origin_of_each_leaf(parts: list[dict[str, Any]]) -> None:
-    tree = Tree((f"layer {i}", part) for i, part in enumerate(parts))
-    expected: dict[str, Any] = {}
-    for part in parts:
-        expected = merged(expected, part)
-    assert tree.values == expected
-    leaves = flatten(tree.values) if tree.values else {}
-    for leaf, value in leaves.items():
-        if value != {}:
-            number = int(tree.origins[leaf].removeprefix("layer "))
-            assert flatten(parts[number])[leaf] == value
-            later = [merged({}, p) for p in parts[number + 1 :]]
-            assert all(leaf not in flatten(p) for p in later if p)
+def test_the_tree_merges_and_knows_the_origin_of_each_leaf() -> None:
+    tree = Tree(
+        [("1", {"a": {"b": 1, "c": [1, 2]}, "d": 1}), ("2", {"a": {"c": [3]}, "d": {"e": 2}}), ("3", {"f": {}})]
+    )
+    assert tree.values == {"a": {"b": 1, "c": [3]}, "d": {"e": 2}, "f": {}}
+    assert {leaf: tree.origins[leaf] for leaf in flatten(tree.values)} == {"a.b": "1", "a.c": "2", "d.e": "2", "f": "3"}
 
 
 def test_the_users_own_folder_comes_first(folder: Path) -> None:

@@ -65,7 +65,6 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["method.k"], "'--sweep method.k' is no assignment"),
     (["method.k="], "--sweep method.k: name its values, for instance method.k=1,2,4"),
     (["method.k=1,,2"], "--sweep method.k: name its values"),
-    (["method.k=1..5"], "--sweep method.k: write each value instead of '1..5', for instance method.k=1,2,4"),
     (["method.k=1,3,1"], "--sweep method.k: the value 1 is given twice"),
     (["method=a,b"], "'method' cannot be swept; name several with --method A,B"),
     (["limit=1,2"], "'limit' cannot be swept"),
