@@ -214,7 +214,7 @@ class Network:
         # On a GPU contexts that ended leave where others want their room, and one that grows holds a quarter more than
         # it uses (kv.py); on a CPU one window is for contexts that ended.
         if self.device.type == "cuda":
-            return room * 4 // 5 // tokens
+            return (self.pool.capacity + room) * 4 // 5 // tokens
         return (room - self._positions if room >= 2 * self._positions else room) // tokens
 
     def _tokens_that_fit(self) -> int | None:
