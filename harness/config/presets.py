@@ -37,8 +37,11 @@ def singular(kind: str) -> str:
 
 def _files_in(folder: Path, kind: str, label: str) -> _Files:
     """The files of a kind in a folder; label: what stands for the folder in messages."""
-    found = ((path, path.relative_to(folder / kind).as_posix()) for path in (folder / kind).rglob("*.yaml"))
-    return {fold(file[:-5]): (file[:-5], f"{label}/{kind}/{file}", path) for path, file in sorted(found)}
+    files: _Files = {}
+    for path in sorted((folder / kind).rglob("*.yaml")):
+        name = path.relative_to(folder / kind).as_posix().removesuffix(".yaml")
+        files[fold(name)] = (name, f"{label}/{kind}/{name}.yaml", path)
+    return files
 
 
 # These files are listed and parsed once: a list of all plans looks presets up 11,000 times.
@@ -46,10 +49,10 @@ def _files_in(folder: Path, kind: str, label: str) -> _Files:
 def _shipped(kind: str) -> _Files:
     """The files of this project and of installed packages; those of this project count first."""
     files: _Files = {}
-    specs = filter(None, map(importlib.util.find_spec, plugins("harness.configs").values()))
-    for folder in (*(Path(str(spec.origin)).parent for spec in specs), Path(__file__).parents[2]):
-        files |= _files_in(folder / "configs", kind, "configs")
-    return files
+    for package in plugins("harness.configs").values():
+        if (spec := importlib.util.find_spec(package)) is not None and spec.origin:
+            files |= _files_in(Path(spec.origin).parent / "configs", kind, "configs")
+    return files | _files_in(Path(__file__).parents[2] / "configs", kind, "configs")
 
 
 _read_shipped = functools.cache(read_yaml)
