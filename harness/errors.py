@@ -124,11 +124,11 @@ class ConfigError(UserError):
     def __init__(self, problems: Sequence[str], missing: Sequence[str] = ()) -> None:
         mistakes = [problem for problem in problems if problem not in missing]
         shown = []
-        for one, several, lines in (
+        for singular, plural, lines in (
             ("1 mistake", "mistakes", mistakes),
             ("1 thing is missing", "things are missing", missing),
         ):
-            head = one if len(lines) == 1 else f"{len(lines)} {several}"
+            head = singular if len(lines) == 1 else f"{len(lines)} {plural}"
             shown += [f"{head}:", *(f"  - {line}" for line in lines)] if lines else []
         super().__init__(problems[0] if len(problems) == 1 else "\n".join(shown))
         self.sentences, self.missing = list(problems), list(missing)

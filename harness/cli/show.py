@@ -219,8 +219,8 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
 
 def _print_difference(a: ShownConfig, b: ShownConfig, names: tuple[str, str], json: bool) -> None:
     """Print settings and prompts that differ; names: of `a` and `b`; json: print JSON, with the prompts' texts."""
-    both = {**a.values, **b.values}
-    keys = [k for k in both if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())]
+    settings = {**a.values, **b.values}
+    keys = [k for k in settings if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())]
     prompts = [p for p in {**a.prompts, **b.prompts} if a.prompts.get(p) != b.prompts.get(p)]
     if json:
         values = {k: [a.values.get(k), b.values.get(k)] for k in keys}

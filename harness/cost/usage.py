@@ -133,8 +133,8 @@ def price_of(config: Mapping[str, Any], role: str) -> dict[str, float] | None:
     """
     if role in ENCODERS:
         encoder = config.get(role) or {}
-        each = encoder.get("price") if encoder.get("base_url") else 0.0
-        return None if each is None else {"input": each, "cached": each, "output": 0.0}
+        encoder_price = encoder.get("price") if encoder.get("base_url") else 0.0
+        return None if encoder_price is None else {"input": encoder_price, "cached": encoder_price, "output": 0.0}
     model = (config.get("roles") or {}).get(role) or config["model"]
     if not (price := model.get("price")):
         return None

@@ -210,9 +210,9 @@ def _rows_by_key(pairs: Iterator[tuple[str, Any]]) -> Iterator[Any]:
             yield {**value, "id": key} if same else BrokenRow(f"its key is '{key}' and its 'id' another")
 
 
-def _first_key_in(head: bytes) -> str | None:
+def _first_key_in(beginning: bytes) -> str | None:
     """The first key of an object that starts with `head`; None if `head` is too short for it."""
-    text = head.decode("utf-8", errors="replace")[1:].lstrip()
+    text = beginning.decode("utf-8", errors="replace")[1:].lstrip()
     try:
         key, _ = _DECODER.raw_decode(text)
     except ValueError:
@@ -267,8 +267,8 @@ def first_key(source: Path | Member) -> str | None:
     if file_kind(source) != "json":
         return None
     with opened(source) as stream:
-        head = stream.read(_PEEK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
-    return _first_key_in(head) if head.startswith(b"{") else None
+        beginning = stream.read(_PEEK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
+    return _first_key_in(beginning) if beginning.startswith(b"{") else None
 
 
 def parse_each(rows: Rows, parse: Callable[[dict[str, Any]], T], advice: str = "") -> Iterator[T]:
@@ -308,14 +308,14 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = (), decoder: js
         if file_kind(source) == "table":
             yield from _read_table(name, stream)
             return
-        head = stream.read(_PEEK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
+        beginning = stream.read(_PEEK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)
         text = JsonText(name, stream, decoder)
-        if head.startswith(b"["):
+        if beginning.startswith(b"["):
             rows = text.entries()
-        elif _OBJECT_OF_DATA.match(head):
+        elif _OBJECT_OF_DATA.match(beginning):
             rows = (value for key, value in text.pairs("data") if key == "data")
-        elif row_keys and head.startswith(b"{") and _first_key_in(head) not in (None, *row_keys):
+        elif row_keys and beginning.startswith(b"{") and _first_key_in(beginning) not in (None, *row_keys):
             rows = _rows_by_key(text.pairs())
         else:
             for number, line in enumerate(stream, start=1):

@@ -49,20 +49,20 @@ def _example(row: _Question, field: str, document: Document) -> Example:
 
     Gold.extra has gold_label (from 1), all_classes (the options), and difficult where known.
     """
-    head = f"{field}." if field else ""
-    refuse_blank({f"{head}question_unique_id": row.question_unique_id, f"{head}question": row.question})
+    prefix = f"{field}." if field else ""
+    refuse_blank({f"{prefix}question_unique_id": row.question_unique_id, f"{prefix}question": row.question})
     options = tuple(row.options)
     if not 2 <= len(options) <= _LETTERS:
-        raise RowError(f"{head}options", f"should be 2 to {_LETTERS} options, are {len(options)}")
+        raise RowError(f"{prefix}options", f"should be 2 to {_LETTERS} options, are {len(options)}")
     if blank := [i for i, option in enumerate(options) if not option.strip()]:
-        raise RowError(f"{head}options[{blank[0]}]", "is blank")
+        raise RowError(f"{prefix}options[{blank[0]}]", "is blank")
     label = row.gold_label
     if label is None:
-        raise RowError(f"{head}gold_label", HIDDEN)
+        raise RowError(f"{prefix}gold_label", HIDDEN)
     if not 1 <= label <= len(options):
-        raise RowError(f"{head}gold_label", f"should be 1 to {len(options)}, is {label}")
+        raise RowError(f"{prefix}gold_label", f"should be 1 to {len(options)}, is {label}")
     if row.difficult not in (None, 0, 1):
-        raise RowError(f"{head}difficult", f"should be 0 or 1, is {row.difficult}")
+        raise RowError(f"{prefix}difficult", f"should be 0 or 1, is {row.difficult}")
     extra: dict[str, Any] = {"gold_label": label, "all_classes": list(options)}
     if row.difficult is not None:
         extra["difficult"] = row.difficult
@@ -70,11 +70,11 @@ def _example(row: _Question, field: str, document: Document) -> Example:
     return Example(question, Gold((options[label - 1],), extra=extra))
 
 
-def _article_document(head: str, article: str, title: str) -> Document:
+def _article_document(prefix: str, article: str, title: str) -> Document:
     """An article as a document, HTML tags taken out. head: how its id begins. Raises RowError if it is blank."""
     text = page_text(article)
     refuse_blank({"article": text})
-    return Document(made_id(head, text, 8), text, title)
+    return Document(made_id(prefix, text, 8), text, title)
 
 
 def _parse_hub_row(raw: dict[str, Any]) -> Group:

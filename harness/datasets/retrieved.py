@@ -88,13 +88,13 @@ class _RowParser:
 def _read_file(file: Path | Member, split: str) -> Rows:
     """Yield the rows of a file with their places, also from TriviaQA's {"Data": [..]} and ASQA's {"dev": {id: row}}."""
     split_names = {name for names in _SPLITS.values() for name in names}
-    head, name = first_key(file), str(file) if isinstance(file, Member) else file.name
-    if head == _QUESTIONS_KEY or head in ("Domain", "Split", "Version", "VerifiedEval"):
+    key, name = first_key(file), str(file) if isinstance(file, Member) else file.name
+    if key == _QUESTIONS_KEY or key in ("Domain", "Split", "Version", "VerifiedEval"):
         listed = json_value(file).get(_QUESTIONS_KEY)
         if not isinstance(listed, list):
             raise DataError(name, None, _QUESTIONS_KEY, "should be the list of questions")
         yield from ((RowPlace(name, row=n), as_row(row)) for n, row in enumerate(listed, start=1))
-    elif head in split_names:
+    elif key in split_names:
         yield from _read_split(json_value(file), name, split)
     else:
         yield from read_rows(file)

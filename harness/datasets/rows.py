@@ -132,9 +132,9 @@ def normalise_space(text: str) -> str:
     return " ".join(text.split())
 
 
-def made_id(head: str, text: str, digits: int = 12) -> str:
+def made_id(prefix: str, text: str, digits: int = 12) -> str:
     """An id for an item without one: `head`, a hyphen and the first hex digits of the sha256 of `text`."""
-    return f"{head}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:digits]}"
+    return f"{prefix}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:digits]}"
 
 
 def text_with_question(

@@ -153,11 +153,13 @@ class Niah:
         listed = [keys[i] for i in chosen]
         query = ", ".join(listed[:-1]) + ", and " + listed[-1] if len(listed) > 1 else listed[0]
         answers = [value for i in chosen for value in values[i]]
-        one = len(answers) == 1
-        head = f"What is the special magic {self.value[:-1]}" if one else f"What are all the special magic {self.value}"
-        question = f"{head} for {query} mentioned in the provided text?"
-        begins = f"The special magic {self.value[: -one or None]} for {query} mentioned in the provided text "
-        begins += "is" if one else "are"
+        single = len(answers) == 1
+        asked = (
+            f"What is the special magic {self.value[:-1]}" if single else f"What are all the special magic {self.value}"
+        )
+        question = f"{asked} for {query} mentioned in the provided text?"
+        begins = f"The special magic {self.value[: -single or None]} for {query} mentioned in the provided text "
+        begins += "is" if single else "are"
         marked = [n for n, piece in enumerate(hay) if any(piece.endswith(f"is: {answer}.") for answer in answers)]
         return RulerText(hay, marked, " " if self.hay == "essay" else "\n", question, answers, begins)
 

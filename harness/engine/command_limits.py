@@ -34,8 +34,10 @@ class LimitHook(Hook):
             used = [*plan.models.values()] or [plan.config.model]
             price_settings = "model.price.input=... model.price.output=..."
             unpriced = [(model.name, price_settings) for model in used if model.price is None]
-            served = ((role, one) for role, one in plan.encoders.items() if one.base_url and one.price is None)
-            unpriced += [(one.name, f"{role}.price=...") for role, one in served]
+            served = (
+                (role, encoder) for role, encoder in plan.encoders.items() if encoder.base_url and encoder.price is None
+            )
+            unpriced += [(encoder.name, f"{role}.price=...") for role, encoder in served]
             for name, setting in unpriced:
                 raise UserError(
                     f"--max-money: what '{name}' takes is not known; give its price per million tokens (--set "

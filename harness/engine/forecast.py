@@ -56,17 +56,17 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     stored = attempt([], read_run, out / plan.folder)  # None also for a damaged one
     recorded = {record["question_id"] for record in stored.records} if stored else set()
     left = [example for example in asked if example.question.id not in recorded]
-    head = (plan.method_name, plan.config.dataset.name, len(asked) or plan.questions, len(asked) - len(left))
+    run_facts = (plan.method_name, plan.config.dataset.name, len(asked) or plan.questions, len(asked) - len(left))
     if not asked:
-        return Forecast(*head, None, None, "unknown: the rows are not here")
+        return Forecast(*run_facts, None, None, "unknown: the rows are not here")
     if not left:
-        return Forecast(*head, 0.0, 0.0, "done: every question is stored")
+        return Forecast(*run_facts, 0.0, 0.0, "done: every question is stored")
     sizes = {name: text_tokens(document.text) for name, document in documents.items()}
     indexes: dict[tuple[str, ...], float] = {}  # ids of its documents, the question's where it is its own -> tokens
     for question in (example.question for example in asked if plan.method.scope != "none"):
-        ids = [one for one in question.document_ids if one in sizes]
+        ids = [document_id for document_id in question.document_ids if document_id in sizes]
         question_scope = (question.id,) if plan.method.scope == "question" else ()
-        groups = [tuple(ids)] if plan.method.one_document else [(one,) for one in ids]
+        groups = [tuple(ids)] if plan.method.one_document else [(document_id,) for document_id in ids]
         indexes |= {(*group, *question_scope): sum(map(sizes.__getitem__, group)) for group in groups}
     answered = [record["usage"] for record in stored.records if record["error"] is None] if stored else []
     if stored and answered:
@@ -77,7 +77,7 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         spent_flops = sum(spent.get("flops", {}).get(convention, 0.0) * share for spent, share in means)
         tflops = None if any(spent.get("uncounted") for spent, _ in means) else spent_flops / 1e12
         how = f"stored: the mean cost of {len(answered)} question{'s'[: len(answered) > 1]}"
-        return Forecast(*head, stored_tokens, tflops, how)
+        return Forecast(*run_facts, stored_tokens, tflops, how)
     window, cap = int((plan.identities.get("reader") or {}).get("window") or 0), task.max_answer_tokens
     shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
     calls: list[Call] = []
@@ -86,12 +86,12 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         question = example.question
         frame = FRAME + 2 * text_tokens(task.instruction) + text_tokens(question.text)
         frame += sum(text_tokens(option) for option in question.options or ())
-        shown = sum(sizes.get(one, 0.0) for one in question.document_ids)
+        shown = sum(sizes.get(document_id, 0.0) for document_id in question.document_ids)
         if plan.config.method.view == "evidence":
             shown = sum(text_tokens(documents[s.document_id].text[s.start : s.end]) for s in example.gold.supporting)
         reading = plan.method.reads(round(shown), max(int(window - frame - cap), 0))
         if reading is None or (plan.missing and not window):
-            return Forecast(*head, None, None, "unknown: nothing stored yet; --limit 3 would measure it")
+            return Forecast(*run_facts, None, None, "unknown: nothing stored yet; --limit 3 would measure it")
         prompt = round(frame + reading.shown / max(reading.requests, 1))
         asking: list[tuple[Kind, int, int]] = [("prefill", prompt, 0), ("decode", cap, prompt)]
         calls += [(*call, shapes["reader"]) for call in asking * reading.requests]
@@ -102,7 +102,7 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         calls.append(("embed", round(sum(indexes.values())), 0, shapes["encoder"]))
     tokens, total = tokens_and_flops(calls, convention)
     how = "declared: what the method says it reads"
-    return Forecast(*head, tokens, None if total is None else total / 1e12, how)
+    return Forecast(*run_facts, tokens, None if total is None else total / 1e12, how)
 
 
 def text_tokens(text: str) -> float:

@@ -34,7 +34,9 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
     if records:
         store.replace_records(rescored(records.values(), dataset, _gold_by_id(plan, records)))
         if not alike:
-            was, by = (", ".join(f"{name} {version}" for name, version in each.items()) for each in (before, now))
+            was, by = (
+                ", ".join(f"{name} {version}" for name, version in versions.items()) for versions in (before, now)
+            )
             note(f"stored scores came from {was or 'unrecorded scorers'}; {len(records)} scored again with {by}")
     if manifest and before != now:
         store.write(MANIFEST, {**manifest, "scorers": now})

@@ -67,12 +67,12 @@ def _check_header(file: Path) -> None:
     """Raise CannotRun for a file that is no GGUF file of version 2 or 3."""
     try:
         with open(file, "rb") as f:
-            head = f.read(8)
+            header = f.read(8)
     except OSError as error:
         raise CannotRun(f"the GGUF file '{file}' cannot be read: {error.strerror or error}") from error
-    if head[:4] != _MAGIC or len(head) < 8:
+    if header[:4] != _MAGIC or len(header) < 8:
         raise CannotRun(f"'{file.name}' is no GGUF file: it does not begin as one does; download it again")
-    if (version := int.from_bytes(head[4:], "little")) not in (2, 3):
+    if (version := int.from_bytes(header[4:], "little")) not in (2, 3):
         raise CannotRun(f"'{file.name}' is of GGUF version {version}; versions 2 and 3 can be read")
 
 

@@ -39,9 +39,11 @@ class Text:
         self._plain = Tokenizer.from_str(json.dumps(spec))
         self._backend = backend
         # SentencePiece's dummy prefix: encoding puts a space in front of every text.
-        word, line, both = (self._plain.encode(text, add_special_tokens=False).ids for text in ("a", "\n", "\na"))
+        word, line, word_after_line = (
+            self._plain.encode(text, add_special_tokens=False).ids for text in ("a", "\n", "\na")
+        )
         changed = self._plain.decode(word, skip_special_tokens=False) != "a"
-        self._has_dummy_prefix = changed or len(word) != len(both) - len(line)
+        self._has_dummy_prefix = changed or len(word) != len(word_after_line) - len(line)
         bos = tokenizer.bos_token_id
         self.bos = bos if bos is not None and bos in tokenizer("a")["input_ids"][:1] else None
         used = {i for piece in (pieces.begin, pieces.mid, pieces.next) for i in self.trusted(piece)}

@@ -163,14 +163,14 @@ class Trace:
     def _spans_of(self, mine: Sequence[Mapping[str, Any]], start: float, end: float) -> tuple[Span, ...]:
         """A span for each of the requests `mine`, of equal time; those beyond _MOST_STEPS are counted in one."""
         shown = mine if len(mine) <= _MOST_STEPS else mine[: _MOST_STEPS - 1]
-        each = (end - start) / max(1, len(mine))
+        share = (end - start) / max(1, len(mine))
         spans = []
         for number, request in enumerate(shown):
             name = request["kind"] + ("" if request["role"] == "reader" else f" ({request['role']})")
-            times = (start + number * each, start + (number + 1) * each)
+            times = (start + number * share, start + (number + 1) * share)
             spans.append(Span(name, "LLM", *times, {"prompt": request["prompt"]}, request["reply"]))
         if more := len(mine) - len(shown):
-            spans.append(Span(f"{more} more requests, in {REQUESTS}", "CHAIN", end - more * each, end))
+            spans.append(Span(f"{more} more requests, in {REQUESTS}", "CHAIN", end - more * share, end))
         return tuple(spans)
 
     def _search_span(self, start: float, end: float) -> Span:
@@ -187,8 +187,8 @@ class Trace:
         spent = max(1.0, *map(_flops, steps))
         probes = sum(step["p_yes"] is not None for step in steps)
         # A probe for each P(Yes): then it is known which step it followed.
-        each = [request["kind"] for request in sent] == ["probe"] * probes
-        probed = iter(sent if each else ())
+        one_a_step = [request["kind"] for request in sent] == ["probe"] * probes
+        probed = iter(sent if one_a_step else ())
         at, spans = start, []
         for step in steps[:_MOST_STEPS]:
             then = max(at, start + (end - start) * min(1.0, _flops(step) / spent))
@@ -210,7 +210,7 @@ class Trace:
         if more := len(steps[_MOST_STEPS:]):
             spans.append(Span(f"{more} more steps, in records.jsonl", "CHAIN", at, end))
         about["steps"] = len(steps)
-        if sent and not each:
+        if sent and not one_a_step:
             spans.append(Span("requests", "CHAIN", start, end, children=self._spans_of(sent, start, end)))
         return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _filled(about), tuple(spans))
 

@@ -74,7 +74,11 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     headline = facts.headline(runs[0])
     scored = {label: facts.scored(run, headline) for label, run in zip(facts.labels(runs), runs, strict=True)}
     pairs = zip(runs, scored.values(), strict=True)
-    strong = [run for run, one in pairs if one.values and sum(one.values) / len(one.values) >= _STRONG]
+    strong = [
+        run
+        for run, values_of_run in pairs
+        if values_of_run.values and sum(values_of_run.values) / len(values_of_run.values) >= _STRONG
+    ]
     answers: dict[str, list[str]] = {}
     for record in (record for run in strong for record in run.records if record["error"] is None):
         answers.setdefault(record["question_id"], []).append(record["prediction"])
@@ -167,10 +171,10 @@ def _gold_text(example: Example) -> str:
 def frame(audits: Sequence[Audit]) -> pd.DataFrame:
     """One row a suspect question and reason: dataset, question_id, question, gold, reason, evidence."""
     rows = [
-        (each.dataset, question, example.question.text, _gold_text(example), reason, evidence)
-        for each in audits
-        for question, example in each.examples.items()
-        for reason, evidence in each.suspects.get(question, {}).items()
+        (audit.dataset, question, example.question.text, _gold_text(example), reason, evidence)
+        for audit in audits
+        for question, example in audit.examples.items()
+        for reason, evidence in audit.suspects.get(question, {}).items()
     ]
     return pd.DataFrame(rows, columns=("dataset", "question_id", "question", "gold", "reason", "evidence"))
 
@@ -181,18 +185,18 @@ def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
     Not the score without them: which questions are suspect depends on the answers (18.5 points in a simulation).
     """
     out = []
-    for each in audits:
-        listed = frame([each]).drop(columns="dataset")
+    for audit in audits:
+        listed = frame([audit]).drop(columns="dataset")
         for name, width in _WIDTHS.items():
             listed[name] = [shorten(text, width, placeholder=" ...") for text in listed[name]]
         if len(listed):
-            out.append((f"{each.dataset}: gold answers to look at", listed))
-        note = f"{len(each.suspects)} of {len(each.examples)} gold answers are suspect; {each.headline}"
-        if each.strong < 2:
+            out.append((f"{audit.dataset}: gold answers to look at", listed))
+        note = f"{len(audit.suspects)} of {len(audit.examples)} gold answers are suspect; {audit.headline}"
+        if audit.strong < 2:
             note += "; fewer than two methods have a mean of 50, so no agreement of methods is used"
         rows = []
-        for label, one in each.scored.items():
-            columns = facts.mean_columns("all", one.values, one.clusters, seed=0)
+        for label, scored in audit.scored.items():
+            columns = facts.mean_columns("all", scored.values, scored.clusters, seed=0)
             rows.append({"method": label, **columns, "notes": (note,)})
-        out.append((f"{each.dataset}: scores", facts.as_floats(pd.DataFrame(rows))))
+        out.append((f"{audit.dataset}: scores", facts.as_floats(pd.DataFrame(rows))))
     return out

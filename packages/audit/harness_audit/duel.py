@@ -50,8 +50,8 @@ class Entrant:
     def saved(self) -> tuple[int, float, float]:
         """Questions that were not asked, and what they would have cost at the same mean: tokens, seconds."""
         left = self.of - self.questions
-        each = left / self.questions if self.questions else 0.0
-        return left, self.tokens * each, self.seconds * each
+        share = left / self.questions if self.questions else 0.0
+        return left, self.tokens * share, self.seconds * share
 
 
 @dataclass(frozen=True)

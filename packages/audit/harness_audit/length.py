@@ -113,15 +113,15 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
     Raises UserError where no question of any run has a score, UnknownName for a score that a run does not have.
     """
     groups: dict[tuple[str, str | None, str], dict[str, int]] = {}
-    for one in runs:
-        groups.setdefault(text_group(one.run), {}).update(one.lengths())
-    made = _lengths_of_made_texts([one.run for one in runs])
-    labels = facts.labels([one.run for one in runs], {f"dataset.{_MADE}"} if made else ())
+    for labelled in runs:
+        groups.setdefault(text_group(labelled.run), {}).update(labelled.lengths())
+    made = _lengths_of_made_texts([labelled.run for labelled in runs])
+    labels = facts.labels([labelled.run for labelled in runs], {f"dataset.{_MADE}"} if made else ())
     rows: list[dict[str, Any]] = []
-    for one, label in zip(runs, labels, strict=True):
-        tokens = made.get(str(one.run.path))
-        edges = () if tokens else quantiles(list(groups[text_group(one.run)].values()))
-        bucket_rows = _bucket_rows(one, label, score or facts.headline(one.run), edges)
+    for labelled, label in zip(runs, labels, strict=True):
+        tokens = made.get(str(labelled.run.path))
+        edges = () if tokens else quantiles(list(groups[text_group(labelled.run)].values()))
+        bucket_rows = _bucket_rows(labelled, label, score or facts.headline(labelled.run), edges)
         rows += [{**row, "length": f"{tokens:,}"} for row in bucket_rows] if tokens else bucket_rows
     if made:
         rows.sort(key=lambda row: (labels.index(row["method"]), made.get(row["run"], 0)))

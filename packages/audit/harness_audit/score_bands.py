@@ -132,9 +132,11 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
 
 def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Band:
     """The Band of `group`, (label, run, rows) of one data set and model. Raises UserError for no question in common."""
-    each = [applicable_scorers(run, (example.gold for example in rows.examples.values())) for _, run, rows in group]
-    families = {name: family for family_of in each for name, family in family_of.items()}
-    partial = tuple(name for name in families if not all(name in one for one in each))
+    scorers_of_runs = [
+        applicable_scorers(run, (example.gold for example in rows.examples.values())) for _, run, rows in group
+    ]
+    families = {name: family for family_of in scorers_of_runs for name, family in family_of.items()}
+    partial = tuple(name for name in families if not all(name in applicable for applicable in scorers_of_runs))
     families = {name: family for name, family in families.items() if name not in partial}
     tables = {label: score_table(run, rows.examples, list(families)) for label, run, rows in group}
     first = group[0][1]

@@ -122,19 +122,19 @@ def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
 def sections(analyses: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
     """For each data set and model a table of methods, and one of the choices that flip a pair."""
     out = []
-    for each in analyses:
-        silent, headline = each.silent, each.found.headline
-        means = {name: by_method for name, by_method in each.found.means.items() if name not in silent}
-        title = f"{each.found.dataset} · {each.found.model}"
-        left_out = {"not of all methods": each.found.partial, "the same for all methods": silent}
+    for analysis in analyses:
+        silent, headline = analysis.silent, analysis.found.headline
+        means = {name: by_method for name, by_method in analysis.found.means.items() if name not in silent}
+        title = f"{analysis.found.dataset} · {analysis.found.model}"
+        left_out = {"not of all methods": analysis.found.partial, "the same for all methods": silent}
         without = [f"{why}, so left out: {', '.join(names)}" for why, names in left_out.items() if names]
-        notes = (each.sentence, each.found.asked, *without)
-        rows = [(m, f"{100 * means[headline][m]:.1f}", rank_range(means, m), notes) for m in each.found.methods]
+        notes = (analysis.sentence, analysis.found.asked, *without)
+        rows = [(m, f"{100 * means[headline][m]:.1f}", rank_range(means, m), notes) for m in analysis.found.methods]
         out.append((title, pd.DataFrame(rows, columns=["method", headline, "rank by any choice", "notes"])))
-        if each.flips:
+        if analysis.flips:
             changed = []
-            for name in each.flips:
-                part = each.table[each.table["flips"] & (each.table["choice"] == name)]
+            for name in analysis.flips:
+                part = analysis.table[analysis.table["flips"] & (analysis.table["choice"] == name)]
                 pairs = [f"{a}, {b}" for a, b in zip(part["a"], part["b"], strict=True)]
                 more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
                 draws = f"{100 * part['reversed'].mean():.0f} %"
@@ -148,7 +148,9 @@ def sections(analyses: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
 
 def frame(analyses: Sequence[Stability]) -> pd.DataFrame:
     """The tables of all below each other, with the columns dataset and model."""
-    return pd.concat([each.table.assign(dataset=each.found.dataset, model=each.found.model) for each in analyses])
+    return pd.concat(
+        [analysis.table.assign(dataset=analysis.found.dataset, model=analysis.found.model) for analysis in analyses]
+    )
 
 
 def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
@@ -160,5 +162,5 @@ def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
             analyses = analyse_runs([pair for pair in pairs if pair[1].problem is None])
         except UserError:  # the methods have no question in common
             return None
-        texts = [f"{each.found.model}: {each.sentence}" for each in analyses if not each.table.empty]
+        texts = [f"{analysis.found.model}: {analysis.sentence}" for analysis in analyses if not analysis.table.empty]
     return joined(el("h3", "Does the ranking hold?"), *(el("p", text) for text in texts)) if texts else None

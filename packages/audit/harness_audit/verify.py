@@ -121,7 +121,7 @@ class _RunCheck:
                 other_texts.append(question)
         report.answers += len(self.questions)
         if imported := run.manifest.get("imported"):
-            files = ", ".join(f"{one['name']} (sha256 {one['sha256'][:12]})" for one in imported["files"])
+            files = ", ".join(f"{file['name']} (sha256 {file['sha256'][:12]})" for file in imported["files"])
             report.unchecked.append(f"that {place} holds what {files} says")
             self._note(
                 f"made elsewhere, by {imported['tool']}; whether its answers and costs are those of {files} is open"

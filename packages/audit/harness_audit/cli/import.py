@@ -57,8 +57,8 @@ def import_(
     if problems := known_scorers.problems(names):
         raise ConfigError(problems)
     ready = [prepare_import(read_foreign(tool, Path(file)), dataset, data, names) for file in dict.fromkeys(files)]
-    runs = [one for repeats in ready for one in repeats]
-    places = [one.place for one in runs]
+    runs = [repeat for repeats in ready for repeat in repeats]
+    places = [repeat.place for repeat in runs]
     if twice := [place for place in places if places.count(place) > 1]:
         raise UserError(f"two of the files would become the same run {twice[0]}; leave one out")
     folder = local_folder(out)
@@ -66,19 +66,19 @@ def import_(
         raise UserError(f"{folder / there[0]} is there already; delete it to import the file again")
     write_all(runs, folder, say)
     for repeats in ready:
-        for one in repeats:
-            number = f", repeat {one.config['seed'] + 1}" if len(repeats) > 1 else ""
-            asked = f"{len(one.records)} questions{number}"
-            print(printable(f"{folder / one.place}: {asked}, made elsewhere by {one.run.tool}"))
+        for repeat in repeats:
+            number = f", repeat {repeat.config['seed'] + 1}" if len(repeats) > 1 else ""
+            asked = f"{len(repeat.records)} questions{number}"
+            print(printable(f"{folder / repeat.place}: {asked}, made elsewhere by {repeat.run.tool}"))
         print(columns(_mean_rows(repeats)) or "  no question was answered")
-        lost = [sentence for one in repeats for sentence in one.lost]
+        lost = [sentence for repeat in repeats for sentence in repeat.lost]
         for sentence in lost[:_SHOWN]:
             say(printable(f"left out: {sentence}"))
         if len(lost) > _SHOWN:
             say(f"left out: {len(lost) - _SHOWN} more (manifest.json lists all)")
-        for warning in dict.fromkeys(warning for one in repeats for warning in one.manifest["warnings"]):
+        for warning in dict.fromkeys(warning for repeat in repeats for warning in repeat.manifest["warnings"]):
             say(printable(f"note: {warning}"))
-    return 3 if any(one.lost for one in runs) else 0
+    return 3 if any(repeat.lost for repeat in runs) else 0
 
 
 def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
@@ -90,7 +90,7 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     import pandas as pd
 
     means = repeats[0].run.printed_means  # as the other tool printed them
-    records = [one.records for one in repeats]
+    records = [repeat.records for repeat in repeats]
     columns = {
         name: array("d", (record["scores"].get(name, math.nan) for record in chain(*records)))
         for name in repeats[0].config["dataset"]["scorers"]

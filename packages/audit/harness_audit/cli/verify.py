@@ -39,9 +39,9 @@ def verify(
     print(f"{report.numbers} numbers of tables")
     for note in report.notes:
         print(f"  note: {note}")
-    for kind in dict.fromkeys(one.kind for one in report.differences):
-        alike = [one for one in report.differences if one.kind == kind]
-        print("\n".join(f"  {one}" for one in alike[:_SHOWN]))
+    for kind in dict.fromkeys(difference.kind for difference in report.differences):
+        alike = [difference for difference in report.differences if difference.kind == kind]
+        print("\n".join(f"  {difference}" for difference in alike[:_SHOWN]))
         if len(alike) > _SHOWN:
             print(f"  {kind}: {len(alike) - _SHOWN} more (--json lists all)")
     count = len(report.differences)

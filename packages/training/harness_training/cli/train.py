@@ -76,7 +76,7 @@ def train(
         measures = training.examine(say)
     except OSError as error:
         raise save_error(folder, error, "--out") from error
-    rows = [asdict(one) for one in measures]
+    rows = [asdict(measure) for measure in measures]
     if options.json:
         print(json_.dumps({"adapters": str(folder / "adapters"), "measures": rows}))
     else:
@@ -138,11 +138,11 @@ def _sets_by_target(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Split --set, key -> value, by target: "model", "dataset", "teacher", and "" for the settings of the training."""
     routed: dict[str, dict[str, Any]] = {part: {} for part in (*_ROUTED, "")}
     for key, value in sets.items():
-        head, _, rest = key.partition(".")
-        if head == "datasets" and rest:
+        target, _, rest = key.partition(".")
+        if target == "datasets" and rest:
             routed["dataset"][key] = value
-        elif head in _ROUTED and rest:
-            routed[head][f"model.{rest}" if head == "teacher" else key] = value
+        elif target in _ROUTED and rest:
+            routed[target][f"model.{rest}" if target == "teacher" else key] = value
         else:
             routed[""][key] = value
     return routed
