@@ -31,7 +31,8 @@ def kind_of_question(record: Mapping[str, Any], criterion: str) -> str | None:
         return None
     extra = gold.get("extra") or {}
     if criterion == "length":  # of an imported run; rows of LongBench bring it, in words
-        return f"{_range_of_two(extra['length'])} words" if isinstance(extra.get("length"), int) else None
+        words = extra.get("length")
+        return f"{_range_of_two(words)} words" if isinstance(words, int) else None
     if criterion == "answer":
         return answer_kind(gold["answers"])
     value = extra.get(criterion) if criterion not in KINDS else None
@@ -41,7 +42,10 @@ def kind_of_question(record: Mapping[str, Any], criterion: str) -> str | None:
 def _range_of_two(tokens: float) -> str:
     """The range between powers of two that holds a number of tokens: "2k to 4k"."""
     thousands = int(tokens / 1000)
-    return f"{1 << thousands.bit_length() - 1}k to {1 << thousands.bit_length()}k" if thousands else "below 1k"
+    if not thousands:
+        return "below 1k"
+    lower = 1 << thousands.bit_length() - 1
+    return f"{lower}k to {2 * lower}k"
 
 
 def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str | None]]:
@@ -63,7 +67,8 @@ def split_by_kind(
     where no question has a kind.
     """
     if by not in BY:
-        carried = {n for run in runs for r in run.whole_records for n in (r.get("gold") or {}).get("extra") or ()}
+        golds = (record.get("gold") or {} for run in runs for record in run.whole_records)
+        carried = {name for gold in golds for name in gold.get("extra") or ()}
         if by not in carried:
             raise UnknownName("way to divide questions", by, (*BY, *sorted(carried)))
     parts = []

@@ -62,22 +62,25 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
         # A score of the user's own, "module:function", is shown beside the first one.
         user_scores = [c for c in names if ":" in c and not c.endswith((".low", ".high"))]
         scores = [score] if score else [*dict.fromkeys(frame["headline"]), *user_scores]
-        scores += [c for name in scores for c in names if re.fullmatch(rf"{re.escape(name)}\.(vote|pass@\d+)", c)]
+        for name in tuple(scores):
+            of_repeats = re.compile(rf"{re.escape(name)}\.(vote|pass@\d+)")
+            scores += filter(of_repeats.fullmatch, names)
         counts = [c for c in _NONZERO_COLUMNS if c in names and frame[c].any()]
         # Where FLOPs are unknown, as behind a server, money and time say what an answer costs.
         served = list(frame["tflops"].isna()) if "tflops" in names else []
         local = _SCORE_COLUMNS if served and all(served) else (*_SCORE_COLUMNS, *_COST_COLUMNS)
         short = [*local, *(_SERVER_COLUMNS if any(served) else ())]
-        columns = [*(s for s in scores if s in names), *(c for c in short if c in names), *_COUNT_COLUMNS, *counts]
+        columns = [*(c for c in (*scores, *short) if c in names), *_COUNT_COLUMNS, *counts]
     columns = [as_printed(name, names) for name in columns]
     if unknown := [name for name in columns if name not in names]:
         whole = [name for name in names if not name.endswith((".low", ".high"))]
         hint = "--all prints every column; harness score RUN --scorers NAME adds a score"
-        hint += "; a name with a comma goes in quotes: --columns '\"A,B\",n'" * any("," in name for name in whole)
+        if any("," in name for name in whole):
+            hint += "; a name with a comma goes in quotes: --columns '\"A,B\",n'"
         raise UnknownName("column", unknown[0], whole, hint)
     chosen = dict.fromkeys([*_RUN_COLUMNS, *settings(frame), *columns, *_HIDDEN_COLUMNS])
-    with_ends = [part for name in chosen for part in (name, f"{name}.low", f"{name}.high") if part in names]
-    return frame[list(dict.fromkeys(with_ends))]
+    with_ends = (f"{name}{end}" for name in chosen for end in ("", ".low", ".high"))
+    return frame[list(dict.fromkeys(name for name in with_ends if name in names))]
 
 
 def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> list[Section]:
@@ -90,7 +93,8 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
             table = pick_columns(table, columns, score)
-        shared = [name for name in ("dataset", "model") if name in table.columns and table[name].nunique() == 1]
+        in_table = [name for name in ("dataset", "model") if name in table.columns]
+        shared = [name for name in in_table if table[name].nunique() == 1]
         title = " · ".join(str(table[name].iloc[0]) for name in shared)
         unset = [name for name in settings(table) if table[name].isna().all()]
         table = table.drop(columns=[*shared, *unset])
@@ -100,7 +104,8 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
                 table.insert(place, name, table.pop(name))
             table = table.assign(method=table["base"])
         shown = legended(table)
-        shown.attrs["asked"] = [*table.columns] if columns is not None and not columns else [*(columns or ())]
+        all_asked = columns is not None and not columns
+        shown.attrs["asked"] = [*(table.columns if all_asked else columns or ())]
         tables.append(Section(title, shown))
     return tables
 
@@ -110,8 +115,10 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
     shown = {str(name) for name in table.columns if table[name].notna().any()}
     index = [name for name in ("tokens.index", "tflops.index") if name in shown]
     sentences = [f"costs are per question, {' and '.join(index)} per document"] if index else []
-    if "convention" in shown and any(name == "printed" or name.split(".")[0] in ("tflops", "ratio") for name in shown):
-        sentences.append(f"FLOPs under the convention {', '.join(dict.fromkeys(table['convention'].dropna()))}")
+    with_flops = any(n == "printed" or n.split(".")[0] in ("tflops", "ratio") for n in shown)
+    if "convention" in shown and with_flops:
+        conventions = dict.fromkeys(table["convention"].dropna())
+        sentences.append(f"FLOPs under the convention {', '.join(conventions)}")
     sentences += [sentence for name, sentence in _LEGENDS.items() if name in shown]
     if not sentences or "notes" not in table.columns:
         return table
@@ -122,5 +129,8 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
 def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFrame:
     """The frame with the middle of long texts in `column` left out: "PECAN Attention … 8 queries per document"."""
     half = (longest - 3) // 2
-    texts = [t if len(t) <= longest else f"{t[:half].rstrip()} … {t[-half:].lstrip()}" for t in map(str, frame[column])]
-    return frame.assign(**{column: texts})
+
+    def shorten(text: str) -> str:
+        return text if len(text) <= longest else f"{text[:half].rstrip()} … {text[-half:].lstrip()}"
+
+    return frame.assign(**{column: [shorten(str(value)) for value in frame[column]]})

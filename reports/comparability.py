@@ -7,7 +7,7 @@ to a reference that was asked something else, and dominates nothing.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain, compress, product
 from typing import Any
 
 from harness.config.schema import canonical
@@ -53,10 +53,12 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
             reasons.append(f"other questions ({len(asked)} and {len(usual)}, {len(asked & usual)} in common)")
             if rows == usual_rows and asked & usual:
                 reasons.append("harness report --common shows all runs on the questions in common")
-        usual_task = facts.task(run if facts.made_elsewhere(run) or facts.made_elsewhere(runs[base]) else runs[base])
+        elsewhere = facts.made_elsewhere(run) or facts.made_elsewhere(runs[base])
+        usual_task = facts.task(run if elsewhere else runs[base])
         if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:
             reasons.append(f"another task ({', '.join(names)})")
-        sentences.append(f"{label} should not be ranked with {labels[base]}: {'; '.join(reasons)}" if reasons else None)
+        sentence = f"{label} should not be ranked with {labels[base]}: {'; '.join(reasons)}"
+        sentences.append(sentence if reasons else None)
     return sentences
 
 
@@ -69,10 +71,14 @@ def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
     for question, gold in chain.from_iterable(texts.items() for texts in gold_texts):
         golds[question][gold] += 1
     for run, its, label, answers in zip(runs, versions, labels, gold_texts, strict=True):
-        group = [m for other, m in zip(runs, versions, strict=True) if facts.run_key(other)[0] == facts.run_key(run)[0]]
+        dataset = facts.run_key(run)[0]
+        in_dataset = [facts.run_key(other)[0] == dataset for other in runs]
+        group = list(compress(versions, in_dataset))
         usual = max(group, key=group.count)
-        apart = [f"{key} {its[key]} (most runs: {usual[key]})" for key in its if its[key] != usual.get(key, its[key])]
-        if n_other := sum(golds[question].most_common(1)[0][0] != gold for question, gold in answers.items()):
+        unlike = [key for key in its if its[key] != usual.get(key, its[key])]
+        apart = [f"{key} {its[key]} (most runs: {usual[key]})" for key in unlike]
+        usual_golds = {question: golds[question].most_common(1)[0][0] for question in answers}
+        if n_other := sum(usual_golds[question] != gold for question, gold in answers.items()):
             apart.append(f"other gold answers of {n_other} questions than most runs")
         sentences.append(f"{label} was made with {', '.join(apart)}" if apart else None)
     return sentences
@@ -81,7 +87,8 @@ def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
 def _gold_texts(run: StoredRun) -> dict[tuple[str | None, str], str]:
     """(fingerprint of the rows, question) -> its gold answers as JSON text, where the run's records hold them."""
     answers = ((r["question_id"], (r.get("gold") or {}).get("answers")) for r in run.records)
-    return {(facts.fingerprint(run), name): canonical(gold) for name, gold in answers if gold is not None}
+    fingerprint = facts.fingerprint(run)
+    return {(fingerprint, name): canonical(gold) for name, gold in answers if gold is not None}
 
 
 def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -111,8 +118,10 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
     Questions that an import left out count as the run's.
     """
     runs = [r.whole or r for r in (run, base)]
-    imported = [(r.manifest.get("dataset") or {}).get("questions") if facts.made_elsewhere(r) else 0 for r in runs]
-    sizes = [questions or len(r.records) for questions, r in zip(imported, runs, strict=True)]
+    sizes = []
+    for r in runs:
+        dataset = r.manifest.get("dataset") or {} if facts.made_elsewhere(r) else {}
+        sizes.append(dataset.get("questions") or len(r.records))
     number = len(same_questions(*runs))
     names = " and ".join(f"{r.config['method']['name']} with {r.config['model']['name']}" for r in runs)
     shared = f"{names} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"
@@ -131,4 +140,5 @@ def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
         texts_given = [list(filter(None, group)) for group in texts]
         return not all(texts_given) or any(exact(a, b) for a, b in product(*texts_given))
 
-    return {name for name in texts_a.keys() & texts_b.keys() if all(map(may_be_equal, texts_a[name], texts_b[name]))}
+    in_both = texts_a.keys() & texts_b.keys()
+    return {name for name in in_both if all(map(may_be_equal, texts_a[name], texts_b[name]))}

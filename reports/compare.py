@@ -93,7 +93,8 @@ def compare(
     """
     facts.check_runs(runs)
     pairs = [(pair, _compared_score(pair, score)) for pair in _pairs_with_reference(runs, reference)]
-    checks = {(id(run), name): rescored(run, name) for pair, name in pairs for run in (pair.run, pair.base)}
+    compared = [(run, name) for pair, name in pairs for run in (pair.run, pair.base)]
+    checks = {(id(run), name): rescored(run, name) for run, name in compared}
     reasons = [p for pair, name in pairs for p in _reasons_against_comparing(pair, name, checks)]
     if (problems := [f"  - {problem}" for problem in dict.fromkeys(reasons)]) and not force:
         head = "these runs differ in more than the method:"
@@ -118,7 +119,8 @@ def compare_with_baseline(run: StoredRun, base: StoredRun) -> dict[str, Any]:
     """
     pair = _Pair(run, "this run", base, "the baseline")
     name = _compared_score(pair, None)
-    return _comparison_row(pair, name, tests=1, checks={(id(r), name): rescored(r, name) for r in (run, base)})
+    checks = {(id(r), name): rescored(r, name) for r in (run, base)}
+    return _comparison_row(pair, name, tests=1, checks=checks)
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,8 @@ class SideBySide:
             return self.means
         shared = ("score", "n", "documents", "mean", "reference mean", "notes")
         renamed = self.differences.rename(columns={name: f"paired.{name}" for name in shared})
-        return self.means.merge(renamed.drop(columns=["model", "method"]), on=["dataset", "run"], how="left")
+        paired = renamed.drop(columns=["model", "method"])
+        return self.means.merge(paired, on=["dataset", "run"], how="left")
 
     def render(self, form: str, columns: Sequence[str] | None = None, width: int | None = None) -> str:
         """Both tables in a format of reports.table_formats.FORMATS; width: as in reports.table_formats.render.
@@ -146,7 +149,8 @@ class SideBySide:
         if form in ("csv", "json"):
             table = self.joined()
             return render(pick_columns(table, columns, self.score) if columns else table, form)
-        return render_sections([*sections(self.means, columns, self.score), *self.paired()], form, width)
+        all_sections = [*sections(self.means, columns, self.score), *self.paired()]
+        return render_sections(all_sections, form, width)
 
     def paired(self) -> list[Section]:
         """The differences, a section a data set, with a legend; notes that stand below the means are left out."""
@@ -155,20 +159,24 @@ class SideBySide:
         below = {f"{row['method']}: {note}" for row in facts.records(self.means) for note in row["notes"]}
         runs = {facts.run_key(run): run for run in self.runs}
         rows = len(self.differences)
-        legend = f"{_LEGEND}; p: sign flips; p_holm: Holm over {rows} comparison{'s' if rows > 1 else ''}"
+        comparisons = f"{rows} comparison{'s' if rows > 1 else ''}"
+        legend = f"{_LEGEND}; p: sign flips; p_holm: Holm over {comparisons}"
         if self.differences["detectable"].notna().any():
             legend += "; detectable: the smallest difference found with power 0.8 at this n"
         notes, changed = [], []
         for row in facts.records(self.differences):
             notes.append((legend, *(note for note in row["notes"] if note not in below)))
-            keys = brief_difference(*(runs[row["dataset"], row[name]] for name in ("run", "reference_run")))
-            changed.append((f"{row['method']} differs from {row['reference']} in {'; '.join(keys)}",) if keys else ())
+            both = [runs[row["dataset"], row[name]] for name in ("run", "reference_run")]
+            settings = "; ".join(brief_difference(*both))
+            sentence = f"{row['method']} differs from {row['reference']} in {settings}"
+            changed.append((sentence,) if settings else ())
         table, tables = self.differences.copy(), []
         table["notes"], table["changed"] = notes, changed
         for _, group in table.groupby("dataset"):
             first = group.iloc[0]
             columns = [name for name in PAIRED if name != "model" or group["model"].nunique() > 1]
-            names = [f"{name}{end}" for name in (*columns, "changed", "notes") for end in ("", ".low", ".high")]
+            with_notes = (*columns, "changed", "notes")
+            names = [f"{name}{end}" for name in with_notes for end in ("", ".low", ".high")]
             title = f"{first['dataset']}: {first['score']} minus that of {first['reference']}, on the same questions"
             shown = group[[name for name in names if name in group.columns]].reset_index(drop=True)
             shown.attrs["asked"] = ()
@@ -193,7 +201,8 @@ def side_by_side(
     if score is not None and score not in score_names:
         raise UnknownName("score", score, score_names, "harness score RUN --scorers NAME adds a score")
     # One run in two results folders has no difference to itself, and its rows could not be told apart.
-    if repeated := [name for (_, name), count in Counter(map(facts.run_key, runs)).items() if count > 1]:
+    counts = Counter(map(facts.run_key, runs))
+    if repeated := [name for (_, name), count in counts.items() if count > 1]:
         raise UserError(f"{', '.join(repeated)} is given more than once, from several folders; leave one out")
     datasets = {run.config["dataset"]["name"] for run in runs}
     differences = None
@@ -214,8 +223,10 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
         ours, theirs = ({key: value for key, value in one.items() if key in both} for one in (ours, theirs))
     else:
         made = [made_with(one) for one in (run, base)]
-        weights = {key for one in made for key in one if key.startswith("weights ")} - (made[0].keys() & made[1].keys())
-        made = [{f"made with {k}": v for k, v in one.items() if k not in {"rows", *weights}} for one in made]
+        shared = made[0].keys() & made[1].keys()
+        weights = {key for one in made for key in one if key.startswith("weights ")} - shared
+        left_out = {"rows", *weights}
+        made = [{f"made with {k}": one[k] for k in one if k not in left_out} for one in made]
         ours, theirs = ours | made[0], theirs | made[1]
         if ours["method.implementation"] == theirs["method.implementation"]:
             ours, theirs = ({**one, "code": code_hash(r)} for one, r in ((ours, run), (theirs, base)))
@@ -238,16 +249,19 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
     differences = config_difference(run, base)
     if method == base_method:
         return [line for line in differences if not line.startswith("method.name:")] or differences
-    parts = [part for part in ("encoder", "reranker") if bool(run.config.get(part)) != bool(base.config.get(part))]
-    return [line for line in differences if line.partition(".")[0] not in ("method", *parts)]
+    parts = [{part for part in ("encoder", "reranker") if r.config.get(part)} for r in (run, base)]
+    in_one = parts[0] ^ parts[1]
+    return [line for line in differences if line.partition(".")[0] not in ("method", *in_one)]
 
 
 def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Dotted setting ("method.params.k") -> value, of those that are compared: no paths, devices or limits."""
-    settings = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
+    compared = {key: value for key, value in config.items() if key not in _NOT_COMPARED}
+    settings = flatten(without_home(compared))
     if isinstance(settings.get("method.implementation"), str):
         settings["method.implementation"] = short_name(settings["method.implementation"])
-    return {key: value for key, value in settings.items() if key != "method.mark" and not _PLACES.fullmatch(key)}
+    left_out = {"method.mark", *filter(_PLACES.fullmatch, settings)}
+    return {key: value for key, value in settings.items() if key not in left_out}
 
 
 def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
@@ -308,7 +322,8 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
         if ids != base_ids:
             counts = f"{len(ids)} and {len(base_ids)}, {len(ids & base_ids)} in common"
             reasons.append(f"{names} answered different questions ({counts})")
-        tasks, draws = [facts.task(run) for run in both], [sampling(run.config["model"]) for run in both]
+        tasks = [facts.task(run) for run in both]
+        draws = [sampling(run.config["model"]) for run in both]
         for key in tasks[0]:
             unlike(f"were asked differently (dataset.{key}: {{!r}} and {{!r}})", (task[key] for task in tasks))
         unlike("have different seeds ({} and {})", (run.config.get("seed", 0) for run in both))
@@ -322,7 +337,8 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
     remedy = "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
     versions = (facts.scorer_version(run, name) or "not recorded" for run in both)
     unlike(f"were scored by different versions of {name} ({{}} and {{}}); {remedy}", versions)
-    unlike("treat failed questions differently (failed: {} and {})", (r.config.get("failed", "zero") for r in both))
+    treatments = (run.config.get("failed", "zero") for run in both)
+    unlike("treat failed questions differently (failed: {} and {})", treatments)
     for run, label in zip(both, (pair.label, pair.base_label), strict=True):
         if problem := checks[id(run), name][0]:
             reasons.append(f"{run.config['dataset']['name']}: {label}: {problem}")
@@ -335,7 +351,8 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
     checks: (id of a run, score) -> what reports.rescored says of it.
     """
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
-    values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
+    values = dict(zip(ours.ids, ours.values, strict=True))
+    base_values = dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
     clusters = dict(zip(theirs.ids, theirs.clusters, strict=True))
     comparable = same_questions(pair.run, pair.base) if pair.elsewhere else set(values)
@@ -343,18 +360,21 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
     names_of_pair = f"{pair.label} and {pair.base_label} on {pair.run.config['dataset']['name']}"
     if not common:
         raise UserError(f"{names_of_pair} have no scored question in common: nothing to compare")
-    a, b = [values[i] for i in common], [other[i] for i in common]
+    a, b = [values[i] for i in common], [base_values[i] for i in common]
     groups = [clusters[i] for i in common]
     test = paired_test(a, b, groups)
-    notes = [f"compared all the same: {problem}" for problem in _reasons_against_comparing(pair, name, checks)]
+    problems = _reasons_against_comparing(pair, name, checks)
+    notes = [f"compared all the same: {problem}" for problem in problems]
     if pair.elsewhere:
         shared = overlap(pair.run, pair.base)[2]
         notes.append(f"{shared}; prompt, seed and weights of a run made elsewhere are not compared")
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
     notes += [f"{label}: {NOT_CHECKED}" for run, label in both if not checks[id(run), name][1]]
-    failed = {r["question_id"] for r in (*pair.run.records, *pair.base.records) if r["error"] is not None}
-    if 0 < len(apart := [values[i] - other[i] for i in common if i not in failed]) < len(common):
+    records = [*pair.run.records, *pair.base.records]
+    failed = {record["question_id"] for record in records if record["error"] is not None}
+    apart = [values[i] - base_values[i] for i in common if i not in failed]
+    if 0 < len(apart) < len(common):
         points = f"{100 * sum(apart) / len(apart):+.1f}"
         of = f"over the {len(apart)} of {len(common)} questions that both answered"
         notes.append(f"{pair.label} minus {pair.base_label}: {points} {of}")

@@ -96,12 +96,14 @@ def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
     """
     if run.config["model"].get("batch"):
         return False
-    return bool(queued) or all((start.get("parallel") or 1) == 1 for start in run.manifest.get("starts") or ())
+    starts = run.manifest.get("starts") or ()
+    return bool(queued) or all((start.get("parallel") or 1) == 1 for start in starts)
 
 
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
     """What a part ("probes", "thinking") of `phases` cost for each answered question; empty where no usage has it."""
-    if part not in run.keys[1] or not any(part in r["usage"].get(phase, {}) for r in run.records for phase in phases):
+    usages = (r["usage"].get(phase, {}) for r in run.records for phase in phases)
+    if part not in run.keys[1] or not any(part in usage for usage in usages):
         return Costs([], None, [])
     questions = [sum_phases([r["usage"]], *phases) for r in run.records if r["error"] is None]
     parts = [spent.get(part, {}) for spent in questions]
@@ -120,7 +122,9 @@ def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bo
 
 def question_money(run: StoredRun) -> dict[str, float]:
     """Money by answered question, with its share of indexes; {} where no server took any, or a price is unknown."""
-    return _by_question(run, lambda usage: money(usage, run.config), with_index=True) if is_billed(run) else {}
+    if not is_billed(run):
+        return {}
+    return _by_question(run, lambda usage: money(usage, run.config), with_index=True)
 
 
 def is_billed(run: StoredRun) -> bool:
@@ -130,8 +134,11 @@ def is_billed(run: StoredRun) -> bool:
 
 def index_money(run: StoredRun) -> list[float]:
     """Money of each index; [] where no server took any, or a price is unknown."""
-    spent = [money(row["usage"].get("index", {}), run.config) for row in run.documents if row["status"] != "failed"]
-    return [value for value in spent if value is not None] if is_billed(run) and None not in spent else []
+    if not is_billed(run):
+        return []
+    built = [row["usage"] for row in run.documents if row["status"] != "failed"]
+    spent = [money(usage.get("index", {}), run.config) for usage in built]
+    return [value for value in spent if value is not None] if None not in spent else []
 
 
 def run_money(run: StoredRun) -> float | None:
@@ -139,11 +146,13 @@ def run_money(run: StoredRun) -> float | None:
 
     None where nobody took any, or a price is unknown.
     """
-    judges = [(judge.get("usage") or {}, judge.get("price")) for judge in (run.manifest.get("judges") or {}).values()]
+    judge_entries = (run.manifest.get("judges") or {}).values()
+    judges = [(entry.get("usage") or {}, entry.get("price")) for entry in judge_entries]
     if not is_billed(run) and not any("billed" in usage for usage, _ in judges):
         return None
     run_usage = sum_phases(row["usage"] for row in chain(run.records, run.documents))
-    amounts = [money(run_usage, run.config), *(money(usage, {"model": {"price": price}}) for usage, price in judges)]
+    by_judge = [money(usage, {"model": {"price": price}}) for usage, price in judges]
+    amounts = [money(run_usage, run.config), *by_judge]
     return sum(map(float, amounts)) if None not in amounts else None  # type: ignore[arg-type]
 
 
@@ -158,13 +167,16 @@ def _by_question(
             if None in parts:
                 return {}
             costs[record["question_id"]] = sum(map(float, parts))  # type: ignore[arg-type]
-    built = {(row["document_id"], row.get("question_id")): row for row in run.documents if row["status"] != "failed"}
-    indexes = {key: cost(row["usage"].get("index", {})) for key, row in built.items()} if with_index else {}
+    rows = [row for row in run.documents if with_index and row["status"] != "failed"]
+    built = {(row["document_id"], row.get("question_id")): row["usage"] for row in rows}
+    indexes = {key: cost(usage.get("index", {})) for key, usage in built.items()}
     if None in indexes.values():
         return {}
-    if with_index and len({document for document, _ in built}) < (run.summary.get("index") or {}).get("documents", 0):
+    n_documents = (run.summary.get("index") or {}).get("documents", 0)
+    if with_index and len({document for document, _ in built}) < n_documents:
         return {}
-    asked = Counter(key for record in (run.whole or run).records for key in _index_keys(record) if key in indexes)
+    needed = (key for record in (run.whole or run).records for key in _index_keys(record))
+    asked = Counter(key for key in needed if key in indexes)
     share = {key: (indexes[key] or 0.0) / n for key, n in asked.items()}
     for record in run.records:
         if record["question_id"] in costs:
@@ -191,7 +203,8 @@ def requests_of(usage: Mapping[str, Any], *phases: str) -> int:
 
 def request_counts(run: StoredRun) -> list[float]:
     """Requests of search and answer of each question answered."""
-    return [float(requests_of(r["usage"], "search", "answer")) for r in run.records if r["error"] is None]
+    answered = [record["usage"] for record in run.records if record["error"] is None]
+    return [float(requests_of(usage, "search", "answer")) for usage in answered]
 
 
 def probes(run: StoredRun) -> list[str]:
@@ -207,7 +220,8 @@ def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
     probes = search.get("probes")
     if not probes:
         return ""
-    whole = {"FLOPs": search["flops"][convention], "tokens": search["tokens_in"] + search["tokens_out"]}
+    tokens = search["tokens_in"] + search["tokens_out"]
+    whole = {"FLOPs": search["flops"][convention], "tokens": tokens}
     part = {"FLOPs": probes["flops"][convention], "tokens": probes["tokens"]}
     if search.get("uncounted"):
         del whole["FLOPs"]
@@ -228,7 +242,8 @@ def step_flops(value: Mapping[str, float] | float, convention: str) -> float | N
 
 def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
     """FLOPs of search and answer of a run that stops at a recorded step; None as in `step_flops`."""
-    searched, answered = (step_flops(step.get(key) or 0.0, convention) for key in ("flops", "answer_flops"))
+    searched = step_flops(step.get("flops") or 0.0, convention)
+    answered = step_flops(step.get("answer_flops") or 0.0, convention)
     return None if searched is None or answered is None else searched + answered
 
 

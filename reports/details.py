@@ -105,7 +105,8 @@ class _Source:
                 answer = None
                 if (record := records.get(question_id)) is not None:
                     answer = _answer_json(record, texts, length, self.convention)
-                    if searches and (replay := searches.replay(run, record, texts.rows, answer.get("steps", ()))):
+                    steps = answer.get("steps", ())
+                    if searches and (replay := searches.replay(run, record, texts.rows, steps)):
                         answer["replay"] = replay
                 answers.append(answer)
             part.append(answers)
@@ -135,7 +136,8 @@ def questions(
     detailed_ids = ids[: limits.questions]
     in_detail, long = set(detailed_ids), dict[str, tuple[str, int]]()
     for run in runs:  # one text in memory at a time
-        texts = run.stream_texts(record for record in run.whole_records if record["question_id"] in in_detail)
+        with_details = (r for r in run.whole_records if r["question_id"] in in_detail)
+        texts = run.stream_texts(with_details)
         long.update((key, (text[: LENGTHS[0].text], len(text))) for key, text in texts)
     records = [ByQuestion(run.whole_records, dict) for run in runs]
     source = _Source(runs, records, [_KnownTexts(run_rows, long) for run_rows in rows], convention)
@@ -155,7 +157,8 @@ def questions(
         {"label": label, "model": run.config["model"]["name"], "run": run.name, "ceiling": facts.is_ceiling(run)}
         for run, label in zip(runs, labels, strict=True)
     ]
-    head = {"name": runs[0].config["dataset"]["name"], "score": score, "methods": methods, "reference": reference}
+    dataset = runs[0].config["dataset"]["name"]
+    head = {"name": dataset, "score": score, "methods": methods, "reference": reference}
     head |= {"count": len(ids), "starts": starts}
     problems = [run_rows.problem for run_rows in rows if run_rows.problem]
     notes = [f"No gold answers, questions and shown texts: {problem}." for problem in problems[:1]]
@@ -167,14 +170,17 @@ def questions(
         cut = f"texts are cut at {length.text} characters, and {kept}; harness trace RUN QUESTION_ID shows all"
         notes.append(f"So that the page stays small, {cut}.")
     notes += searches.notes()
-    notes += dict.fromkeys(note for run in runs for note in costs.full_only_notes(run.whole_records, convention))
+    by_run = (costs.full_only_notes(run.whole_records, convention) for run in runs)
+    notes += dict.fromkeys(note for run_notes in by_run for note in run_notes)
     blocks |= {f"graph-{i}": text for i, text in enumerate(searches.graphs)}
     return Questions(head, blocks, notes)
 
 
 def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length:
     """The longest of LENGTHS at which the answers to `ids` take at most `size` bytes, judged by a sample of them."""
-    sample = [ids[i * len(ids) // _SAMPLE_SIZE] for i in range(_SAMPLE_SIZE)] if len(ids) > _SAMPLE_SIZE else ids
+    sample = ids
+    if len(ids) > _SAMPLE_SIZE:
+        sample = [ids[i * len(ids) // _SAMPLE_SIZE] for i in range(_SAMPLE_SIZE)]
     for length in LENGTHS[:-1]:
         need = sum(len(compress_json(part)) for part in source.parts(sample, length))
         if need * len(ids) <= 0.95 * size * len(sample):
@@ -188,16 +194,24 @@ def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str,
     gold: list[list[str] | None] = []
     options: list[list[str] | None] = []
     for question_id in ids:
-        e = next((e for known in source.known if (e := known.rows.examples.get(question_id)) is not None), None)
-        texts.append(None if e is None else cut_text(e.question.text, 600))
-        gold.append(None if e is None else [cut_text(a, 300) for a in e.gold.answers[:20]])
-        options.append(None if e is None or not e.question.options else [cut_text(o, 300) for o in e.question.options])
+        in_rows = (run_rows.rows.examples.get(question_id) for run_rows in source.known)
+        example = next((example for example in in_rows if example is not None), None)
+        texts.append(None if example is None else cut_text(example.question.text, 600))
+        gold.append(None if example is None else [cut_text(a, 300) for a in example.gold.answers[:20]])
+        of_question = () if example is None else example.question.options or ()
+        options.append([cut_text(option, 300) for option in of_question] or None)
     has_texts = any(text is not None for text in texts)
     longest = min(LENGTHS[0].text, max(60, _LIST_CHARACTERS // (len(ids) * len(source.runs))))
-    answers = [{r["question_id"]: cut_text(r["prediction"], longest) for r in run.whole_records} for run in source.runs]
-    failed = [{r["question_id"] for r in run.records if r["error"] is not None} for run in source.runs]
-    scored = [facts.scored(run, score) if score in facts.score_names(run) else None for run in source.runs]
-    values = [{} if of_run is None else dict(zip(of_run.ids, of_run.values, strict=True)) for of_run in scored]
+    answers: list[dict[str, str]] = []
+    failed: list[set[str]] = []
+    values: list[dict[str, float]] = []
+    for run in source.runs:
+        answers.append({r["question_id"]: cut_text(r["prediction"], longest) for r in run.whole_records})
+        failed.append({r["question_id"] for r in run.records if r["error"] is not None})
+        values.append({})
+        if score in facts.score_names(run):
+            scored = facts.scored(run, score)
+            values[-1] = dict(zip(scored.ids, scored.values, strict=True))
     return {
         "ids": list(ids),
         "texts": texts if has_texts else None,
@@ -213,9 +227,10 @@ def _answer_json(record: dict[str, Any], texts: _KnownTexts, length: Length, con
     """A record as an answer of the module, without what is empty; length: how much of it is kept."""
     shown, steps, error = record["shown"], record["steps"], record["error"]
     example = texts.rows.examples.get(record["question_id"])
+    numbers = {name: value for name, value in record["scores"].items() if isinstance(value, int | float)}
     return without_empty(
         prediction=cut_text(record["prediction"], LENGTHS[0].text),
-        scores={name: round(value, 5) for name, value in record["scores"].items() if isinstance(value, int | float)},
+        scores={name: round(value, 5) for name, value in numbers.items()},
         stop=record["stop_reason"],
         error=f"{error['type']}: {cut_text(error['message'], LENGTHS[0].text)}" if error else None,
         truncated=record["truncated"],

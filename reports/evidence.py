@@ -18,8 +18,10 @@ def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
         return ""
     if example is None or not example.gold.supporting:
         return UNKNOWN
-    if shown["kind"] == "span" and _overlaps_support([(shown["document_id"], shown["start"], shown["end"])], example):
-        return "yes"
+    if shown["kind"] == "span":
+        span = shown["document_id"], shown["start"], shown["end"]
+        if _overlaps_support([span], example):
+            return "yes"
     return "source" if _overlaps_support(((d, a, b) for d, a, b in shown["sources"]), example) else "no"
 
 

@@ -98,7 +98,9 @@ def is_ceiling(run: StoredRun) -> bool:
 
 def is_oracle(run: StoredRun) -> bool:
     """Whether the reader was shown all supporting passages: none was cut, and no search chose among them."""
-    return is_ceiling(run) and not any(record["truncated"] or record["steps"] for record in run.records)
+    if not is_ceiling(run):
+        return False
+    return not any(record["truncated"] or record["steps"] for record in run.records)
 
 
 def models(run: StoredRun) -> list[str]:
@@ -110,9 +112,12 @@ def models(run: StoredRun) -> list[str]:
 
 def code(run: StoredRun) -> str:
     """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed" (uncommitted edits); "" if unknown."""
-    version, git = (run.manifest.get("packages") or {}).get("longdoc-harness"), run.manifest.get("git") or {}
+    version = (run.manifest.get("packages") or {}).get("longdoc-harness")
+    git = run.manifest.get("git") or {}
     parts = [f"harness {version}"] if version else []
-    parts += [f"commit {str(git['commit'])[:12]}", *["changed"] * bool(git.get("dirty"))] if git.get("commit") else []
+    if git.get("commit"):
+        parts.append(f"commit {str(git['commit'])[:12]}")
+        parts += ["changed"] * bool(git.get("dirty"))
     return ", ".join(parts)
 
 
@@ -147,7 +152,8 @@ def task(run: StoredRun) -> dict[str, Any]:
     They stand here as configured: a prefix changes what is scored too, even where an instruction says the same words.
     """
     dataset = run.config["dataset"]
-    return {key: dataset.get(key) for key in ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")}
+    settings = ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")
+    return {key: dataset.get(key) for key in settings}
 
 
 def reader(run: StoredRun) -> str:
@@ -157,7 +163,8 @@ def reader(run: StoredRun) -> str:
     the manifest does not say, the configuration of the reader.
     """
     models: dict[str, Any] = run.manifest.get("models") or {}
-    answered = {role for r in run.records for role in (r["usage"].get("answer") or {}).get("roles") or ()}
+    answers = (record["usage"].get("answer") or {} for record in run.records)
+    answered = {role for usage in answers for role in usage.get("roles") or ()}
     identities = [canonical(models[role]) for role in sorted(answered & set(models))]
     if not identities and "reader" in models:
         identities = [canonical(models["reader"])]
@@ -167,7 +174,8 @@ def reader(run: StoredRun) -> str:
 def scorer_version(run: StoredRun, name: str) -> str | None:
     """Version of scorer or judge `name` that scored the run; None where the manifest does not say."""
     judges = run.manifest.get("judges") or {}
-    version = judges[name].get("version") if name in judges else (run.manifest.get("scorers") or {}).get(name)
+    scorers = run.manifest.get("scorers") or {}
+    version = judges[name].get("version") if name in judges else scorers.get(name)
     return None if version is None else str(version)
 
 
@@ -227,7 +235,8 @@ def corpus_scores(run: StoredRun) -> dict[str, str]:
     """
     names, first_counts = dict[str, str](), dict(next(_corpus_counts(run), ("", {}))[1])
     for name in filter(first_counts.__contains__, score_names(run)):
-        if all(name in counts for _, counts in _corpus_counts(run)) and (count := lookup(name).counts) is not None:
+        counted = all(name in counts for _, counts in _corpus_counts(run))
+        if counted and (count := lookup(name).counts) is not None:
             n_counts = len(count("", ("",)))  # an empty answer has as many as any
             # An imported run may hold counts of another length: they cannot be summed.
             if all(len(counts[name]) == n_counts for _, counts in _corpus_counts(run)):
@@ -252,7 +261,8 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
         except ScoreError:
             return 0.0
 
-    return corpus_interval(value, list(kept.values()), clusters, seed=int(run.config.get("seed") or 0), level=level)
+    seed = int(run.config.get("seed") or 0)
+    return corpus_interval(value, list(kept.values()), clusters, seed=seed, level=level)
 
 
 def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -279,7 +289,8 @@ def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[st
     sentences += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in flagged.items()]
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
     if changed:
-        sentences.append(f"a part of the run was made after a change of {', '.join(sorted(changed))} (manifest.json)")
+        keys = ", ".join(sorted(changed))
+        sentences.append(f"a part of the run was made after a change of {keys} (manifest.json)")
     if "shapes" in changed:
         sentences.append("model.shape was changed on the way: FLOPs of earlier questions are counted by the old sizes")
     sentences += [str(warning) for warning in run.manifest.get("warnings") or ()]
@@ -303,9 +314,12 @@ def _run_notes(run: StoredRun) -> list[str]:
         )
     notes += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
     if (state := run.summary.get("state", "running")) != "finished":
-        asked, whole = run.summary.get("n_asked"), run.whole or run
-        rest = f"{(asked or 0) - len(whole.records) - left_out(whole)} of {asked} questions have no record yet"
-        notes.append(f"the run is {state}, not finished: {rest if asked else f'{total} questions so far'}")
+        progress = f"{total} questions so far"
+        if asked := run.summary.get("n_asked"):
+            whole = run.whole or run
+            n_missing = asked - len(whole.records) - left_out(whole)
+            progress = f"{n_missing} of {asked} questions have no record yet"
+        notes.append(f"the run is {state}, not finished: {progress}")
     if early := run.summary.get("stopped_early"):
         notes.append(
             f"a duel stopped the run early, after {early['questions']} of {early['of']} questions in random order of "
@@ -335,8 +349,10 @@ def _model_notes(run: StoredRun) -> list[str]:
     if unclosed > 0:
         notes.append(f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)")
     used = run.manifest.get("models") or {}
-    models = [run.config["model"], *(m for role, m in (run.config.get("roles") or {}).items() if role in used)]
-    notes += [embedded.embedded_caveat(model, run.config["dataset"]) for model in models if model.get("embedded")]
+    roles = run.config.get("roles") or {}
+    models = [run.config["model"], *(m for role, m in roles.items() if role in used)]
+    with_caveat = [model for model in models if model.get("embedded")]
+    notes += [embedded.embedded_caveat(model, run.config["dataset"]) for model in with_caveat]
     notes += [embedded.small_model_note(model) for model in models if model.get("small")]
     texts, shortened = texts_cut(run)
     if shortened:
@@ -348,7 +364,8 @@ def _model_notes(run: StoredRun) -> list[str]:
         notes.append(f"{recalled} replies came from earlier runs (--cache replies); costs are those of sending them")
     if total.get("uncounted"):
         notes.append("FLOPs unknown: a model of this run has no known sizes")
-    if unpriced := sorted(role for role in total.get("billed") or () if price_of(run.config, role) is None):
+    billed = total.get("billed") or ()
+    if unpriced := sorted(role for role in billed if price_of(run.config, role) is None):
         where = unpriced[0] if unpriced[0] in ENCODERS else "model"
         unset = f"{where}.price of the {unpriced[0]} is not set"
         notes.append(f"money unknown: {unset}; set it and run the same command again")
@@ -396,7 +413,9 @@ def mean_of_samples(
     above = [high - m for m, (_, high) in zip(values, ends, strict=True) if high is not None]
     if min(len(below), len(above)) < len(values):
         return middle, None
-    return middle, (middle - math.hypot(*below) / len(values), middle + math.hypot(*above) / len(values))
+    lower = middle - math.hypot(*below) / len(values)
+    upper = middle + math.hypot(*above) / len(values)
+    return middle, (lower, upper)
 
 
 def answered_clusters(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
@@ -432,7 +451,8 @@ def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list
     labels: the clusters. A sign-flip test over G of them has no smaller p than 2 / 2^G.
     """
     sizes = np.unique(labels, return_counts=True)[1]
-    largest, total, few = max(sizes, default=0), len(labels), len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
+    largest, total = max(sizes, default=0), len(labels)
+    few = len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
     notes = [f"documents: {len(sizes)}; no test can find a difference with fewer than 6"] if few else []
     if len(sizes) == 1:
         shared = functools.reduce(set.intersection, map(set, document_ids))

@@ -53,7 +53,8 @@ class Rows:
     def sizes(self, document_ids: Sequence[str]) -> dict[str, int] | None:
         """Lengths of documents in characters; None where one is not known."""
         sizes = {name: self.characters[name] for name in document_ids if name in self.characters}
-        sizes |= {name: len(self.documents[name].text) for name in document_ids if name in self.documents}
+        loaded = [name for name in document_ids if name in self.documents]
+        sizes |= {name: len(self.documents[name].text) for name in loaded}
         return sizes if len(sizes) == len(set(document_ids)) else None
 
 
@@ -104,7 +105,8 @@ def with_rows(
     """
     if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
         raise UserError("--data holds the rows of one data set, but the runs have several; name runs over one of them")
-    pairs = list(zip([with_data_at(run, data) for run in runs], rows_of(runs, data=data, whole=whole), strict=True))
+    placed = [with_data_at(run, data) for run in runs]
+    pairs = list(zip(placed, rows_of(runs, data=data, whole=whole), strict=True))
     problems = [f"{run.path}: {rows.problem}" for run, rows in pairs if rows.problem is not None]
     if len(problems) == len(pairs):
         raise UserError(f"{problems[0]}; name the file of the rows with --data")
@@ -118,7 +120,8 @@ def _example_of(record: Mapping[str, Any]) -> Example:
     options, gold = record.get("options"), gold_of(record)
     assert gold is not None  # `_rows_in_records` has seen it
     ids = tuple(record["document_ids"])
-    return Example(Question(record["question_id"], record["question"], ids, options and tuple(options)), gold)
+    options = options and tuple(options)
+    return Example(Question(record["question_id"], record["question"], ids, options), gold)
 
 
 def _rows_in_records(run: StoredRun) -> Rows | None:
@@ -157,6 +160,7 @@ def other_texts(run: StoredRun) -> int | None:
     for record in filter(lambda record: record.get("gold"), run.whole_records):
         example = rows.examples.get(record["question_id"])
         stored = record["question"], record["gold"]["answers"], record["document_characters"]
-        sizes = [] if example is None else [len(rows.documents[d].text) for d in example.question.document_ids]
+        ids = () if example is None else example.question.document_ids
+        sizes = [len(rows.documents[name].text) for name in ids]
         n_other += example is None or stored != (example.question.text, [*example.gold.answers], sizes)
     return n_other

@@ -113,7 +113,8 @@ def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
             head_text = f"{_head_word(family)} {part}".rstrip()
         else:
             words = [word for word in re.split("[_ ]", part if dot else head) if word not in _SPARE]
-            head_text = " ".join([*map(_head_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
+            later_words = (_WORDS.get(word, word) for word in words[1:])
+            head_text = " ".join([*map(_head_word, words[:1]), *later_words]) or head
         short.append(head if head in names else head_text)
     count = Counter(short)
     return [whole if count[text] > 1 else text for whole, text in zip(heads, short, strict=True)]

@@ -31,7 +31,8 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], links: Mapping[s
         run = by_key[row["dataset"], row["run"]]
         scores = {f"score{end}": row.get(f"{row['headline']}{end}") for end in ("", ".low", ".high")}
         run_facts = {"date": date(run), "suite": facts.suite(run), "folder": folders[run.path]}
-        rows.append(row | scores | run_facts | {"data set": row["dataset"], "tflops": row["tflops.whole"]})
+        run_facts |= {"data set": row["dataset"], "tflops": row["tflops.whole"]}
+        rows.append(row | scores | run_facts)
     table = pd.DataFrame(rows)
     hidden = [name for name in ("suite", "folder") if table[name].nunique() == 1]
     hidden += [] if table["left_out"].any() else ["left_out"]
@@ -42,7 +43,8 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], links: Mapping[s
         data: dict[str, Any] = {
             name: text(row[name]) for name in ("method", "model", "data set", "suite", "folder", "date")
         }
-        data |= {name: float(row[name]) for name in _NUMERIC if row[name] is not None and not pd.isna(row[name])}
+        numbers = {name: row[name] for name in _NUMERIC if row[name] is not None}
+        data |= {name: float(value) for name, value in numbers.items() if not pd.isna(value)}
         data |= {"apart": ""} if row["apart"] else {}
         row["attributes"] = {f"data-{re.sub('[ _]', '-', name)}": value for name, value in data.items()}
     shown = [name for name in _COLUMNS if name not in hidden]

@@ -45,7 +45,8 @@ class Live:
 
     def _find_runs(self) -> None:
         folders = [folder for root in self._roots for folder in find_runs(root)]
-        self._runs = {folder: self._runs.get(folder) or _FollowedRun(folder) for folder in dict.fromkeys(folders)}
+        before = self._runs
+        self._runs = {at: before.get(at) or _FollowedRun(at) for at in dict.fromkeys(folders)}
         self._searched = time.monotonic()
 
     def state(self) -> dict[str, Any]:
@@ -105,17 +106,21 @@ class _FollowedRun:
         try:
             folders = [self.folder, *parts_in(self.folder)]  # with parts that are not merged yet
             stamps = {}  # inode, time in ns and size of each file, one of which differs when it changes
-            for path in (at / name for at in folders for name in (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)):
+            names = (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)
+            for path in (at / name for at in folders for name in names):
                 with contextlib.suppress(OSError):  # there is no file
                     status = path.stat()
                     stamps[path] = status.st_ino, status.st_mtime_ns, status.st_size
             begun = time.monotonic()
             if stamps != self._stamps and begun >= self._due:
-                self.changed = max((at[1] / 1e9 for path, at in stamps.items() if path.name == RECORDS), default=0.0)
+                written = (at[1] / 1e9 for path, at in stamps.items() if path.name == RECORDS)
+                self.changed = max(written, default=0.0)
                 records = (read_lines(at / RECORDS, "question_id", form=RECORD) for at in folders)
                 self._keep_records(itertools.chain.from_iterable(records))
-                built = (row for at in folders for row in read_lines(at / DOCUMENTS, "document_id", form=DOCUMENT))
-                self._documents = list({(row["document_id"], row.get("question_id")): row for row in built}.values())
+                files = (read_lines(at / DOCUMENTS, "document_id", form=DOCUMENT) for at in folders)
+                documents = itertools.chain.from_iterable(files)
+                built = {(row["document_id"], row.get("question_id")): row for row in documents}
+                self._documents = list(built.values())
                 self._describe([read_json(at / MANIFEST) for at in folders])
                 self._stamps, self.problem = stamps, ""
                 self._due = begun + _PAUSE_FACTOR * max(0.0, time.monotonic() - begun - _QUICK_SECONDS)
@@ -135,7 +140,8 @@ class _FollowedRun:
                 "answer": cut_text(f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT),
             }
             notes = {"joined": (row.get("notes") or {}).get("joined")}
-            kept[row["question_id"]] = {**{key: row[key] for key in _RECORD_KEYS}, "notes": notes, "texts": texts}
+            fields = {key: row[key] for key in _RECORD_KEYS}
+            kept[row["question_id"]] = {**fields, "notes": notes, "texts": texts}
         for question_id, row in kept.items():
             before = self.records.get(question_id)
             # A run that ends is sorted: its records are read again, and nothing has arrived.
@@ -205,10 +211,12 @@ class _FollowedRun:
 
 def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
     """The newest questions that failed, or that did not, at most _LIST_LENGTH of all runs, as texts by column."""
-    listed = ((run, row) for run in runs for row in run.records.values() if (row["error"] is not None) == failed)
+    saved = ((run, row) for run in runs for row in run.records.values())
+    listed = ((run, row) for run, row in saved if (row["error"] is not None) == failed)
     rows = []
     for run, row in heapq.nlargest(_LIST_LENGTH, listed, key=lambda pair: pair[1]["at"]):
         value = row["scores"].get(facts.headline(run.stored))
         score = f"{100 * value:.1f}" if isinstance(value, int | float) else "–"
-        rows.append({"method": run.label, "data set": facts.run_key(run.stored)[0], "score": score, **row["texts"]})
+        dataset = facts.run_key(run.stored)[0]
+        rows.append({"method": run.label, "data set": dataset, "score": score, **row["texts"]})
     return rows
