@@ -80,7 +80,7 @@ class Sampling:
     top_p: float = 1.0
     max_tokens: int | None = None
 
-    def of(self, decoding: Decoding, context: Callable[[], str]) -> Decoding:
+    def applied_to(self, decoding: Decoding, context: Callable[[], str]) -> Decoding:
         """`decoding` with `max_tokens`, and sampled if it is greedy; context: returns the request's context as text."""
         decoding = replace(decoding, max_tokens=min(decoding.max_tokens, self.max_tokens or decoding.max_tokens))
         if not self.temperature or decoding.temperature:

@@ -205,7 +205,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             self._skip_thinking()
             self._append(begin)
         decoding = Decoding(max_tokens, tuple(stop), temperature, top_p, seed)
-        decoding = decoding if self.sampling is None else self.sampling.of(decoding, self._text)
+        decoding = decoding if self.sampling is None else self.sampling.applied_to(decoding, self._text)
         self._check_window(decoding.max_tokens)
         self._turn = "reply"
         with self._meter.request(self._role, "write", self._text) as replies:

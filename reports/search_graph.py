@@ -73,7 +73,7 @@ def parse_graph(index: Any) -> Graph | None:
 def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lines of documents.jsonl behind a record, one a document, the newest that was built.
 
-    A method that takes one document was handed several joined under an id of their own (harness.engine.document_view).
+    A method that takes one document was handed several joined under an id of their own (harness.engine.made_documents).
     """
     ids = list(record["document_ids"])
     if (record.get("notes") or {}).get("joined"):
@@ -89,7 +89,7 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any
 def read_graph(
     run: StoredRun, record: Mapping[str, Any], cache: dict[str, tuple[Graph | None, str | None]]
 ) -> GraphResult:
-    """The graph of a record's one index. With neither graph nor problem: no step has a node, or no such one index.
+    """The graph of a record's one index. Neither graph nor problem: no step has a node, or there is not one index.
 
     cache: digest -> (graph, problem) of what was read before, for the next call. A graph that the steps do not fit is
     not returned.

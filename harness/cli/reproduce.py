@@ -102,7 +102,7 @@ def reproduce(
 
     item, suite = find_table_or_figure(name)
     ran: list[Path] = []
-    work = partial(run_selection, _suite_selection(options, suite), execution, scaling, ran=ran)
+    work = partial(run_selection, _suite_selection(options, suite), execution, scaling, finished_folders=ran)
     code = until_interrupted(work, SAVED)
     if code in (1, 130) or not ran:
         return code

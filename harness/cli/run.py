@@ -26,7 +26,7 @@ from harness.engine.runs_in_turn import Lost, Outcome, bug_sentence, in_turn
 from harness.errors import FirstFailure, HarnessError, RunWaits, UserError
 from harness.storage.files import check_home
 
-# Exit codes, the worst last; a command ends with its worst. 2 becomes 3 once any run started; 4: a check failed.
+# 0 done, 3 incomplete, 4 a check failed, 2 the user's mistake (3 once any run started), 1 a bug; the last one wins.
 _CODES_BY_SEVERITY = (0, 3, 4, 2, 1)
 SAVED = "interrupted; what was answered is saved"
 
@@ -48,20 +48,23 @@ def run_selection(
     scaling: WorkerOptions,
     sweep: Sweep = None,
     repeat: Repeat = None,
-    ran: list[Path] | None = None,
+    finished_folders: list[Path] | None = None,
 ) -> int:
-    """Make the runs of a selection; returns the exit code. sweep, repeat: as of `run`; ran: gets the run folders."""
+    """Make the runs of a selection; returns the exit code.
+
+    sweep, repeat: as of `run`; finished_folders: gets the run folders.
+    """
     suite, command = selection.suite, ["harness", *sys.argv[1:]]
     scaling.check(options.plan)
     options.check()
-    runs = with_option_settings(selection.runs(sweep, repeat), options)
+    choices_of_runs = with_option_settings(selection.runs(sweep, repeat), options)
     if options.plan:
         from harness.cli.plan_table import only_plan
 
-        return only_plan(runs, options, suite)
+        return only_plan(choices_of_runs, options, suite)
     check_home()
     hooks, unlogged = trackers_and_checks(options, scaling, suite)
-    planned = plan_all(runs, say)
+    planned = plan_all(choices_of_runs, say)
     plans = planned.plans
     print_warnings(plans, unlogged)
     hooks = [*hooks_of_plans(plans, options, scaling, suite, command), *hooks]
@@ -72,17 +75,17 @@ def run_selection(
             code = max(code, exit_code, key=_CODES_BY_SEVERITY.index)
             waits = isinstance(outcome.error, RunWaits)
             started, waiting = started or (exit_code != 2 and not waits), waiting or waits
-            if ran is not None and outcome.result:
-                ran.append(outcome.result.folder)
+            if finished_folders is not None and outcome.result:
+                finished_folders.append(outcome.result.folder)
             planned.lost += [Lost(outcome.plan.run_name, problems)] if problems else []
             if options.fail_fast and problems:
                 planned.lost += [Lost(p.run_name, "not started, as --fail-fast asks") for p in plans[number:]]
                 break
     code = 3 if started and code == 2 else code
-    if len(runs) > 1 and (planned.lost or suite is not None):
+    if len(choices_of_runs) > 1 and (planned.lost or suite is not None):
         from harness.cli.failures import incomplete_runs_sentence
 
-        say(incomplete_runs_sentence(len(runs), planned.lost))
+        say(incomplete_runs_sentence(len(choices_of_runs), planned.lost))
     if waiting:
         print_resume_command("runs wait for a number from another run")
     return max([code, *(hook.closed() for hook in hooks)], key=_CODES_BY_SEVERITY.index)

@@ -92,25 +92,25 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
     kind = "encoders" if part == "reranker" else f"{part}s"
     settings = _settings_at(layers, path)
     # 1. Its name: of the highest layer, else of the method's preset, else the layers' default, else ours.
-    chosen, origin = _last(settings, "name")
+    chosen, origin = _highest(settings, "name")
     name = chosen
     if name is None and part in ("encoder", "reranker"):
         name = getattr(r.parts.get("method"), part, None)
         origin = r.origins[f"method.{part}"] if name else origin
     if name is None:
-        name, origin = _last(settings, "default")
+        name, origin = _highest(settings, "default")
     if name is None and path == "model" and "dataset" in r.parts:
         readers = registry.shipped("readers")
         name = readers.get(r.parts["dataset"].format, readers["any other"])
     name = name or DEFAULTS.get(path)
     # 2. Below the layers: its preset; without one, a folder or hub id by which it is named, or what a layer describes.
     #    A role without a name is the reader.
-    base: list[Layer] = []
+    part_layers: list[Layer] = []
     preset = name and attempt([], presets.find, kind, name)
     if name is None and role:
         if (reader := r.parts.get("model")) is None:
             return  # its own mistake is reported already
-        base, name, origin = [("as the reader", reader.model_dump(mode="json"))], reader.name, "as the reader"
+        part_layers, name, origin = [("as the reader", reader.model_dump(mode="json"))], reader.name, "as the reader"
     elif name is None and path in ("method", "dataset"):
         raise UserError(f"name a {presets.singular(kind)}: --{path} NAME  (harness list {path}s)")
     elif name is None:
@@ -118,51 +118,51 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
             raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
         return
     elif preset:
-        dataset, _ = _last(_settings_at(layers, "dataset"), "name")
+        dataset, _ = _highest(_settings_at(layers, "dataset"), "name")
         for source, values in presets.read(kind, preset):
             params = presets.params_for_dataset(values, dataset) if part == "method" else {}
-            base.append((source, {k: v for k, v in values.items() if k != "by_dataset" or part != "method"}))
-            base += [(f"{source}, by_dataset", {"params": params})] if params else []
-        name = str(Tree(base).values.get("name", preset))  # the name in tables may differ from the file's
+            part_layers.append((source, {k: v for k, v in values.items() if k != "by_dataset" or part != "method"}))
+            part_layers += [(f"{source}, by_dataset", {"params": params})] if params else []
+        name = str(Tree(part_layers).values.get("name", preset))  # the name in tables may differ from the file's
     elif not any(values.get("name", name) == name and values.keys() & _DEFINING for _, values in settings):
-        folder, base = Path(name).expanduser(), [(origin, {"source": name})]
+        folder, part_layers = Path(name).expanduser(), [(origin, {"source": name})]
         local = folder.is_dir() or (part == "model" and folder.suffix == ".gguf")
         if not (local or "/" in name) or kind not in ("models", "encoders"):
             presets.find(kind, name)  # raises
         if local or name.startswith(("/", ".", "~")):
             name = Path(os.path.realpath(folder)).name.removesuffix(".gguf")
-    below = Tree(base).values
+    preset_values = Tree(part_layers).values
     # 3. What layers set for it by name; for a method also the encoder that it uses where its preset names none.
     if path in ("method", "dataset"):
         names = {presets.fold(preset or name), presets.fold(name)}
-        implementation = str(below.get("implementation"))
+        implementation = str(preset_values.get("implementation"))
         layers[:] = chosen_by_name(layers, kind, names, implementation, r.problems)
         settings = _settings_at(layers, path)
-        encoder, source = _last(_settings_at(layers, "encoder"), "default")
+        encoder, source = _highest(_settings_at(layers, "encoder"), "default")
         if path == "method" and encoder and "encoder" in registry.method_class(implementation).encoders:
-            base.insert(0, (source, {"encoder": encoder}))
-    # 4. The layers, without what they set for another one than the chosen one.
+            part_layers.insert(0, (source, {"encoder": encoder}))
+    # 4. The layers, without those that name another part than the chosen one (a warning says what they set).
     for source, values in settings:
-        own = {key: value for key, value in values.items() if key not in ("name", "default")}
+        layer_values = {key: value for key, value in values.items() if key not in ("name", "default")}
         if chosen and presets.fold(str(values.get("name", chosen))) != presets.fold(chosen):
-            if own:
-                other = f"{', '.join(sorted(own))} of {part} '{values['name']}'"
+            if layer_values:
+                other = f"{', '.join(sorted(layer_values))} of {part} '{values['name']}'"
                 r.warnings.append(f"{source} sets {other}; not used, as '{name}' was chosen")
             continue
-        if "default" in values and below.get("backend") == "endpoint":  # a server has its own precision and device
-            own = {key: value for key, value in own.items() if key == "window"}
-        if path == "method" and "params" in own:
-            own["params"] = with_prompts(own["params"], source)
-        if "source" in own and "package" not in own and below.get("package"):
+        if "default" in values and preset_values.get("backend") == "endpoint":  # it has its own precision and device
+            layer_values = {key: value for key, value in layer_values.items() if key == "window"}
+        if path == "method" and "params" in layer_values:
+            layer_values["params"] = with_prompts(layer_values["params"], source)
+        if "source" in layer_values and "package" not in layer_values and preset_values.get("package"):
             # It replaces the preset's package, whose path and sha256 do not hold for it.
-            own |= {key: None for key in ("package", "package_path", "sha256") if key in below}
-        base.append((source, own))
+            layer_values |= {key: None for key in ("package", "package_path", "sha256") if key in preset_values}
+        part_layers.append((source, layer_values))
     if path == "dataset":
-        base = _with_options(base, r.problems)
+        part_layers = _with_options(part_layers, r.problems)
     if role and "model" in r.parts and r.parts["model"].deterministic:  # of the run, so of every role's model
-        base.append((r.origins["model.deterministic"], {"deterministic": True}))
+        part_layers.append((r.origins["model.deterministic"], {"deterministic": True}))
     # 5. Its values, checked, with the origin of each.
-    tree = Tree([*base, (origin, {"name": name})])
+    tree = Tree([*part_layers, (origin, {"name": name})])
     r.parts[path] = build(PARTS[part], tree, path)
     for leaf in flatten(r.parts[path].model_dump(mode="json")):
         r.origins[f"{path}.{leaf}"] = tree.origins.get(leaf, "default")
@@ -175,7 +175,7 @@ def _settings_at(layers: list[Layer], path: str) -> list[Layer]:
     return _settings_at(inner, rest) if rest else inner
 
 
-def _last(settings: list[Layer], key: str) -> tuple[str | None, str]:
+def _highest(settings: list[Layer], key: str) -> tuple[str | None, str]:
     """The highest layer's value of a key as text, with its origin; (None, "default") where no layer has one."""
     return next(((str(v[key]), origin) for origin, v in reversed(settings) if v.get(key)), (None, "default"))
 

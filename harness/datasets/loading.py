@@ -66,7 +66,9 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     examples, documents = checker.check_rows(rows, limit)
     before = len(documents)
     examples, documents = merge_equal_texts(examples, documents)
-    same = f"{before - len(documents)} of {before} documents have the text of an earlier one and are that one"
-    notes = (same,) if len(documents) < before else ()
+    merged_note = (
+        f"{before - len(documents)} of {before} documents have the same text as an earlier one and are merged with it"
+    )
+    notes = (merged_note,) if len(documents) < before else ()
     suffix = "" if placement is None else f", {placement}"
     return checker.dataset(config.name, source, suffix, examples, documents, notes)

@@ -45,14 +45,16 @@ def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Place
     if not supporting:
         return [*range(len(sizes))]
     fillers = [index for index in range(len(sizes)) if index not in set(supporting)]
-    before, inside = _best_split([sizes[index] for index in fillers], [sizes[index] for index in supporting], placement)
-    between, gaps = fillers[before : before + inside], len(supporting) - 1
-    order = fillers[:before]
-    for number, index in enumerate(supporting):
+    n_before, n_between = _best_split(
+        [sizes[index] for index in fillers], [sizes[index] for index in supporting], placement
+    )
+    between, gaps = fillers[n_before : n_before + n_between], len(supporting) - 1
+    order = fillers[:n_before]
+    for gap, index in enumerate(supporting):
         order.append(index)
-        if number < gaps:
-            order += between[inside * number // gaps : inside * (number + 1) // gaps]
-    return order + fillers[before + inside :]
+        if gap < gaps:
+            order += between[n_between * gap // gaps : n_between * (gap + 1) // gaps]
+    return order + fillers[n_before + n_between :]
 
 
 def _best_split(fillers: Sequence[int], supporting: Sequence[int], placement: Placement) -> tuple[int, int]:

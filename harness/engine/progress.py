@@ -51,7 +51,7 @@ class Progress:
         self._write(text + "\n")
 
     def stop(self) -> None:
-        """End the run."""
+        """End the display."""
 
     def _write(self, text: str) -> None:
         """Write `text` in place of the live line; nothing any more once the terminal is closed."""

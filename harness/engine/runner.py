@@ -81,8 +81,8 @@ class AskOptions:
     retry_failed: ask failed questions again, and score again the answers that a scorer failed on; parallel: questions
     in flight at once, which changes no prediction in float32; None: 1, or many where a model runs on a GPU;
     fail_fast: stop at the first question that fails; part: the questions to ask, where other processes ask the rest;
-    spread: called by Job.ask with the job, the questions and its two halves, to answer them elsewhere; budget: of the
-    command, at whose limits no further question is begun.
+    spread: (job, examples, answer_question, score_and_record) -> None, which has them answered elsewhere;
+    budget: of the command, at whose limits no further question is begun.
     """
 
     retry_failed: bool = False
@@ -159,7 +159,7 @@ class Job:
         self.problems: list[str] = []
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
-        self.tried: dict[str, dict[str, Any]] = {}  # what earlier tries of a question sent
+        self.tried: dict[str, dict[str, Any]] = {}  # what earlier tries of a question cost
         self._in_flight: int | None = None  # questions in flight, once the models are loaded
         self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, options.parallel or 1)
         if (part := options.part) is not None:
@@ -181,15 +181,15 @@ class Job:
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         starts = self.manifest["starts"][:-1]
         asked = {example.question.id for example in self.examples}
-        # The last record of a question counts; only what is counted of a record is held in memory.
-        keys, records = (*COUNTED, "notes"), dict[str, dict[str, Any]]()
+        # Of several records of a question the last one holds; only the keys that are used below stay in memory.
+        kept_keys, records = (*COUNTED, "notes"), dict[str, dict[str, Any]]()
         for record in self.store.lines(RECORDS, merged=True):
-            records[record["question_id"]] = {key: record[key] for key in keys}
+            records[record["question_id"]] = {key: record[key] for key in kept_keys}
         for question_id, record in records.items():
             if question_id in asked:
-                sent = self.budget.spend_record(record)
+                cost = self.budget.spend_record(record)
                 if self.options.retry_failed and not has_answer(record):  # an answer without a score was paid for
-                    self.tried[question_id] = sent
+                    self.tried[question_id] = cost
                 else:
                     self.progress.seen(record)
         self._known = records.keys() - self.tried.keys()
@@ -201,7 +201,7 @@ class Job:
         if beyond := len(records.keys() - asked):
             self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
         if asked <= self._known:
-            self.manifest["starts"][-1].pop("changed", None)  # it asks nothing, so its code made no answer
+            self.manifest["starts"][-1].pop("changed", None)  # this start asks nothing: its code makes no answer
         else:
             self.manifest["starts"][-1]["parallel"] = self._parallel
         self.store.write(MANIFEST, self.manifest)
@@ -350,12 +350,12 @@ class Job:
                 with warn_of_global_draws(self.progress.note, derived_seed(config.seed, "in flight")):
                     in_flight(examples, self._in_flight, answer_question, score_and_record, self.indexer.choose_next)
 
-        left = {example.question.id: example for example in examples if example.question.id not in self._known}
-        self._known |= left.keys()
-        if rounds is not None and left:
-            rounds.ask(self.models, store.folder, list(left.values()), ask_all)
+        to_ask = {example.question.id: example for example in examples if example.question.id not in self._known}
+        self._known |= to_ask.keys()
+        if rounds is not None and to_ask:
+            rounds.ask(self.models, store.folder, list(to_ask.values()), ask_all)
         else:
-            ask_all(list(left.values()))
+            ask_all(list(to_ask.values()))
 
     def longest_context(self) -> int:
         """About the tokens of the longest context: bytes of a question's documents / 3 (a token has 3 to 5) + 1,024."""
@@ -371,9 +371,11 @@ class Job:
 
     def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:
         """Write summary and manifest of the finished run; early_stop: keys for both that say why questions are left."""
-        if self.budget.hit and (left := self.progress.left):
-            of = len(self.examples)
-            raise LimitReached(f"stopped at {self.budget.hit}: {left} of {of} questions are not answered yet")
+        if self.budget.hit and (unanswered := self.progress.left):
+            n_questions = len(self.examples)
+            raise LimitReached(
+                f"stopped at {self.budget.hit}: {unanswered} of {n_questions} questions are not answered yet"
+            )
         summary = self._write_summary("finished", early_stop)
         cut = summary.get("texts_cut")
         if cut:

@@ -84,7 +84,7 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
 def scored_record(
     record: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """`record` with new scores and flags; those by `keep` stay and come first. `error` has three states:
+    """`record`, scored again; scores named in `keep` stay and come first. What happens depends on its `error`:
 
     None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
     "stage": "scoring": answered, but not scored (NOT_SCORED_YET) or a scorer failed; cleared, or replaced by its error.

@@ -154,7 +154,8 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
     try:
         if (tokenizer := endpoint_tokenizer(config)) is None:
             return None
-        settings = read_object(tokenizer[0] / "config.json")
+        folder, _identity = tokenizer
+        settings = read_object(folder / "config.json")
         if "num_key_value_heads" not in settings:  # without it nothing tells a gated MLP from a plain one
             return None
         return ModelShape(**Shape(**asdict(shape_of(SimpleNamespace(**settings)))).model_dump())

@@ -43,8 +43,8 @@ class KVPool:
         self._free: list[tuple[int, float]] = [(0, math.inf)]  # in order, never adjacent; the last one has no end
         self._to_release: deque[tuple[int, int]] = deque()  # of collected contexts, until the next `allocate`
         self._slots: weakref.WeakSet[Slot] = weakref.WeakSet()
-        self._most_kept = kept
-        self._kept: OrderedDict[bytes, Slot] = OrderedDict()  # by the name of two blocks: one context of a document
+        self._max_ended_tokens = kept
+        self._ended: OrderedDict[bytes, Slot] = OrderedDict()  # by the second block: of two that begin alike the newer
 
     def cache(self) -> Cache:
         """The empty cache of a new context."""
@@ -129,19 +129,19 @@ class KVPool:
         """Keep the named blocks of a context that ended, for others to copy; the oldest ones make room for them."""
         with self.lock:
             size = len(slot.names) * BLOCK
-            if len(slot.names) < 2 or size > self._most_kept or not slot.capacity:
+            if len(slot.names) < 2 or size > self._max_ended_tokens or not slot.capacity:
                 return
             slot.shrink(size)
             slot.before_leaving = None
-            self._kept.pop(slot.names[1], None)
-            self._kept[slot.names[1]] = slot
-            while sum(kept.capacity for kept in self._kept.values()) > self._most_kept:
-                self._kept.popitem(last=False)
+            self._ended.pop(slot.names[1], None)
+            self._ended[slot.names[1]] = slot
+            while sum(kept.capacity for kept in self._ended.values()) > self._max_ended_tokens:
+                self._ended.popitem(last=False)
 
     def forget(self) -> None:
         """Drop the kept contexts that ended."""
         with self.lock:
-            self._kept.clear()
+            self._ended.clear()
 
     def longest_match(self, names: Sequence[bytes], at: int) -> tuple[Slot | None, int]:
         """Find the context that holds most of the blocks `names`; returns its slot (None) and how many it holds.
@@ -163,14 +163,14 @@ class KVPool:
 
         Raises MemoryError where none is idle.
         """
-        ended = set(self._kept.values())
+        ended = set(self._ended.values())
         idle = [s for s in list(self._slots) if s.capacity and (s.last < self.clock or s in ended)]
         for slot in sorted(idle, key=lambda s: s.start):
             slot.close_gap()
         if any(min(end, self.limit or end) - start >= tokens for start, end in self._free):
             return
-        if self._kept:
-            self._kept.popitem(last=False)
+        if self._ended:
+            self._ended.popitem(last=False)
             return
         if not idle:
             raise MemoryError(
@@ -278,7 +278,10 @@ class Slot:
         self.start = self.capacity = 0
 
     def close_gap(self) -> None:
-        """Move to the first free positions that hold the context; of its room keep the whole blocks that it uses."""
+        """Shrink to the blocks in use, and move to the lowest free positions that hold them, if that gains any.
+
+        Keys and values are copied out first: old and new positions may overlap.
+        """
         tokens = min(_whole_blocks(max(self.used)), self.capacity)
         if tokens < self.capacity or self.pool.is_free_before(self.start):
             self.evict(None)
@@ -434,14 +437,14 @@ def rewind(cache: Cache, length: int) -> None:
 
 @contextlib.contextmanager
 def kept_tail(cache: Cache) -> Iterator[None]:
-    """Context manager: afterwards the last cached token has its old keys and values to the bit, and is last again."""
+    """Context manager: put the last cached token back afterwards; a second pass over it may differ in its last bits."""
     end = cache.get_seq_length()
     last = slice(end - 1, end)
     saved = [(layer.keys[:, :, last].clone(), layer.values[:, :, last].clone()) for layer in cache.layers]
     try:
         yield
     finally:
-        rewind(cache, end - 1 + slot_of(cache).dropped)
+        rewind(cache, end - 1 + slot_of(cache).dropped)  # it counts tokens read, `end` those that are held
         with torch.inference_mode():
             for layer, (keys, values) in zip(cache.layers, saved, strict=True):
                 layer.update(keys, values)

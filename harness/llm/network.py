@@ -153,7 +153,10 @@ class Network:
         return sentences + [sentence for queue in list(self._queues.values()) for sentence in queue.slow_paths()]
 
     def recorded_steps(self) -> RecordedSteps | None:
-        """CUDA graphs of decode steps with the active adapter; None without `in_one_call` or on several devices."""
+        """CUDA graphs of decode steps with the active adapter; None where they are not valid.
+
+        They are where one attention call serves all contexts (`in_one_call`), on one device.
+        """
         if not self.in_one_call or self._is_spread:
             return None
         return RecordedSteps(self.net, self.pool, self._positions, TOLERANCE[self.dtype])

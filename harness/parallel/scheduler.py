@@ -240,7 +240,7 @@ class Scheduler:
 
     @contextlib.contextmanager
     def without_slot(self) -> Iterator[None]:
-        """Free the slot while the block waits for another member. Raises Stopped after it if the run ends."""
+        """Let another thread run while the block waits for a member. Raises Stopped after it if the run ends."""
         self._give_slot_back()
         try:
             yield

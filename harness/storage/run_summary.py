@@ -120,7 +120,7 @@ def summarise_with(
 
 
 def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Count replies by what is wrong (`Written.problem`, what methods count); unfinished ones only when answering."""
+    """Replies with a problem, by kind; those that were cut at their limit count in the phase "answer" alone."""
     by_sentence: Counter[str] = Counter()
     for phase, spent in usage.items():
         for problem, count in (spent.get("replies") or {}).items():
@@ -131,13 +131,17 @@ def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> list[str]:
     """A sentence for each kind of `replies` (a summary's) that lack something; config: as in run.yaml."""
-    model, most = config["model"], config["dataset"].get("max_answer_tokens")
-    think, own = model.get("thinking"), model.get("max_tokens")
-    raised = f"raise model.thinking.tokens, now {think['tokens']}" if think else "set model.thinking.tokens=4096"
-    cut_by = ("model.max_tokens", own) if own and own <= (most or own) else ("dataset.max_answer_tokens", most)
+    model, answer_limit = config["model"], config["dataset"].get("max_answer_tokens")
+    thinking, model_limit = model.get("thinking"), model.get("max_tokens")
+    raise_thinking = (
+        f"raise model.thinking.tokens, now {thinking['tokens']}" if thinking else "set model.thinking.tokens=4096"
+    )
+    cut_by = ("dataset.max_answer_tokens", answer_limit)
+    if model_limit and model_limit <= (answer_limit or model_limit):
+        cut_by = ("model.max_tokens", model_limit)
     sentences = {
         "refused": "refusals: {}",
-        "thought": f"replies whose limit went into thinking: {{}}; {raised}",
+        "thought": f"replies whose limit went into thinking: {{}}; {raise_thinking}",
         "empty": "empty replies: {}",
         "unread": "replies that the method could not read: {}",
         "unsearched": "answers without a single tool call: {}",

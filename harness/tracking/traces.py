@@ -127,7 +127,7 @@ class Trace:
         record = self.record
         index, search, answer = (self._seconds(phase) for phase in ("index", "search", "answer"))
         whole = max(float(record["notes"].get("seconds") or 0.0), search + answer)
-        index = max(0.0, min(index, whole - search - answer))
+        index = max(0.0, min(index, whole - search - answer))  # another question may have built it
         parts = []
         if self.indexes:
             built = [{"document_id": row["document_id"], "status": row["status"]} for row in self.indexes]

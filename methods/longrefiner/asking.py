@@ -39,7 +39,7 @@ def body_start(document: Document) -> int:
 
 
 def text_spans(document: Document, keep_headings: bool) -> list[Span]:
-    """The spans that are structured: without the title line and, unless they are kept, headings."""
+    """The spans that the model gets to outline: without the title line and, unless they are kept, headings."""
     start = body_start(document)
     spans = [] if keep_headings else [(start + a, start + b) for a, b in body_spans(document.text[start:])]
     return spans if any(document.text[a:b].strip() for a, b in spans) else [(start, len(document.text))]

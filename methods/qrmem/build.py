@@ -149,7 +149,7 @@ class _GraphBuilder:
             "prompts": turn_texts(p.of(config) for p in _FIRST),
             "config": {name: getattr(config, name) for name in (*fields, "retries", "temperature", "top_p")},
             "model window": self.tools.model("builder").window,
-            "version": 4,
+            "version": 4,  # raise it when `_extract` changes
         }
 
         def extract() -> dict[str, Any]:
@@ -251,19 +251,24 @@ class _GraphBuilder:
         return text, understood
 
     def _merge_pair(self, first: Relation, second: Relation) -> str | None:
-        """One sentence for two relations; None where no reply was understood or the request is too long."""
+        """Ask for questions about two relations, then for one sentence that merges them.
+
+        None where no reply was understood or the request is too long.
+        """
         config, asking, model = self.config, self.asking, self.tools.model("builder")
         retry = retry_of(config, self.tools.seed)
         pieces = asking.fusion_questions(first, second)
         tokens = prompt_tokens(pieces, model)
-        tail = 2 * model.turn_tokens() + model.count(asking.fusion_relation())
-        if tokens + config.question_tokens + tail + config.relation_tokens > window_of(config.window, model):
+        second_turn_tokens = 2 * model.turn_tokens() + model.count(asking.fusion_relation())
+        if tokens + config.question_tokens + second_turn_tokens + config.relation_tokens > window_of(
+            config.window, model
+        ):
             return None
         with model.session() as s:
             feed(s, pieces)
-            doubts: ParsedReply[list[str]] = ParsedReply(tokens)
-            sample_until_parsed(s, doubts, config.question_tokens, replies.parse_questions, retry)
-            s.reply("\n".join(f"* {doubt}" for doubt in doubts.found or ["none"]))
+            questions: ParsedReply[list[str]] = ParsedReply(tokens)
+            sample_until_parsed(s, questions, config.question_tokens, replies.parse_questions, retry)
+            s.reply("\n".join(f"* {doubt}" for doubt in questions.found or ["none"]))
             s.user(asking.fusion_relation())
             response: ParsedReply[str] = ParsedReply(s.length())
             return sample_until_parsed(s, response, config.relation_tokens, replies.parse_sentence, retry).found

@@ -130,13 +130,13 @@ class Asking:
         return self._fill(DOUBT, summary=about, segment=[segment], count=str(self.config.questions), **graph)
 
     def fusion_questions(self, first: Relation, second: Relation) -> Pieces:
-        """Ask for questions to clarify before two relations of one pair are merged; `fused` is the next turn."""
+        """Ask for questions to clarify before two relations of one pair are merged; then comes `fusion_relation`."""
         parts = {"first_part": [first.segment], "first_relation": [first.text]}
         parts |= {"second_part": [second.segment], "second_relation": [second.text]}
         return self._fill(FUSION_QUESTIONS, count=str(self.config.questions), **parts)
 
     def fusion_relation(self) -> str:
-        """The next turn of `fuse`: ask for the one relation."""
+        """The turn after `fusion_questions`: ask for the one relation."""
         return FUSION_RELATION.of(self.config).text
 
     def ask(self, segments: Sequence[str], instruction: str) -> Pieces:

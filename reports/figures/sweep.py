@@ -67,8 +67,8 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
         keys = sorted({key for values in settings for key in values})
         raise UnknownName("setting", x, keys, "settings of these runs")
     rows = []
-    at = [(row["dataset"], row["model"], value_text(own.get(x))) for row, own in zip(means, settings, strict=True)]
-    labels = distinct_labels(facts.labels(runs, [x]), runs, at)  # a line with two runs at one value is two lines
+    points = [(row["dataset"], row["model"], value_text(own.get(x))) for row, own in zip(means, settings, strict=True)]
+    labels = distinct_labels(facts.labels(runs, [x]), runs, points)  # a line with two runs at one value is two lines
     for run, label, values, row in zip(runs, labels, settings, means, strict=True):
         name = score or facts.headline(run)
         if name not in {*facts.score_names(run), *facts.corpus_scores(run)}:

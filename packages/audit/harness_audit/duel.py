@@ -72,24 +72,24 @@ class DuelResult:
 
 
 class _RaceScores(Silent):
-    """Score and cost of one method's records. shown: the duel's line; values, costs: by question id."""
+    """Score and cost of one method's records. display: the duel's line; values, costs: by question id."""
 
-    def __init__(self, shown: Progress, score: str) -> None:
+    def __init__(self, display: Progress, score: str) -> None:
         super().__init__()
-        self.shown, self.score = shown, score
-        self.part, self.note = shown.part, shown.note  # type: ignore[method-assign]
+        self.display, self.score = display, score
+        self.part, self.note = display.part, display.note  # type: ignore[method-assign]
         self.values: dict[str, float] = {}
         self.costs: dict[str, tuple[float, float]] = {}  # tokens, seconds
 
     def seen(self, record: dict[str, Any]) -> None:
         """Keep a record of an earlier start."""
         self._keep(record)
-        self.shown.seen(record)
+        self.display.seen(record)
 
     def done(self, record: dict[str, Any]) -> None:
         """Keep a new record."""
         self._keep(record)
-        self.shown.done(record)
+        self.display.done(record)
 
     def _keep(self, row: dict[str, Any]) -> None:
         """Keep score (0 for a failed question) and cost of a record. Raises UserError for a score outside [0, 1]."""

@@ -120,8 +120,8 @@ def score_table(run: StoredRun, examples: Mapping[str, Example], names: Sequence
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
     """A Band (methods under every scorer) for each data set and model, in the order of the runs.
 
-    pairs: each run with its rows; other rows of a data set make another band. Raises UserError for runs of one band
-    without a question in common.
+    pairs: each run with its rows; runs over other rows are of another data set (`facts.datasets`). Raises UserError for
+    runs of one band without a question in common.
     """
     groups: dict[tuple[str, str], list[tuple[str, StoredRun, Rows]]] = {}
     runs = [run for run, _ in pairs]

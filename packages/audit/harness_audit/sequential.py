@@ -90,30 +90,33 @@ class PairedRace:
         steps = round(1.0 / STEP)
         grid = np.arange(-steps, steps + 1) / steps if candidates is None else candidates
         self._above, self._below = _Side(grid), _Side(-grid)
-        self._left = np.maximum.accumulate(self.sizes[::-1], axis=0)[::-1]  # the largest size from here on
+        self._largest_left = np.maximum.accumulate(self.sizes[::-1], axis=0)[::-1]  # the largest size from here on
         self.clusters = 0
         self._sum: Floats = np.zeros(())
         self._n: Floats = np.zeros(())
 
-    def add(self, total: float | Floats) -> None:
-        """Add the next cluster's sum of a - b. Raises ValueError for one that scores in [0, 1] cannot have."""
-        size, value = self.sizes[self.clusters], np.asarray(total, dtype=np.float64)
+    def add(self, difference_sum: float | Floats) -> None:
+        """Add the next cluster's sum of a - b. Raises ValueError for one that scores in [0, 1] cannot have.
+
+        finite: means that the questions left cannot reach are excluded too.
+        """
+        size, value = self.sizes[self.clusters], np.asarray(difference_sum, dtype=np.float64)
         if not (np.abs(value) <= size * (1.0 + 1e-9)).all():
-            raise ValueError(f"a sum of {total} over {size:g} questions: scores must lie in [0, 1]")
-        largest = self._left[self.clusters if self.finite else 0]
+            raise ValueError(f"a sum of {difference_sum} over {size:g} questions: scores must lie in [0, 1]")
+        largest_size = self._largest_left[self.clusters if self.finite else 0]
         for side, sign in ((self._above, 1.0), (self._below, -1.0)):
-            expected = np.zeros(())
+            expected = np.zeros(())  # m of the module's docstring; largest_size: c
             if self.finite:
                 so_far = sign * self._sum - side.candidates * self._n
                 expected = -so_far / (len(self.sizes) - self.clusters)
-            side.add(sign * value, size, expected, largest)
+            side.add(sign * value, size, expected, largest_size)
         self._sum, self._n = self._sum + value, self._n + size
         self.clusters += 1
         if self.finite:
-            whole = self.sizes.sum(axis=0)
-            left = whole - self._n
-            self._above.exclude((self._sum - left) / whole)
-            self._below.exclude((-self._sum - left) / whole)
+            n_questions = self.sizes.sum(axis=0)
+            questions_left = n_questions - self._n
+            self._above.exclude((self._sum - questions_left) / n_questions)
+            self._below.exclude((-self._sum - questions_left) / n_questions)
 
     @property
     def n(self) -> int:

@@ -81,16 +81,16 @@ def sections(table: pd.DataFrame) -> list[Titled]:
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """A drawing for each curve with a covered maximum: the score to the left, the requests to the right."""
+    """A drawing for each curve that has a value: the score to the left, the requests to the right."""
     panel_list = []
     for title, _, rows in rule_table.curves(table, ["trials"]):
         measured = rows[rows["mean"].notna()]
         if measured.empty:
             continue
         score = str(measured["score"].iloc[0])
-        maxima = measured.to_dict("records")
-        scores = Line(score, [Point.of(row, "trials", "mean", 100) for row in maxima])
-        asked = Line("requests a question", [Point.of(row, "trials", "requests") for row in maxima], right=True)
+        points = measured.to_dict("records")
+        scores = Line(score, [Point.of(row, "trials", "mean", 100) for row in points])
+        request_line = Line("requests a question", [Point.of(row, "trials", "requests") for row in points], right=True)
         x = Axis("max trials (updates of the entity set)", ticks=tuple(map(float, measured["trials"])))
-        panel_list.append(Panel(title, x, Axis(f"{score} × 100"), Axis("requests"), [scores, asked], aside=True))
+        panel_list.append(Panel(title, x, Axis(f"{score} × 100"), Axis("requests"), [scores, request_line], aside=True))
     return panel_list

@@ -115,9 +115,10 @@ class ReaderTraining:
         exam_rows = load_rows(sources, self.data, training=False)
         check_apart(self.rows(), exam_rows)
         models = load_model(self.base), load_model(self.base.model_copy(update={"adapter": str(self.folder)}))
-        count = self.settings.exam, self.settings.exam_world
         measures: list[Measure] = []
-        for part in exam_parts(exam_rows, self._recipes(), declared_skills(), *count, self.seed):
+        for part in exam_parts(
+            exam_rows, self._recipes(), declared_skills(), self.settings.exam, self.settings.exam_world, self.seed
+        ):
             measures += examine(part, [(model, None) for model in models], tell)
         about = {"scenes": self.settings.exam, "seed": self.seed, "source": "rows of other splits"}
         cards.write_measures(self.out, about, measures)

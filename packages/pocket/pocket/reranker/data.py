@@ -66,7 +66,7 @@ def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
 def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Listed]:
     """`count` questions about texts of training seeds: a function of seed and step alone. Raises CannotRun.
 
-    Questions about one text come together: what one needs another does not, so that no chunk is good by itself.
+    Questions about one text come together: a chunk that one needs another does not, so the question has to be read.
     """
     dice, lists = Dice("reranker", seed, step), list[Listed]()
     for attempt in range(_TRIES * count):

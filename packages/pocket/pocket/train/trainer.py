@@ -98,9 +98,11 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.weights = dict(self.net.named_parameters())
         steps = sum(one.steps for one in self.course.stages) if settings.steps is None else settings.steps
         # Norms and embeddings, whose sizes set how sharp the logits can be, do not decay.
-        still = [name for name in self.weights if any(part in name for part in ("norm", "embed_tokens", "lm_head"))]
-        decaying = {"params": [w for n, w in self.weights.items() if n not in still], "weight_decay": 0.05}
-        undecayed = {"params": [self.weights[n] for n in still], "weight_decay": 0.0}
+        undecayed_names = [
+            name for name in self.weights if any(part in name for part in ("norm", "embed_tokens", "lm_head"))
+        ]
+        decaying = {"params": [w for n, w in self.weights.items() if n not in undecayed_names], "weight_decay": 0.05}
+        undecayed = {"params": [self.weights[n] for n in undecayed_names], "weight_decay": 0.0}
         optimizer = torch.optim.AdamW([decaying, undecayed], betas=(0.9, 0.98), fused=True)
         super().__init__(
             self.net, out, about, saved, optimizer=optimizer, max_steps=steps, save_steps=settings.save,
@@ -137,16 +139,19 @@ class Trainer(Loop[tuple[int, Batch]]):
         return rate * min(1.0, (p.step + 1) / 100)
 
     def _batches(self) -> Generator[tuple[int, Batch]]:
-        """The recipe's number and the batch of each step; the next one is made while a step runs."""
+        """The recipe's number and the batch of each step; the next one is made while a step runs.
+
+        The caller advances `progress`; where that begins another stage, the batch that was made ahead is thrown away.
+        """
         p = self.progress
         with ThreadPoolExecutor(1) as pool:
-            planned, coming = (p.stage, p.step), pool.submit(self._batch, p.stage, p.step)
+            made_ahead_for, coming = (p.stage, p.step), pool.submit(self._batch, p.stage, p.step)
             while True:
-                if planned != (p.stage, p.step):  # the stage ended
+                if made_ahead_for != (p.stage, p.step):  # the stage ended
                     coming = pool.submit(self._batch, p.stage, p.step)
                 batch = coming.result()
-                planned = (p.stage, p.step + 1)
-                coming = pool.submit(self._batch, *planned)
+                made_ahead_for = (p.stage, p.step + 1)
+                coming = pool.submit(self._batch, *made_ahead_for)
                 yield batch
 
     def _step(self, batch: tuple[int, Batch]) -> float:
