@@ -287,7 +287,7 @@ def erase_line(stream: TextIO) -> None:
     unwrapped(stream).write("\r\x1b[K")
 
 
-class Failed(Exception):
+class IndexFailed(Exception):
     """A document's failure, already described in `error`, raised again for the next question on it."""
 
     def __init__(self, error: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ from harness.engine.plan import Plan
 from harness.engine.progress import Progress
 from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, IndexBuild, Models
-from harness.errors import Failed, SaveError
+from harness.errors import IndexFailed, SaveError
 from harness.method import Index, Method
 from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
@@ -76,7 +76,7 @@ class Indexer:
         return [f"{what} not cached: {self._uncached[0]}"] if count else []
 
     def indexes(self, documents: Sequence[Document], question: Question) -> list[Index]:
-        """The index of each document, every one a fresh copy. Raises Failed when one cannot be built."""
+        """The index of each document, every one a fresh copy. Raises IndexFailed when one cannot be built."""
         if self._plan.method.scope == "none":
             return [{} for _ in documents]
         of_question = question if self._plan.method.scope == "question" else None
@@ -86,7 +86,7 @@ class Indexer:
             with self._building.hold(digest := key_digest(key)):
                 # 1. From memory.
                 if digest in self._failed:  # the other questions of this document do not pay for the failure again
-                    raise Failed(self._failed[digest])
+                    raise IndexFailed(self._failed[digest])
                 with self._lock:
                     entry = self._recent.get(digest)
                 # 2. From the cache.
@@ -114,7 +114,7 @@ class Indexer:
         return indexes
 
     def _build(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
-        """Call the method's `index` and keep its cost; digest: of `key`. Raises Failed, now and the next time."""
+        """Call the method's `index` and keep its cost; digest: of `key`. Raises IndexFailed, now and the next time."""
         plan, method = self._plan, self._plan.method
         if (fields := method.index_fields) is not None:
             method = copy.copy(method)
@@ -135,7 +135,7 @@ class Indexer:
         except Exception as error:  # noqa: BLE001 - whatever a method does wrong costs its questions, not the run
             self._failed[digest] = describe_failure(error)
             self._record_status(document, question, digest, "failed", meter.usage())
-            raise Failed(self._failed[digest]) from None
+            raise IndexFailed(self._failed[digest]) from None
         finally:
             if meter.requests:
                 owner = {"document_id": document.id, "key": digest}

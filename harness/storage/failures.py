@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.errors import Failed, QuestionError, SaveError, UserError
+from harness.errors import IndexFailed, QuestionError, SaveError, UserError
 from harness.storage.paths import sentence_without_home
 
 # These end the run: the first is the user's to mend, the second would hit every question that follows.
@@ -38,7 +38,7 @@ def one_line(error: Mapping[str, str]) -> str:
 
 def describe_failure(error: Exception) -> dict[str, str]:
     """Describe `error` as a record's {"type", "message", "traceback" if unexpected}; free memory if it ran out."""
-    if isinstance(error, Failed):  # the index failed before, and was described then
+    if isinstance(error, IndexFailed):  # the index failed before, and was described then
         return error.error
     name = type(error).__name__
     # By name and words: torch is not imported here, and for the main memory it raises a plain RuntimeError.
