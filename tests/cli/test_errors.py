@@ -80,6 +80,7 @@ CASES = [
     (["reproduce", "pecan-tabel1"], ["unknown table or figure 'pecan-tabel1'. Did you mean 'pecan-table1'"]),
     (["reproduce"], ["name a table or figure (harness reproduce --list), or write a page: --html reproduce.html"]),
     (["reproduce", "--html", "a.html", "--limit", "3"], ["a page of stored runs runs nothing"]),
+    (["reproduce", "--html", "a.html", "--margin", "0"], ["--margin 0: should be more than 0"]),
     (["train", "bm25", *OUT], ["'bm25' has no adapters to train"]),
     ([*TRAIN, "--task", "analyses", *OUT], ["unknown task of 'longrefiner' 'analyses'. Did you mean 'analysis'"]),
     ([*TRAIN, "--teacher", "random", *OUT], ["name both --teacher MODEL and --dataset NAME, or neither"]),

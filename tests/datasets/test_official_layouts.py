@@ -157,9 +157,9 @@ def test_longbench_has_the_questions_that_its_authors_count(hub):
         made = loaded(Release(f"longbench/{name}", "hub:", dict, 0), None)
         lengths = Counter(bucket(e.gold.extra["length"]) for e in made.examples)
         if name.endswith("_e"):
-            assert tuple(lengths[each] for each in BUCKETS) == releases.LONGBENCH[name]
-        assert (len(made), made.skipped) == (sum(releases.LONGBENCH[name]), {})
-        assert f"{len(made)} questions" in " ".join(presets.dataset_note(f"longbench/{name}", "download"))
+            assert tuple(lengths[each] for each in BUCKETS) == releases.LONGBENCH[name], name
+        assert (len(made), made.skipped) == (sum(releases.LONGBENCH[name]), {}), name
+        assert f"{len(made)} questions" in " ".join(presets.dataset_note(f"longbench/{name}", "download")), name
 
 
 @support.needs_real

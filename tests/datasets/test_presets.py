@@ -74,7 +74,7 @@ def test_every_preset_is_licensed_cited_and_complete():
             stem = name.rpartition("/")[2].removesuffix("_e")
             assert config.max_answer_tokens == (OWN_CAPS.get(name) or CAPS.get(stem, 32)), name
             assert config.scorers[0] == HEADLINES.get(name.removesuffix("_e"), "longbench.qa_f1_score"), name
-            assert [p for p in scorers.problems(config.scorers) if "pip install jieba" not in p] == []
+            assert [p for p in scorers.problems(config.scorers) if "pip install jieba" not in p] == [], name
             assert len(set(config.scorers)) == len(config.scorers), name
             assert config.format in formats(), name
             assert (config.hub is None, config.data, config.revision) == (False, None, None), name
@@ -109,11 +109,11 @@ def test_the_twin_is_judged_and_asked_alike():
         ours, theirs = fields_of(name), fields_of(twin)
         # The embedded model was trained on the longer instruction of Qasper, which is a preset of its own.
         asked = fields_of("qasper-hints") if name == "qasper" else ours
-        assert asked["instruction"] == theirs["instruction"]
-        assert ours["scorers"][0] == theirs["scorers"][0]
+        assert asked["instruction"] == theirs["instruction"], name
+        assert ours["scorers"][0] == theirs["scorers"][0], name
         # Stories and articles mark no evidence; only a made-up one knows what supports an answer.
         unmarked = {"evidence_recall"} if name in ("narrativeqa", "quality") else set()
-        assert set(theirs["scorers"]) - set(ours["scorers"]) == unmarked
+        assert set(theirs["scorers"]) - set(ours["scorers"]) == unmarked, name
 
 
 def test_no_twin():
@@ -130,16 +130,16 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
         assert show(Selection(), name, kind="datasets", diff=None, json=False) == 0
         text = capsys.readouterr().out
         download = " ".join(presets.dataset_note(name, "download") or [])
-        assert all(f"\n  {line}" in text for line in presets.dataset_note(name, "download") or [])
-        assert (chosen.hub or "").partition("@")[0] in download  # where from
-        assert "By hand: " in download
+        assert all(f"\n  {line}" in text for line in presets.dataset_note(name, "download") or []), name
+        assert (chosen.hub or "").partition("@")[0] in download, name  # where from
+        assert "By hand: " in download, name
         if not name.startswith("longbench/") and name not in UNCOUNTED:
-            assert re.search(r"(\d,|\b)\d{3} (answerable |ambiguous )?questions", download)  # how much
-            assert "://" in download
-        assert not name.endswith("_e") or f"{chosen.subset}.jsonl" in download
+            assert re.search(r"(\d,|\b)\d{3} (answerable |ambiguous )?questions", download), name  # how much
+            assert "://" in download, name
+        assert not name.endswith("_e") or f"{chosen.subset}.jsonl" in download, name
         for option in option_fields(chosen.format):
-            assert re.search(rf"^  dataset\.{option}  +\w.*  \w", text, re.MULTILINE)
-        assert ("dataset.documents=[RETRIEVED,PAGES]" in text) is (chosen.format == "retrieved")
+            assert re.search(rf"^  dataset\.{option}  +\w.*  \w", text, re.MULTILINE), (name, option)
+        assert ("dataset.documents=[RETRIEVED,PAGES]" in text) is (chosen.format == "retrieved"), name
 
 
 def test_options_are_shown_with_type_default_and_meaning(capsys):

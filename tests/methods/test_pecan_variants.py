@@ -318,10 +318,10 @@ def test_every_variant_is_a_preset_and_is_compared_below():
 def test_show_prints_exactly_the_keys_that_differ(here):
     for name, base in DIFFERENCES:
         done = here("show", name, "--diff", base, "--json")
-        assert (done.returncode, done.stderr) == (0, "")
+        assert (done.returncode, done.stderr) == (0, ""), name
         keys = {f"method.params.{key}": values for key, values in DIFFERENCES[name, base].items()}
         # JSON has no "not there", so a key that one of them lacks is null, as a missing value is.
-        assert {key: v for key, v in json.loads(done.stdout).items() if not key.startswith("prompt ")} == keys
+        assert {key: v for key, v in json.loads(done.stdout).items() if not key.startswith("prompt ")} == keys, name
 
 
 def planned(method, dataset="pocket/musique", **more):
@@ -333,18 +333,18 @@ def test_the_pocket_profile_scales_every_variant_down():
     for name in MINE:
         params = planned(name).config.method.params
         tree = params["graph"] == "tree"
-        assert (params["chunk_tokens"], params["window"], params["reserve"]) == (100, 1600, 300 if tree else 280)
-        assert params["batch_tokens"] == (300 if tree else 210)
+        assert (params["chunk_tokens"], params["window"], params["reserve"]) == (100, 1600, 300 if tree else 280), name
+        assert params["batch_tokens"] == (300 if tree else 210), name
         # The profile must not undo what the variant is; the data set's own t_p is above the preset's.
         sizes = {"chunk_tokens", "window", "reserve", "batch_tokens", "batch_nodes", "max_levels"}
         own = {k: v for _, layer in presets.read("methods", name) for k, v in layer.get("params", {}).items()}
-        assert {k: v for k, v in own.items() if k not in sizes | {"max_nodes", "t_p"}}.items() <= params.items()
+        assert {k: v for k, v in own.items() if k not in sizes | {"max_nodes", "t_p"}}.items() <= params.items(), name
         # It sets sizes and the words of the embedded model, and makes no choice of algorithm.
         alone = resolve(Choices(method=name, dataset="pocket/musique")).config.method.params
-        assert {k: v for k, v in alone.items() if k not in sizes}.items() <= params.items()
+        assert {k: v for k, v in alone.items() if k not in sizes}.items() <= params.items(), name
         profile = next(iter(presets.read("profiles", "pocket")))[1]["methods"][name]
-        assert profile.keys() <= sizes | {"prompts"}
-        assert params["min_ip_levels"] < params["max_levels"]
+        assert profile.keys() <= sizes | {"prompts"}, name
+        assert params["min_ip_levels"] < params["max_levels"], name
 
 
 @pytest.mark.parametrize("form", ["", "pocket/", "longbench/"])

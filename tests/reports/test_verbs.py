@@ -32,6 +32,13 @@ class TestCompare:
         assert (code, out.splitlines()[0].count(f'"{name}"')) == (0, 1)
         assert """--columns '"A,B",n'""" in call("report", "results", "--columns", name)[2]
 
+    def test_incomparable_runs_are_refused_unless_forced(self, call, tmp_path):
+        stored(tmp_path / "results", OURS[:6], method="bm25")
+        code, out, err = call("compare", "results")
+        assert (code, out, "answered different questions (6 and 8, 6 in common)" in err) == (2, "", True)
+        code, out, _ = call("compare", "results", "--force")
+        assert (code, "compared all the same" in out, "bm25    6  " in out) == (0, True, True)
+
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [

@@ -1,6 +1,5 @@
 """A run folder or a configuration file from a stranger names code: nothing of it is imported."""
 
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -107,21 +106,27 @@ def test_score_imports_only_scorers_that_the_command_names(stored, tmp_path, mon
     sys.modules.pop("brief")
 
 
+HELD = {"name": "m", "backend": "hf", "package": "sentinel.inner", "package_path": "m"}
+
+
+@pytest.mark.parametrize(
+    "theirs", [{"dataset": {"data": "package:sentinel.inner/rows.jsonl"}}, {"model": HELD, "roles": {"builder": HELD}}]
+)
 @pytest.mark.parametrize(
     "verb",
     ["report {root}", "score {run}", "validate --config {run}/run.yaml", "run --config {run}/run.yaml --mlflow off"],
 )
-def test_no_verb_imports_a_package_that_a_received_run_names(verb, stored, tmp_path, monkeypatch, capsys):
+def test_no_verb_imports_a_package_that_a_received_run_names(verb, theirs, stored, tmp_path, monkeypatch, capsys):
     (tmp_path / "sentinel" / "inner").mkdir(parents=True)
     for package in ("sentinel", "sentinel/inner"):
         (tmp_path / package / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     run = shutil.copytree(stored, tmp_path / "results" / stored.parent.name / stored.name)
-    for name in ("run.yaml", "manifest.json"):
-        text = (run / name).read_text()
-        named = re.sub(r'(\bpackage"?: )[^,\n]+', r'\1"sentinel.inner"', text)
-        (run / name).write_text(re.sub(r"\bdata: .*", "data: package:sentinel.inner/rows.jsonl", named))
+    content = yaml.safe_load((run / "run.yaml").read_text())
+    for part, named in theirs.items():
+        content["config"][part] = {**content["config"].get(part, {}), **named}
+    (run / "run.yaml").write_text(yaml.safe_dump(content))
     with pytest.raises(SystemExit) as ended:
         main(verb.format(root=tmp_path / "results", run=run).split())
     assert ended.value.code in (0, 2, 3)
