@@ -233,7 +233,8 @@ def corpus_scores(run: StoredRun) -> dict[str, str]:
 
     Only those whose counts every record holds that is scored: sums over a part would be another number.
     """
-    names, first_counts = dict[str, str](), dict(next(_corpus_counts(run), ("", {}))[1])
+    names = dict[str, str]()
+    first_counts = dict(next(_corpus_counts(run), ("", {}))[1])
     for name in filter(first_counts.__contains__, score_names(run)):
         counted = all(name in counts for _, counts in _corpus_counts(run))
         if counted and (count := lookup(name).counts) is not None:
@@ -408,7 +409,8 @@ def mean_of_samples(
     The errors add in quadrature: with m_i in [low_i, high_i], low = m - sqrt((m_1 - low_1)^2 + ...) / k, high likewise;
     None where a sample has no interval.
     """
-    middle, ends = sum(values) / len(values), [bounds or (None, None) for bounds in intervals]
+    middle = sum(values) / len(values)
+    ends = [bounds or (None, None) for bounds in intervals]
     below = [m - low for m, (low, _) in zip(values, ends, strict=True) if low is not None]
     above = [high - m for m, (_, high) in zip(values, ends, strict=True) if high is not None]
     if min(len(below), len(above)) < len(values):

@@ -185,7 +185,8 @@ class _FollowedRun:
         starts = self.stored.manifest.get("starts") or []
         since, n_new = self._first, len(self.records) - (self._before or 0)
         if len(starts) == 1 and (begun := starts[0].get("started")):
-            since, n_new = datetime.fromisoformat(begun).timestamp(), len(self.records)
+            since = datetime.fromisoformat(begun).timestamp()
+            n_new = len(self.records)
         remaining = self._questions_asked() - len(self.records)
         predictable = self.state == "running" and remaining and n_new > 0
         return {

@@ -175,13 +175,15 @@ def _cost_columns(
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
     for part, within in (("probes", ("search",)), ("thinking", ("search", "answer"))):
         part_cost = costs.part_costs(run, part, within, convention)
-        row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(part_cost.tokens), _mean(part_cost.tflops)
+        row[f"tokens.{part}"] = _mean(part_cost.tokens)
+        row[f"tflops.{part}"] = _mean(part_cost.tflops)
     search, answer = phases["search"], phases["answer"]
     both = {name: costs.search_and_answer(getattr(search, name), getattr(answer, name)) for name in _ADDED}
     row["tokens"], row["tokens.in"], row["tokens.out"] = (_mean(both[name]) for name in _ADDED[:3])
     row["money"] = _mean([*costs.question_money(run).values()])
     row["money.index"], row["money.run"] = _mean(costs.index_money(run)), costs.run_money(run)
-    answered, seed = facts.answered_clusters(run, clusters), int(run.config["seed"])
+    answered = facts.answered_clusters(run, clusters)
+    seed = int(run.config["seed"])
     for name, with_index in (("tflops", False), ("tflops.whole", True)):
         values = list(cache(run, convention, with_index).values())
         row |= facts.mean_columns(name, values, answered[: len(values)], seed=seed, bounds=None)
@@ -189,7 +191,8 @@ def _cost_columns(
     seconds, queued = both["seconds"], both["queued"]
     row["seconds"] = _mean(seconds)
     latency = seconds if costs.is_latency(run, queued) else []
-    row.update({f"seconds.p{p}": float(np.percentile(latency, p)) if latency else None for p in (50, 95)})
+    for percent in (50, 95):
+        row[f"seconds.p{percent}"] = float(np.percentile(latency, percent)) if latency else None
     row["seconds.queue"], row["seconds.index"] = _mean(queued), _mean(phases["index"].seconds)
     return row
 

@@ -37,8 +37,10 @@ def joined(*children: object) -> Html:
 
 def el(tag: str, *children: object, **attributes: object) -> Html:
     """An element; `class_` is class and `data_x` is data-x; an attribute that is None is left out."""
-    given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
-    written = "".join(f' {name}="{text(value)}"' for name, value in given.items())
+    written = ""
+    for name, value in attributes.items():
+        if value is not None:
+            written += f' {name.rstrip("_").replace("_", "-")}="{text(value)}"'
     return Html(f"<{tag}{written}>{joined(*children)}</{tag}>")
 
 
@@ -75,4 +77,6 @@ def sha256(code: str) -> str:
 def small_interval(cell: str) -> Html:
     """A cell with its interval, if it has one, in small type."""
     value, bracket, interval = cell.partition(" [")
-    return joined(value, el("small", f" [{interval}")) if bracket and interval.endswith("]") else text(cell)
+    if not bracket or not interval.endswith("]"):
+        return text(cell)
+    return joined(value, el("small", f" [{interval}"))

@@ -56,13 +56,16 @@ def wide_table(
     rows: list[dict[str, Any]] = []
     for (model, method), part in groups.items():
         rows.append({"method": method, "model": model} | _method_row(part, score, datasets, legend))
-        rows[-1] |= {f"{name}.p": tested.get((name, run["run"])) for name, run in part.items()} if tested else {}
+        if tested:
+            rows[-1] |= {f"{name}.p": tested.get((name, run["run"])) for name, run in part.items()}
     rows.sort(key=lambda row: (row["model"], row[MEAN] is None, -(row[MEAN] or 0.0), row["method"]))
     ends = {f"{name}{end}" for name in (*datasets, MEAN) for end in _ENDS}
     table = pd.DataFrame(rows)
     flags = [f"{name}.apart" for name in (*datasets, MEAN)]  # columns only where a run was asked other questions
     table = table if table[flags].to_numpy().any() else table.drop(columns=flags)
-    return facts.as_floats(table if intervals else table.drop(columns=[n for n in table.columns if n in ends]))
+    if not intervals:
+        table = table.drop(columns=[name for name in table.columns if name in ends])
+    return facts.as_floats(table)
 
 
 def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, pd.DataFrame]]:

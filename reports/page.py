@@ -104,7 +104,8 @@ def page(
             top.append(f"{name}: {sentence}" if len(by_name) > 1 else sentence)
     links = {name: f"#d={quote(name, safe='')}" for name in sorted(by_name)}  # links to questions begin like this
     several = len({(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs}) > 1
-    style, scripts = read_template("page.css"), [*_SCRIPTS, *(["live"] if live is not None else [])]
+    style = read_template("page.css")
+    scripts = [*_SCRIPTS, *(["live"] if live is not None else [])]
     script = Html("").join(read_template(f"{name}.js") for name in scripts)
     policy = f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; script-src '{sha256(script)}'"
     policy += "" if live is None else "; connect-src 'self'"

@@ -67,8 +67,10 @@ def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
     seeds = ", ".join(str(run.config.get("seed")) for run in repeats)
     spread = f"; standard deviation of their means, in points: {', '.join(parts)}" if parts else ""
     notes = [f"mean of {len(repeats)} repeats (seeds {seeds}){spread}"]
-    notes += [f"{n_failed} of {len(ids)} questions failed in a part of the repeats and count 0 there"] * bool(n_failed)
-    notes += [f"{n_dropped} questions are not in every repeat and in no number"] * bool(n_dropped)
+    if n_failed:
+        notes.append(f"{n_failed} of {len(ids)} questions failed in a part of the repeats and count 0 there")
+    if n_dropped:
+        notes.append(f"{n_dropped} questions are not in every repeat and in no number")
     notes += [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in other_versions(repeats) if sentence]
     return replace(first, records=records, notes=(*first.notes, *dict.fromkeys(notes)))
 
@@ -77,7 +79,9 @@ def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> 
     """One question's records as one, with mean scores and costs; drawn: scores that also get a vote and pass@k."""
     names = dict.fromkeys(name for record in records for name in record["scores"])
     # A failed question has zeros; one that lacks a score was not scored by it.
-    scores = {name: statistics.fmean(r["scores"][name] for r in records if name in r["scores"]) for name in names}
+    scores = {}
+    for name in names:
+        scores[name] = statistics.fmean(r["scores"][name] for r in records if name in r["scores"])
     if drawn:
         answers = [normalize_answer(str((r.get("notes") or {}).get("scored", r["prediction"]))) for r in records]
         answered = [answer for answer, record in zip(answers, records, strict=True) if record["error"] is None]

@@ -147,7 +147,8 @@ def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], f
         bands.append([graph.level_name(level), round(y + high / 2, 1)])
         y += high + _ROW_GAP
     height = (y - _ROW_GAP if rows else y) + _MARGIN
-    return [spots[i] for i in range(len(graph.text))], bands, round(_LEFT + width + _MARGIN, 1), round(height, 1)
+    size = round(_LEFT + width + _MARGIN, 1), round(height, 1)
+    return [spots[i] for i in range(len(graph.text))], bands, *size
 
 
 def _shade(weight: float, heaviest: float) -> tuple[int, float]:

@@ -79,14 +79,16 @@ def with_date(label: str, run: StoredRun) -> str:
 def distinct_labels(labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]) -> list[str]:
     """The labels, `with_date` where another run has the same label at the same place (a table, a point of a line)."""
     keys = list(zip(labels, places, strict=True))
-    return [with_date(key[0], run) if keys.count(key) > 1 else key[0] for key, run in zip(keys, runs, strict=True)]
+    keyed = zip(keys, runs, strict=True)
+    return [with_date(key[0], run) if keys.count(key) > 1 else key[0] for key, run in keyed]
 
 
 def setting_values(run: StoredRun) -> dict[str, Any]:
     """Every setting of a run by the key that `--set` takes, those of its models too: "method.k", "model", "seed"."""
     config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
     values = {path: value for path, value in flatten(config).items() if not _LEFT_OUT.fullmatch(path)}
-    return {"model": run.config["model"]["name"]} | {_set_key(path): value for path, value in values.items()}
+    by_key = {_set_key(path): value for path, value in values.items()}
+    return {"model": run.config["model"]["name"]} | by_key
 
 
 def settings(frame: pd.DataFrame) -> list[str]:
@@ -170,7 +172,8 @@ def code_hash(run: StoredRun) -> str:
 def made_with(run: StoredRun) -> dict[str, str]:
     """What made the run, as far as it is recorded: "rows", "commit", "weights of NAME" and each package -> version."""
     manifest = run.manifest
-    git, rows = manifest.get("git") or {}, (manifest.get("dataset") or {}).get("fingerprint")
+    git = manifest.get("git") or {}
+    rows = (manifest.get("dataset") or {}).get("fingerprint")
     made = {"rows": str(rows)[:7]} if rows else {}
     if git.get("commit"):
         made["commit"] = str(git["commit"])[:7] + (", changed" if git.get("dirty") else "")
@@ -246,7 +249,8 @@ def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]
 
 def _mark_parts(run: StoredRun) -> list[str]:
     """A method's mark, split at commas outside of brackets: ["pocket", "order=[a, b]"]."""
-    return re.findall(r"(?:\[[^\]]*\]|[^,\[])+", str(run.config["method"].get("mark") or "").replace(", ", ","))
+    mark = str(run.config["method"].get("mark") or "").replace(", ", ",")
+    return re.findall(r"(?:\[[^\]]*\]|[^,\[])+", mark)
 
 
 def _set_key(path: str) -> str:

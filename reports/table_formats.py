@@ -116,7 +116,8 @@ class Cells:
     def __init__(self, frame: pd.DataFrame) -> None:
         names = [str(c) for c in frame.columns]
         bounds = {f"{n}.{end}" for n in names for end in ("low", "high", "p", "apart")}
-        plain = [n for n in names if n not in bounds and n not in _HIDDEN_COLUMNS and n not in _FOOTNOTES]
+        not_shown = {*bounds, *_HIDDEN_COLUMNS, *_FOOTNOTES}
+        plain = [name for name in names if name not in not_shown]
         gaps = frame.attrs.get("gaps", ())  # other columns without a value would be dashes; csv and json keep them
         plain = [n for n in plain if n in gaps or not all(_is_missing(v) for v in frame[n])]
         # A setting's whole numbers stay whole by the type object.
@@ -125,8 +126,10 @@ class Cells:
         self.numeric = [n in numbers for n in plain]
         self._frame, self._plain = frame, plain
         scores = {n for n in plain if f"{n}.low" in names or n in gaps}
-        writers = {n: _WRITERS.get(n.split(".")[0]) or (_percent if n in scores else "{:g}".format) for n in plain}
-        self._writers = {n: str if is_setting(n) else write for n, write in writers.items()}
+        self._writers: dict[str, Callable[[Any], str]] = {}
+        for n in plain:
+            write = _WRITERS.get(n.split(".")[0]) or (_percent if n in scores else "{:g}".format)
+            self._writers[n] = str if is_setting(n) else write
         self.footnotes: list[str] = []
         # A parameter of a method is written as in labels, "k" for "method.k", if no other column has that name.
         short = [name.removeprefix("method.") if is_setting(name) else name for name in plain]
@@ -186,8 +189,11 @@ class Cells:
                 groups[-1].append(number)
             else:
                 groups.append([number])
-        parts = [[f"[{g[0]}]-[{g[-1]}]"] if len(g) > 2 else [f"[{number}]" for number in g] for g in groups]
-        return ", ".join(mark for part in parts for mark in part)
+        marks = []
+        for group in groups:
+            each = [f"[{number}]" for number in group]
+            marks += [f"{each[0]}-{each[-1]}"] if len(group) > 2 else each
+        return ", ".join(marks)
 
     def below(self, escape: Callable[[str], str] = str) -> list[str]:
         """The lines below the table: common notes, then footnotes with their marks; escape: for the text of notes."""
@@ -254,7 +260,8 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     columns = frame.attrs.get("asked", _PAPERS_LEAVE_OUT)
     cells = Cells(frame.drop(columns=[n for n in _PAPERS_LEAVE_OUT[:2] if n in frame and n not in columns]))
     if without_notes := bool(cells.footnotes) and "notes" not in columns:
-        cells.heads, cells.numeric, cells.rows = cells.heads[:-1], cells.numeric[:-1], [r[:-1] for r in cells.rows]
+        cells.heads, cells.numeric = cells.heads[:-1], cells.numeric[:-1]
+        cells.rows = [row[:-1] for row in cells.rows]
     rows = [[_one_line(cell) for cell in row] for row in cells.rows]
     footnotes = [f"[{i}] {_one_line(note)}" for i, note in enumerate(cells.footnotes, 1)]
     ranks = cells.ranks()
@@ -262,10 +269,13 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     above = dict.fromkeys(str(row["method"]) for row in rated if row.get("ceiling"))
     ceilings = [f"{', '.join(above)}: a ceiling, never marked as best"] if above else []
     marks = [name for name in frame.columns if str(name).split(".")[-1] == "apart"]
-    if others := dict.fromkeys(str(row["method"]) for row in rated if any(row[name] for name in marks)):
-        ceilings.append(f"{', '.join(others)}: asked otherwise than most, never marked as best")
-    notes = [_one_line(note) for note in [*cells.common, *ceilings]], [] if without_notes else footnotes
-    heads, comments = [*map(_one_line, cells.heads)], [note.partition(" ")[2] for note in footnotes if without_notes]
+    apart = dict.fromkeys(str(row["method"]) for row in rated if any(row[name] for name in marks))
+    if apart:
+        ceilings.append(f"{', '.join(apart)}: asked otherwise than most, never marked as best")
+    common = [_one_line(note) for note in [*cells.common, *ceilings]]
+    notes = common, [] if without_notes else footnotes
+    heads = [*map(_one_line, cells.heads)]
+    comments = [note.partition(" ")[2] for note in footnotes if without_notes]
     names = frame.attrs.get("names", ())
     return latex.table(_one_line(title), heads, rows, cells.numeric, ranks, notes, names, comments)
 

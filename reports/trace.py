@@ -68,7 +68,8 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
         raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
     record = by_id[question]
     result = read_graph(stored, record, {})
-    rows = replace(read_rows(replace(stored, records=[record]), data=data), texts=stored.texts([record]))
+    loaded = read_rows(replace(stored, records=[record]), data=data)
+    rows = replace(loaded, texts=stored.texts([record]))
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)
@@ -129,7 +130,8 @@ def trace_lines(search: Search) -> list[str]:
     if record["stop_reason"]:
         lines.append(f"stopped    {printable(record['stop_reason'])}")
     if record["error"]:
-        lines.append(f"failed     {printable(record['error']['type'])}: {printable(record['error']['message'])}")
+        error = record["error"]
+        lines.append(f"failed     {printable(error['type'])}: {printable(error['message'])}")
     scores = [f"{name} {100 * value:.1f}" for name, value in record["scores"].items()]
     lines += [f"{'scores' if not n else '':<10} {line}" for n, line in enumerate(scores)]
     return lines
@@ -158,7 +160,9 @@ def step_lines(search: Search) -> list[str]:
         numbers = {move.number for move in group}
         for mark, move in forest(group) if tree else [("", move) for move in group]:
             step, action = move.step, printable(move.step["action"])
-            under = f" (under {move.parent})" if move.parent is not None and move.parent not in numbers else ""
+            under = ""
+            if move.parent is not None and move.parent not in numbers:
+                under = f" (under {move.parent})"
             flops = step_flops(step["flops"], search.convention)
             cells = [
                 *([f"{mark}{move.number} {action}{under}"] if tree else [str(move.number), action]),

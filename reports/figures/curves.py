@@ -48,7 +48,8 @@ def figure(
     if not any(len(rules) > 1 for _, _, rules in recordings):
         only = "no run here recorded other stops than its own"
         raise UserError(f"{only}: there is no curve; run one with --record-stops 8")
-    table = frame([score_stops(run, stops, rules, score, data) for run, stops, rules in recordings], score, convention)
+    scored = [score_stops(run, stops, rules, score, data) for run, stops, rules in recordings]
+    table = frame(scored, score, convention)
     return Figure("Stop rules", table, sections(table), panels(table))
 
 
@@ -100,7 +101,9 @@ def rows_to_draw(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFr
     curves = []
     for title, group, best in rule_table.curves(table, ["t_n", "t_p"]):
         covered = group[group["mean"].notna()].groupby("run").size()
-        base = group[group["own"] & (group["run"] == covered.idxmax())] if len(covered) else group[group["own"]]
+        base = group[group["own"]]
+        if len(covered):
+            base = base[base["run"] == covered.idxmax()]
         t_n, t_p = int(base["t_n"].iloc[0]), base["t_p"].iloc[0]
         same_p = best["t_p"].isna() if pd.isna(t_p) else best["t_p"] == t_p
         curves.append((title, best[same_p].reset_index(drop=True), best[best["t_n"] == t_n].reset_index(drop=True)))
@@ -126,7 +129,8 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     drawn = []
     for title, over_n, over_p in rows_to_draw(table):
         t_p = over_n["t_p"].iloc[0]
-        fixed_p, fixed_n = "greedy" if pd.isna(t_p) else f"t_p = {t_p:g}", f"t_n = {over_p['t_n'].iloc[0]:.0f}"
+        fixed_p = "greedy" if pd.isna(t_p) else f"t_p = {t_p:g}"
+        fixed_n = f"t_n = {over_p['t_n'].iloc[0]:.0f}"
         for rows, axis, name in (
             (over_n, "t_n", f"stop patience t_n ({fixed_p})"),
             (over_p, "t_p", f"confidence threshold t_p ({fixed_n})"),
@@ -139,6 +143,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
             if rows["tflops"].notna().any():
                 points = [Point.of(row, axis, "tflops") for row in records(rows)]
                 lines.append(Line("TFLOPs a question", points, right=True))
-            x, right = Axis(name, ticks=tuple(map(float, rows[axis]))), Axis(f"TFLOPs a question ({convention})")
+            x = Axis(name, ticks=tuple(map(float, rows[axis])))
+            right = Axis(f"TFLOPs a question ({convention})")
             drawn.append(Panel(title, x, Axis(f"{score} × 100"), right, lines, aside=True))
     return drawn

@@ -48,7 +48,8 @@ class Figure:
             return render(self.whole, form)
         tables = sections(self.whole, ()) if self.sections is None else self.sections
         if form == "html":
-            return page(self.title, None if (svg := self._drawing_bytes("svg")) is None else inline_svg(svg), tables)
+            svg = self._drawing_bytes("svg")
+            return page(self.title, None if svg is None else inline_svg(svg), tables)
         return render_sections(tables, form)
 
     def _drawing_bytes(self, form: str) -> bytes | None:

@@ -120,7 +120,9 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
 
         figure = Figure(figsize=size)
         ax = figure.add_subplot()
-        handles = {kind: _draw_mark(ax, point, i) for i, point in enumerate(rows) for kind in [mark_of(point)]}
+        handles = {}
+        for i, point in enumerate(rows):
+            handles[mark_of(point)] = _draw_mark(ax, point, i)
         _, unit, parts = COSTS[str(rows[0]["cost"])]
         convention = "" if unit == "money" else f"{rows[0]['convention']}, "
         set_axis(ax.xaxis, Axis(f"{unit} a question, {parts} ({convention}log)", log=True))
@@ -246,4 +248,6 @@ def _tooltip(point: Mapping[str, Any]) -> str:
         return f"{value}; a ceiling, it was shown the evidence"
     if point["apart"]:
         return f"{value}; apart, it was asked otherwise than most runs"
-    return value + (f"; dominated by {', '.join(point['dominated_by'])}" if point["dominated_by"] else "")
+    if not point["dominated_by"]:
+        return value
+    return f"{value}; dominated by {', '.join(point['dominated_by'])}"

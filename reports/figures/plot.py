@@ -126,7 +126,8 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
     rows = math.ceil(len(panels) / columns)
     legends = [[line.name for line in panel.lines] for panel in panels if len(panel.lines) > 1]
     lines = [sum(wrapped(name, _ROOM).count("\n") + 1 for name in names) for names in legends]
-    heights = (math.ceil(n / _legend_columns(legend, _ROOM)) for n, legend in zip(lines, legends, strict=True))
+    sized = zip(lines, legends, strict=True)
+    heights = (math.ceil(n / _legend_columns(legend, _ROOM)) for n, legend in sized)
     entries = max(heights, default=0)
     with paper_style():
         from matplotlib.figure import Figure
@@ -193,7 +194,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
 
     ax.set_title(textwrap.fill(printable(panel.title), _TITLE, max_lines=3))
     if panel.bars:
-        edges, widths, heights = zip(*((start, end - start, high) for start, end, high in panel.bars), strict=True)
+        bars = [(start, end - start, high) for start, end, high in panel.bars]
+        edges, widths, heights = zip(*bars, strict=True)
         ax.bar(edges, heights, widths, align="edge", color="#c5ccd6", edgecolor="white", linewidth=0.4)
     right = None
     if panel.right is not None and any(line.right for line in panel.lines):
@@ -209,7 +211,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     for i, line in enumerate(panel.lines):
         aside = shift * (i - middle)
         at = [point.x * math.exp(aside) if panel.x.log else point.x + aside for point in line.points]
-        handles.append(_draw_line(right if line.right and right is not None else ax, line, styles[i % len(styles)], at))
+        axes = right if line.right and right is not None else ax
+        handles.append(_draw_line(axes, line, styles[i % len(styles)], at))
     set_axis(ax.xaxis, panel.x)
     set_axis(ax.yaxis, panel.left)
     if panel.right is not None and right is not None:

@@ -100,13 +100,17 @@ def frame(
     """
     table = main_table.frame(runs, convention=convention, reference=reference)
     by_key = {facts.run_key(run): run for run in runs}
-    costs = [_query_cost_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
+    costs = []
+    for row in facts.records(table):
+        run = by_key[row["dataset"], row["run"]]
+        costs.append(_query_cost_row(row, run, per_document))
     usable = []
     for row in costs:
         names = row["method"], *facts.reference_names(by_key[row["dataset"], row["run"]])
         usable += [row] if reference in names and row["tflops.query"] is not None else []
     for row in costs:
-        base = [other for other in usable if (other["dataset"], other["model"]) == (row["dataset"], row["model"])]
+        pair = row["dataset"], row["model"]
+        base = [other for other in usable if (other["dataset"], other["model"]) == pair]
         notes = row["notes"]
         if len(base) != 1:
             problem = "no run" if not base else f"{len(base)} runs"

@@ -239,7 +239,10 @@ def score_stops(
     facts.scored(run, name)
     stops = stops_to_score(run, recorded_rules, rules)
     records = {record["question_id"]: record for record in run.records}
-    answers = {key: (stop.answer, recorded_rules.own.shown(stop.steps(records[key[0]]))) for key, stop in stops.items()}
+    answers = {}
+    for key, stop in stops.items():
+        steps = stop.steps(records[key[0]])
+        answers[key] = stop.answer, recorded_rules.own.shown(steps)
     return Scored(run, recorded_rules, rules, score_answers(run, answers, name, data) if answers else {})
 
 
@@ -257,7 +260,8 @@ def score_answers(
     rows = read_rows(run, data=data)
     if rows.problem is not None:
         raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
-    config = part_of_run(DatasetConfig, run.config["dataset"], str(run.path)).model_copy(update={"scorers": (name,)})
+    config = part_of_run(DatasetConfig, run.config["dataset"], str(run.path))
+    config = config.model_copy(update={"scorers": (name,)})
     scores: dict[Key, float | None] = {}
     for (question, step), (answer, shown) in answers.items():
         if question not in rows.examples:

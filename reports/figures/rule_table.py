@@ -43,7 +43,8 @@ def frame(
     """
     check_convention(convention)
     rows: list[dict[str, Any]] = []
-    for part, label in zip(parts, facts.labels([part.run for part in parts], STOP_SETTINGS), strict=True):
+    labels = facts.labels([part.run for part in parts], STOP_SETTINGS)
+    for part, label in zip(parts, labels, strict=True):
         rows += _rule_rows(part, label, score or facts.headline(part.run), convention, costs)
     return facts.as_floats(pd.DataFrame(rows))
 
@@ -53,7 +54,8 @@ def _rule_rows(
 ) -> Iterator[dict[str, Any]]:
     """A run's rows, one for each rule: mean score and costs; empty where the recording does not cover it."""
     run, recorded, seed = part.run, part.recorded, int(part.run.config["seed"])
-    common, rounded = (*facts.notes(run), *full_only_notes(run.records, convention)), _rounding_note(run)
+    common = (*facts.notes(run), *full_only_notes(run.records, convention))
+    rounded = _rounding_note(run)
     clusters, whole = facts.question_clusters(run), len(run.records)
     failed = sum(record["error"] is not None for record in run.records)
     for rule in part.rules:
@@ -72,13 +74,15 @@ def _rule_rows(
                 broken += last.get("action") == STUDY and last.get("p_yes") is None
                 continue
             reached.append((record, stop, cluster))
-            value = record["scores"].get(score) if stop.own else part.values.get((record["question_id"], stop.step))
+            at = record["question_id"], stop.step
+            value = record["scores"].get(score) if stop.own else part.values.get(at)
             missing += value is None
             values += [] if value is None else [(float(value), cluster)]
         covered = failed + len(reached)
         notes = [f"{score} is missing for {missing} of the answered questions and left out for them"] if missing else []
         if covered < whole:
-            values, reached, notes = [], [], rule.uncovered(recorded.most, whole - covered, broken, whole)
+            values, reached = [], []
+            notes = rule.uncovered(recorded.most, whole - covered, broken, whole)
         yield {
             **facts.head_columns(run, label),
             **rule.columns(),
@@ -103,7 +107,8 @@ def _rounding_note(run: StoredRun) -> list[str]:
     """
     model = (run.manifest.get("models") or {}).get("searcher") or {}
     dtype = str(model.get("dtype", "float32"))
-    parallel = max((int(start.get("parallel", 1)) for start in run.manifest.get("starts") or ()), default=1)
+    starts = run.manifest.get("starts") or ()
+    parallel = max((int(start.get("parallel", 1)) for start in starts), default=1)
     if parallel == 1 or dtype == "float32" or model.get("deterministic"):
         return []
     note = f"recorded in {dtype} with up to {parallel} questions in flight, which changes rounding"

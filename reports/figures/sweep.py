@@ -36,7 +36,8 @@ def figure(
     runs: Sequence[StoredRun], *, x: str | None, score: str | None, convention: str, warn: Callable[[str], None]
 ) -> Figure:
     """The figure of the runs over `x`, by default the only setting that differs; else as `frame`."""
-    key = as_printed(x or only_varying_setting(runs), {key for run in runs for key in setting_values(run)})
+    keys = {key for run in runs for key in setting_values(run)}
+    key = as_printed(x or only_varying_setting(runs), keys)
     table = frame(runs, key, score, convention)
     if table[key].nunique() < 2:
         warn(f"note: all these runs have one value of {key}; run others with --sweep {key}=A,B")
@@ -87,7 +88,8 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
         )
     places = {value: place for place, value in enumerate(_sorted_values([row[x] for row in rows]))}
     rows.sort(key=lambda row: (row["dataset"], row[x] is None, row["method"], places.get(row[x], 0)))
-    return facts.as_floats(pd.DataFrame(rows)).assign(**{x: pd.Series([row[x] for row in rows], dtype=object)})
+    column = pd.Series([row[x] for row in rows], dtype=object)
+    return facts.as_floats(pd.DataFrame(rows)).assign(**{x: column})
 
 
 def _sorted_values(cells: Sequence[Any]) -> list[Any]:

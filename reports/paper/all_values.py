@@ -35,7 +35,8 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
     measured: dict[int, list[dict[str, Any]]] = {}
     for value, _, row in measured_rows(runs, values, margin=margin) if runs else ():
         cells = {key: row[key] for key in COLUMNS[4:]}
-        measured.setdefault(value.line, []).append({**cells, "dataset": value.place, "metric": value.label})
+        cells |= {"dataset": value.place, "metric": value.label}
+        measured.setdefault(value.line, []).append(cells)
     mapped = {value.line: value for value in reversed(values)}  # the first of each line
     rows: list[dict[str, Any]] = []
     for entry in printed():

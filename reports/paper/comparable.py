@@ -302,7 +302,8 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
     if decisive := sorted(changed & _DECISIVE):
         sentences.append(f"run: a part of it was made after a change of {listed(decisive)}")
-    n, failed = len(run.records), sum(record["error"] is not None for record in run.records)
+    n = len(run.records)
+    failed = sum(record["error"] is not None for record in run.records)
     if failed > _FEW * n:
         sentences.append(f"run: {failed} of {n} questions failed")
     if metric.in_points and (name := score_of(metric, run)) in facts.score_names(run):

@@ -50,7 +50,8 @@ def measure(value: Value, run: StoredRun) -> Measured:
     if not metric.phases:
         return Measured()
     convention = metric.asked or metric.convention
-    search, built = _search_tflops(run, convention), costs.phase_costs(run, "index", convention).tflops
+    search = _search_tflops(run, convention)
+    built = costs.phase_costs(run, "index", convention).tflops
     # Each document is a cluster.
     index = Measured() if built is None else _mean_value(built, [str(i) for i in range(len(built))], run)
     if entry.per_document:

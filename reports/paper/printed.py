@@ -88,7 +88,8 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
 @cache
 def _shipped_rules() -> Mapping:
     """The content of mapping.yaml, read once: a page asks for it for each of its data sets."""
-    return parse_mapping(resources.files("reports.paper").joinpath("mapping.yaml").read_text(encoding="utf-8"))
+    file = resources.files("reports.paper").joinpath("mapping.yaml")
+    return parse_mapping(file.read_text(encoding="utf-8"))
 
 
 def _paper_of(entry: Entry, paper: Paper) -> Paper:

@@ -43,14 +43,16 @@ class Findings:
 
 @cache
 def _published_facts() -> dict[str, Any]:
-    facts: dict[str, Any] = yaml.safe_load((resources.files("reports.paper") / "published.yaml").read_text("utf-8"))
+    text = (resources.files("reports.paper") / "published.yaml").read_text("utf-8")
+    facts: dict[str, Any] = yaml.safe_load(text)
     return facts
 
 
 @cache
 def _training_ids() -> frozenset[str]:
     """The first 12 hex digits of the sha256 of each training question's id."""
-    return frozenset((resources.files("reports.paper") / "training_ids.txt").read_text("utf-8").split())
+    text = (resources.files("reports.paper") / "training_ids.txt").read_text("utf-8")
+    return frozenset(text.split())
 
 
 def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
@@ -131,7 +133,8 @@ def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], n
 def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
     """How the run's questions differ from the official `split` in what is published of it: ids, kinds, documents."""
     published: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
-    config, revision = run.config["dataset"], (run.manifest.get("dataset") or {}).get("revision")
+    config = run.config["dataset"]
+    revision = (run.manifest.get("dataset") or {}).get("revision")
     result = Findings(unchecked=[] if revision and not config.get("data") else ["rows"])
     if (config.get("options") or {}).get("documents"):
         result.unchecked.append("retrieved documents")
@@ -141,7 +144,8 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
         result.reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
     keys = set()  # equal for rows with the same question, gold and sizes; with the id where no text was kept
     for record in run.whole_records:
-        text, sizes = record.get("question"), tuple(record.get("document_characters") or ())
+        text = record.get("question")
+        sizes = tuple(record.get("document_characters") or ())
         gold = str((record.get("gold") or {}).get("answers"))
         keys.add((record["question_id"] if text is None else text, sizes, gold))
     if n_repeated := len(run.records) - len(keys):
@@ -149,13 +153,15 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
     if "ids" in published and (n_wrong := sum(not re.fullmatch(published["ids"], key) for key in ids)):
         result.reasons.append(f"sample: {n_wrong} of {len(ids)} ids are not of the form of {dataset}'s")
     documents = sorted({str(key) for record in run.records for key in record["document_ids"]})
+    digest = hashlib.sha256("\n".join(documents).encode()).hexdigest()
     if "documents" in published and len(documents) != published["documents"]:
         result.reasons.append(f"sample: {len(documents)} documents, the {split} split has {published['documents']}")
-    elif "sha256" in published and hashlib.sha256("\n".join(documents).encode()).hexdigest() != published["sha256"]:
+    elif "sha256" in published and digest != published["sha256"]:
         result.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
     for by in (by for by in KINDS if by in published):
-        here, official = Counter(kind_of_question(record, by) for record in run.whole_records), published[by]
-        if set(here) != {None} and here != Counter({str(name): count for name, count in official.items()}):
-            counts = ", ".join(f"{name} {here[str(name)]} (official {count})" for name, count in official.items())
+        here = Counter(kind_of_question(record, by) for record in run.whole_records)
+        official = Counter({str(name): count for name, count in published[by].items()})
+        if set(here) != {None} and here != official:
+            counts = ", ".join(f"{name} {here[name]} (official {n})" for name, n in official.items())
             result.reasons.append(f"sample: other numbers of each {by}: {counts}")
     return result

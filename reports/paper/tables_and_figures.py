@@ -69,8 +69,9 @@ class TableOrFigure(BaseModel):
 @cache
 def tables_and_figures() -> tuple[TableOrFigure, ...]:
     """All tables and figures, in the order of the papers."""
-    text = resources.files("reports.paper").joinpath("tables_and_figures.yaml").read_text(encoding="utf-8")
-    return tuple(TableOrFigure.model_validate(row) for row in yaml.safe_load(text))
+    file = resources.files("reports.paper").joinpath("tables_and_figures.yaml")
+    rows = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return tuple(TableOrFigure.model_validate(row) for row in rows)
 
 
 def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
@@ -106,7 +107,8 @@ class Printed(BaseModel):
 @cache
 def printed() -> tuple[Printed, ...]:
     """All rows of paper_results.csv."""
-    return parse_printed(resources.files("reports.paper").joinpath("paper_results.csv").read_text(encoding="utf-8"))
+    file = resources.files("reports.paper").joinpath("paper_results.csv")
+    return parse_printed(file.read_text(encoding="utf-8"))
 
 
 def parse_printed(text: str) -> tuple[Printed, ...]:

@@ -157,7 +157,8 @@ def verdict(value: Value, measured: Measured, n: int, margin: float = MARGIN, un
     reached += f"; {listed(list(unchecked))} not checked" if unchecked else ""
     if measured.narrow is None or measured.wide is None:
         return f"{UNDECIDED} (no interval: too few documents, or no spread among them)"
-    decision = equivalence(measured.narrow, measured.wide, (value.printed - reach, value.printed + reach))
+    bounds = value.printed - reach, value.printed + reach
+    decision = equivalence(measured.narrow, measured.wide, bounds)
     if decision == "equivalent":
         return f"{EQUIVALENT} (within {reached})"
     if decision == "different":
@@ -181,7 +182,8 @@ def _of_another_row(value: Value, run: StoredRun, readers: Collection[str]) -> b
     """Whether the run belongs to another row of the table, by its reader (readers: of all rows) or its place."""
     model = run.config["model"]
     reader = last_part(str(model.get("source") or model["name"])).lower()
-    row_place, place = value.entry.settings.get("place"), (run.config["dataset"].get("options") or {}).get("place")
+    row_place = value.entry.settings.get("place")
+    place = (run.config["dataset"].get("options") or {}).get("place")
     other_place = None not in (row_place, place) and row_place != place
     return other_place or (reader in readers and reader != value.paper.model.lower())
 
@@ -208,7 +210,8 @@ def _verdict_row(
             measured[key] = measure(value, run)
         own_values.append(measured[key])
     ours = mean_over_datasets(own_values)
-    check, n = _differences_of_pairs(value, pairs, runs), sum(len(run.records) for _, run in pairs)
+    check = _differences_of_pairs(value, pairs, runs)
+    n = sum(len(run.records) for _, run in pairs)
     reasons = check.reasons
     if ours.value is None and not any(reason.startswith("metric:") for reason in reasons):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
