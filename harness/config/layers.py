@@ -111,10 +111,10 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     layers += [*files, *(("--set", _layer_of({key: value}, problems)) for key, value in c.sets.items())]
     # 4. The command line. --limit takes the place of a sample that a suite or a file sets, and the reverse.
     flags: dict[str, Any] = {"method.name": c.method, "dataset.name": c.dataset, "model.name": c.model}
-    flags |= {"dataset.data": c.data or c.questions, "dataset.documents": c.documents}
-    flags |= {"seed": c.seed, "limit": c.limit, "sample": c.sample}
-    whole = c.documents and c.questions and not c.data and c.dataset in (None, FOLDER)
-    if (c.documents or c.questions) and not whole:
+    flags |= {"dataset.data": c.data, "seed": c.seed, "limit": c.limit, "sample": c.sample}
+    if c.documents and c.questions and not c.data and c.dataset in (None, FOLDER):
+        flags |= {"dataset.data": c.questions, "dataset.documents": c.documents}
+    elif c.documents or c.questions:
         sentence = "--documents DIR and --questions FILE go together, without --dataset and --data"
         problems.append(UserError(sentence))
     if c.limit is not None and c.sample is not None:
@@ -143,8 +143,8 @@ def _layer_of(sets: Mapping[str, Any], problems: list[HarnessError]) -> dict[str
             params = attempt(problems, with_prompts, nested(rest, value), "--set")
             layer = merged(layer, {"method": {"params": params or {}}})
         else:
-            is_name = isinstance(value, str) and (key in PARTS or (root == "roles" and "." not in rest))
-            layer = merged(layer, nested(f"{key}.name" if is_name else key, value))
+            is_name = not isinstance(value, dict) and (key in PARTS or (root == "roles" and rest and "." not in rest))
+            layer = merged(layer, nested(f"{key}.name", value_text(value)) if is_name else nested(key, value))
     return layer
 
 
@@ -157,8 +157,7 @@ def _checked(
         if key in PARTS and isinstance(value, str):
             value = {"name": value}
         elif key == "roles" and isinstance(value, dict):
-            named = {role: {"name": model} for role, model in value.items() if isinstance(model, str)}
-            value = value | named
+            value = {role: model if isinstance(model, dict) else {"name": model} for role, model in value.items()}
         if key in Settings.model_fields or (key in _MAPPINGS and isinstance(value, dict)):
             layer[key] = value
         elif key not in _MAPPINGS:

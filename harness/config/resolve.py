@@ -85,8 +85,8 @@ def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
     What `layers` set for the method or data set by name is put into them. Raises UserError, ConfigError.
     """
     part, _, role = path.replace("roles", "model").partition(".")
-    if role == "reader":
-        raise UserError("the reader is set with --model and --set model.KEY=VALUE, not as a role")
+    if role in ("reader", *PARTS):
+        raise UserError(f"set the {role} with --{'model' if role == 'reader' else f'set {role}=NAME'}, not as a role")
     if role and role not in ROLES[1:5]:
         raise unknown(f"role '{role}'", role, ROLES[1:5])
     kind = "encoders" if part == "reranker" else f"{part}s"
