@@ -56,12 +56,12 @@ GREEDY = Decoding(8, ("\n",))
     ],
 )
 def test_what_a_method_asks_for_stays(settings, asked, drawn):
-    assert Sampling(1, **settings).of(asked, lambda: "context") == drawn
+    assert Sampling(1, **settings).applied_to(asked, lambda: "context") == drawn
 
 
 def test_requests_draw_by_seed_and_context():
     def seed(of_question, context):
-        return Sampling(of_question, temperature=1.0).of(GREEDY, lambda: context).seed
+        return Sampling(of_question, temperature=1.0).applied_to(GREEDY, lambda: context).seed
 
     assert seed(1, "a") == seed(1, "a")
     assert len({seed(1, "a"), seed(1, "b"), seed(2, "a")}) == 3
