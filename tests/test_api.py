@@ -3,6 +3,7 @@
 import inspect
 import shutil
 import statistics
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import get_type_hints
 
@@ -12,6 +13,7 @@ import harness
 from harness.api.running import Settings
 from harness.cli.options import Selection
 from harness.cli.run_options import Execution, WorkerOptions
+from harness.config import registry
 from harness.errors import HarnessError, LimitReached, UserError
 from harness.method import Indexes, Tools
 from harness.types import Answer, Question
@@ -22,8 +24,10 @@ DATA = "pocket/musique"
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(here, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folder(here, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    yield
+    registry.plugins.cache_clear()  # a class that a test runs is a preset of this process
 
 
 def run(method: str = "echo", **settings: object) -> harness.Run:
