@@ -85,7 +85,8 @@ class HippoRAG(ExtractingMethod):
         texts = [document.text[a:b].strip() for a, b in spans]
 
         def asked(prompt: Prompt, parse: Callable[[str], list[T] | None], **values: list[str]) -> list[T]:
-            pieces, retry = prompt.of(config).fill(**values), Retry(retries=0, window=config.window)
+            pieces = prompt.of(config).fill(**values)
+            retry = Retry(retries=0, window=config.window)
             room = window_of(config.window, model) - prompt_tokens(pieces, model)
             return ask_parsed(model, pieces, max(1, min(config.reply_tokens, room)), parse, retry).found or []
 

@@ -139,7 +139,9 @@ class LightRAG(ExtractingMethod):
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Find entities and relations by the question's keywords, read them with their chunks."""
         (document,), (index,) = documents, indexes
-        model, config, search = tools.model(), self.config, _Search(index, document, self.config, tools)
+        model = tools.model()
+        config = self.config
+        search = _Search(index, document, config, tools)
         with tools.phase("search"):
             pieces = KEYWORDS.of(config).fill(question=[reading.question_text(question)])
             response = ask_parsed(tools.model("searcher"), pieces, 512, keywords_in, Retry(retries=0))
@@ -173,8 +175,10 @@ class _Search:
     """What the keywords of a level find: numbers of entities, relations and chunks."""
 
     def __init__(self, index: Index, document: Document, config: LightRAG.Config, tools: Tools) -> None:
-        self.items, self.vectors, self.config, self.tools = index["items"], index["vectors"], config, tools
-        self.texts, self.chunks = [i[1] for i in self.items], [document.text[a:b].strip() for a, b in index["chunks"]]
+        self.items, self.vectors = index["items"], index["vectors"]
+        self.config, self.tools = config, tools
+        self.texts = [i[1] for i in self.items]
+        self.chunks = [document.text[a:b].strip() for a, b in index["chunks"]]
         number = {names[0]: i for i, (names, *_) in enumerate(self.items) if not names[1:]}
         self.joined: list[list[int]] = [[] for _ in self.items]  # an entity's relations, a relation's two entities
         for i, (names, *_) in enumerate(self.items):
@@ -195,7 +199,8 @@ class _Search:
         low, tools, nearest = level == "low", self.tools, list[int]()
         those = [i for i, item in enumerate(self.items[: len(self.vectors)]) if (len(item[0]) == 1) == low]
         if words and those:
-            vectors, (query,) = np.asarray(self.vectors)[those], tools.encoder().encode([", ".join(words)], "query")
+            vectors = np.asarray(self.vectors)[those]
+            (query,) = tools.encoder().encode([", ".join(words)], "query")
             scores = vectors @ query / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(query))
             nearest = [those[i] for i in best_first(scores)[: self.config.k] if scores[i] >= self.config.least]
         edges = [i for node in nearest for i in self.joined[node]] if low else nearest
@@ -211,7 +216,8 @@ class _Search:
 
     def first(self, numbers: Iterable[int], texts: Sequence[str], budget: int | None = None) -> list[int]:
         """The first of `numbers`, each once, whose texts stay within a budget of tokens, by default that of a list."""
-        numbers, limit = list(dict.fromkeys(numbers)), self.config.budget if budget is None else budget
+        numbers = list(dict.fromkeys(numbers))
+        limit = self.config.budget if budget is None else budget
         return numbers[: reading.how_many_fit([texts[i] for i in numbers], limit, self.tools.model(), "")]
 
     def written(self, nodes: Iterable[int], edges: Iterable[int]) -> str:

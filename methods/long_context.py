@@ -135,7 +135,9 @@ class SlidingWindow(ReadingMethod):
         )
         chosen = next(answering, None)
         silent = sum(not reply for reply in answers)
-        refused = f"every window refused, {silent} of them with an empty reply" if silent else "every window refused"
+        refused = "every window refused"
+        if silent:
+            refused += f", {silent} of them with an empty reply"
         reason = refused if chosen is None else f"window {chosen + 1} of {len(spans)}"
         reply = self.REFUSAL if chosen is None else answers[chosen]
         return Answer(reply, shown_spans(document, spans), reason, tuple(steps))

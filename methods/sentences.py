@@ -52,7 +52,8 @@ def _is_abbreviation(text: str, stop: int) -> bool:
     """Whether the full stop at `stop` belongs to its word and ends no sentence."""
     word_before = _BEFORE.search(text, max(0, stop - 12), stop)
     after = _AFTER.match(text, stop + 1)
-    word, following = word_before.group() if word_before else "", after.group(1) if after else "x"
+    word = word_before.group() if word_before else ""
+    following = after.group(1) if after else "x"
     if word in _WITH_NAME:
         return True
     if word in _WITH_NUMBER or word.capitalize() in _WITH_NUMBER:

@@ -139,7 +139,9 @@ def _scores_problem(count: int, reply: Any) -> str | None:
     """Why a parsed reply of /rerank cannot be used, None for one that can."""
     if problem := _rows_problem(reply, count):
         return problem
-    return None if all(_is_finite(row.get("score")) for row in reply) else "the reply has a score that is no number"
+    if all(_is_finite(row.get("score")) for row in reply):
+        return None
+    return "the reply has a score that is no number"
 
 
 def _is_finite(value: Any) -> bool:

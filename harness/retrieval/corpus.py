@@ -157,7 +157,9 @@ def _flashrag_page(row: Mapping[str, Any], place: RowPlace) -> Page:
 
 def _kilt_page(row: Mapping[str, Any], place: RowPlace) -> Page:
     """A row of KILT's form, its paragraphs joined as text. Raises DataError."""
-    number, title, text = _id(row, "wikipedia_id", place), _string(row, "wikipedia_title", place), row.get("text")
+    number = _id(row, "wikipedia_id", place)
+    title = _string(row, "wikipedia_title", place)
+    text = row.get("text")
     text = text.get("paragraph") if isinstance(text, dict) else text  # the hub's copy
     if not isinstance(text, list) or not all(isinstance(part, str) for part in text):
         raise place.error("text", "should be a list of paragraphs")

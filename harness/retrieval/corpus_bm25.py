@@ -184,6 +184,7 @@ def _merge_best(best: np.ndarray, passages: np.ndarray, scores: np.ndarray, offs
         least = np.partition(scores[rows], -len(best))[-len(best)]
         rows = rows[scores[rows] >= least]
     if len(rows):
-        all_scores, numbers = np.concatenate([best, scores[rows]]), np.concatenate([passages, rows + offset])
+        all_scores = np.concatenate([best, scores[rows]])
+        numbers = np.concatenate([passages, rows + offset])
         order = np.lexsort((numbers, -all_scores))[: len(best)]
         best[:], passages[:] = all_scores[order], numbers[order]

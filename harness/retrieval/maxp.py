@@ -25,7 +25,8 @@ def best_documents(
     grows until the best passages belong to `top` documents.
     """
     hits: list[list[Hit]] = [[] for _ in questions]
-    pending, k = list(range(len(questions))), min(_PASSAGES_PER_DOCUMENT * top, passages)
+    pending = list(range(len(questions)))
+    k = min(_PASSAGES_PER_DOCUMENT * top, passages)
     while pending:
         scores, numbers = search([questions[q] for q in pending], k)
         unfinished = []

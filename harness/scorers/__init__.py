@@ -221,7 +221,9 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
     inputs = extras(name, extra)
     _check_inputs(name, scorer.kind, prediction, references)
     function = _load_function(scorer)
-    return function(prediction) if scorer.kind == "text" else function(prediction, references, **inputs)
+    if scorer.kind == "text":
+        return function(prediction)
+    return function(prediction, references, **inputs)
 
 
 def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold) -> ScoreSheet:

@@ -60,7 +60,8 @@ def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
     """
     if not references:
         raise ScoreError("BLEU is undefined for an item without a reference")
-    tokens, gold_tokens = tokenize_13a(prediction), [tokenize_13a(text) for text in references]
+    tokens = tokenize_13a(prediction)
+    gold_tokens = [tokenize_13a(text) for text in references]
     matches, possible = [], []
     for order in range(1, MAX_ORDER + 1):
         allowed: Counter[tuple[str, ...]] = Counter()

@@ -81,7 +81,8 @@ def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[in
 
     def is_on(a: Shown, b: Support) -> bool:
         shared = min(a.end, b.end) - max(a.start, b.start)
-        return a.document_id == b.document_id and shared > 0 and 2 * shared >= min(a.end - a.start, b.end - b.start)
+        shorter = min(a.end - a.start, b.end - b.start)
+        return a.document_id == b.document_id and shared > 0 and 2 * shared >= shorter
 
     spans = [s for s in shown if s.kind == "span"]
     return [next((i for i, span in enumerate(spans) if is_on(span, support)), None) for support in supporting]
@@ -90,7 +91,9 @@ def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[in
 @scorer("evidence_hit", "1 if a shown text is on a supporting page (hit@k)", "shown")
 def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """1 where a shown span is on a supporting page, else 0: hit@k for the k texts shown; None without such pages."""
-    return float(any(place is not None for place in _positions(shown, supporting))) if supporting else None
+    if not supporting:
+        return None
+    return float(any(place is not None for place in _positions(shown, supporting)))
 
 
 @scorer("evidence_mrr", "1 / place of the first shown text on a supporting page", "shown")
@@ -103,7 +106,9 @@ def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
 @scorer("evidence_pages", "share of supporting pages that a shown text is on", "shown")
 def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """Share of the supporting pages that a shown span is on (`_positions`): recall by page; None without such pages."""
-    return mean([place is not None for place in _positions(shown, supporting)]) if supporting else None
+    if not supporting:
+        return None
+    return mean([place is not None for place in _positions(shown, supporting)])
 
 
 @scorer("evidence_recall_sessions", "share of sessions with evidence of which a supporting passage was shown", "shown")

@@ -15,7 +15,9 @@ from harness.scorers.base import published
 
 scorer = published("caskcsg/longcontext LongBench-Pro/modules")
 
-_RANKING, _PAIRS, _FIRST_LINE = ("T1.1", "T1.2"), ("T2.1", "T2.2", "T6.3"), ("T3.1", "T3.2", "T11.1", "T11.2")
+_RANKING = ("T1.1", "T1.2")
+_PAIRS = ("T2.1", "T2.2", "T6.3")
+_FIRST_LINE = ("T3.1", "T3.2", "T11.1", "T11.2")
 _RECALL = ("T6.1", "T8.1", "T8.2", "T8.3", "T10.1", "T10.2")
 
 
@@ -30,7 +32,8 @@ def _ndcg(gold: Sequence[str], answered: Sequence[str]) -> float:
     gains = {line: len(gold) - n for n, line in enumerate(gold)}
     ranked = sorted({line: -n for n, line in enumerate(answered)}.items(), key=lambda item: -item[1])
     discounts = [math.log2(n + 2) for n in range(len(gold))]
-    best = sum(gain / discount for gain, discount in zip(sorted(gains.values(), reverse=True), discounts, strict=False))
+    at_best = zip(sorted(gains.values(), reverse=True), discounts, strict=False)
+    best = sum(gain / discount for gain, discount in at_best)
     return sum(gains.get(line, 0) / discount for (line, _), discount in zip(ranked, discounts, strict=False)) / best
 
 
@@ -54,7 +57,8 @@ def score(prediction: str, _references: Sequence[str], *, lines: Sequence[str], 
         return None
     if prediction == "" or not lines:
         return 0.0
-    gold, answered = [" ".join(line.lower().split()) for line in lines], _answer_lines(prediction)
+    gold = [" ".join(line.lower().split()) for line in lines]
+    answered = _answer_lines(prediction)
     if task in _RANKING:
         return _ndcg(gold, answered)
     if task in _PAIRS:

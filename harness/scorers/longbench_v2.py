@@ -22,7 +22,8 @@ _ANSWER_FORMS = (re.compile(r"The correct answer is \(([A-D])\)"), re.compile(r"
 @scorer("longbench_v2.accuracy", "the reply says 'The correct answer is (X)' with the right letter")
 def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) -> float:
     """1.0 if the reply says "The correct answer is (X)" with the right X, else 0.0. gold_label: 1 for A, .."""
-    sentence = next((match for form in _ANSWER_FORMS if (match := form.search(prediction.replace("*", "")))), None)
+    reply = prediction.replace("*", "")
+    sentence = next(filter(None, (form.search(reply) for form in _ANSWER_FORMS)), None)
     return float(sentence is not None and sentence.group(1) == "ABCD"[gold_label - 1])
 
 

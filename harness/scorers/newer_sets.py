@@ -67,8 +67,9 @@ def _parsed_answer(answer: str) -> int | str | list[str]:
 @scorer("oolong.real", "the boxed answer is right; numbers by distance, names by share")
 def real(prediction: str, references: Sequence[str]) -> float:
     """1.0 for the gold answer in \\boxed{}; a number by 0.75 ** distance, names by the share found; else 0.0."""
-    boxed = next((match for pattern in _BOXED if (match := pattern.search(prediction))), None)
-    reply, gold = _parsed_answer(boxed.group(1)) if boxed else prediction, _parsed_answer(references[0])
+    boxed = next(filter(None, (pattern.search(prediction) for pattern in _BOXED)), None)
+    reply = _parsed_answer(boxed.group(1)) if boxed else prediction
+    gold = _parsed_answer(references[0])
     if isinstance(gold, int) and isinstance(reply, int):
         return float(0.75 ** abs(gold - reply))
     if isinstance(gold, str) and isinstance(reply, str):

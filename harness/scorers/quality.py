@@ -44,7 +44,9 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
     if len(exact) == 1:
         return exact[0]
     alone = _LETTERS[0].fullmatch(text)
-    letters = [alone.group(1)] if alone else [letter for form in _LETTERS[1:] for letter in form.findall(text)]
+    letters = [letter for form in _LETTERS[1:] for letter in form.findall(text)]
+    if alone:
+        letters = [alone.group(1)]
     numbers = {ord(letter.upper()) - ord("A") for letter in letters}
     choices = {number for number in numbers if number < len(options)} | _options_in_text(text, options)
     return choices.pop() if len(choices) == 1 else None

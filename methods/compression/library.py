@@ -73,7 +73,8 @@ class _Tokens:
         return [self.decode(self.decoded)]
 
     def units(self, ids: list[int]) -> Units:
-        pieces, sizes = [self.pieces[i] for i in ids], tuple(self.sizes[i] for i in ids)
+        pieces = [self.pieces[i] for i in ids]
+        sizes = tuple(self.sizes[i] for i in ids)
         return Units("".join(pieces), (0, *accumulate(map(len, pieces))), sizes)
 
 

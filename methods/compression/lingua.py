@@ -239,7 +239,8 @@ def compress_document(
     pieces, after = _drop_tokens(text, groups, [c.offset for c in chosen], before, target, config, tools)
     steps = []
     for c in chosen:
-        scores, shown = {"priority": c.score, "ratio offset": c.offset}, Shown("span", document.id, *spans[c.number])
+        scores = {"priority": c.score, "ratio offset": c.offset}
+        shown = Shown("span", document.id, *spans[c.number])
         steps.append(Step("context", c.number, scores=scores, tokens=sizes[c.number], shown=shown))
     return show.Compressed(pieces, total, after, steps)
 

@@ -48,7 +48,8 @@ class SelectiveContext(CompressedMethod):
         if config.level == "sentence":
             for first, last in groups:
                 inside = values[first:last]
-                values[first:last] = np.mean(inside[~np.isnan(inside)]) if (~np.isnan(inside)).any() else np.nan
+                scored = inside[~np.isnan(inside)]
+                values[first:last] = np.mean(scored) if len(scored) else np.nan
         if config.target_tokens is None:
             alive = _at_percentile(values, config.reduce_ratio)
         else:

@@ -234,7 +234,8 @@ def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[
     memory, config = state.memory, state.config
     searcher = state.tools.model("searcher")
     room = window_of(config.window, searcher) - config.question_tokens
-    names, relations = [memory.names[e] for e in entities], [memory.edge_text(edge) for edge in edges]
+    names = [memory.names[e] for e in entities]
+    relations = [memory.edge_text(edge) for edge in edges]
 
     def pieces_of(n: int) -> Pieces:
         return state.asking.elaborate(names[:n], relations[: max(0, n - len(names))])

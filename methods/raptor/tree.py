@@ -221,7 +221,9 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
         graph.notes.append("the document has no text, so there is nothing to retrieve")
     vectors = encoder.encode(graph.text, "passage")
     nodes = list(range(len(graph.text)))
-    newline, length, prompt = model.count("\n"), config.summary_tokens, summary.DETAILED.of(config)
+    newline = model.count("\n")
+    length = config.summary_tokens
+    prompt = summary.DETAILED.of(config)
     for level in range(2, config.layers + 2):
         if len(nodes) <= config.dimensions + 1:
             break
