@@ -167,7 +167,7 @@ class KVPool:
         idle = [s for s in list(self._slots) if s.capacity and (s.last < self.clock or s in ended)]
         for slot in sorted(idle, key=lambda s: s.start):
             slot.close_gap()
-        if any(min(end, self.limit or end) - start >= tokens for start, end in self._free):
+        if any(min(end, self.limit or 0) - start >= tokens for start, end in self._free):
             return
         if self._ended:
             self._ended.popitem(last=False)
@@ -209,6 +209,7 @@ class Slot:
     last: the pass that used it last; before_leaving: what still wants to read its keys, called before they move away;
     names: of its first blocks, as far as they are known; dropped: tokens that were read less those that are held.
     copies: how many choices of `kept` tokens stand first, one for each query head of a group (cache_eviction.py), or 1.
+    away: keys and values of each layer while they stand outside of the pool, until the next `reserve`.
     """
 
     def __init__(self, pool: KVPool) -> None:
@@ -218,7 +219,7 @@ class Slot:
         self.last = pool.clock
         self.before_leaving: Callable[[], None] | None = None
         self.names: list[bytes] = []
-        self._away: list[tuple[int, Tensor, Tensor]] | None = None
+        self.away: list[tuple[int, Tensor, Tensor]] | None = None
 
     def __del__(self) -> None:
         self.pool.release_later(self.start, self.start + self.capacity)
@@ -226,10 +227,6 @@ class Slot:
     def tokens_read(self) -> int:
         """Tokens read so far, those that were dropped included: the position of the next one."""
         return self.used[0] + self.dropped
-
-    def is_away(self) -> bool:
-        """Whether keys and values stand outside of the pool, until the next `reserve`."""
-        return self._away is not None
 
     def attended(self) -> int:
         """Tokens that a head attends to: all that are held, but of the choices of several heads only its own."""
@@ -239,7 +236,7 @@ class Slot:
         """Make room for `tokens` tokens in all; the context moves if what follows it is taken."""
         with self.pool.lock:
             self.last = self.pool.clock
-            if tokens <= self.capacity and self._away is None:
+            if tokens <= self.capacity and self.away is None:
                 return
             size = _whole_blocks(max(tokens, _with_spare_room(self.capacity)))
             if self.pool.limit is not None:
@@ -258,34 +255,36 @@ class Slot:
                 self.evict()
             size = tokens
             start = self.pool.allocate(size)
-        states = self._away or self.states()
+        states = self.away or self.states()
         old = self.start, self.start + self.capacity
-        self.start, self.capacity, self._away = start, size, None
+        self.start, self.capacity, self.away = start, size, None
         for layer, keys, values in states:
             kept = self.used[layer]  # it may have been rolled back while it was away
             self.pool.write(layer, self.rows(0, kept), keys[:kept], values[:kept])
         self.pool.release(*old)
 
-    def evict(self, device: str | None = "cpu") -> None:
-        """Move keys and values to `device` (None: where they are) and free the positions, until the next `reserve`."""
+    def evict(self) -> None:
+        """Move keys and values to the host's memory and free the positions, until the next `reserve`."""
         if self.before_leaving is not None:
             self.before_leaving()
-        self._away = [
-            (n, keys.to(device or keys.device, copy=True), values.to(device or values.device, copy=True))
-            for n, keys, values in self.states()
-        ]
+        self.away = [(n, keys.to("cpu", copy=True), values.to("cpu", copy=True)) for n, keys, values in self.states()]
         self.pool.release(self.start, self.start + self.capacity)
         self.start = self.capacity = 0
 
     def close_gap(self) -> None:
         """Shrink to the blocks in use, and move to the lowest free positions that hold them, if that gains any.
 
-        Keys and values are copied out first: old and new positions may overlap.
+        Buffer by buffer: old and new positions may overlap, and a GPU has no room for a second copy of all layers.
         """
         tokens = min(_whole_blocks(max(self.used)), self.capacity)
         if tokens < self.capacity or self.pool.is_free_before(self.start):
-            self.evict(None)
-            self._move(tokens, tokens)
+            if self.before_leaving is not None:
+                self.before_leaving()
+            states = self.states()
+            self.pool.release(self.start, self.start + self.capacity)
+            self.start, self.capacity = self.pool.allocate(tokens), tokens
+            for layer, keys, values in states:
+                self.pool.write(layer, self.rows(0, self.used[layer]), keys.clone(), values.clone())
 
     def shrink(self, tokens: int) -> None:
         """Keep only the first `tokens` tokens; the other positions are released."""
@@ -357,7 +356,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         """The context's part of `buffers` (keys or values, one buffer a layer) as a view [1, kv_heads, used, size]."""
         with self.slot.pool.lock:
             slot, used = self.slot, self.slot.used[self._layer]
-            if slot.is_away():  # it comes back, perhaps into larger buffers
+            if slot.away is not None:  # it comes back, perhaps into larger buffers
                 slot.reserve(used)
             buffer = buffers[self._layer]
             assert buffer is not None

@@ -199,6 +199,8 @@ class Network:
         """Divide the memory that is free now: each of `networks` on this device may hold equally many tokens more."""
         self._beside = [other for other in networks if other is not self and other.device == self.device]
         if (fit := self._tokens_that_fit()) is not None and self.contexts_make_room:
+            if self.pool.keys[0] is None:
+                self.pool.capacity = 0  # buffers that an earlier run expected, and never made
             self.pool.limit = self.pool.capacity + fit
 
     @property

@@ -12,6 +12,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
@@ -171,14 +173,16 @@ def test_two_networks_share_the_memory_that_is_free(monkeypatch):
     total = 4_000_000
 
     def free(_device=None):
-        return total - sum(one._pool.capacity * one._token_size() for one in (small, large) if one._pool is not None)
+        made = [(one, one._pool.keys[0]) for one in (small, large) if one._pool is not None]
+        return total - sum(len(keys) * one._token_size() for one, keys in made if keys is not None)
 
     monkeypatch.setattr("harness.llm.network.free_gpu_bytes", free)
     fill(small, 1000)  # of an earlier run, in which it had all
     assert small.pool.limit * small._token_size() == pytest.approx(0.9 * total, rel=0.01)
-    # (4,000,000 - 1,024 x 32) x 0.9 / (32 + 96) bytes x 4/5 / 1,000 tokens; the next run has the buffers of this one.
+    # (4,000,000 - 1,024 x 32) x 0.9 / (32 + 96) bytes x 4/5 / 1,000 tokens; the next run has the buffers of this one,
+    # without those of the larger network, which read nothing: (4,000,000 - 27,500 x 32) x ...
     first, second = (places_for([small, large], 64, lambda _: None, lambda: 1000) for _run in range(2))
-    assert (first, second) == (22, 24)
+    assert (first, second) == (22, 17)
     for one in (large, small):
         fill(one, one.pool.limit)
     assert 0 <= free() < 0.12 * total
@@ -221,32 +225,34 @@ def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeyp
     jobs = scripts_of(tiny)
     alone = [job() for job in jobs]
     moved, evict = [], Slot.evict
-    monkeypatch.setattr(Slot, "evict", lambda slot, to="cpu": (moved.append(slot.used[0]), evict(slot, to))[1])
+    monkeypatch.setattr(Slot, "evict", lambda slot: (moved.append(slot.used[0]), evict(slot))[1])
     monkeypatch.setattr(tiny, "_pool", KVPool(tiny.layers, limit=400))
     for one, other in zip(alone, side_by_side(jobs), strict=True):
         same(one, other)
     assert any(moved), "nothing moved"
 
 
-def test_contexts_that_move_within_the_pool_say_the_same(tiny, monkeypatch):
-    """Where idle contexts leave their positions before each pass, answers and captured attention are as ever."""
-    jobs = scripts_of(tiny)
-    alone = [job() for job in jobs]
-    places, reserve = set(), Slot.reserve
+def test_a_context_that_moves_within_the_pool_is_copied_buffer_by_buffer():
+    """Beside the pool a GPU has a tenth of its memory: too little for a second copy of a long context."""
+    copies, alive = [], [0]
 
-    def leave_and_reserve(slot, tokens):
-        with slot.pool.lock:
-            for other in list(slot.pool._slots):
-                if other.capacity and other.last < slot.pool.clock:
-                    other.evict(None)
-            reserve(slot, tokens)
-            places.add((id(slot), slot.start))
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            out = op(*args, **(kwargs or {}))
+            if op.overloadpacket.__name__ in ("clone", "to", "_to_copy"):
+                copies.append(StorageWeakRef(out.untyped_storage()))
+            alive.append(sum(not copy.expired() for copy in copies))
+            return out
 
-    monkeypatch.setattr(tiny, "_pool", KVPool(tiny.layers))
-    monkeypatch.setattr(Slot, "reserve", leave_and_reserve)
-    for one, other in zip(alone, side_by_side(jobs), strict=True):
-        same(one, other)
-    assert len(places) > len({slot for slot, _ in places}), "nothing moved"
+    pool = KVPool(8)
+    cache, start = pool.cache(), pool.allocate(BLOCK)
+    for layer in cache.layers:
+        layer.update(states(300), states(300))
+    pool.release(start, BLOCK)
+    with Watch():
+        slot_of(cache).close_gap()
+    assert slot_of(cache).start == start
+    assert max(alive) <= 2, "of 16 buffers"
 
 
 DOCUMENTS = [f"{n}. " + WORDS * 16 for n in range(2)]
