@@ -35,7 +35,7 @@ from harness_training.lora_model import Base, load_teacher
 from harness_training.reader_examples import KINDS, SKILLS, Mixture, answer_scene, lesson_trees, probe_scene
 from harness_training.real_rows import RealRow, check_apart, load_rows
 from harness_training.settings import Settings
-from harness_training.skills import declared_skills, prompts_by_name
+from harness_training.skills import declared_skills, prompts_by_name, skill_owners
 from harness_training.token_rows import Rows
 from harness_training.trainer import Job, identity, train
 
@@ -92,9 +92,13 @@ class ReaderTraining:
         if stop.is_set():
             return progress.step >= job.steps
         licences = {name: presets.read("datasets", name)[-1][1].get("licence", "") for name in self.settings.sources}
+        methods: Counter[str] = Counter()
+        for skill, owner in skill_owners().items():
+            methods[owner] += skills[skill]
         trained: dict[str, Any] = {
             "data": dict(Counter(row.dataset for row in rows)),
             "skills": dict(skills),
+            "methods": dict((+methods).most_common()),
             "licences": {**licences, "the made-up world": "as this project"},
         }
         if start is not None:  # the adapter that was continued, and how it was trained

@@ -34,6 +34,13 @@ def presets_by_skill() -> dict[str, list[str]]:
     return by_skill
 
 
+def skill_owners() -> dict[str, str]:
+    """Skill -> the implementation that alone declares it; skills that several declare have none."""
+    targets = _implementations()
+    owners = {name: {targets[preset] for preset in of_skill} for name, of_skill in presets_by_skill().items()}
+    return {name: next(iter(of_skill)) for name, of_skill in owners.items() if len(of_skill) == 1}
+
+
 def prompts_by_name() -> dict[str, str]:
     """ "preset: name of the prompt" -> text, for the defaults of every method; each text once, by its first preset."""
     names: dict[str, str] = {}

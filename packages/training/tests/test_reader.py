@@ -260,6 +260,9 @@ def test_it_is_measured_before_and_after_on_rows_it_never_saw(trained):
     assert "made-up world: pecan points: token F1" in names
     card = _card(trained)
     assert card["trained"]["data"] == {"hotpotqa": 8, "musique": 4}
+    skills = card["trained"]["skills"]
+    assert card["trained"]["methods"]["pecan"] == sum(n for name, n in skills.items() if name.startswith("pecan "))
+    assert sum(card["trained"]["methods"].values()) < sum(skills.values()), "answering is nobody's own"
     assert len(card["measures"]["rows"]) == len(found)
     page = (trained.out / "adapters" / "CARD.md").read_text()
     assert "hotpotqa (8 questions, CC BY-SA 4.0), musique (4 questions, CC BY 4.0)" in page
