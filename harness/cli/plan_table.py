@@ -4,7 +4,7 @@
     method        data set        questions   tokens   TFLOPs  how
     pecan         pocket/musique         24  unknown  unknown  unknown: nothing stored yet; ...
     full-context  pocket/musique   10 of 24      21k    0.294  stored: the mean cost of 14 questions
-    together               34 of 48      21k    0.294  without 1 unknown
+    together               34 of 48      21k    0.294  without 1 run whose cost is unknown
 
 "10 of 24" are left of 24; tokens and TFLOPs are of those.
 """
@@ -38,7 +38,8 @@ def _together(forecasts: Sequence[Forecast]) -> Forecast:
     tokens, tflops = (None if {*column} == {None} else sum(value or 0 for value in column) for column in columns)
     missing = sum(None in (f.tokens, f.tflops) for f in forecasts)
     questions, done = sum(f.questions for f in forecasts), sum(f.done for f in forecasts)
-    return Forecast("together", "", questions, done, tokens, tflops, f"without {missing} unknown" if missing else "")
+    how = f"without {missing} run{'s'[: missing != 1]} whose cost is unknown" if missing else ""
+    return Forecast("together", "", questions, done, tokens, tflops, how)
 
 
 def _cells(f: Forecast) -> list[str]:

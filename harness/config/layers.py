@@ -137,8 +137,11 @@ def _layer_of(sets: Mapping[str, Any], problems: list[HarnessError]) -> dict[str
     trust(*sets.values())
     for key, value in sets.items():
         root, _, rest = key.partition(".")
-        if root in ("profile", "suite", "data", "out", "methods"):
-            problems.append(UserError(f"'{root}' is chosen with --{root.removesuffix('s')}, not with --set"))
+        if root in ("profile", "suite", "data", "out"):
+            problems.append(UserError(f"'{root}' is chosen with --{root}, not with --set"))
+        elif root == "methods":
+            instead = f"write --set method.{key.rpartition('.')[2]}=VALUE"
+            problems.append(UserError(f"'{key}' belongs into a file (--config); {instead}"))
         elif root == "method" and rest:
             params = attempt(problems, with_prompts, nested(rest, value), "--set")
             layer = merged(layer, {"method": {"params": params or {}}})

@@ -47,6 +47,7 @@ CASES = [
     (["run", *ECHO, "--limit", "1", "--set", "limit=2"], ["'limit' is given twice"]),
     (["run", *ECHO, "--set", "method.k=[1"], ["'[1' is not a YAML list or mapping"]),
     (["run", *ECHO, "--set", "profile=paper"], ["'profile' is chosen with --profile"]),
+    (["run", *ECHO, "--set", "methods.bm25.k=2"], ["'methods.bm25.k' belongs into a file", "--set method.k=VALUE"]),
     (["run", *ECHO, "--set", "roles.bilder=default"], ["unknown role 'bilder'. Did you mean 'builder'?"]),
     (["run", *ECHO, "--set", "roles.reader=default"], ["set the reader with --model"]),
     (["run", *ECHO, "--set", "roles.encoder=minilm"], ["set the encoder with --set encoder=NAME"]),

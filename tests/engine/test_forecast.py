@@ -190,7 +190,7 @@ def test_the_table_sums_what_is_known_and_says_what_is_not():
     assert lines[2].split() == ["bm25", "musique", "14", "of", "24", "12.3k", "0.5", "stored:", "x"]
     assert lines[3].split() == ["pecan", "musique", "24", "unknown", "unknown", "unknown:", "y"]
     assert lines[4].split()[:6] == ["together", "38", "of", "48", "12.3k", "0.5"]
-    assert lines[4].endswith("without 1 unknown")
+    assert lines[4].endswith("without 1 run whose cost is unknown")
     assert "unknown" in as_table("", rows[1:]).splitlines()[3]
     line = "suite s: 2 runs, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each run: --plan)"
     assert suite_line("s", rows) == line
