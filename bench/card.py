@@ -1,10 +1,12 @@
-"""What a card would do of PECAN's search: contexts of a batch, and how long the card waits for launches.
+"""What a card would do of PECAN's search: contexts of a batch, and how long the card waits for
+launches.
 
     python -m bench.card [--json] [--tokens 1000]
 
-No GPU is needed: a narrow model runs as in bench.host, and each batch is booked as Llama-3.1-8B's on an H100: the card
-works for max(FLOPs, bytes) and waits 6 us a launch; a recorded step is one launch. The harness's own time between
-batches is bench.host's figure. With --json the last line is one object.
+No GPU is needed: a narrow model runs as in bench.host, and each batch is booked as Llama-3.1-8B's
+on an H100: the card works for max(FLOPs, bytes) and waits 6 us a launch; a recorded step is one
+launch. The harness's own time between batches is bench.host's figure. With --json the last line is
+one object.
 """
 
 import argparse
@@ -29,15 +31,19 @@ from harness.llm.load import unload
 from harness.llm.network import ForwardQueue
 from tests.random_model import save
 
-LLAMA = ModelShape(layers=32, width=4096, heads=32, kv_heads=8, head_size=128, mlp=14336, vocab=128256)
-# An H100 SXM: two thirds of the dense bfloat16 peak of 989 TFLOP/s and of 3.35 TB/s, as large products reach.
+LLAMA = ModelShape(
+    layers=32, width=4096, heads=32, kv_heads=8, head_size=128, mlp=14336, vocab=128256
+)
+# An H100 SXM: two thirds of the dense bfloat16 peak of 989 TFLOP/s and of 3.35 TB/s, as large
+# products reach.
 FLOPS, BYTES, LAUNCH = 660e12, 2.2e12, 6e-6
 KEY_BYTES = 2 * LLAMA.layers * LLAMA.kv_heads * LLAMA.head_size * 2
 
 
 @dataclass
 class Batch:
-    """One batch: its contexts, new tokens, pairs of query and key, keys that are read, and launches."""
+    """One batch: its contexts, new tokens, pairs of query and key, keys that are read, and
+    launches."""
 
     contexts: int = 0
     tokens: int = 0
@@ -47,8 +53,11 @@ class Batch:
 
     @property
     def work(self) -> float:
-        """Seconds in which the card computes or reads: the weights once, and the keys of each context."""
-        flops = 2 * (LLAMA.linear * self.tokens + LLAMA.head * self.contexts) + LLAMA.pair * self.pairs
+        """Seconds in which the card computes or reads: the weights once, and the keys of each
+        context."""
+        flops = (
+            2 * (LLAMA.linear * self.tokens + LLAMA.head * self.contexts) + LLAMA.pair * self.pairs
+        )
         return max(flops / FLOPS, (2 * (LLAMA.linear + LLAMA.head) + KEY_BYTES * self.keys) / BYTES)
 
     def add(self, lengths: Sequence[tuple[int, int]]) -> None:
@@ -91,8 +100,12 @@ def booked() -> Iterator[list[Batch]]:
 
 
 def summary(batches: Sequence[Batch], questions: int) -> dict[str, float]:
-    """Contexts a batch, launches a batch, milliseconds a question, and the share of them in which the card is idle."""
-    work, waiting = sum(batch.work for batch in batches), LAUNCH * sum(batch.launches for batch in batches)
+    """Contexts a batch, launches a batch, milliseconds a question, and the share of them in which
+    the card is idle."""
+    work, waiting = (
+        sum(batch.work for batch in batches),
+        LAUNCH * sum(batch.launches for batch in batches),
+    )
     return {
         "batches": len(batches),
         "contexts": round(sum(batch.contexts for batch in batches) / len(batches), 1),
@@ -121,7 +134,9 @@ def search(folder: Path, places: Sequence[int], tokens: int) -> dict[int, dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tokens", type=int, default=1000, help="of a document (default 1000)")
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
     flags = parser.parse_args()
@@ -130,7 +145,10 @@ def main() -> None:
         save(folder, dtype=torch.bfloat16, max_position_embeddings=8192, **SHAPE)
         found = search(folder, (1, 16, 64), flags.tokens)
     for number, one in found.items():
-        print(f"{number} in flight: " + ", ".join(f"{key} {value}" for key, value in one.items()), flush=True)
+        print(
+            f"{number} in flight: " + ", ".join(f"{key} {value}" for key, value in one.items()),
+            flush=True,
+        )
     if flags.json:
         print(json.dumps(found))
 

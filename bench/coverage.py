@@ -1,9 +1,11 @@
-"""How often the 95 % intervals hold the truth, by simulation: python -m bench.coverage [--trials 1000]
+"""How often the 95 % intervals hold the truth, by simulation: python -m bench.coverage [--trials
+1000]
 
-Scores: 0/1, or F1 with many zeros, of which 5, 30, 50 and 95 % are not 0; 1 or 5 questions a document, 1 to 11,
-lognormal sizes, or heavy tails (a few documents have most questions); correlation within a document of 0, 0.1 and 0.5.
-Differences: of two such methods, 0.04 apart. Costs: lognormal, alike within a document or not.
-Printed: documents, lowest and mean coverage over all settings, mean width.
+Scores: 0/1, or F1 with many zeros, of which 5, 30, 50 and 95 % are not 0; 1 or 5 questions a
+document, 1 to 11, lognormal sizes, or heavy tails (a few documents have most questions);
+correlation within a document of 0, 0.1 and 0.5. Differences: of two such methods, 0.04 apart.
+Costs: lognormal, alike within a document or not. Printed: documents, lowest and mean coverage over
+all settings, mean width.
 """
 
 import argparse
@@ -26,14 +28,21 @@ def sizes(kind: str, documents: int, rng: np.random.Generator) -> np.ndarray:
     return np.full(documents, int(kind))
 
 
-def scores(mean: float, correlation: float, whole: bool, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Scores with this mean (0.7 of it unless whole); the chance of a document is drawn from a beta distribution."""
+def scores(
+    mean: float, correlation: float, whole: bool, labels: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Scores with this mean (0.7 of it unless whole); the chance of a document is drawn from a beta
+    distribution."""
     chance = np.full(len(labels), mean)
     if correlation:
         scale = (1 - correlation) / correlation
         chance = rng.beta(mean * scale, (1 - mean) * scale, labels.max() + 1)[labels]
     right = whole | (rng.random(len(labels)) < 0.4)
-    return np.where(rng.random(len(labels)) < chance, np.where(right, 1.0, rng.uniform(0.1, 0.9, len(labels))), 0.0)
+    return np.where(
+        rng.random(len(labels)) < chance,
+        np.where(right, 1.0, rng.uniform(0.1, 0.9, len(labels))),
+        0.0,
+    )
 
 
 def covered(make, truth: float, trials: int, **options) -> tuple[float, float]:
@@ -46,16 +55,29 @@ def covered(make, truth: float, trials: int, **options) -> tuple[float, float]:
 def simulate(what: str, documents: int, trials: int) -> list[tuple[float, float]]:
     rng, results = np.random.default_rng(documents), []
     if what == "costs":
-        for kind, sigma, correlation in product(("1", "5", "lognormal"), (0.5, 1.0, 1.5), (0.0, 0.5)):
+        for kind, sigma, correlation in product(
+            ("1", "5", "lognormal"), (0.5, 1.0, 1.5), (0.0, 0.5)
+        ):
 
             def make(kind=kind, sigma=sigma, correlation=correlation):
-                labels = np.repeat(np.arange(documents), sizes(kind, documents, rng)).astype(np.int32)
-                alike, own = rng.standard_normal(documents)[labels], rng.standard_normal(len(labels))
-                return np.exp(sigma * (correlation**0.5 * alike + (1 - correlation) ** 0.5 * own)), labels
+                labels = np.repeat(np.arange(documents), sizes(kind, documents, rng)).astype(
+                    np.int32
+                )
+                alike, own = (
+                    rng.standard_normal(documents)[labels],
+                    rng.standard_normal(len(labels)),
+                )
+                return np.exp(
+                    sigma * (correlation**0.5 * alike + (1 - correlation) ** 0.5 * own)
+                ), labels
 
-            results.append(covered(make, float(np.exp(sigma**2 / 2)), trials, bounds=None, resamples=1000))
+            results.append(
+                covered(make, float(np.exp(sigma**2 / 2)), trials, bounds=None, resamples=1000)
+            )
         return results
-    for kind, correlation, mean, whole in product(SIZES, (0.0, 0.1, 0.5), (0.05, 0.3, 0.5, 0.95), (False, True)):
+    for kind, correlation, mean, whole in product(
+        SIZES, (0.0, 0.1, 0.5), (0.05, 0.3, 0.5, 0.95), (False, True)
+    ):
 
         def make(kind=kind, correlation=correlation, mean=mean, whole=whole):
             labels = np.repeat(np.arange(documents), sizes(kind, documents, rng)).astype(np.int32)
@@ -71,7 +93,9 @@ def simulate(what: str, documents: int, trials: int) -> list[tuple[float, float]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--trials", type=int, default=1000)
     trials = parser.parse_args().trials
     for what, numbers in (

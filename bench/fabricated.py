@@ -1,8 +1,9 @@
-"""Runs fabricated by seed, judged as `harness report --paper` judges them: python -m bench.fabricated [--seed 0]
+"""Runs fabricated by seed, judged as `harness report --paper` judges them: python -m
+bench.fabricated [--seed 0]
 
-Each run is an honest one of BM25 on MuSiQue's official rows with one thing changed, alone and beside two honest ones.
-Printed: dishonest runs that are certified, without a mark or a word on what was not checked, and honest ones that are
-refused. Both should be none.
+Each run is an honest one of BM25 on MuSiQue's official rows with one thing changed, alone and
+beside two honest ones. Printed: dishonest runs that are certified, without a mark or a word on what
+was not checked, and honest ones that are refused. Both should be none.
 """
 
 import argparse
@@ -57,33 +58,63 @@ DISHONEST: dict[str, Make] = {
     "answer prefix": lambda dice: ({"dataset.answer_prefix": f"Answer {dice.randint(1, 9)}:"}, {}),
     "demonstration": lambda dice: ({"dataset.demonstration": f"Q: {_hash(dice)}"}, {}),
     "answer tokens": lambda dice: ({"dataset.max_answer_tokens": dice.randint(33, 999)}, {}),
-    "retrieved file": lambda dice: ({"dataset.options": {"documents": f"{_hash(dice, 8)}.json"}}, {}),
+    "retrieved file": lambda dice: (
+        {"dataset.options": {"documents": f"{_hash(dice, 8)}.json"}},
+        {},
+    ),
     "adapter": lambda dice: ({"model.adapter": f"me/{_hash(dice, 8)}"}, {}),
-    "hub owner": lambda dice: ({"model.source": "me/Llama-3.1-8B-Instruct"}, {WEIGHTS: {"hub": f"me/{_hash(dice)}"}}),
+    "hub owner": lambda dice: (
+        {"model.source": "me/Llama-3.1-8B-Instruct"},
+        {WEIGHTS: {"hub": f"me/{_hash(dice)}"}},
+    ),
     "hub revision": lambda dice: ({"model.revision": _hash(dice)}, {}),
     "other code": lambda dice: ({}, {"git": {"commit": _hash(dice), "dirty": False}}),
     "uncommitted code": lambda dice: ({}, {"git": {"commit": "c0ffee", "dirty": True}}),
     "packages": lambda dice: ({}, {"packages": {"longdoc-harness": f"0.1.{dice.randint(1, 9)}"}}),
-    "other weights": lambda dice: ({}, {WEIGHTS: {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": _hash(dice)}}),
-    "other rows": lambda dice: ({}, {"dataset": {"revision": "0" * 40, "fingerprint": _hash(dice, 64)}}),
-    "quantised": lambda dice: ({}, {"models.reader.quantised": {"method": "bnb", "bits": dice.choice((4, 8))}}),
+    "other weights": lambda dice: (
+        {},
+        {WEIGHTS: {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": _hash(dice)}},
+    ),
+    "other rows": lambda dice: (
+        {},
+        {"dataset": {"revision": "0" * 40, "fingerprint": _hash(dice, 64)}},
+    ),
+    "quantised": lambda dice: (
+        {},
+        {"models.reader.quantised": {"method": "bnb", "bits": dice.choice((4, 8))}},
+    ),
     "prompts": lambda dice: ({}, {"prompts": {"read": f"Read this. {_hash(dice)}"}}),
     "scorer": lambda dice: ({}, {"scorers": {"longbench.qa_f1_score": f"{dice.randint(2, 9)}"}}),
-    "template: system": _template(lambda text, extra: text.replace("<|eot_id|>", f"Be brief. {extra}<|eot_id|>", 1)),
+    "template: system": _template(
+        lambda text, extra: text.replace("<|eot_id|>", f"Be brief. {extra}<|eot_id|>", 1)
+    ),
     "template: opening": _template(lambda text, extra: f"<s>{extra}{text}"),
     "template: before the prompt": _template(
         lambda text, extra: text.replace("user<|end_header_id|>\n\n", f"\\g{extra}")
     ),
     "template: behind the prompt": _template(
         lambda text, extra: text.replace(
-            "<|eot_id|><|start_header_id|>assistant", f"{extra}<|eot_id|><|start_header_id|>assistant"
+            "<|eot_id|><|start_header_id|>assistant",
+            f"{extra}<|eot_id|><|start_header_id|>assistant",
         )
     ),
     "template: not recorded": lambda dice: ({}, {"first_prompts": {}}),
-    "template: token ids": lambda dice: ({}, {"first_prompts.reader.ids": [dice.randint(1, 9)] * 9}),
+    "template: token ids": lambda dice: (
+        {},
+        {"first_prompts.reader.ids": [dice.randint(1, 9)] * 9},
+    ),
     "corrected gold": lambda dice: (
         {},
-        {"corrected": [{"questions": dice.randint(1, 99), "at": "2026-01-01", "file": "c.jsonl", "scores": {}}]},
+        {
+            "corrected": [
+                {
+                    "questions": dice.randint(1, 99),
+                    "at": "2026-01-01",
+                    "file": "c.jsonl",
+                    "scores": {},
+                }
+            ]
+        },
     ),
     "server with extra": lambda dice: (
         {"model.backend": "endpoint", "model.extra": {"temperature": dice.random()}},
@@ -93,29 +124,56 @@ DISHONEST: dict[str, Make] = {
         {"model.backend": "endpoint", "model.thinking": {"tokens": dice.randint(9, 99)}},
         {},
     ),
-    "another reader": lambda dice: ({"roles": {"reader": {"name": f"m{_hash(dice, 4)}", "backend": "hf"}}}, {}),
-    "swapped names": lambda dice: ({"dataset.swap": "entities", "dataset.swap_seed": dice.randint(0, 9)}, {}),
+    "another reader": lambda dice: (
+        {"roles": {"reader": {"name": f"m{_hash(dice, 4)}", "backend": "hf"}}},
+        {},
+    ),
+    "swapped names": lambda dice: (
+        {"dataset.swap": "entities", "dataset.swap_seed": dice.randint(0, 9)},
+        {},
+    ),
     "solved examples": lambda dice: ({"dataset.shots": dice.randint(1, 9)}, {}),
     "other parser": lambda dice: ({"dataset.raw_replies": True}, {}),
-    "smaller window": lambda dice: ({"model.window": 8192}, {"models.reader.window": dice.randint(999, 8192)}),
+    "smaller window": lambda dice: (
+        {"model.window": 8192},
+        {"models.reader.window": dice.randint(999, 8192)},
+    ),
     "imported": lambda dice: ({}, {"imported": {"tool": "t", "files": [], "sha256": _hash(dice)}}),
-    **{f"a shard's {key}": _later_start(key) for key in ("git", "packages", "models", "prompts", "scorers", "gpu")},
+    **{
+        f"a shard's {key}": _later_start(key)
+        for key in ("git", "packages", "models", "prompts", "scorers", "gpu")
+    },
 }
 HONEST: dict[str, Make] = {
     "as it is": lambda dice: ({}, {}),
     "dtype": lambda dice: ({}, {"models.reader.dtype": dice.choice(("float16", "float32"))}),
     "eager attention": lambda dice: ({"model.attention": "eager"}, {}),
     "resolved revision": lambda dice: ({"dataset.revision": _hash(dice)}, {}),
-    "rows of a file": lambda dice: ({"dataset.data": f"/data/{_hash(dice, 6)}.jsonl", "dataset.hub": None}, {}),
+    "rows of a file": lambda dice: (
+        {"dataset.data": f"/data/{_hash(dice, 6)}.jsonl", "dataset.hub": None},
+        {},
+    ),
     "mirror of the rows": lambda dice: ({"dataset.hub": f"mirror/{_hash(dice, 6)}"}, {}),
-    "longer window": lambda dice: ({"model.window": None}, {"models.reader.window": 131072 + dice.randint(0, 9)}),
+    "longer window": lambda dice: (
+        {"model.window": None},
+        {"models.reader.window": 131072 + dice.randint(0, 9)},
+    ),
 }
 RECORDS: dict[str, Callable[[str, dict[str, Any]], dict[str, Any]]] = {
     "scores edited": lambda score, row: {"scores": {score: 1.0}},
-    "gold edited": lambda score, row: {"gold": {**GOLD, "answers": ["Tom", "Mira"]}, "scores": {score: 1.0}},
+    "gold edited": lambda score, row: {
+        "gold": {**GOLD, "answers": ["Tom", "Mira"]},
+        "scores": {score: 1.0},
+    },
     "400 questions failed": lambda score, row: {"error": {"type": "T", "message": ""}, "usage": {}},
-    "wrong answers without a score": lambda score, row: {"error": {"type": "T", "message": ""}, "scores": {}},
-    "the text that was scored": lambda score, row: {"notes": {"scored": "Mira"}, "scores": {score: 1.0}},
+    "wrong answers without a score": lambda score, row: {
+        "error": {"type": "T", "message": ""},
+        "scores": {},
+    },
+    "the text that was scored": lambda score, row: {
+        "notes": {"scored": "Mira"},
+        "scores": {score: 1.0},
+    },
     "another question": lambda score, row: {
         "question": f"Is it {row['question']}",
         "prediction": "Mira",
@@ -132,18 +190,30 @@ WORDS = {"other weights": "weights", **dict.fromkeys(_GOLD, "gold answers")}
 
 
 def honest_run(folder: Path, value: Value) -> StoredRun:
-    """A run over the official rows, two in seven of them answered right, with this code and the paper's template."""
+    """A run over the official rows, two in seven of them answered right, with this code and the
+    paper's template."""
     llama, score = public_releases._published_facts()["llama"], str(value.metric.score)
-    answers = [{"prediction": "Mira" if i % 7 < 2 else "Tom", "scores": {score: float(i % 7 < 2)}} for i in range(2417)]
+    answers = [
+        {"prediction": "Mira" if i % 7 < 2 else "Tom", "scores": {score: float(i % 7 < 2)}}
+        for i in range(2417)
+    ]
     rows = [{**row, **own, "gold": GOLD} for row, own in zip(official(), answers, strict=True)]
     run = paper_run(folder, "bm25", "musique", rows, manifest=comparable.made_by())
-    prompt = re.sub(r"\{[a-z_]+\}", "x", next(p for key, p in run.manifest["prompts"].items() if ", system" not in key))
+    prompt = re.sub(
+        r"\{[a-z_]+\}",
+        "x",
+        next(p for key, p in run.manifest["prompts"].items() if ", system" not in key),
+    )
     sent = f"{llama['opening']}{llama['user']}{prompt}{llama['closing']}"
-    return replace(run, manifest={**run.manifest, "first_prompts": {"reader": {"text": sent, "ids": llama["ids"]}}})
+    return replace(
+        run,
+        manifest={**run.manifest, "first_prompts": {"reader": {"text": sent, "ids": llama["ids"]}}},
+    )
 
 
 def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) -> StoredRun:
-    """The honest run with one thing changed: its end, some of its records, or its configuration and manifest."""
+    """The honest run with one thing changed: its end, some of its records, or its configuration and
+    manifest."""
     if kind == "not finished":
         return replace(honest, summary={})
     if kind in RECORDS or kind in MORE:
@@ -154,18 +224,24 @@ def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) ->
         elif kind == "a question twice":
             rows = [rows[(i + 1) % len(rows)] if i in picked else row for i, row in enumerate(rows)]
         else:
-            rows = [{**row, **RECORDS[kind](score, row)} if i in picked else row for i, row in enumerate(rows)]
+            rows = [
+                {**row, **RECORDS[kind](score, row)} if i in picked else row
+                for i, row in enumerate(rows)
+            ]
         return replace(honest, records=rows)
     config, manifest = {**DISHONEST, **HONEST}[kind](dice)
     if callable(change := manifest.get(TEXT)):
         manifest = {TEXT: change(honest.manifest["first_prompts"]["reader"]["text"])}
-    return replace(honest, config=changed(honest.config, config), manifest=changed(honest.manifest, manifest))
+    return replace(
+        honest, config=changed(honest.config, config), manifest=changed(honest.manifest, manifest)
+    )
 
 
 def judged(
     kind: str, run: StoredRun, others: Sequence[StoredRun], plain: Mapping[str, Any], value: Value
 ) -> tuple[bool, bool, bool]:
-    """Whether a run is refused, certified alone, and certified beside others: with no mark, nothing unchecked.
+    """Whether a run is refused, certified alone, and certified beside others: with no mark, nothing
+    unchecked.
 
     others: honest runs; plain: the row of one of them alone.
     """
@@ -176,17 +252,24 @@ def judged(
         own = table[table["run"] == "r--9"]
         if own.empty or own["verdict"].str.startswith(NOT_COMPARABLE).any():
             return True, False, False
-        alike = own["verdict"].iloc[0] == plain["verdict"] and WORDS.get(kind, "?") not in plain["verdict"]
+        alike = (
+            own["verdict"].iloc[0] == plain["verdict"]
+            and WORDS.get(kind, "?") not in plain["verdict"]
+        )
         found.append(alike and not set(own["notes"].iloc[0]) - set(plain["notes"]))
     return False, found[0], found[-1]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0)
     dice = random.Random(parser.parse_args().seed)
     printed = next(
-        v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique" and v.label == "F1"
+        v
+        for v in load()
+        if v.entry.preset == "bm25" and v.rules[0].dataset == "musique" and v.label == "F1"
     )
     value, alone, beside, refused = printed, [], [], []
     with TemporaryDirectory() as folder:
@@ -201,7 +284,10 @@ def main() -> None:
                 refused += [kind] * found[0]
             else:
                 alone, beside = alone + [kind] * found[1], beside + [kind] * found[2]
-    print(f"dishonest: {len(kinds)} runs; certified without a mark, alone: {len(alone)}", *sorted(set(alone)))
+    print(
+        f"dishonest: {len(kinds)} runs; certified without a mark, alone: {len(alone)}",
+        *sorted(set(alone)),
+    )
     print(f"certified without a mark, beside honest runs: {len(beside)}", *sorted(set(beside)))
     print(f"honest: {len(HONEST)} runs, refused: {len(refused)}", *refused)
 

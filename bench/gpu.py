@@ -1,12 +1,14 @@
 """What the engine does on a GPU, with random weights of a given shape. Figures: bench/README.md.
 
-    python -m bench.gpu FOLDER [--shape llama-3.1-8b|tiny] [--in-flight 16 64 256] [--tokens 100000] [--peak TFLOPS]
+    python -m bench.gpu FOLDER [--shape llama-3.1-8b|tiny] [--in-flight 16 64 256] [--tokens 100000]
+    [--peak TFLOPS]
 
-The weights are drawn once and kept in FOLDER (in bfloat16; the shape of Llama-3.1-8B takes 14 GB: its vocabulary is the
-made-up one). Rows: capture on against off; writing with recorded steps against eager ones; the share of the card's
-peak that reading takes; a context of --tokens tokens; documents written as PECAN's construction writes them; PECAN's
-search with many questions in flight against one; how busy the card is in these two.
-On a machine without a GPU `--shape tiny` shows that every row runs; its figures mean nothing.
+The weights are drawn once and kept in FOLDER (in bfloat16; the shape of Llama-3.1-8B takes 14 GB:
+its vocabulary is the made-up one). Rows: capture on against off; writing with recorded steps
+against eager ones; the share of the card's peak that reading takes; a context of --tokens tokens;
+documents written as PECAN's construction writes them; PECAN's search with many questions in flight
+against one; how busy the card is in these two. On a machine without a GPU `--shape tiny` shows that
+every row runs; its figures mean nothing.
 """
 
 import argparse
@@ -50,16 +52,20 @@ SHAPES = {
 
 
 def load_or_draw(folder: Path, shape: str, window: int) -> Any:
-    """Load the model in `folder`; first draw random weights where there are none. shape: of SHAPES; window: tokens."""
+    """Load the model in `folder`; first draw random weights where there are none. shape: of SHAPES;
+    window: tokens."""
     if not (folder / "config.json").exists():
-        with torch.device("cuda" if torch.cuda.is_available() else "cpu"):  # 18 s on an H200, minutes on a CPU
+        with torch.device(
+            "cuda" if torch.cuda.is_available() else "cpu"
+        ):  # 18 s on an H200, minutes on a CPU
             save(folder, dtype=torch.bfloat16, max_position_embeddings=window, **SHAPES[shape])
         torch.cuda.empty_cache()
     return load_model(ModelConfig(name=folder.name, source=str(folder)))
 
 
 def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> None:
-    """Print the seconds in which `contexts` contexts write `new` tokens by eager decode steps, and by recorded ones."""
+    """Print the seconds in which `contexts` contexts write `new` tokens by eager decode steps, and
+    by recorded ones."""
 
     def write() -> float:
         return writing_seconds(model, contexts, new, contexts > 1)
@@ -75,11 +81,18 @@ def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> No
         write()
         return write()
 
-    paired(f"{contexts} contexts write {new} tokens: eager / recorded steps", eagerly, with_recordings, repeats, ">= 1")
+    paired(
+        f"{contexts} contexts write {new} tokens: eager / recorded steps",
+        eagerly,
+        with_recordings,
+        repeats,
+        ">= 1",
+    )
 
 
 def time_reading(model: Any, count: int, peak: float | None, repeats: int) -> None:
-    """Print the tokens a second of a prefill of `count` tokens, and its share of the card's peak, in TFLOPS."""
+    """Print the tokens a second of a prefill of `count` tokens, and its share of the card's peak,
+    in TFLOPS."""
     text = text_of_tokens(model, count)
 
     def timed_pass() -> tuple[float, float]:
@@ -93,17 +106,25 @@ def time_reading(model: Any, count: int, peak: float | None, repeats: int) -> No
     runs = [timed_pass() for _ in range(repeats)]
     seconds, flops = statistics.median(run[0] for run in runs), runs[0][1]
     share = f", {flops / seconds / peak / 1e12:.0%} of the peak (>= 50 %)" if peak else ""
-    print(f"reading {count:,} tokens: {seconds:.2f} s, {count / seconds:,.0f} tokens a second{share}", flush=True)
+    print(
+        f"reading {count:,} tokens: {seconds:.2f} s, {count / seconds:,.0f} tokens a second{share}",
+        flush=True,
+    )
 
 
 def long_context(model: Any, count: int) -> None:
-    """Print the seconds to read `count` tokens and write 16 behind them, and the GPU's peak memory."""
+    """Print the seconds to read `count` tokens and write 16 behind them, and the GPU's peak
+    memory."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with model.session(Meter()) as s:
         s.user(text_of_tokens(model, count))
         seconds = timed(lambda: (s.write(16, temperature=1.0), wait_for_card()))
-    peak = f", peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if torch.cuda.is_available() else ""
+    peak = (
+        f", peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB"
+        if torch.cuda.is_available()
+        else ""
+    )
     print(f"a context of {count:,} tokens and 16 written: {seconds:.2f} s{peak}", flush=True)
 
 
@@ -115,7 +136,8 @@ def wait_for_card() -> None:
 
 @contextlib.contextmanager
 def utilisation(found: list[float]) -> Iterator[None]:
-    """Context manager: adds the share of the time in which the card computes (by its driver) to `found`."""
+    """Context manager: adds the share of the time in which the card computes (by its driver) to
+    `found`."""
     ended = threading.Event()
     samples: list[float] = []
 
@@ -134,10 +156,12 @@ def utilisation(found: list[float]) -> Iterator[None]:
 
 
 def time_construction(model: Any, in_flight: list[int], replies: int = 8) -> None:
-    """Print the seconds a document in which PECAN's construction reads and writes about as much as for 2,400 tokens.
+    """Print the seconds a document in which PECAN's construction reads and writes about as much as
+    for 2,400 tokens.
 
-    A document is `replies` replies of 131 tokens behind 600, of which 20 spans are watched. Random weights write no
-    summaries that could be parsed, so the session's calls are made without the method.
+    A document is `replies` replies of 131 tokens behind 600, of which 20 spans are watched. Random
+    weights write no summaries that could be parsed, so the session's calls are made without the
+    method.
     """
 
     def document(number: int) -> None:
@@ -168,14 +192,22 @@ def time_construction(model: Any, in_flight: list[int], replies: int = 8) -> Non
 
 
 def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
-    """Print the seconds of PECAN's search a question, one in flight against many. tokens: of a made-up text."""
+    """Print the seconds of PECAN's search a question, one in flight against many. tokens: of a
+    made-up text."""
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
         # It never stops before it has made all its visits.
-        sets: dict[str, Any] = {"dataset__tokens": tokens, **SEARCH, "method__t_n": 99, "method__max_nodes": 16}
+        sets: dict[str, Any] = {
+            "dataset__tokens": tokens,
+            **SEARCH,
+            "method__t_n": 99,
+            "method__max_nodes": 16,
+        }
 
         def each(questions: int, places: int) -> float:
-            return bench.seconds("pecan", str(folder), places, questions, "warm", **sets) / questions
+            return (
+                bench.seconds("pecan", str(folder), places, questions, "warm", **sets) / questions
+            )
 
         most = max(in_flight)
         each(most, most)  # builds the graphs
@@ -184,20 +216,39 @@ def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
             busy: list[float] = []
             with utilisation(busy):
                 together = each(most, places)
-            line(f"search (pecan), seconds a question: 1 / {places} in flight", alone, together, "0.065 s")
+            line(
+                f"search (pecan), seconds a question: 1 / {places} in flight",
+                alone,
+                together,
+                "0.065 s",
+            )
             print(f"    the card was busy {busy[0]:.0%} of the time (>= 70 %)", flush=True)
-        records = [json.loads(text) for path in Path(name).glob("run-*/*/*/records.jsonl") for text in path.open()]
-        probes = [sum(step.get("p_yes") is not None for step in record.get("steps") or ()) for record in records]
+        records = [
+            json.loads(text)
+            for path in Path(name).glob("run-*/*/*/records.jsonl")
+            for text in path.open()
+        ]
+        probes = [
+            sum(step.get("p_yes") is not None for step in record.get("steps") or ())
+            for record in records
+        ]
         print(f"    probes a question: {sum(probes) / max(len(probes), 1):.1f}", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--shape", choices=sorted(SHAPES), default="llama-3.1-8b")
     parser.add_argument("--in-flight", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--tokens", type=int, default=100_000)
-    parser.add_argument("--peak", type=float, metavar="TFLOPS", help="of the card in bfloat16, dense: 989 for an H100")
+    parser.add_argument(
+        "--peak",
+        type=float,
+        metavar="TFLOPS",
+        help="of the card in bfloat16, dense: 989 for an H100",
+    )
     parser.add_argument("--repeats", type=int, default=3)
     flags = parser.parse_args()
     model = load_or_draw(flags.folder, flags.shape, 2 * flags.tokens + 1024)
@@ -206,7 +257,13 @@ def main() -> None:
     some = min(3584, flags.tokens)
     for columns, target in ((20, "<= 1.05"), (64, "<= 1.3")):
         watching, plain = appending(model, some, columns)
-        paired(f"append 512 to {some:,}: {columns} watched columns / none", watching, plain, flags.repeats, target)
+        paired(
+            f"append 512 to {some:,}: {columns} watched columns / none",
+            watching,
+            plain,
+            flags.repeats,
+            target,
+        )
     for contexts in (1, min(64, max(flags.in_flight))):
         time_recorded_steps(model, contexts, 64, flags.repeats)
     time_reading(model, min(8000, flags.tokens), flags.peak, flags.repeats)

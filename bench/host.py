@@ -1,11 +1,12 @@
-"""What a batch costs beside the GPU: its launches, and milliseconds with neither attention nor recorded steps.
+"""What a batch costs beside the GPU: its launches, and milliseconds with neither attention nor
+recorded steps.
 
     python -m bench.host [--json] [--repeats 3]
 
-A model in the shape of Llama-3.1-8B, but 64 wide, runs on the CPU as on a GPU: one attention call for all contexts,
-which computes nothing, and recorded decode steps, which are not played. What is left is the harness, torch,
-transformers and the narrow products. Launches are operations that are no views. Targets: bench/README.md. With --json
-the last line is one object.
+A model in the shape of Llama-3.1-8B, but 64 wide, runs on the CPU as on a GPU: one attention call
+for all contexts, which computes nothing, and recorded decode steps, which are not played. What is
+left is the harness, torch, transformers and the narrow products. Launches are operations that are
+no views. Targets: bench/README.md. With --json the last line is one object.
 """
 
 import argparse
@@ -50,7 +51,8 @@ SHAPE = {
 
 @torch.library.custom_op("harness_bench::attend", mutates_args=())
 def attend(query: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention that computes nothing: outputs of the queries' shape, and log-sum-exps [heads, tokens]."""
+    """Attention that computes nothing: outputs of the queries' shape, and log-sum-exps [heads,
+    tokens]."""
     return query.clone(), torch.zeros(query.shape[1], len(query))
 
 
@@ -62,21 +64,26 @@ class Launches(TorchDispatchMode):
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        views = [r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns]
+        views = [
+            r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns
+        ]
         self.count += not any(views)
         return func(*args, **(kwargs or {}))
 
 
 @contextlib.contextmanager
 def as_on_a_gpu() -> Iterator[None]:
-    """Context manager: models share one attention call, which computes nothing; recorded steps are not played."""
+    """Context manager: models share one attention call, which computes nothing; recorded steps are
+    not played."""
 
     def record(step: Callable[[], Any]) -> Callable[[], Any]:
         out = step()
         return lambda: out
 
     with (
-        unittest.mock.patch("torch.nn.attention.varlen.varlen_attn", lambda query, *_, **__: attend(query)),
+        unittest.mock.patch(
+            "torch.nn.attention.varlen.varlen_attn", lambda query, *_, **__: attend(query)
+        ),
         unittest.mock.patch.object(cuda_graphs, "record_graph", record),
         unittest.mock.patch.object(Network, "in_one_call", True),
     ):
@@ -84,7 +91,8 @@ def as_on_a_gpu() -> Iterator[None]:
 
 
 def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
-    """Operations of one batch: each context reads `rows` tokens, in `requests` parts that watch 20 earlier tokens.
+    """Operations of one batch: each context reads `rows` tokens, in `requests` parts that watch 20
+    earlier tokens.
 
     Contexts have the room already: one that outgrows it and must move costs two more a layer.
     """
@@ -102,7 +110,8 @@ def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
 
 
 def pecan_ms(folder: Path, places: int, repeats: int) -> float:
-    """Milliseconds of PECAN's search a question, with `places` in flight; the median of `repeats` runs."""
+    """Milliseconds of PECAN's search a question, with `places` in flight; the median of `repeats`
+    runs."""
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
         sets: dict[str, Any] = {"dataset__tokens": 1000, **SEARCH}
@@ -115,7 +124,8 @@ def pecan_ms(folder: Path, places: int, repeats: int) -> float:
 
 
 def paper_places() -> int:
-    """Questions of MuSiQue in flight with the profile "paper" and 68 GB free; their documents have 12,000 bytes."""
+    """Questions of MuSiQue in flight with the profile "paper" and 68 GB free; their documents have
+    12,000 bytes."""
     network = Network.__new__(Network)
     network.name, network.dtype, network.device = "llama-3.1-8b", "bfloat16", torch.device("cuda")
     network.net = torch.nn.Module()
@@ -130,21 +140,33 @@ def paper_places() -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
     flags = parser.parse_args()
 
-    found: dict[str, dict[str, Any]] = {"launches": {}, "host_ms": {}, "places": {"paper_68gb": paper_places()}}
+    found: dict[str, dict[str, Any]] = {
+        "launches": {},
+        "host_ms": {},
+        "places": {"paper_68gb": paper_places()},
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "narrow"
         save(folder, dtype=torch.bfloat16, max_position_embeddings=8192, **SHAPE)
         model = load_model(ModelConfig(name="narrow", source=str(folder)))
         with as_on_a_gpu():
-            found["launches"]["append_watched"] = [launches(model, contexts, 40, 1) for contexts in (1, 16, 64)]
-            found["launches"]["top_level"] = [launches(model, contexts, 800, 20) for contexts in (1, 16)]
+            found["launches"]["append_watched"] = [
+                launches(model, contexts, 40, 1) for contexts in (1, 16, 64)
+            ]
+            found["launches"]["top_level"] = [
+                launches(model, contexts, 800, 20) for contexts in (1, 16)
+            ]
             writing_seconds(model, 64, 8, True)
-            writing = statistics.median(writing_seconds(model, 64, 64, True) for _ in range(flags.repeats))
+            writing = statistics.median(
+                writing_seconds(model, 64, 64, True) for _ in range(flags.repeats)
+            )
             found["host_ms"]["token_64"] = round(writing * 1e3 / 64**2, 3)
         found["host_ms"]["pecan_question_16"] = pecan_ms(folder, 16, flags.repeats)
     for kind, values in found.items():

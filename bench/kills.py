@@ -1,9 +1,11 @@
-"""Kill runs at random moments and start the same command again: are the records those of an undisturbed run?
+"""Kill runs at random moments and start the same command again: are the records those of an
+undisturbed run?
 
     python -m bench.kills --kills 60 --seed 1    15 kills each of a run, of shards and their merge, of a duel, over Ray
 
-A process is killed (SIGKILL) at a moment between its start and the time that it takes undisturbed; over Ray, the driver
-or a worker. After five kills the command runs to its end. Records are compared but for seconds.
+A process is killed (SIGKILL) at a moment between its start and the time that it takes undisturbed;
+over Ray, the driver or a worker. After five kills the command runs to its end. Records are compared
+but for seconds.
 """
 
 import argparse
@@ -24,7 +26,9 @@ from typing import Any
 from harness.cli.main import main as harness
 from harness.storage.json_lines import read_lines
 
-os.fsync = lambda fd: None  # no test cuts the power: what a killed process wrote is in the files without it
+os.fsync = lambda fd: (
+    None
+)  # no test cuts the power: what a killed process wrote is in the files without it
 
 METHOD = """
 import time
@@ -100,11 +104,19 @@ def children(parent: int) -> dict[int, str]:
 
 @contextlib.contextmanager
 def cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
-    """Start Ray on this machine: its address, and a function that finds the workers which answer questions."""
+    """Start Ray on this machine: its address, and a function that finds the workers which answer
+    questions."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ["start", "--head", "--block", "--num-cpus=2", f"--port={port}", "--include-dashboard=false"]
+    words = [
+        "start",
+        "--head",
+        "--block",
+        "--num-cpus=2",
+        f"--port={port}",
+        "--include-dashboard=false",
+    ]
     quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     head = subprocess.Popen([sys.executable, "-m", "ray.scripts.scripts", *words], **quiet)
 
@@ -121,7 +133,11 @@ def cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
 
 def records(out: str) -> list[dict[str, Any]]:
     """The records below `out` without seconds, run after run."""
-    rows = [row for path in sorted(Path(out).rglob("records.jsonl")) for row in read_lines(path, "question_id")]
+    rows = [
+        row
+        for path in sorted(Path(out).rglob("records.jsonl"))
+        for row in read_lines(path, "question_id")
+    ]
     for row in rows:
         row["notes"].pop("seconds")
         for phase in row["usage"].values():
@@ -138,10 +154,13 @@ def attack(
     whole: list[dict[str, Any]],
     workers: Callable[[], list[int]] = list,
 ) -> None:
-    """Kill one of these commands, or of its workers, `kills` times; fails where the records are not `whole` then."""
+    """Kill one of these commands, or of its workers, `kills` times; fails where the records are not
+    `whole` then."""
 
     def written_to(out: str) -> list[Words]:
-        return [[*words, out] if words[0] == "merge" else [*words, "--out", out] for words in commands]
+        return [
+            [*words, out] if words[0] == "merge" else [*words, "--out", out] for words in commands
+        ]
 
     span, done, of_workers, folders = finish(written_to(f"{name}-0")), 0, 0, 0
     stored: list[int] = []
@@ -160,20 +179,34 @@ def attack(
                 of_workers += 1
                 os.kill(rng.choice(victims), signal.SIGKILL)
                 if (code := ended(child, _LONGEST)) != 0:
-                    raise SystemExit(f"{out}: exit code {code} after a worker's death; see log.txt in {Path.cwd()}")
+                    raise SystemExit(
+                        f"{out}: exit code {code} after a worker's death; see log.txt in "
+                        f"{Path.cwd()}"
+                    )
                 break
             kill(child)
-            stored.append(sum(len(path.read_bytes().splitlines()) for path in Path(out).rglob("records.jsonl")))
+            stored.append(
+                sum(
+                    len(path.read_bytes().splitlines()) for path in Path(out).rglob("records.jsonl")
+                )
+            )
         finish(written_to(out))
         if records(out) != whole:
-            raise SystemExit(f"{out}: other records than those of an undisturbed run, in {Path.cwd()}")
+            raise SystemExit(
+                f"{out}: other records than those of an undisturbed run, in {Path.cwd()}"
+            )
     killed = f"{done} kills ({of_workers} of workers) on {folders} runs"
-    print(f"{name}: {killed}, {sum(stored) / len(stored):.1f} of {len(whole)} records stored at a kill; records equal")
+    print(
+        f"{name}: {killed}, {sum(stored) / len(stored):.1f} of {len(whole)} records stored at a "
+        "kill; records equal"
+    )
 
 
 def main() -> None:
     """Parse the arguments and attack in each way."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ways", default="run,shards,duel,ray")
@@ -186,7 +219,18 @@ def main() -> None:
     Path("replies.yaml").write_text(json.dumps({"replies": [{"reply": "an answer"}]}))
     own = {"HARNESS_CONFIGS": str(folder / "own"), "HARNESS_HOME": str(folder / "home")}
     os.environ |= {**own, "RAY_AUTH_MODE": "disabled"}  # the cluster serves this machine alone
-    row = ["run", "-m", "slow", "-d", "pocket/musique", "--model", "scripted", "--mlflow", "off", "--quiet"]
+    row = [
+        "run",
+        "-m",
+        "slow",
+        "-d",
+        "pocket/musique",
+        "--model",
+        "scripted",
+        "--mlflow",
+        "off",
+        "--quiet",
+    ]
     row += ["--set", "dataset.tokens=300", "model.script=replies.yaml"]
     with contextlib.suppress(SystemExit):  # in this process, so that all is imported when it forks
         harness([*row, "--out", "whole"])

@@ -1,12 +1,15 @@
-"""CPU time that the harness itself takes for a question and for a request, beside Inspect and lm-evaluation-harness.
+"""CPU time that the harness itself takes for a question and for a request, beside Inspect and
+lm-evaluation-harness.
 
     python -m bench.overhead [--peers PYTHON] [--repeats 5] [--questions 10000]
 
-Each tool runs as its own command on the same made-up questions with a model that answers at once, so what is left is
-the tool: loading rows, building prompts, scoring, writing its log. CPU ms a question is the slope between a short and a
-long run, so what a process takes to start is apart. A request's is the slope between one and five requests a question.
-peers: the Python of an environment in which inspect_ai and lm_eval are installed; without it the harness runs alone.
-lm-evaluation-harness sends one request a question and has no setting for its mock model's requests in flight.
+Each tool runs as its own command on the same made-up questions with a model that answers at once,
+so what is left is the tool: loading rows, building prompts, scoring, writing its log. CPU ms a
+question is the slope between a short and a long run, so what a process takes to start is apart. A
+request's is the slope between one and five requests a question. peers: the Python of an environment
+in which inspect_ai and lm_eval are installed; without it the harness runs alone.
+lm-evaluation-harness sends one request a question and has no setting for its mock model's requests
+in flight.
 """
 
 import argparse
@@ -72,7 +75,9 @@ metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
 class Several(Method):
     """Asks the question alone, REQUESTS times."""
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         reply = ""
         for number in range(REQUESTS):
             with tools.model().session() as session:
@@ -83,9 +88,11 @@ class Several(Method):
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool to time. command: (file of rows, requests a question, in flight, folder for results) -> its command line.
+    """A tool to time. command: (file of rows, requests a question, in flight, folder for results)
+    -> its command line.
 
-    in_flight: settings to time; check: (folder, questions), raises RuntimeError where not all were answered.
+    in_flight: settings to time; check: (folder, questions), raises RuntimeError where not all were
+    answered.
     """
 
     name: str
@@ -96,11 +103,14 @@ class Tool:
 
 
 def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
-    """The harness with seven scorers and with two, then the tools of the Python `peers`. folder: for their files."""
+    """The harness with seven scorers and with two, then the tools of the Python `peers`. folder:
+    for their files."""
     script = folder / "script.yaml"
     script.write_text('replies: [{reply: "an answer"}]\n', encoding="utf-8")
     (folder / "methods").mkdir()
-    preset = f"summary: the question alone, {REQUESTS} times\nimplementation: bench.overhead:Several\n"
+    preset = (
+        f"summary: the question alone, {REQUESTS} times\nimplementation: bench.overhead:Several\n"
+    )
     (folder / "methods" / "several.yaml").write_text(preset, encoding="utf-8")
 
     def harness(*more: str) -> Callable[[Path, int, int, Path], list[str]]:
@@ -114,7 +124,9 @@ def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
         return command
 
     yield Tool("harness, 7 scorers", harness())
-    yield Tool("harness, 2 scorers", harness("dataset.scorers=[musique.answer_em, musique.answer_f1]"))
+    yield Tool(
+        "harness, 2 scorers", harness("dataset.scorers=[musique.answer_em, musique.answer_f1]")
+    )
     if peers is None:
         return
     (folder / "inspect_task.py").write_text(INSPECT, encoding="utf-8")
@@ -130,7 +142,18 @@ def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
         named.mkdir(exist_ok=True)
         (named / "overhead.yaml").write_text(LM_EVAL.replace("ROWS", str(rows)), encoding="utf-8")
         task = ["--tasks", "overhead", "--include_path", str(named)]
-        return [peers, "-m", "lm_eval", "run", "--model", "dummy", *task, "--log_samples", "--output_path", str(out)]
+        return [
+            peers,
+            "-m",
+            "lm_eval",
+            "run",
+            "--model",
+            "dummy",
+            *task,
+            "--log_samples",
+            "--output_path",
+            str(out),
+        ]
 
     def check(out: Path, size: int) -> None:  # Inspect ends with 0 where a task failed
         (log,) = out.glob("*.eval")
@@ -145,7 +168,9 @@ def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
 
 def write_rows(path: Path, count: int) -> Path:
     """Write `count` made-up rows of MuSiQue's format to `path`."""
-    rows = [sample("musique", 0, tokens=300, purpose="evaluation", number=n).rows[0] for n in range(12)]
+    rows = [
+        sample("musique", 0, tokens=300, purpose="evaluation", number=n).rows[0] for n in range(12)
+    ]
     with path.open("w", encoding="utf-8") as file:
         for number in range(count):
             file.write(json.dumps({**rows[number % len(rows)], "id": f"q{number}"}) + "\n")
@@ -153,19 +178,33 @@ def write_rows(path: Path, count: int) -> Path:
 
 
 def cpu_seconds(command: list[str], folder: Path) -> float:
-    """CPU seconds of a command and its children, user and system. Raises RuntimeError where it fails."""
+    """CPU seconds of a command and its children, user and system. Raises RuntimeError where it
+    fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    own = {"HARNESS_CONFIGS": str(folder), "HARNESS_HOME": str(folder / "home"), "HF_HOME": str(folder / "hf")}
-    env = {**os.environ, **own, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    own = {
+        "HARNESS_CONFIGS": str(folder),
+        "HARNESS_HOME": str(folder / "home"),
+        "HF_HOME": str(folder / "hf"),
+    }
+    env = {
+        **os.environ,
+        **own,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
     # Inspect finds a task's file below the current folder only.
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=folder, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-1000:]}")
+        raise RuntimeError(
+            f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-1000:]}"
+        )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def slope(tool: Tool, folder: Path, questions: int, requests: int, parallel: int) -> tuple[float, float]:
+def slope(
+    tool: Tool, folder: Path, questions: int, requests: int, parallel: int
+) -> tuple[float, float]:
     """CPU seconds to start, and CPU ms a question, of one short and one long run."""
     sizes = (SHORT, questions)
     taken = []
@@ -179,19 +218,24 @@ def slope(tool: Tool, folder: Path, questions: int, requests: int, parallel: int
 
 
 def table_row(tool: Tool, folder: Path, questions: int, parallel: int, repeats: int) -> str:
-    """A row of the table: medians of `repeats` pairs; a request's time is of a fifth of the questions, five each."""
+    """A row of the table: medians of `repeats` pairs; a request's time is of a fifth of the
+    questions, five each."""
     one = [slope(tool, folder, questions, 1, parallel) for _ in range(repeats)]
     start, question = (statistics.median(side) for side in zip(*one, strict=True))
     spread = f"[{min(ms for _, ms in one):.2f}, {max(ms for _, ms in one):.2f}]"
     request = "-"
     if tool.most_requests > 1:
-        several = [slope(tool, folder, questions // 5, REQUESTS, parallel)[1] for _ in range(repeats)]
+        several = [
+            slope(tool, folder, questions // 5, REQUESTS, parallel)[1] for _ in range(repeats)
+        ]
         request = f"{(statistics.median(several) - question) / (REQUESTS - 1):.2f}"
     return f"| {tool.name} | {parallel} | {start:.1f} | {question:.2f} {spread} | {request} |"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--peers", help="the Python of an environment with inspect_ai and lm_eval")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--questions", type=int, default=10_000)

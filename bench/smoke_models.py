@@ -4,12 +4,14 @@ from pathlib import Path
 
 from harness.config.resolve import resolved
 
-# Factors of the output's weights (sampled tokens are often the likeliest) and of the end's (some 20 tokens an answer).
+# Factors of the output's weights (sampled tokens are often the likeliest) and of the end's (some 20
+# tokens an answer).
 SHARP, ENDS = 30.0, 2.5
 
 
 def language_model(folder: Path) -> Path:
-    """A random Llama of two layers with the tokenizer and chat template of SmolLM2; its answers are noise."""
+    """A random Llama of two layers with the tokenizer and chat template of SmolLM2; its answers are
+    noise."""
     if not (folder / "config.json").exists():
         import torch
         from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
@@ -19,10 +21,17 @@ def language_model(folder: Path) -> Path:
         source, _ = local_folder(resolved("models", model="smollm2-135m-base"))
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         torch.manual_seed(0)
-        sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+        sizes = {
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+        }
         sizes |= {"num_key_value_heads": 2, "max_position_embeddings": 8192}
         ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
-        model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), tie_word_embeddings=False, **sizes, **ends))
+        model = LlamaForCausalLM(
+            LlamaConfig(vocab_size=len(tokenizer), tie_word_embeddings=False, **sizes, **ends)
+        )
         with torch.no_grad():
             model.lm_head.weight *= SHARP
             last = model.lm_head.weight[tokenizer.eos_token_id]
@@ -47,11 +56,20 @@ def classifier(folder: Path) -> Path:
 
         from harness.embed.encoder_info import encoder_folder
 
-        tokenizer = AutoTokenizer.from_pretrained(str(encoder_folder(resolved("encoders", sets={"encoder": "minilm"}))))
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(encoder_folder(resolved("encoders", sets={"encoder": "minilm"})))
+        )
         torch.manual_seed(0)
-        sizes = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4}
+        sizes = {
+            "hidden_size": 256,
+            "intermediate_size": 512,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+        }
         sizes["max_position_embeddings"] = 514  # positions begin behind that of the padding
-        made = XLMRobertaConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **sizes)
+        made = XLMRobertaConfig(
+            vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **sizes
+        )
         XLMRobertaForTokenClassification(made).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     return folder

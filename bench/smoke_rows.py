@@ -1,4 +1,5 @@
-"""The rows of `make smoke-real`: a file for each data set, below the folder `data` of HARNESS_TEST_DATA, or made up.
+"""The rows of `make smoke-real`: a file for each data set, below the folder `data` of
+HARNESS_TEST_DATA, or made up.
 
 Made-up rows are texts of the pocket world in the layouts of releases of which there is no sample:
 made_file("longmemeval/s", out)  ->  out/made/longmemeval~s.json, two rows, written once
@@ -14,7 +15,16 @@ from typing import Any
 from pocket.world.sample import sample
 
 from harness.config import presets
-from tests.datasets.support import helmet, infinite, longbench_pro, longbench_v2, longmemeval, loong, mrcr, oolong
+from tests.datasets.support import (
+    helmet,
+    infinite,
+    longbench_pro,
+    longbench_v2,
+    longmemeval,
+    loong,
+    mrcr,
+    oolong,
+)
 
 QUESTIONS = 2
 Row = dict[str, Any]
@@ -23,8 +33,12 @@ LONG = {"context", "text"}  # the fields of long texts
 
 
 def _chats(number: int, text: str) -> Row:
-    """A row of LongMemEval with a session for each paragraph of `text`; the second row is to be declined."""
-    turns = [{"role": "user", "content": paragraph, "has_answer": True} for paragraph in text.split("\n\n")]
+    """A row of LongMemEval with a session for each paragraph of `text`; the second row is to be
+    declined."""
+    turns = [
+        {"role": "user", "content": paragraph, "has_answer": True}
+        for paragraph in text.split("\n\n")
+    ]
     sessions = [[turn, {"role": "assistant", "content": "I see."}] for turn in turns]
     dates = [f"2023/05/{day:02} (Mon) 10:00" for day in range(1, len(sessions) + 1)]
     return longmemeval(
@@ -39,7 +53,9 @@ MADE: dict[str, Callable[[int, str], Row]] = {
     "longmemeval/oracle": _chats,
     "longmemeval/s": _chats,
     "infinitebench/en_qa": lambda n, text: infinite(n, context=text),
-    "infinitebench/en_mc": lambda n, text: infinite(n, context=text, options=["Ada", "Bo", "Cy", "Di"], answer=["Ada"]),
+    "infinitebench/en_mc": lambda n, text: infinite(
+        n, context=text, options=["Ada", "Bo", "Cy", "Di"], answer=["Ada"]
+    ),
     "longbench-v2": lambda n, text: longbench_v2(n, context=text),
     "longbench-v2-cot": lambda n, text: longbench_v2(n, context=text),
     "longbench-pro": lambda n, text: longbench_pro(n, context=text),
@@ -48,7 +64,9 @@ MADE: dict[str, Callable[[int, str], Row]] = {
     **{f"mrcr/{count}needle": lambda n, text: mrcr(n, text) for count in (2, 4, 8)},
     **{f"loong/{kind}": lambda n, text: loong(n, docs=text) for kind in ("paper", "financial")},
     **{
-        f"helmet/{name}": lambda n, text: helmet(n, ctxs=[{"title": "", "text": part} for part in text.split("\n\n")])
+        f"helmet/{name}": lambda n, text: helmet(
+            n, ctxs=[{"title": "", "text": part} for part in text.split("\n\n")]
+        )
         for name in ("nq", "triviaqa", "hotpotqa", "popqa")
     },
 }
@@ -60,13 +78,17 @@ def made_file(dataset: str, out: Path) -> Path:
     if not path.exists():
         made = (sample("musique", n, tokens=1000, purpose="evaluation") for n in range(QUESTIONS))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps([MADE[dataset](n, one.documents[0].text) for n, one in enumerate(made)]), "utf-8")
+        path.write_text(
+            json.dumps([MADE[dataset](n, one.documents[0].text) for n, one in enumerate(made)]),
+            "utf-8",
+        )
     return path
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a data set. file: below the folder `data`, "" for made-up rows; sets: settings that they need."""
+    """The rows of a data set. file: below the folder `data`, "" for made-up rows; sets: settings
+    that they need."""
 
     file: str = ""
     sets: dict[str, str | int] = field(default_factory=dict)
@@ -75,7 +97,11 @@ class Rows:
 def _longbench(name: str) -> dict[str, Rows]:
     """LongBench's set and, where there is one, LongBench-E's, which takes the same rows."""
     known = presets.names("datasets")
-    return {p: Rows(f"longbench/{name}.jsonl") for p in (f"longbench/{name}", f"longbench/{name}_e") if p in known}
+    return {
+        p: Rows(f"longbench/{name}.jsonl")
+        for p in (f"longbench/{name}", f"longbench/{name}_e")
+        if p in known
+    }
 
 
 RULER: dict[str, str | int] = {"dataset.tokens": 2048, "dataset.questions": QUESTIONS}
@@ -97,7 +123,8 @@ DATA: dict[str, Rows] = {  # shortest texts first
     **_longbench("multifieldqa_en"),
     **_longbench("2wikimqa"),
     "triviaqa": Rows(
-        "triviaqa/wikipedia-sample.json", {"dataset.documents": "{data}/triviaqa/evidence_wikipedia.jsonl"}
+        "triviaqa/wikipedia-sample.json",
+        {"dataset.documents": "{data}/triviaqa/evidence_wikipedia.jsonl"},
     ),
     **_longbench("trec"),
     **_longbench("dureader"),
@@ -112,7 +139,8 @@ DATA: dict[str, Rows] = {  # shortest texts first
 
 
 def shorten_file(file: Path, out: Path, max_bytes: int) -> Path:
-    """A copy of a file of rows, or of a folder of them, whose texts are cut to `max_bytes` of UTF-8; made once."""
+    """A copy of a file of rows, or of a folder of them, whose texts are cut to `max_bytes` of
+    UTF-8; made once."""
     folder = out / "shortened" / str(max_bytes)
     copy = folder / file.parent.name / file.name
     if file.is_dir():
@@ -125,17 +153,23 @@ def shorten_file(file: Path, out: Path, max_bytes: int) -> Path:
             copy.write_bytes(file.read_bytes())
             return copy
         opened = gzip.open if file.suffix == ".gz" else open
-        with opened(file, "rt", encoding="utf-8") as source, opened(copy, "wt", encoding="utf-8") as target:
+        with (
+            opened(file, "rt", encoding="utf-8") as source,
+            opened(copy, "wt", encoding="utf-8") as target,
+        ):
             for line in source:
                 row = json.loads(line)
-                texts = {key: row[key].encode() for key in LONG & row.keys() if isinstance(row[key], str)}
+                texts = {
+                    key: row[key].encode() for key in LONG & row.keys() if isinstance(row[key], str)
+                }
                 cut = {key: text[:max_bytes].decode(errors="ignore") for key, text in texts.items()}
                 target.write(json.dumps({**row, **cut}, ensure_ascii=False) + "\n")
     return copy
 
 
 def rows_file(dataset: str, data: Path, out: Path, max_bytes: int | None) -> Path | None:
-    """The file or folder for --data; None where the loader makes the texts. max_bytes: of a text, None: all."""
+    """The file or folder for --data; None where the loader makes the texts. max_bytes: of a text,
+    None: all."""
     if dataset in MADE:
         return made_file(dataset, out)
     if not DATA[dataset].file:
@@ -144,8 +178,11 @@ def rows_file(dataset: str, data: Path, out: Path, max_bytes: int | None) -> Pat
     return shorten_file(file, out, max_bytes) if max_bytes else file
 
 
-def row_settings(dataset: str, data: Path, out: Path, max_bytes: int | None = None) -> dict[str, str | int]:
-    """The settings of a data set's rows; documents that its sample lacks are written to the results folder.
+def row_settings(
+    dataset: str, data: Path, out: Path, max_bytes: int | None = None
+) -> dict[str, str | int]:
+    """The settings of a data set's rows; documents that its sample lacks are written to the results
+    folder.
 
     max_bytes: documents are named as copies whose texts are cut to so many bytes.
     """
@@ -157,8 +194,16 @@ def row_settings(dataset: str, data: Path, out: Path, max_bytes: int | None = No
         path = Path(value.format(data=data, out=out))
         if path.name == NO_DOCUMENTS and not path.exists():
             # KILT's questions come without documents; ASQA's passages are real ones.
-            passages = [row["docs"] for row in json.loads((data / "asqa/alce_asqa_demos.json").read_text("utf-8"))]
-            asked = [json.loads(line)["input"] for line in (data / DATA[dataset].file).read_text("utf-8").splitlines()]
-            path.write_text(json.dumps({q: passages[n % len(passages)] for n, q in enumerate(asked)}), "utf-8")
+            passages = [
+                row["docs"]
+                for row in json.loads((data / "asqa/alce_asqa_demos.json").read_text("utf-8"))
+            ]
+            asked = [
+                json.loads(line)["input"]
+                for line in (data / DATA[dataset].file).read_text("utf-8").splitlines()
+            ]
+            path.write_text(
+                json.dumps({q: passages[n % len(passages)] for n, q in enumerate(asked)}), "utf-8"
+            )
         made[key] = str(shorten_file(path, out, max_bytes) if max_bytes else path)
     return made

@@ -1,7 +1,9 @@
-"""A fair comparison of long-document question answering methods: quality and cost, from question to table.
+"""A fair comparison of long-document question answering methods: quality and cost, from question to
+table.
 
     import harness
-    run = harness.run("pecan", "musique", data="dev.jsonl", model="./Llama-3.1-8B-Instruct", limit=20)
+    run = harness.run("pecan", "musique", data="dev.jsonl", model="./Llama-3.1-8B-Instruct",
+    limit=20)
     run.records                   a pandas.DataFrame with a row a question
     run.compare(other)            the paired difference
 
@@ -30,13 +32,17 @@ _BESIDE = ("configs", "methods", "pocket", "reports")
 
 
 class _OwnPackages:
-    """An import finder for this project's packages beside harness/, found before others of the same names (_BESIDE)."""
+    """An import finder for this project's packages beside harness/, found before others of the same
+    names (_BESIDE)."""
 
     place = Path(__file__).parents[1]
 
     @classmethod
-    def find_spec(cls, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """The spec from which importlib loads the package `name`; None for one not in _BESIDE: others look for it."""
+    def find_spec(
+        cls, name: str, _path: object = None, _target: object = None
+    ) -> ModuleSpec | None:
+        """The spec from which importlib loads the package `name`; None for one not in _BESIDE:
+        others look for it."""
         return PathFinder.find_spec(name, cls._places(name)) if name in _BESIDE else None
 
     @classmethod
@@ -46,19 +52,22 @@ class _OwnPackages:
 
     @classmethod
     def install(cls) -> None:
-        """Put this finder before that of sys.path. Raises ImportError if a foreign package of such a name is loaded."""
+        """Put this finder before that of sys.path. Raises ImportError if a foreign package of such
+        a name is loaded."""
         for name in _BESIDE:
             origin = getattr(sys.modules.get(name), "__file__", None)
             if origin and str(Path(origin).parents[1].resolve()) not in cls._places(name):
                 raise ImportError(
-                    f"harness has a package '{name}' too; import harness before {origin}, or rename that one"
+                    f"harness has a package '{name}' too; import harness before {origin}, or "
+                    "rename that one"
                 )
         sys.meta_path.insert(0, cls)
 
 
 _OwnPackages.install()
-# OpenMP reads it when torch is loaded. Its threads wait by spinning otherwise: four questions of HotpotQA with
-# SmolLM2-135M took 325 CPU seconds beside other work, 29 with this; 89 and 41 for eight on a quiet machine.
+# OpenMP reads it when torch is loaded. Its threads wait by spinning otherwise: four questions of
+# HotpotQA with SmolLM2-135M took 325 CPU seconds beside other work, 29 with this; 89 and 41 for
+# eight on a quiet machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
@@ -66,7 +75,9 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("harness.types").VERSION
     if name in __all__:
-        return getattr(import_module("harness.api.running" if name == "run" else "harness.api.results"), name)
+        return getattr(
+            import_module("harness.api.running" if name == "run" else "harness.api.results"), name
+        )
     raise AttributeError(f"module 'harness' has no attribute {name!r}")
 
 

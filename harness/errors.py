@@ -39,21 +39,36 @@ _JOINERS = "\u200c\u200d"  # they shape words of Persian and Hindi, and emoji
 
 
 def printable(text: str, longest: int | None = _LONGEST) -> str:
-    """`text` from outside as a terminal may show it: control characters escaped, at most `longest` characters.
+    """`text` from outside as a terminal may show it: control characters escaped, at most `longest`
+    characters.
 
-    Line ends and tabs stay; escape sequences, bells, marks of text direction and half characters do not.
+    Line ends and tabs stay; escape sequences, bells, marks of text direction and half characters do
+    not.
 
     >>> printable("a\\x1b]0;title\\x07b")
     'a\\\\x1b]0;title\\\\x07b'
     """
     shown = _SUSPECT.sub(_escaped, text if longest is None else text[:longest])
-    return shown if longest is None or len(text) <= longest else f"{shown} ... ({len(text):,} characters)"
+    return (
+        shown
+        if longest is None or len(text) <= longest
+        else f"{shown} ... ({len(text):,} characters)"
+    )
 
 
 def _escaped(match: re.Match[str]) -> str:
-    """The character as it is shown: as it is, or escaped, beyond ASCII as in JSON because the text may be JSON."""
+    """The character as it is shown: as it is, or escaped, beyond ASCII as in JSON because the text
+    may be JSON."""
     sign = match[0]
-    if sign in _JOINERS or unicodedata.category(sign) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"):
+    if sign in _JOINERS or unicodedata.category(sign) not in (
+        "Cc",
+        "Cf",
+        "Cn",
+        "Co",
+        "Cs",
+        "Zl",
+        "Zp",
+    ):
         return sign
     return sign.encode("unicode_escape").decode() if sign < "\x7f" else json.dumps(sign)[1:-1]
 
@@ -61,7 +76,9 @@ def _escaped(match: re.Match[str]) -> str:
 def _escaped_as_in_json(error: UnicodeError) -> tuple[str, int]:
     """What an encoding writes in the place of characters that it does not have."""
     assert isinstance(error, UnicodeEncodeError)
-    return "".join(json.dumps(sign)[1:-1] for sign in error.object[error.start : error.end]), error.end
+    return "".join(
+        json.dumps(sign)[1:-1] for sign in error.object[error.start : error.end]
+    ), error.end
 
 
 codecs.register_error("json", _escaped_as_in_json)
@@ -71,16 +88,19 @@ class HarnessError(Exception):
     """Root of the tree above."""
 
     midway = False
-    """Whether it ended a run that had recorded answers before: no longer a command that ran nothing (exit 3, not 2)."""
+    """Whether it ended a run that had recorded answers before: no longer a command that ran nothing
+    (exit 3, not 2)."""
 
     def __init__(self, message: str = "") -> None:
-        """Set `sentences`: the message, or one for each mistake; `missing`: those that say what this machine lacks."""
+        """Set `sentences`: the message, or one for each mistake; `missing`: those that say what
+        this machine lacks."""
         super().__init__(message)
         self.sentences: list[str] = [message]
         self.missing: list[str] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How to unpickle in another process: without calling the class, whose arguments are not the message alone."""
+        """How to unpickle in another process: without calling the class, whose arguments are not
+        the message alone."""
         return _unpickled, (type(self), self.args), self.__dict__
 
 
@@ -104,22 +124,31 @@ def close_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
 
 
 def _known(name: str, known: Iterable[str], most: int | None = None) -> str:
-    """ " Did you mean 'x'?", or " Known: x, y." with at most `most` names; "" where there are none."""
+    """ " Did you mean 'x'?", or " Known: x, y." with at most `most` names; "" where there are
+    none."""
     names = sorted(known)
     if near := close_matches(name, names):
         return f" Did you mean {' or '.join(map(repr, near))}?"
-    return f" Known: {', '.join(names[:most])}{'.' if names == names[:most] else ', ...'}" if names else ""
+    return (
+        f" Known: {', '.join(names[:most])}{'.' if names == names[:most] else ', ...'}"
+        if names
+        else ""
+    )
 
 
 class UnknownName(UserError):
-    """No thing of this `kind` is called `name`; the message names near ones of `known`. see: where to look."""
+    """No thing of this `kind` is called `name`; the message names near ones of `known`. see: where
+    to look."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], see: str = "") -> None:
-        super().__init__(f"unknown {kind} '{name}'.{_known(name, known, 12)}" + (f"  ({see})" if see else ""))
+        super().__init__(
+            f"unknown {kind} '{name}'.{_known(name, known, 12)}" + (f"  ({see})" if see else "")
+        )
 
 
 class ConfigError(UserError):
-    """All that is wrong with a configuration. missing: those of `problems` that only say what this machine lacks."""
+    """All that is wrong with a configuration. missing: those of `problems` that only say what this
+    machine lacks."""
 
     def __init__(self, problems: Sequence[str], missing: Sequence[str] = ()) -> None:
         mistakes = [problem for problem in problems if problem not in missing]
@@ -135,11 +164,16 @@ class ConfigError(UserError):
 
 
 class DataError(UserError):
-    """A data file that cannot be used: names the file, line (from 1) and field; None where there is none to name."""
+    """A data file that cannot be used: names the file, line (from 1) and field; None where there is
+    none to name."""
 
     def __init__(self, path: object, line: int | None, field: str | None, problem: str) -> None:
         self.path, self.line, self.field = str(path), line, field
-        where = self.path + (f", line {line}" if line is not None else "") + (f", field '{field}'" if field else "")
+        where = (
+            self.path
+            + (f", line {line}" if line is not None else "")
+            + (f", field '{field}'" if field else "")
+        )
         super().__init__(f"{where}: {problem}")
 
 
@@ -176,11 +210,13 @@ class ModelOutputError(QuestionError):
 
 
 class RequestFailed(QuestionError):
-    """A server gave no usable reply; this question fails, and `harness run --retry-failed` asks it again."""
+    """A server gave no usable reply; this question fails, and `harness run --retry-failed` asks it
+    again."""
 
 
 class WorkerLost(QuestionError):
-    """Worker processes ended, one after the other, while they answered this question (scale/ray_engine.py)."""
+    """Worker processes ended, one after the other, while they answered this question
+    (scale/ray_engine.py)."""
 
 
 class RunWaits(HarnessError):
@@ -188,11 +224,13 @@ class RunWaits(HarnessError):
 
 
 class LimitReached(HarnessError):
-    """A run that ended, or was not begun, at a limit of its command (harness/engine/command_limits.py)."""
+    """A run that ended, or was not begun, at a limit of its command
+    (harness/engine/command_limits.py)."""
 
 
 class FirstFailure(HarnessError):
-    """A question failed in a run with --fail-fast; its record is stored. traceback: "" for an expected error."""
+    """A question failed in a run with --fail-fast; its record is stored. traceback: "" for an
+    expected error."""
 
     def __init__(self, message: str, traceback: str = "") -> None:
         super().__init__(message)
@@ -210,15 +248,20 @@ def import_error_as_cannot_run() -> Iterator[None]:
         yield
     except ImportError as e:
         why = (str(e).strip().splitlines() or [type(e).__name__])[-1]
-        raise CannotRun(f"a library cannot be imported ({why}); install it again, and look with: harness doctor") from e
+        raise CannotRun(
+            f"a library cannot be imported ({why}); install it again, and look with: harness doctor"
+        ) from e
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
-    """The error "unknown <what>.", with those of `known` that are close to `name`, else all of them."""
+    """The error "unknown <what>.", with those of `known` that are close to `name`, else all of
+    them."""
     return UserError(f"unknown {what}.{_known(name, known)}")
 
 
-def attempt(problems: list[HarnessError], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+def attempt(
+    problems: list[HarnessError], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T | None:
     """Call `function`; a UserError that it raises is added to `problems`, and None returned."""
     try:
         return function(*args, **kwargs)
@@ -228,18 +271,23 @@ def attempt(problems: list[HarnessError], function: Callable[P, T], *args: P.arg
 
 
 def raise_all(problems: Sequence[HarnessError]) -> None:
-    """Raise a single problem as it is, several as one ConfigError with each sentence once, nothing for none."""
-    sentences = list(dict.fromkeys(sentence for problem in problems for sentence in problem.sentences))
+    """Raise a single problem as it is, several as one ConfigError with each sentence once, nothing
+    for none."""
+    sentences = list(
+        dict.fromkeys(sentence for problem in problems for sentence in problem.sentences)
+    )
     if len(problems) == 1 and len(sentences) == 1:
         raise problems[0]
     if sentences:
         raise ConfigError(
-            sentences, list(dict.fromkeys(sentence for problem in problems for sentence in problem.missing))
+            sentences,
+            list(dict.fromkeys(sentence for problem in problems for sentence in problem.missing)),
         )
 
 
 class _Escaping:
-    """A text stream whose `write` escapes (`printable`). cut: also cut each line; all else is the stream's own."""
+    """A text stream whose `write` escapes (`printable`). cut: also cut each line; all else is the
+    stream's own."""
 
     def __init__(self, stream: TextIO, cut: bool) -> None:
         self.stream, self._cut = stream, cut
@@ -261,16 +309,20 @@ class _Escaping:
 
 @contextlib.contextmanager
 def escaped_output() -> Iterator[None]:
-    """Escape what is written to stdout and stderr inside: tables, errors, warnings, and what libraries print.
+    """Escape what is written to stdout and stderr inside: tables, errors, warnings, and what
+    libraries print.
 
-    So is what their encoding does not have, as in JSON. On stderr each line is also cut to 2,000 characters; on stdout,
-    where tables and JSON go, nothing is cut.
+    So is what their encoding does not have, as in JSON. On stderr each line is also cut to 2,000
+    characters; on stdout, where tables and JSON go, nothing is cut.
     """
     before = sys.stdout, sys.stderr
     for stream in before:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="json")
-    sys.stdout, sys.stderr = cast("Any", _Escaping(sys.stdout, False)), cast("Any", _Escaping(sys.stderr, True))
+    sys.stdout, sys.stderr = (
+        cast("Any", _Escaping(sys.stdout, False)),
+        cast("Any", _Escaping(sys.stderr, True)),
+    )
     try:
         yield
     finally:
@@ -283,12 +335,14 @@ def unwrapped(stream: TextIO) -> TextIO:
 
 
 def erase_line(stream: TextIO) -> None:
-    """Move to the start of the terminal's line and empty it; nothing else of this program writes control characters."""
+    """Move to the start of the terminal's line and empty it; nothing else of this program writes
+    control characters."""
     unwrapped(stream).write("\r\x1b[K")
 
 
 class IndexFailed(Exception):
-    """A document's failure, already described in `error`, raised again for the next question on it."""
+    """A document's failure, already described in `error`, raised again for the next question on
+    it."""
 
     def __init__(self, error: dict[str, str]) -> None:
         super().__init__(error["message"])

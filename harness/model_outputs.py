@@ -1,4 +1,5 @@
-"""What a session with a language model returns: spans of its context, probabilities, written text."""
+"""What a session with a language model returns: spans of its context, probabilities, written
+text."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from harness.stats.rng import derived_seed
 class Span:
     """Tokens [start, end) of a session's context.
 
-    `attention[i]` is the mean attention (over heads, layers and both token sets) of these tokens, as queries, to the
-    i-th span of the `watch` list given to `feed`. Reading it runs what is still queued (`flush` of `session`).
+    `attention[i]` is the mean attention (over heads, layers and both token sets) of these tokens,
+    as queries, to the i-th span of the `watch` list given to `feed`. Reading it runs what is still
+    queued (`flush` of `session`).
     """
 
     start: int
@@ -37,10 +39,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Probe:
-    """Next-token probabilities by label. `mass`: of the label's first token; `p`: `mass` scaled to sum to 1.
+    """Next-token probabilities by label. `mass`: of the label's first token; `p`: `mass` scaled to
+    sum to 1.
 
-    top: the label whose first token is the likeliest of all tokens, which greedy decoding would write; None where
-    that is another token.
+    top: the label whose first token is the likeliest of all tokens, which greedy decoding would
+    write; None where that is another token.
     """
 
     p: dict[str, float]
@@ -49,16 +52,23 @@ class Probe:
 
     @classmethod
     def of(cls, mass: dict[str, float], top: str | None) -> Probe:
-        """Make a Probe from raw probabilities, label -> `mass`; every label has the same `p` where all are 0."""
+        """Make a Probe from raw probabilities, label -> `mass`; every label has the same `p` where
+        all are 0."""
         total = sum(mass.values())
-        return cls({label: m / total if total > 0 else 1 / len(mass) for label, m in mass.items()}, mass, top)
+        return cls(
+            {label: m / total if total > 0 else 1 / len(mass) for label, m in mass.items()},
+            mass,
+            top,
+        )
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a reply is written: at most `max_tokens` tokens, up to the first of `stop`; temperature 0 is greedy.
+    """How a reply is written: at most `max_tokens` tokens, up to the first of `stop`; temperature 0
+    is greedy.
 
-    seed: of a sampled reply; None draws as 0 does, but the cache of replies (--cache replies) does not keep the reply.
+    seed: of a sampled reply; None draws as 0 does, but the cache of replies (--cache replies) does
+    not keep the reply.
     """
 
     max_tokens: int
@@ -70,9 +80,11 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the replies to one question are drawn where a method leaves them greedy; max_tokens: of any reply.
+    """How the replies to one question are drawn where a method leaves them greedy; max_tokens: of
+    any reply.
 
-    seed: of the question; each request draws by it and by its own context, so that no order of requests changes a draw.
+    seed: of the question; each request draws by it and by its own context, so that no order of
+    requests changes a draw.
     """
 
     seed: int
@@ -81,8 +93,11 @@ class Sampling:
     max_tokens: int | None = None
 
     def applied_to(self, decoding: Decoding, context: Callable[[], str]) -> Decoding:
-        """`decoding` with `max_tokens`, and sampled if it is greedy; context: returns the request's context as text."""
-        decoding = replace(decoding, max_tokens=min(decoding.max_tokens, self.max_tokens or decoding.max_tokens))
+        """`decoding` with `max_tokens`, and sampled if it is greedy; context: returns the request's
+        context as text."""
+        decoding = replace(
+            decoding, max_tokens=min(decoding.max_tokens, self.max_tokens or decoding.max_tokens)
+        )
         if not self.temperature or decoding.temperature:
             return decoding
         seed = derived_seed(self.seed, context())
@@ -93,11 +108,13 @@ class Sampling:
 class Written:
     """Text written by the model.
 
-    offsets[i] = (start, end) character range of token i in `text`; attention has shape [tokens, watched spans]: row
-    i is the mean attention (over heads, layers and the watched span's tokens) of token i as a query. finish is
-    "stop" (end of turn or a stop string) or "length". ending: whether markers of the end of a turn were cut off the end
-    of the reply (harness/llm/endings.py). thinking: a reasoning model's, in front of `text`; unclosed: it used up the
-    limit, so that there is no answer; refused: a server says that the model refuses to answer.
+    offsets[i] = (start, end) character range of token i in `text`; attention has shape [tokens,
+    watched spans]: row i is the mean attention (over heads, layers and the watched span's tokens)
+    of token i as a query. finish is
+    "stop" (end of turn or a stop string) or "length". ending: whether markers of the end of a turn
+    were cut off the end of the reply (harness/llm/endings.py). thinking: a reasoning model's, in
+    front of `text`; unclosed: it used up the limit, so that there is no answer; refused: a server
+    says that the model refuses to answer.
     """
 
     text: str
@@ -112,24 +129,29 @@ class Written:
 
     @property
     def problem(self) -> str:
-        """What the reply lacks: "refused", "thought" (the limit went into thinking), "empty", "unfinished", or "".
+        """What the reply lacks: "refused", "thought" (the limit went into thinking), "empty",
+        "unfinished", or "".
 
         Without `model.thinking` the thinking of a model that shows it is the reply.
         """
         text = self.text.strip()
         if self.refused:
             return "refused"
-        if self.unclosed or (self.finish == "length" and text.startswith("<think>") and "</think>" not in text):
+        if self.unclosed or (
+            self.finish == "length" and text.startswith("<think>") and "</think>" not in text
+        ):
             return "thought"
         return "empty" if not text else "unfinished" if self.finish == "length" else ""
 
     def tokens_between(self, start: int, end: int) -> slice:
-        """The tokens of characters [start, end) of the text, as a slice of `offsets` and of the rows of `attention`."""
+        """The tokens of characters [start, end) of the text, as a slice of `offsets` and of the
+        rows of `attention`."""
         rows = [i for i, (a, b) in enumerate(self.offsets) if a < end and b > start]
         return slice(rows[0], rows[-1] + 1) if rows else slice(0, 0)
 
     def attention_between(self, start: int, end: int) -> np.ndarray:
-        """Mean attention of the tokens of text[start:end], shape [watched spans]. ValueError if none was watched."""
+        """Mean attention of the tokens of text[start:end], shape [watched spans]. ValueError if
+        none was watched."""
         if self.attention is None:
             raise ValueError("nothing was watched while writing")
         rows = self.attention[self.tokens_between(start, end)]
@@ -140,11 +162,14 @@ class Written:
 class CacheLimit:
     """A bound of a context's keys and values, in tokens for each layer and head.
 
-    budget: tokens kept; first, last: of these, the numbers of first and last tokens read, which always stay; rows: how
-    many last tokens, as queries, rank the tokens between by their attention, None = all, 0 = none: the newest stay;
-    width: scores are smoothed by the maximum over this many neighbours (odd); step: tokens read between two cuts, None:
-    one cut behind all; by_query_head: choose for each query head (its keys are copied), not for each key/value head;
-    written: cut behind every token that is written, too, by attention since the first token (step must be 1).
+    budget: tokens kept; first, last: of these, the numbers of first and last tokens read, which
+    always stay; rows: how many last tokens, as queries, rank the tokens between by their attention,
+    None = all, 0 = none: the newest stay;
+    width: scores are smoothed by the maximum over this many neighbours (odd); step: tokens read
+    between two cuts, None: one cut behind all; by_query_head: choose for each query head (its keys
+    are copied), not for each key/value head;
+    written: cut behind every token that is written, too, by attention since the first token (step
+    must be 1).
     """
 
     budget: int
@@ -159,7 +184,8 @@ class CacheLimit:
 
 @dataclass(frozen=True)
 class Kept:
-    """A cache after a cut. read: tokens read; tokens: kept of them in each layer and head; size: bytes of all kept."""
+    """A cache after a cut. read: tokens read; tokens: kept of them in each layer and head; size:
+    bytes of all kept."""
 
     read: int
     tokens: int

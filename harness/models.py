@@ -51,33 +51,48 @@ CAPABILITIES = ("attention", "cache", "probe", "score", "adapters", "sampling")
 class Session(AbstractContextManager["Session"], abc.ABC):
     """One growing context; see the module's docstring. Used as a context manager it closes itself.
 
-    The public methods keep the order of turns and check window and capabilities. A back end implements `length` and the
-    methods that begin with an underscore; `_turn` is the turn that is open: start, system, user, reply or closed.
+    The public methods keep the order of turns and check window and capabilities. A back end
+    implements `length` and the methods that begin with an underscore; `_turn` is the turn that is
+    open: start, system, user, reply or closed.
     """
 
     can_begin_replies = True
     """Whether a reply may be begun for the model (`begin` of `write`, `after` of `probe`)."""
 
     chat = True
-    """Whether turns stand in the chat template; False: their texts alone, behind BOS. A server always uses its own."""
+    """Whether turns stand in the chat template; False: their texts alone, behind BOS. A server
+    always uses its own."""
 
     sampling: Sampling | None = None
     replies: ReplyCache | None = None
-    """How to draw replies that are asked for greedily; the cache of replies (harness/llm/kept_replies.py)."""
+    """How to draw replies that are asked for greedily; the cache of replies
+    (harness/llm/kept_replies.py)."""
 
-    def __init__(self, name: str, window: int, meter: Meter, role: str, shape: ModelShape | None = None) -> None:
-        """name, shape: of the model; window: tokens of context, output included; meter: counts costs under `role`."""
-        self._name, self._window, self._meter, self._role, self._shape = name, window, meter, role, shape
+    def __init__(
+        self, name: str, window: int, meter: Meter, role: str, shape: ModelShape | None = None
+    ) -> None:
+        """name, shape: of the model; window: tokens of context, output included; meter: counts
+        costs under `role`."""
+        self._name, self._window, self._meter, self._role, self._shape = (
+            name,
+            window,
+            meter,
+            role,
+            shape,
+        )
         self._turn = "start"
         self._branches, self._bounded = 0, False
 
-    # -- the context ---------------------------------------------------------------------------------------------------
+    # -- the context
+    # ---------------------------------------------------------------------------------------------------
 
     def begin_text(self) -> None:
-        """Put BOS (else EOS) before the first turn where neither chat template nor tokenizer begins with it."""
+        """Put BOS (else EOS) before the first turn where neither chat template nor tokenizer begins
+        with it."""
 
     def system(self, text: str) -> Span:
-        """Begin the context with a system turn, return its text's span. Raises CannotRun where the model takes none."""
+        """Begin the context with a system turn, return its text's span. Raises CannotRun where the
+        model takes none."""
         if self._turn != "start" or self.length():
             raise ValueError("system() comes before everything else in a context")
         return self._begin_turn("system", text)
@@ -89,10 +104,12 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return self._begin_turn("user", text)
 
     def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
-        """Append `text` to the open turn, encoded on its own; markers of the chat template in it stay plain text.
+        """Append `text` to the open turn, encoded on its own; markers of the chat template in it
+        stay plain text.
 
-        watch: earlier spans; the attention of the text's tokens to them is measured. Raises WindowExceeded when the
-        text does not fit, ForgedTurn for a control token in the text, CannotRun for `watch` without attention.
+        watch: earlier spans; the attention of the text's tokens to them is measured. Raises
+        WindowExceeded when the text does not fit, ForgedTurn for a control token in the text,
+        CannotRun for `watch` without attention.
         """
         self._need_user_turn("feed")
         self._check_watch(watch)
@@ -100,16 +117,19 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return self._watch(span, text, watch) if watch else span
 
     def reply(self, text: str) -> Span:
-        """Close the user turn, put `text` into the context as the model's reply and return the span of `text`."""
+        """Close the user turn, put `text` into the context as the model's reply and return the span
+        of `text`."""
         self._need_user_turn("reply")
         return self._begin_turn("reply", text)
 
     def flush(self) -> None:
-        """Run the model on the tokens that are queued: those of `feed` wait for the next request."""
+        """Run the model on the tokens that are queued: those of `feed` wait for the next
+        request."""
 
     @contextmanager
     def branch(self) -> Iterator[None]:
-        """Return to the present context after the block: drop what is fed, replied or written inside."""
+        """Return to the present context after the block: drop what is fed, replied or written
+        inside."""
         self.flush()
         turn, state = self._turn, self._save()
         self._branches += 1
@@ -120,24 +140,29 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             self._turn = turn
             self._restore(state)
 
-    # -- the model's part ----------------------------------------------------------------------------------------------
+    # -- the model's part
+    # ----------------------------------------------------------------------------------------------
 
     def probe(self, labels: Sequence[str], after: str = "") -> Probe:
-        """Next-token probabilities of `labels` as if the user turn ended here and the reply began with `after`.
+        """Next-token probabilities of `labels` as if the user turn ended here and the reply began
+        with `after`.
 
-        The context is unchanged. Raises ValueError when two labels share their first token, CannotRun where the model
-        gives no probabilities or takes no `after`.
+        The context is unchanged. Raises ValueError when two labels share their first token,
+        CannotRun where the model gives no probabilities or takes no `after`.
         """
         self._need_user_turn("probe", after)
         self._require("probe")
         firsts = self._first_tokens(labels)
-        with self._meter.request(self._role, "probe", lambda: self._text_if_probed(after)) as replies:
+        with self._meter.request(
+            self._role, "probe", lambda: self._text_if_probed(after)
+        ) as replies:
             probe = self._probe(labels, firsts, after)
             replies.append(json.dumps(probe.mass))
         return probe
 
     def score(self, text: str) -> list[float]:
-        """Log-probability (nats) of each token of `text` in this context, which is unchanged. May raise CannotRun."""
+        """Log-probability (nats) of each token of `text` in this context, which is unchanged. May
+        raise CannotRun."""
         self._require("score")
         with self._meter.request(self._role, "score", lambda: self._text() + text) as replies:
             scores = self._score(text)
@@ -145,11 +170,13 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return scores
 
     def attention_by_head(self, text: str, keys: Span) -> np.ndarray:
-        """Attention of `text`, if it ended the user turn here, to each token of `keys`; the context is unchanged.
+        """Attention of `text`, if it ended the user turn here, to each token of `keys`; the context
+        is unchanged.
 
-        Returns float32 [layers, heads, len(keys)]: the mean over the tokens of `text` and of the template's between
-        it and the reply. Heads are those of the queries. Raises WindowExceeded when the text does not fit,
-        ValueError for an empty `keys`, CannotRun where the model gives no attention.
+        Returns float32 [layers, heads, len(keys)]: the mean over the tokens of `text` and of the
+        template's between it and the reply. Heads are those of the queries. Raises WindowExceeded
+        when the text does not fit, ValueError for an empty `keys`, CannotRun where the model gives
+        no attention.
         """
         self._need_user_turn("attention_by_head")
         self._require("attention")
@@ -161,11 +188,13 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             return self._by_head(text, keys)
 
     def bound(self, limit: CacheLimit, close: bool = False) -> Kept:
-        """Read what is queued, then drop keys and values beyond `limit` from the cache, for good; return what is left.
+        """Read what is queued, then drop keys and values beyond `limit` from the cache, for good;
+        return what is left.
 
-        close: close the user turn first, so that the last rows (`limit.rows`) end where the reply begins; `write` must
-        follow. What is read or written later attends to what is kept and to itself; no span can be watched any more.
-        Raises ValueError inside `branch`, CannotRun where the model's cache cannot be cut.
+        close: close the user turn first, so that the last rows (`limit.rows`) end where the reply
+        begins; `write` must follow. What is read or written later attends to what is kept and to
+        itself; no span can be watched any more. Raises ValueError inside `branch`, CannotRun where
+        the model's cache cannot be cut.
         """
         self._need_user_turn("bound")
         self._require("cache")
@@ -188,10 +217,12 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         watch: Sequence[Span] = (),
         begin: str = "",
     ) -> Written:
-        """Close the user turn and let the model reply, at most `max_tokens` tokens, up to the first string of `stop`.
+        """Close the user turn and let the model reply, at most `max_tokens` tokens, up to the first
+        string of `stop`.
 
-        begin: the reply begins with it; it is not returned. watch: earlier spans, as for `feed`. Raises WindowExceeded
-        where context and `max_tokens` exceed the window, CannotRun where the model takes no `watch` or `begin`.
+        begin: the reply begins with it; it is not returned. watch: earlier spans, as for `feed`.
+        Raises WindowExceeded where context and `max_tokens` exceed the window, CannotRun where the
+        model takes no `watch` or `begin`.
         """
         closed = self._turn == "closing"
         if not closed:
@@ -205,7 +236,9 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             self._skip_thinking()
             self._append(begin)
         decoding = Decoding(max_tokens, tuple(stop), temperature, top_p, seed)
-        decoding = decoding if self.sampling is None else self.sampling.applied_to(decoding, self._text)
+        decoding = (
+            decoding if self.sampling is None else self.sampling.applied_to(decoding, self._text)
+        )
         self._check_window(decoding.max_tokens)
         self._turn = "reply"
         with self._meter.request(self._role, "write", self._text) as replies:
@@ -218,12 +251,14 @@ class Session(AbstractContextManager["Session"], abc.ABC):
     def count_reply(self, written: Written, kind: str = "unread") -> None:
         """Count `written` as a reply of this kind, unless it counts as empty or refused already.
 
-        kind: "unread" (the method could not read it) or "unsearched" (the method let the model search, and it did not).
+        kind: "unread" (the method could not read it) or "unsearched" (the method let the model
+        search, and it did not).
         """
         if written.problem in ("", "unfinished"):
             self._book("decode", 0, reply=kind)
 
-    # -- bookkeeping ---------------------------------------------------------------------------------------------------
+    # -- bookkeeping
+    # ---------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def length(self) -> int:
@@ -237,22 +272,26 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         """Free the context."""
         self._turn = "closed"
 
-    # -- for back ends -------------------------------------------------------------------------------------------------
+    # -- for back ends
+    # -------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def _open(self, turn: str) -> None:
-        """Append what the chat template puts between `self._turn` and `turn`: "system", "user" or "reply"."""
+        """Append what the chat template puts between `self._turn` and `turn`: "system", "user" or
+        "reply"."""
 
     @abc.abstractmethod
     def _append(self, text: str) -> Span:
         """Append text from data, or of a reply, to the open turn; return its span."""
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
-        """Return `span`, whose text is `text`, with its attention to `watch`; for back ends that have "attention"."""
+        """Return `span`, whose text is `text`, with its attention to `watch`; for back ends that
+        have "attention"."""
         raise NotImplementedError
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
-        """The result of `attention_by_head` where `text` is queued already; for back ends that have "attention"."""
+        """The result of `attention_by_head` where `text` is queued already; for back ends that have
+        "attention"."""
         raise NotImplementedError
 
     def _bound(self, limit: CacheLimit) -> Kept:
@@ -265,7 +304,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
 
     @abc.abstractmethod
     def _probe(self, labels: Sequence[str], firsts: Sequence[Any], after: str) -> Probe:
-        """Next-token probabilities of `labels`, as `probe`; firsts[i]: the first token of labels[i]."""
+        """Next-token probabilities of `labels`, as `probe`; firsts[i]: the first token of
+        labels[i]."""
 
     def _score(self, text: str) -> list[float]:
         """Log-probability of each token of `text`, as `score`; for back ends that have "score"."""
@@ -273,10 +313,12 @@ class Session(AbstractContextManager["Session"], abc.ABC):
 
     @abc.abstractmethod
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Let the model write the reply whose turn is open, and append it to the context; watch: as for `write`."""
+        """Let the model write the reply whose turn is open, and append it to the context; watch: as
+        for `write`."""
 
     def _skip_thinking(self) -> None:
-        """Begin a reasoning model's reply with an empty thinking, so that what follows is the answer."""
+        """Begin a reasoning model's reply with an empty thinking, so that what follows is the
+        answer."""
 
     def _text(self) -> str:
         """The whole context as text, markers of the chat template included."""
@@ -291,8 +333,11 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         """Go back to the `state` that `_save` returned."""
 
     def _book(self, kind: Kind, new: int, cached: int = 0, **counts: Any) -> None:
-        """Record one call of the model on the meter; kind, new, cached, counts: fields of its Event."""
-        event = Event(self._role, self._name, self._meter.current_phase, kind, new, cached, **counts)
+        """Record one call of the model on the meter; kind, new, cached, counts: fields of its
+        Event."""
+        event = Event(
+            self._role, self._name, self._meter.current_phase, kind, new, cached, **counts
+        )
         self._meter.record(event, self._shape)
 
     def _require(self, capability: str) -> None:
@@ -320,17 +365,23 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return self._append(text)
 
     def _need_user_turn(self, verb: str, begin: str = "") -> None:
-        """Raise ValueError where no user turn is open, CannotRun if replies cannot be begun; verb: the caller."""
+        """Raise ValueError where no user turn is open, CannotRun if replies cannot be begun; verb:
+        the caller."""
         if self._turn != "user":
-            raise ValueError(f"{verb}() needs an open user turn, but the context is at '{self._turn}'")
+            raise ValueError(
+                f"{verb}() needs an open user turn, but the context is at '{self._turn}'"
+            )
         if begin and not self.can_begin_replies:
-            raise CannotRun(f"a reply of '{self._name}' cannot be begun for it; use a model that is loaded here")
+            raise CannotRun(
+                f"a reply of '{self._name}' cannot be begun for it; use a model that is loaded here"
+            )
 
     def _check_window(self, tokens: int) -> None:
         """Raise WindowExceeded where `tokens` more tokens do not fit the window."""
         if tokens > self.room():
             raise WindowExceeded(
-                f"{self.length()} tokens of context and {tokens} more do not fit the window of {self._window} of "
+                f"{self.length()} tokens of context and {tokens} more do not fit the window of "
+                f"{self._window} of "
                 f"'{self._name}'; shorten the input or raise model.window"
             )
 
@@ -338,17 +389,26 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         """First token of each label. Raises ValueError when two labels share it or one is empty."""
         firsts = [self._first_token(label) for label in labels]
         if any(first is None for first in firsts) or len(set(firsts)) < len(firsts):
-            raise ValueError(f"labels {list(labels)} do not have distinct first tokens for '{self._name}'")
+            raise ValueError(
+                f"labels {list(labels)} do not have distinct first tokens for '{self._name}'"
+            )
         return firsts
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
         self.close()
 
 
 class WaitsForBatch(BaseException):
-    """Raised for a request that waits for a batch: its question is asked again once the reply is here.
+    """Raised for a request that waits for a batch: its question is asked again once the reply is
+    here.
 
-    Not an Exception, so that no method takes it for a failure. expected: the most that it may cost, as `usage_of` says.
+    Not an Exception, so that no method takes it for a failure. expected: the most that it may cost,
+    as `usage_of` says.
     """
 
     expected: dict[str, dict[str, Any]]
@@ -357,10 +417,12 @@ class WaitsForBatch(BaseException):
 class LanguageModel(abc.ABC):
     """A model with its tokenizer.
 
-    name: as in tables; capabilities: subset of CAPABILITIES; window: tokens of context, output included;
-    shape: for FLOPs, None where unknown; identity: everything that changes its output (weights hash or revision,
-    dtype, attention kernel, tokenizer hash, template hash), for cache keys and the manifest; first_prompts:
-    role -> {"text", "ids"} of the first context it ran since loading, where the back end knows it.
+    name: as in tables; capabilities: subset of CAPABILITIES; window: tokens of context, output
+    included;
+    shape: for FLOPs, None where unknown; identity: everything that changes its output (weights hash
+    or revision, dtype, attention kernel, tokenizer hash, template hash), for cache keys and the
+    manifest; first_prompts: role -> {"text", "ids"} of the first context it ran since loading,
+    where the back end knows it.
     """
 
     name: str
@@ -372,7 +434,8 @@ class LanguageModel(abc.ABC):
 
     @abc.abstractmethod
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Session:
-        """Open an empty context whose costs `meter` counts under `role`; adapter: the one to switch on, by its name."""
+        """Open an empty context whose costs `meter` counts under `role`; adapter: the one to switch
+        on, by its name."""
 
     @abc.abstractmethod
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -380,10 +443,12 @@ class LanguageModel(abc.ABC):
 
     @abc.abstractmethod
     def turn_tokens(self) -> int:
-        """Tokens that the chat template adds for one user turn and the beginning of its reply, BOS included."""
+        """Tokens that the chat template adds for one user turn and the beginning of its reply, BOS
+        included."""
 
     def system_turn_tokens(self, text: str) -> int:
-        """Tokens that a system turn of `text` adds to those of `turn_tokens`. Raises CannotRun as Session.system."""
+        """Tokens that a system turn of `text` adds to those of `turn_tokens`. Raises CannotRun as
+        Session.system."""
         return self.count(text)
 
     def count(self, text: str) -> int:
@@ -392,7 +457,8 @@ class LanguageModel(abc.ABC):
 
 
 class MeteredModel:
-    """A LanguageModel bound to a meter and role, as `tools.model(role)` returns it; sessions get the other values."""
+    """A LanguageModel bound to a meter and role, as `tools.model(role)` returns it; sessions get
+    the other values."""
 
     def __init__(
         self,
@@ -411,7 +477,8 @@ class MeteredModel:
         self.turn_tokens, self.system_turn_tokens = model.turn_tokens, model.system_turn_tokens
 
     def session(self, adapter: str | None = None, chat: bool = True) -> Session:
-        """Open an empty context whose costs the meter counts; adapter: the one to switch on; chat: as of Session."""
+        """Open an empty context whose costs the meter counts; adapter: the one to switch on; chat:
+        as of Session."""
         session = self._model.session(self._meter, self.role, adapter or self._adapter)
         session.sampling, session.replies, session.chat = self._sampling, self._replies, chat
         return session

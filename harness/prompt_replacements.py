@@ -9,8 +9,11 @@ from harness.prompts import Prompt, Replaced
 _TURNS = ("user", "system")
 
 
-def replacement_problem(method: str, name: str, replacement: Replaced, known: Mapping[str, Prompt]) -> str | None:
-    """Why `replacement` cannot replace the prompt `name` of a method, None where it can; known: its prompts by name."""
+def replacement_problem(
+    method: str, name: str, replacement: Replaced, known: Mapping[str, Prompt]
+) -> str | None:
+    """Why `replacement` cannot replace the prompt `name` of a method, None where it can; known: its
+    prompts by name."""
     if not known:
         return f"the prompts of '{method}' cannot be replaced, because its code does not list them as templates"
     if name not in known:

@@ -4,9 +4,10 @@
     pieces = ANSWER.of(config).fill(instruction="Be brief.", text=texts, question="Who?")
     feed(session, pieces)
 
-`{name}` is a placeholder; any other brace is text. A value that is a string becomes part of the text around it. A list
-of strings becomes pieces of their own, each encoded alone, so that a document's tokens never merge with the prompt's.
-A configuration replaces a prompt by its name, with a text (the user turn) or with a mapping of `user` and `system`.
+`{name}` is a placeholder; any other brace is text. A value that is a string becomes part of the
+text around it. A list of strings becomes pieces of their own, each encoded alone, so that a
+document's tokens never merge with the prompt's. A configuration replaces a prompt by its name, with
+a text (the user turn) or with a mapping of `user` and `system`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Replacing(Protocol):
 
 
 class Pieces(list[str]):
-    """A filled prompt: pieces of a user turn, each encoded alone, behind a system turn where `system` is not empty."""
+    """A filled prompt: pieces of a user turn, each encoded alone, behind a system turn where
+    `system` is not empty."""
 
     system: str = ""
 
@@ -45,9 +47,10 @@ class Pieces(list[str]):
 class Prompt:
     """One request to a model.
 
-    name: as `harness show` lists it; text: the user turn; system: the system turn before it, "" for none; first: False
-    for a later turn of a conversation, which can have no system turn; ordered: the placeholders must keep their order,
-    and the text must end where the original ends in a placeholder (a context that grows at its end).
+    name: as `harness show` lists it; text: the user turn; system: the system turn before it, "" for
+    none; first: False for a later turn of a conversation, which can have no system turn; ordered:
+    the placeholders must keep their order, and the text must end where the original ends in a
+    placeholder (a context that grows at its end).
     """
 
     name: str
@@ -62,10 +65,13 @@ class Prompt:
         if replacement is None:
             return self
         turns = {"user": replacement} if isinstance(replacement, str) else replacement
-        return replace(self, text=turns.get("user", self.text), system=turns.get("system", self.system))
+        return replace(
+            self, text=turns.get("user", self.text), system=turns.get("system", self.system)
+        )
 
     def fill(self, **values: str | Sequence[str]) -> Pieces:
-        """Replace the placeholders by `values`, by name. Raises KeyError if one is missing; others are not used."""
+        """Replace the placeholders by `values`, by name. Raises KeyError if one is missing; others
+        are not used."""
         pieces = [""]
         for i, part in enumerate(_PLACE.split(self.text)):
             value = values[part] if i % 2 else part
@@ -78,9 +84,12 @@ class Prompt:
         return made
 
     def around(self, name: str, **values: str | Sequence[str]) -> tuple[Pieces, Pieces]:
-        """Fill what stands before and behind the placeholder `name`; the caller feeds its texts between the two."""
+        """Fill what stands before and behind the placeholder `name`; the caller feeds its texts
+        between the two."""
         before, _, behind = self.text.partition("{" + name + "}")
-        return replace(self, text=before).fill(**values), replace(self, text=behind, system="").fill(**values)
+        return replace(self, text=before).fill(**values), replace(
+            self, text=behind, system=""
+        ).fill(**values)
 
     def places(self) -> list[str]:
         """Names of the placeholders in their order."""
@@ -88,7 +97,8 @@ class Prompt:
 
 
 def feed(s: Session, pieces: Sequence[str]) -> None:
-    """Feed the pieces of a prompt to session `s` as a user turn, behind its system turn where it has one."""
+    """Feed the pieces of a prompt to session `s` as a user turn, behind its system turn where it
+    has one."""
     if isinstance(pieces, Pieces) and pieces.system:
         s.system(pieces.system)
     s.user(pieces[0])
@@ -97,13 +107,19 @@ def feed(s: Session, pieces: Sequence[str]) -> None:
 
 
 def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
-    """Tokens of a request of these pieces: with its system turn and the template's tokens, without the reply."""
-    system = model.system_turn_tokens(pieces.system) if isinstance(pieces, Pieces) and pieces.system else 0
+    """Tokens of a request of these pieces: with its system turn and the template's tokens, without
+    the reply."""
+    system = (
+        model.system_turn_tokens(pieces.system)
+        if isinstance(pieces, Pieces) and pieces.system
+        else 0
+    )
     return system + model.turn_tokens() + sum(map(model.count, pieces))
 
 
 def turn_texts(prompts: Iterable[Prompt]) -> dict[str, str]:
-    """The prompts' texts, name -> text of the user turn; a system turn stands under "NAME, system"."""
+    """The prompts' texts, name -> text of the user turn; a system turn stands under "NAME,
+    system"."""
     texts: dict[str, str] = {}
     for prompt in prompts:
         texts[prompt.name] = prompt.text

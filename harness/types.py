@@ -23,7 +23,8 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text a question is asked about, with the passages it was put together from (may be none)."""
+    """One text a question is asked about, with the passages it was put together from (may be
+    none)."""
 
     id: str
     text: str
@@ -62,7 +63,8 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """What only scorers may see. `answers` are alternatives; `extra` holds a data set's own fields."""
+    """What only scorers may see. `answers` are alternatives; `extra` holds a data set's own
+    fields."""
 
     answers: tuple[str, ...]
     supporting: tuple[Support, ...] = ()
@@ -85,7 +87,8 @@ GAP = "\n\n"
 class Shown:
     """One piece of what the reader saw.
 
-    kind "span": text[start:end] of a document; "generated": `text` that a model wrote from the spans `sources`.
+    kind "span": text[start:end] of a document; "generated": `text` that a model wrote from the
+    spans `sources`.
     """
 
     kind: Literal["span", "generated"]
@@ -100,10 +103,11 @@ class Shown:
 class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.
 
-    scores: the parts of the choice (attention, similarity, total). p_yes: the probe after the move. flops: what the
-    question has cost so far, convention -> FLOPs; older runs hold one number, of the convention "full". probe_flops:
-    the part that this step's probe took. answer, answer_flops: only where other stop rules are recorded: the answer if
-    the search stopped here, and what writing it costs.
+    scores: the parts of the choice (attention, similarity, total). p_yes: the probe after the move.
+    flops: what the question has cost so far, convention -> FLOPs; older runs hold one number, of
+    the convention "full". probe_flops: the part that this step's probe took. answer, answer_flops:
+    only where other stop rules are recorded: the answer if the search stopped here, and what
+    writing it costs.
     """
 
     action: str
@@ -122,7 +126,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a method returns. `truncated` describes a cut ({"side", "tokens_before", "tokens_after"}) or is None."""
+    """What a method returns. `truncated` describes a cut ({"side", "tokens_before",
+    "tokens_after"}) or is None."""
 
     text: str
     shown: tuple[Shown, ...] = ()
@@ -131,18 +136,22 @@ class Answer:
     truncated: dict[str, Any] | None = None
 
 
-# Keys of a record's notes: whether the reply has the answer prefix, counts over all answers, what models judged.
+# Keys of a record's notes: whether the reply has the answer prefix, counts over all answers, what
+# models judged.
 PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
 LOGGED = "logged."
-"""The start of the names of scores that another tool gave (harness import); nothing here can compute them."""
+"""The start of the names of scores that another tool gave (harness import); nothing here can
+compute them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One line of records.jsonl (docs/run-folder.md#records). `error` is None or {"type", "message"}.
+    """One line of records.jsonl (docs/run-folder.md#records). `error` is None or {"type",
+    "message"}.
 
-    question, options and gold are None where dataset.keep_texts is off; document_characters: the documents' lengths. A
-    question that was answered and could not be scored has "stage": "scoring" in its error.
+    question, options and gold are None where dataset.keep_texts is off; document_characters: the
+    documents' lengths. A question that was answered and could not be scored has "stage": "scoring"
+    in its error.
     """
 
     question_id: str
@@ -163,12 +172,18 @@ class Record:
 
 
 SCORING = {"stage": "scoring"}
-"""Part of the error of a question that was answered: its answer is in the record, and can be scored again."""
-NOT_SCORED_YET = {"type": "Unscored", "message": "the run ended before this answer was scored", **SCORING}
+"""Part of the error of a question that was answered: its answer is in the record, and can be scored
+again."""
+NOT_SCORED_YET = {
+    "type": "Unscored",
+    "message": "the run ended before this answer was scored",
+    **SCORING,
+}
 
 
 def lacks_only_scores(error: Mapping[str, str] | None) -> bool:
-    """Whether a question with this error was answered: a scorer failed, or had not begun, and no model is needed."""
+    """Whether a question with this error was answered: a scorer failed, or had not begun, and no
+    model is needed."""
     return error is not None and error.get("stage") == SCORING["stage"]
 
 

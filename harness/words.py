@@ -3,8 +3,8 @@
     words("Ärzte in St. Mary's")    ["ärzte", "in", "st", "mary", "s"]
     words("三千円")                  ["三", "千", "円"]
 
-BM25 over a document and over a corpus, HippoRAG's phrases, solved examples by similarity and the search for an answer
-in a text all read words here. The rule: docs/methods/retrieval.md#words.
+BM25 over a document and over a corpus, HippoRAG's phrases, solved examples by similarity and the
+search for an answer in a text all read words here. The rule: docs/methods/retrieval.md#words.
 """
 
 import re
@@ -12,13 +12,13 @@ import unicodedata
 
 import regex
 
-# Hebrew and Arabic vowel points and the Arabic stretching sign, which a text has or not, signs without a shape, and the
-# dot above a small i, which capitals leave there.
+# Hebrew and Arabic vowel points and the Arabic stretching sign, which a text has or not, signs
+# without a shape, and the dot above a small i, which capitals leave there.
 _LEFT_OUT = regex.compile(
     r"(?V1)[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]|[\p{DI}--\u200b]|(?<=i)\u0307+"
 )
-# Letters, digits and marks of another width or shape ("ＡＢＣ", "Ⅷ"). Raised ones and fractions mean something
-# else, and symbols would put a mark or letters beside a word: "don´t", "№5".
+# Letters, digits and marks of another width or shape ("ＡＢＣ", "Ⅷ"). Raised ones and fractions mean
+# something else, and symbols would put a mark or letters beside a word: "don´t", "№5".
 _SHAPES = r"\p{Dt=Wide}\p{Dt=Narrow}\p{Dt=Compat}\p{Dt=Font}\p{Dt=Initial}\p{Dt=Medial}\p{Dt=Final}\p{Dt=Isolated}"
 _LETTERS = r"\p{L}\p{N}\p{M}\p{Block=Kangxi_Radicals}\p{Block=CJK_Radicals_Supplement}"
 _SHAPED = regex.compile(rf"(?V1)[[{_SHAPES}]&&[{_LETTERS}]]+")
@@ -29,10 +29,13 @@ _BETWEEN = regex.compile(r"[^\p{L}\p{N}\p{M} ]")
 
 
 def folded(text: str) -> str:
-    """`text` in small letters, plain shapes and composed signs (NFC), without vowel points of Arabic and Hebrew."""
+    """`text` in small letters, plain shapes and composed signs (NFC), without vowel points of
+    Arabic and Hebrew."""
     plain = _SHAPED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     kept = _LEFT_OUT.sub("", unicodedata.normalize("NFC", plain.casefold()))
-    return unicodedata.normalize("NFC", kept)  # again: what was left out may have stood between a letter and its mark
+    return unicodedata.normalize(
+        "NFC", kept
+    )  # again: what was left out may have stood between a letter and its mark
 
 
 def words(text: str) -> list[str]:
@@ -42,8 +45,8 @@ def words(text: str) -> list[str]:
         text: In any script and any Unicode normal form.
 
     Returns:
-        Runs of letters, digits and their combining marks, folded. In scripts without spaces between words (Chinese,
-        Japanese, Thai, Lao, Khmer, Burmese) each letter, with its marks, is a word.
+        Runs of letters, digits and their combining marks, folded. In scripts without spaces between
+        words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) each letter, with its marks, is a word.
     """
     return _ASCII_WORD.findall(text.lower()) if text.isascii() else _WORD.findall(folded(text))
 

@@ -1,6 +1,7 @@
 """BM25 of a question over its few texts, for all methods.
 
-Open questions rank a whole corpus before any method runs, by another BM25 (harness/retrieval/corpus_bm25.py).
+Open questions rank a whole corpus before any method runs, by another BM25
+(harness/retrieval/corpus_bm25.py).
 """
 
 from __future__ import annotations
@@ -20,23 +21,29 @@ if TYPE_CHECKING:
 
 
 def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
-    """Scores [texts] of `texts` for `question`, each given as its words, by BM25Okapi of rank_bm25; higher is better.
+    """Scores [texts] of `texts` for `question`, each given as its words, by BM25Okapi of rank_bm25;
+    higher is better.
 
-    k1 = 1.5, b = 0.75, epsilon = 0.25, its defaults; zeros where no text has a word. Its idf ln((N - n + 0.5) / (n +
-    0.5)) breaks on few texts (docs/methods/retrieval.md#bm25): of two, a word of one text weighs 0, and a word of both
-    a negative epsilon x mean, so that the text with fewer of the words is first. Where that mean is not positive, all
-    words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is always positive.
+    k1 = 1.5, b = 0.75, epsilon = 0.25, its defaults; zeros where no text has a word. Its idf ln((N
+    - n + 0.5) / (n + 0.5)) breaks on few texts (docs/methods/retrieval.md#bm25): of two, a word of
+      one text weighs 0, and a word of both
+    a negative epsilon x mean, so that the text with fewer of the words is first. Where that mean is
+    not positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is
+    always positive.
     """
     return _index_of_words(texts).get_scores(list(question)) if any(texts) else np.zeros(len(texts))
 
 
 def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
-    """Scores [texts] of each text for the question by `bm25_scores` of their `words`; higher is better."""
+    """Scores [texts] of each text for the question by `bm25_scores` of their `words`; higher is
+    better."""
     counts = _index_of_texts(tuple(texts))
     return np.zeros(len(texts)) if counts is None else counts.get_scores(words(question))
 
 
-@lru_cache(maxsize=8)  # questions on one document follow each other, and to count a book takes a tenth of a second
+@lru_cache(
+    maxsize=8
+)  # questions on one document follow each other, and to count a book takes a tenth of a second
 def _index_of_texts(texts: tuple[str, ...]) -> BM25Okapi | None:
     """The word counts and weights of `texts`, None where no text has a word."""
     split = [words(text) for text in texts]
@@ -50,5 +57,7 @@ def _index_of_words(texts: Sequence[Sequence[str]]) -> BM25Okapi:
     okapi = BM25Okapi([list(t) for t in texts])
     if okapi.average_idf <= 0:
         frequencies = Counter(word for counts in okapi.doc_freqs for word in counts)
-        okapi.idf = {word: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for word, n in frequencies.items()}
+        okapi.idf = {
+            word: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for word, n in frequencies.items()
+        }
     return okapi

@@ -19,7 +19,8 @@ Span = tuple[int, int]
 
 
 def tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
-    """Spans that tile [start, end), cut at `cuts`; a cut that is not behind the one before it is left out."""
+    """Spans that tile [start, end), cut at `cuts`; a cut that is not behind the one before it is
+    left out."""
     kept = [start]
     for at in cuts:
         if at > kept[-1]:
@@ -28,9 +29,11 @@ def tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
 
 
 def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Hard cut every `size` tokens of `model`'s tokenizer, the last chunk short; [] for an empty text.
+    """Hard cut every `size` tokens of `model`'s tokenizer, the last chunk short; [] for an empty
+    text.
 
-    A cut that would fall inside a character (bytes of one character in two tokens) moves to the next boundary.
+    A cut that would fall inside a character (bytes of one character in two tokens) moves to the
+    next boundary.
     """
     offsets = model.offsets(text)
     return tiles(0, [start for start, _ in offsets[size::size]], len(text)) if offsets else []
@@ -51,7 +54,8 @@ def word_chunks(text: str, count: int) -> list[Span]:
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
-    """The span of text[start:end] without the white space around it; where that is all of it, start >= end."""
+    """The span of text[start:end] without the white space around it; where that is all of it, start
+    >= end."""
     inside = text[start:end]
     return end - len(inside.lstrip()), start + len(inside.rstrip())
 

@@ -6,8 +6,9 @@ Source: QRMeM 3.1; docs/methods/qrmem.md#decom.
     each     ──► the 3 segments nearest by BM25 ──► a short answer, inserted where a later one has "#1"
     at last  ──► the question again, over the sub-questions with their answers
 
-The paper cites trained models (Fu et al. 2021); this is the prompt version that its description fits. Sub-questions are
-answered as concisely as possible for every data set; the last request has the data set's own instruction.
+The paper cites trained models (Fu et al. 2021); this is the prompt version that its description
+fits. Sub-questions are answered as concisely as possible for every data set; the last request has
+the data set's own instruction.
 """
 
 import re
@@ -30,8 +31,10 @@ from methods.retry import Retry, ask_parsed, parse_list
 
 DECOMPOSE = Prompt(
     "decompose",
-    "Simplify a question, so that it can be answered in steps.\n\nQuestion: {question}\n\nWrite the questions that "
-    "have to be answered one after the other, as few as are needed, each on a line that begins with '* '. Where a "
+    "Simplify a question, so that it can be answered in steps.\n\nQuestion: {question}\n\nWrite "
+    "the questions that "
+    "have to be answered one after the other, as few as are needed, each on a line that begins "
+    "with '* '. Where a "
     "question needs the answer of an earlier one, write # and its number, as in #1.\n\nQuestions:",
 )
 STEP = Prompt("steps", "{question} {answer}", first=False)
@@ -45,7 +48,11 @@ def fill_in_answers(question: str, answers: Sequence[str]) -> str:
 
     def earlier_answer(match: re.Match[str]) -> str:
         number = int(match.group(1))
-        return answers[number - 1] if 1 <= number <= len(answers) and answers[number - 1] else match.group()
+        return (
+            answers[number - 1]
+            if 1 <= number <= len(answers) and answers[number - 1]
+            else match.group()
+        )
 
     return _PLACE.sub(earlier_answer, question)
 
@@ -54,9 +61,11 @@ class Decompose(reading.ReadingMethod):
     """Sub-questions, each with a retrieval of its own."""
 
     class Config(MethodConfig):
-        """segment_tokens: of a retrieved segment at most; k: segments for each sub-question; most: sub-questions;
-        question_tokens: of the reply that lists them; answer_tokens: of a sub-answer; window: of prompt and reply,
-        None = the model's; retries and temperature: of a list that cannot be parsed (methods/retry.py).
+        """segment_tokens: of a retrieved segment at most; k: segments for each sub-question; most:
+        sub-questions;
+        question_tokens: of the reply that lists them; answer_tokens: of a sub-answer; window: of
+        prompt and reply, None = the model's; retries and temperature: of a list that cannot be
+        parsed (methods/retry.py).
         """
 
         segment_tokens: int = Field(default=600, gt=0)
@@ -69,7 +78,10 @@ class Decompose(reading.ReadingMethod):
         temperature: float = Field(default=0.7, gt=0)
 
     summary = "sub-questions answered one after the other, each from its own BM25 segments (DECOM)"
-    needs: ClassVar[Needs] = {"reader": frozenset({"sampling"}), "searcher": frozenset({"sampling"})}
+    needs: ClassVar[Needs] = {
+        "reader": frozenset({"sampling"}),
+        "searcher": frozenset({"sampling"}),
+    }
     scope = "document"
     index_version = "2"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
@@ -82,9 +94,15 @@ class Decompose(reading.ReadingMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: spans of the segments."""
-        return {"segments": [list(s) for s in packed(document.text, self.config.segment_tokens, tools.model())]}
+        return {
+            "segments": [
+                list(s) for s in packed(document.text, self.config.segment_tokens, tools.model())
+            ]
+        }
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Ask for sub-questions, answer each, then the question from them."""
         (document,), (index,) = documents, indexes
         segments: list[Span] = [(a, b) for a, b in index["segments"]]
@@ -93,20 +111,33 @@ class Decompose(reading.ReadingMethod):
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
             pieces = DECOMPOSE.of(config).fill(question=[question.text])
-            response = ask_parsed(tools.model("searcher"), pieces, config.question_tokens, parse_list, retry)
+            response = ask_parsed(
+                tools.model("searcher"), pieces, config.question_tokens, parse_list, retry
+            )
         listed, notes = response.found or [], list(response.notes)
         subquestions = listed[: config.most] or [question.text]
         if len(listed) > config.most:
             notes.append(f"{config.most} of {len(listed)} sub-questions are asked")
         if not listed:
             notes.append("no sub-questions: the question is asked as it is")
-        steps = [Step("decompose", tokens=response.tokens, flops=tools.meter.flops(), note="; ".join(notes))]
+        steps = [
+            Step(
+                "decompose",
+                tokens=response.tokens,
+                flops=tools.meter.flops(),
+                note="; ".join(notes),
+            )
+        ]
         task = Task(instruction=INSTRUCTION.of(config).text, max_answer_tokens=config.answer_tokens)
         request = reading.Reading(task, config.window, config)
         answers: list[str] = []
         used: list[int] = []
         for number, subquestion in enumerate(subquestions, 1):
-            sub = Question(f"{question.id}#{number}", fill_in_answers(subquestion, answers), question.document_ids)
+            sub = Question(
+                f"{question.id}#{number}",
+                fill_in_answers(subquestion, answers),
+                question.document_ids,
+            )
             best = best_first(bm25(sub.text, texts))[: config.k]
             reply, count = reading.ask_fitting(sub, [texts[i] for i in best], tools, request)
             kept = [segments[i] for i in best[:count]]
@@ -116,7 +147,11 @@ class Decompose(reading.ReadingMethod):
             flops, note = tools.meter.flops(), f"{sub.text} -> {reply}"
             steps.append(Step("sub-question", number, tokens=tokens, flops=flops, note=note))
         lines = [
-            "".join(STEP.of(config).fill(question=fill_in_answers(subquestion, answers[:i]), answer=reply))
+            "".join(
+                STEP.of(config).fill(
+                    question=fill_in_answers(subquestion, answers[:i]), answer=reply
+                )
+            )
             for i, (subquestion, reply) in enumerate(zip(subquestions, answers, strict=True))
         ]
         final = reading.Reading(tools.task, config.window, config)
@@ -125,12 +160,18 @@ class Decompose(reading.ReadingMethod):
         sources = tuple((document.id, a, b) for a, b in spans)
         written = Shown("generated", document.id, text="\n".join(lines), sources=sources)
         return Answer(
-            text, (*shown_spans(document, spans), written), f"{len(subquestions)} sub-questions", tuple(steps)
+            text,
+            (*shown_spans(document, spans), written),
+            f"{len(subquestions)} sub-questions",
+            tuple(steps),
         )
 
 
 @cache
 def _decompose_skill(prompt: Prompt) -> Skill:
     return reading.request_skill(
-        "decompose", "decomposed", "searcher", lambda scene: prompt.fill(question=[scene.question.text])
+        "decompose",
+        "decomposed",
+        "searcher",
+        lambda scene: prompt.fill(question=[scene.question.text]),
     )

@@ -10,9 +10,14 @@ T = TypeVar("T")
 
 
 class ExtractingMethod(ReadingMethod):
-    """A method whose builder extracts an index from a document, which an encoder and a model search."""
+    """A method whose builder extracts an index from a document, which an encoder and a model
+    search."""
 
-    needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset(), "builder": frozenset()}
+    needs: ClassVar[Needs] = {
+        "reader": frozenset(),
+        "searcher": frozenset(),
+        "builder": frozenset(),
+    }
     encoders = ("encoder",)
     scope = "document"
     index_roles = ("builder", "encoder")
@@ -21,7 +26,8 @@ class ExtractingMethod(ReadingMethod):
 def keep_each(write: Callable[[int], T], count: int, part: str, tools: Tools) -> list[T]:
     """Call write(0) to write(count - 1), in parallel, and return the results.
 
-    Each is kept, so that a stopped index build resumes. part: what a part is called, in keys and progress.
+    Each is kept, so that a stopped index build resumes. part: what a part is called, in keys and
+    progress.
     """
 
     def kept(number: int) -> T:

@@ -1,17 +1,20 @@
-"""GIST, that is ReadAgent (Lee et al. 2024; docs/methods/qrmem.md#gist): gists of pages, some of which are looked up.
+"""GIST, that is ReadAgent (Lee et al. 2024; docs/methods/qrmem.md#gist): gists of pages, some of
+which are looked up.
 
     pages     the model picks where a page ends: labels are offered behind the 280th word, a page has 600 at most
     gists     each page in short (the shared summary prompt)
     look-up   all gists with their numbers ──► up to 5 pages, which are read in place of their gists
 
-A reply that names no label offered ends the page at its last one, without a further try, as in the demo; numbers that
-are no page are dropped. Gists of a document share what the window leaves (the demo's models have no short window).
+A reply that names no label offered ends the page at its last one, without a further try, as in the
+demo; numbers that are no page are dropped. Gists of a document share what the window leaves (the
+demo's models have no short window).
 
     unit unit unit <3> unit <4> unit <5>       "Break: 4"  ──►  the next page begins behind label 4
 
-Units are lines; one of more words than a page leaves behind its first label is cut into its sentences, and a sentence
-that is longer into runs of words. A text that is written without white space has a word for eight characters, as
-LongRefiner's trees count it (methods/longrefiner/tree.py).
+Units are lines; one of more words than a page leaves behind its first label is cut into its
+sentences, and a sentence that is longer into runs of words. A text that is written without white
+space has a word for eight characters, as LongRefiner's trees count it
+(methods/longrefiner/tree.py).
 """
 
 from __future__ import annotations
@@ -40,8 +43,10 @@ from methods.summary import SUMMARY
 LABEL = "\n<{number}>\n"
 PAUSE = Prompt(
     "page break",
-    "Read a part of a text in which numbers in <> mark places where one could pause.\n\nText:\n{text}\n\nThe text ends "
-    "here. Behind which number is it natural to pause, because what comes next is about something else? Choose the "
+    "Read a part of a text in which numbers in <> mark places where one could "
+    "pause.\n\nText:\n{text}\n\nThe text ends "
+    "here. Behind which number is it natural to pause, because what comes next is about something "
+    "else? Choose the "
     "first such place. Reply in this form:\nBreak: the number",
 )
 
@@ -55,8 +60,13 @@ def _word_count(text: str) -> int:
 
 
 def _break_request(marked: Sequence[str], config: Gist.Config) -> Pieces:
-    """The request for a page break; marked: label numbers ("" for none) and units of text, in turn."""
-    shown = [LABEL.format(number=piece) if i % 2 == 0 else piece for i, piece in enumerate(marked) if piece or i % 2]
+    """The request for a page break; marked: label numbers ("" for none) and units of text, in
+    turn."""
+    shown = [
+        LABEL.format(number=piece) if i % 2 == 0 else piece
+        for i, piece in enumerate(marked)
+        if piece or i % 2
+    ]
     return PAUSE.of(config).fill(text=shown)
 
 
@@ -79,29 +89,40 @@ class Pages:
             if sum(self.words[start:]) < self.config.last_words:
                 end = len(self.units)
             elif len(labels) > 1:
-                label = tools.keep(f"page {start}", partial(self._pick_label, start, end, labels, model))
+                label = tools.keep(
+                    f"page {start}", partial(self._pick_label, start, end, labels, model)
+                )
                 missed += label is None
                 end = end if label is None else int(label)
             spans.append((self.units[start][0], self.units[end - 1][1]))
             start = end
             tools.progress(start, len(self.units), "page breaks")
         if missed:
-            self.notes.append(f"{missed} of {len(spans)} pages end at their last label, for want of a reply with one")
+            self.notes.append(
+                f"{missed} of {len(spans)} pages end at their last label, for want of a reply with "
+                "one"
+            )
         return spans
 
-    def _pick_label(self, start: int, end: int, labels: list[int], model: MeteredModel) -> int | None:
-        """The one of `labels` that the model picks as the end of a page of units [start, end), or None."""
+    def _pick_label(
+        self, start: int, end: int, labels: list[int], model: MeteredModel
+    ) -> int | None:
+        """The one of `labels` that the model picks as the end of a page of units [start, end), or
+        None."""
         marked: list[str] = []
         for i in range(start, end):
             a, b = self.units[i]
             marked += [str(i) if i in labels else "", self.text[a:b] + " "]
         marked += [str(end), ""]
         request, limit = _break_request(marked, self.config), self.config.reply_tokens
-        response = ask_parsed(model, request, limit, lambda reply: numbers_in(reply, "Break"), Retry(retries=0))
+        response = ask_parsed(
+            model, request, limit, lambda reply: numbers_in(reply, "Break"), Retry(retries=0)
+        )
         return next((number for number in response.found or () if number in labels), None)
 
     def _page_end(self, start: int) -> int:
-        """The end (number of a unit, not included) of the longest page that begins at unit `start`."""
+        """The end (number of a unit, not included) of the longest page that begins at unit
+        `start`."""
         end, words = start + 1, self.words[start]
         while end < len(self.units) and words + self.words[end] <= self.config.page_words:
             words += self.words[end]
@@ -109,7 +130,8 @@ class Pages:
         return end
 
     def _offered_labels(self, start: int, end: int) -> list[int]:
-        """Where a page of units [start, end) may end: behind each from its `least_words`-th word on, and at `end`."""
+        """Where a page of units [start, end) may end: behind each from its `least_words`-th word
+        on, and at `end`."""
         labels, words = [], 0
         for i in range(start, end):
             words += self.words[i]
@@ -129,7 +151,8 @@ class Pages:
                 yield from self._word_runs(a + c, a + d, longest)
 
     def _word_runs(self, start: int, end: int, longest: int) -> Iterator[Span]:
-        """Spans of runs of whole words in text[start:end], of at most `longest` words; a longer word is cut."""
+        """Spans of runs of whole words in text[start:end], of at most `longest` words; a longer
+        word is cut."""
         step = longest * _CHARACTERS
         pieces = [
             (at, min(at + step, word.end()))
@@ -151,8 +174,10 @@ class Pages:
 
 LOOKUP = Prompt(
     "look-up",
-    "A text was read page by page, and this is what is remembered of each page.{pages}\n\nQuestion: {question}\n\n"
-    "Which pages should be read again to answer the question? Name as few as are needed, {most} at most, or none. "
+    "A text was read page by page, and this is what is remembered of each "
+    "page.{pages}\n\nQuestion: {question}\n\n"
+    "Which pages should be read again to answer the question? Name as few as are needed, {most} at "
+    "most, or none. "
     "Reply in this form:\nPages: numbers of the pages",
 )
 PAGE = Prompt("look-up, one page", "\n\nPage {number}: {gist}", first=False)
@@ -162,10 +187,11 @@ class Gist(reading.ReadingMethod):
     """Pages, their gists, and a look-up."""
 
     class Config(MethodConfig):
-        """page_words: words of a page at most (of 8 characters where there is no white space); least_words: words
-        before its first label; last_words: a rest below it is one page; gist_tokens: of a gist at most; most_pages:
-        looked up; reply_tokens: of a reply with numbers; window: of prompt and reply, None = the model's;
-        retries, temperature: of a look-up whose reply cannot be parsed.
+        """page_words: words of a page at most (of 8 characters where there is no white space);
+        least_words: words before its first label; last_words: a rest below it is one page;
+        gist_tokens: of a gist at most; most_pages: looked up; reply_tokens: of a reply with
+        numbers; window: of prompt and reply, None = the model's; retries, temperature: of a look-up
+        whose reply cannot be parsed.
         """
 
         page_words: int = Field(default=600, gt=0)
@@ -181,29 +207,50 @@ class Gist(reading.ReadingMethod):
         @model_validator(mode="after")
         def _check_page_words(self) -> Gist.Config:
             if self.least_words >= self.page_words:
-                raise ValueError("least_words must be below page_words, or no label is ever offered")
+                raise ValueError(
+                    "least_words must be below page_words, or no label is ever offered"
+                )
             return self
 
     summary = "pages remembered as gists, some looked up to answer (ReadAgent)"
-    needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset({"sampling"}), "builder": frozenset()}
+    needs: ClassVar[Needs] = {
+        "reader": frozenset(),
+        "searcher": frozenset({"sampling"}),
+        "builder": frozenset(),
+    }
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
     index_version = "3"
-    index_fields = ("page_words", "least_words", "last_words", "gist_tokens", "reply_tokens", "window")
+    index_fields = (
+        "page_words",
+        "least_words",
+        "last_words",
+        "gist_tokens",
+        "reply_tokens",
+        "window",
+    )
     own_prompts = (PAUSE, LOOKUP, PAGE, SUMMARY)
 
     def skills(self) -> list[Skill]:
         """Page breaks, summaries, the look-up, short answers and choices."""
         config = self.config
         return [
-            request_skill("gist page break", "pause", "builder", lambda s: _break_request(s.texts, config)),
-            request_skill("gist look-up", "lookup", "searcher", lambda s: _lookup_request(s.question, s.texts, config)),
+            request_skill(
+                "gist page break", "pause", "builder", lambda s: _break_request(s.texts, config)
+            ),
+            request_skill(
+                "gist look-up",
+                "lookup",
+                "searcher",
+                lambda s: _lookup_request(s.question, s.texts, config),
+            ),
             *summary.skills(SUMMARY.of(config)),
             *reading.skills(config),
         ]
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: "pages" as spans, their "gists", and "notes", sentences about what did not go as usual."""
+        """The index: "pages" as spans, their "gists", and "notes", sentences about what did not go
+        as usual."""
         config, model = self.config, tools.model("builder")
         pages = Pages(document.text, config)
         spans = pages.spans(model, tools)
@@ -213,17 +260,25 @@ class Gist(reading.ReadingMethod):
             text = document.text[slice(*spans[number])].strip()
             return summary.summarise([text], model, most, prompt)
 
-        gists = [" ".join(text.split()) for text in keep_each(gist, len(spans), "gist", tools)]  # each on one line
+        gists = [
+            " ".join(text.split()) for text in keep_each(gist, len(spans), "gist", tools)
+        ]  # each on one line
         return {"pages": [list(s) for s in spans], "gists": gists, "notes": pages.notes}
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Look pages up, read them among the gists of the others."""
         (document,), (index,) = documents, indexes
         spans = [(int(a), int(b)) for a, b in index["pages"]]
         gists = [str(gist) for gist in index["gists"]]
         model = tools.model()
         form = reading.Reading(tools.task, self.config.window, self.config)
-        chosen, step = self._look_up(question, gists, index["notes"], tools) if gists else ([], Step("look-up"))
+        chosen, step = (
+            self._look_up(question, gists, index["notes"], tools)
+            if gists
+            else ([], Step("look-up"))
+        )
         full = [document.text[a:b].strip() for a, b in spans]
         room = reading.room_for_text(question, tools, model, form)
         kept = list(chosen)
@@ -231,7 +286,8 @@ class Gist(reading.ReadingMethod):
         while reading.how_many_fit(texts, room, model) < len(texts):
             if not kept:
                 raise QuestionError(
-                    f"the gists of {len(gists)} pages do not fit the {room} tokens that the question leaves; lower "
+                    f"the gists of {len(gists)} pages do not fit the {room} tokens that the "
+                    "question leaves; lower "
                     "method.gist_tokens, or raise method.window or model.window"
                 )
             kept.pop()  # the one named last
@@ -246,15 +302,26 @@ class Gist(reading.ReadingMethod):
         )
         steps = [
             step,
-            *(Step("page", i, tokens=model.count(full[i]), shown=Shown("span", document.id, *spans[i])) for i in kept),
+            *(
+                Step(
+                    "page",
+                    i,
+                    tokens=model.count(full[i]),
+                    shown=Shown("span", document.id, *spans[i]),
+                )
+                for i in kept
+            ),
         ]
         reason = (
-            f"{len(kept)} of {len(chosen)} pages fit" if len(kept) < len(chosen) else f"{len(kept)} pages looked up"
+            f"{len(kept)} of {len(chosen)} pages fit"
+            if len(kept) < len(chosen)
+            else f"{len(kept)} pages looked up"
         )
         return Answer(text, shown, reason, tuple(steps))
 
     def _gist_tokens(self, pages: int, model: MeteredModel) -> int:
-        """Tokens of a gist at most: the config's, or its share of the window. Raises QuestionError for a share of 0."""
+        """Tokens of a gist at most: the config's, or its share of the window. Raises QuestionError
+        for a share of 0."""
         config = self.config
         window = window_of(config.window, model)
         frame = LOOKUP.of(config).fill(pages=[], question=[""], most="99")
@@ -263,18 +330,24 @@ class Gist(reading.ReadingMethod):
         most: int = min(config.gist_tokens, room // max(pages, 1) - sum(map(model.count, label)))
         if most < 1:
             raise QuestionError(
-                f"a window of {window} tokens does not hold the gists of {pages} pages; raise method.page_words, "
+                f"a window of {window} tokens does not hold the gists of {pages} pages; raise "
+                "method.page_words, "
                 "method.window or model.window"
             )
         return most
 
-    def _look_up(self, question: Question, gists: list[str], notes: list[str], tools: Tools) -> tuple[list[int], Step]:
-        """The pages to read again, in the order named, [] if no reply could be parsed; and the step, with `notes`."""
+    def _look_up(
+        self, question: Question, gists: list[str], notes: list[str], tools: Tools
+    ) -> tuple[list[int], Step]:
+        """The pages to read again, in the order named, [] if no reply could be parsed; and the
+        step, with `notes`."""
         config, model = self.config, tools.model("searcher")
         pieces = _lookup_request(question, gists, config)
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
-            response = ask_parsed(model, pieces, config.reply_tokens, lambda reply: numbers_in(reply, "Pages"), retry)
+            response = ask_parsed(
+                model, pieces, config.reply_tokens, lambda reply: numbers_in(reply, "Pages"), retry
+            )
         named = response.found or []
         pages = [i for i in named if i < len(gists)][: config.most_pages]
         messages = [*notes, *response.notes, f"pages {', '.join(map(str, pages)) or 'none'}"]
@@ -282,19 +355,27 @@ class Gist(reading.ReadingMethod):
             messages.append(f"{len(named) - len(pages)} of {len(named)} numbers were dropped")
         scores = {"pages": float(len(pages)), "replies": float(response.replies)}
         step = Step(
-            "look-up", scores=scores, tokens=response.tokens, flops=tools.meter.flops(), note="; ".join(messages)
+            "look-up",
+            scores=scores,
+            tokens=response.tokens,
+            flops=tools.meter.flops(),
+            note="; ".join(messages),
         )
         return pages, step
 
 
 def _lookup_request(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
-    """The request that shows all gists with their page numbers and asks which pages to read again."""
+    """The request that shows all gists with their page numbers and asks which pages to read
+    again."""
     page = PAGE.of(config)
-    pages = [piece for i, gist in enumerate(gists) for piece in page.fill(number=str(i), gist=[gist])]
+    pages = [
+        piece for i, gist in enumerate(gists) for piece in page.fill(number=str(i), gist=[gist])
+    ]
     query = [reading.question_text(question)]
     return LOOKUP.of(config).fill(pages=pages, question=query, most=str(config.most_pages))
 
 
 def _gists_and_pages(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> list[str]:
-    """For each page in order its gist, or its text in `full` if it is `chosen`; empty gists are left out."""
+    """For each page in order its gist, or its text in `full` if it is `chosen`; empty gists are
+    left out."""
     return [text for i, gist in enumerate(gists) if (text := full[i] if i in chosen else gist)]

@@ -1,4 +1,5 @@
-"""The graph over a document: a hierarchical weighted graph of Information Points (PECAN 3.1, GARLIC 3.1).
+"""The graph over a document: a hierarchical weighted graph of Information Points (PECAN 3.1, GARLIC
+3.1).
 
 level 1   chunks of 300 tokens           c1 c2 c3 c4 | c5 c6 ...
 level 2   points written over chunks     p1  p2  p3  | p4  p5         edges p -> c, weights of one p sum to 1
@@ -23,9 +24,10 @@ from harness.types import Shown
 class Graph:
     """Nodes in order of creation, chunks first. Edges go from a higher node to lower ones.
 
-    text[i] is on one line; level[i] >= 1; span[i] = (start, end) of a chunk in the document, None for a written node.
-    Edges are three arrays [edges], sorted by `higher`: higher and lower are node numbers, weight > 0 and of one higher
-    node sums to 1. log: one line a level; notes: sentences about what did not go as usual.
+    text[i] is on one line; level[i] >= 1; span[i] = (start, end) of a chunk in the document, None
+    for a written node. Edges are three arrays [edges], sorted by `higher`: higher and lower are
+    node numbers, weight > 0 and of one higher node sums to 1. log: one line a level; notes:
+    sentences about what did not go as usual.
     """
 
     text: list[str] = field(default_factory=list)
@@ -40,7 +42,9 @@ class Graph:
     @property
     def edges(self) -> list[tuple[int, int, float]]:
         """All edges as rows (higher node, lower node, weight)."""
-        return list(zip(self.higher.tolist(), self.lower.tolist(), self.weight.tolist(), strict=True))
+        return list(
+            zip(self.higher.tolist(), self.lower.tolist(), self.weight.tolist(), strict=True)
+        )
 
     def top(self) -> list[int]:
         """Nodes of the highest level that have a text, in order."""
@@ -55,7 +59,8 @@ class Graph:
         return len(self.text) - 1
 
     def connect(self, blocks: Sequence[tuple[Sequence[int], Sequence[int], np.ndarray]]) -> None:
-        """Append edges by blocks (higher nodes, lower nodes, weights [higher, lower]); weights of 0 are no edges.
+        """Append edges by blocks (higher nodes, lower nodes, weights [higher, lower]); weights of 0
+        are no edges.
 
         Higher nodes must come in ascending order, behind those that have edges already.
         """
@@ -64,11 +69,19 @@ class Graph:
             row, column = np.nonzero(weights)
             highs, lows = np.asarray(above, dtype=np.int32), np.asarray(below, dtype=np.int32)
             edges.append((highs[row], lows[column], weights[row, column]))
-        self.higher, self.lower, self.weight = (np.concatenate(part) for part in zip(*edges, strict=True))
+        self.higher, self.lower, self.weight = (
+            np.concatenate(part) for part in zip(*edges, strict=True)
+        )
 
-    def add_level(self, level: int, written: Sequence[tuple[Sequence[str], Sequence[int], np.ndarray]]) -> list[int]:
-        """Append nodes of `level`, return them; written: (texts, group of lower nodes, weights [texts, group])."""
-        blocks = [([self.add(text, level) for text in texts], group, weights) for texts, group, weights in written]
+    def add_level(
+        self, level: int, written: Sequence[tuple[Sequence[str], Sequence[int], np.ndarray]]
+    ) -> list[int]:
+        """Append nodes of `level`, return them; written: (texts, group of lower nodes, weights
+        [texts, group])."""
+        blocks = [
+            ([self.add(text, level) for text in texts], group, weights)
+            for texts, group, weights in written
+        ]
         self.connect(blocks)
         return [node for above, _, _ in blocks for node in above]
 
@@ -78,12 +91,14 @@ class Graph:
         return np.searchsorted(self.higher, np.arange(len(self.text) + 1))
 
     def below(self, node: int) -> tuple[np.ndarray, np.ndarray]:
-        """The successors of `node`, each once, and the weights of the edges to them; both [successors]."""
+        """The successors of `node`, each once, and the weights of the edges to them; both
+        [successors]."""
         edges = slice(self._first_edges[node], self._first_edges[node + 1])
         return self.lower[edges], self.weight[edges]
 
     def sources(self, node: int, least: float) -> list[tuple[int, int]]:
-        """Spans of the chunks under a written node, sorted: reached over edges of weight `least` or more."""
+        """Spans of the chunks under a written node, sorted: reached over edges of weight `least` or
+        more."""
         spans: set[tuple[int, int]] = set()
         seen, waiting = {node}, [node]
         while waiting:
@@ -98,7 +113,8 @@ class Graph:
         return sorted(spans)
 
     def shown(self, node: int, document: str, least: float = 0.0) -> Shown:
-        """A node as the reader saw it: a chunk is a span of the document, a written node has `sources`."""
+        """A node as the reader saw it: a chunk is a span of the document, a written node has
+        `sources`."""
         if (span := self.span[node]) is not None:
             return Shown("span", document, *span)
         sources = tuple((document, start, end) for start, end in self.sources(node, least))
@@ -106,7 +122,9 @@ class Graph:
 
     def to_index(self) -> Index:
         """JSON values and arrays for the cache."""
-        return {f.name: getattr(self, f.name) for f in fields(self)} | {"span": [s and list(s) for s in self.span]}
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {
+            "span": [s and list(s) for s in self.span]
+        }
 
     @classmethod
     def from_index(cls, index: Index) -> Graph:

@@ -1,4 +1,5 @@
-"""HippoRAG 2 (Gutiérrez et al. 2025, arXiv 2502.14802): passages ranked by a walk over phrases, triples and passages.
+"""HippoRAG 2 (Gutiérrez et al. 2025, arXiv 2502.14802): passages ranked by a walk over phrases,
+triples and passages.
 
     index     each passage ──► its entities ──► triples (subject, relation, object)
               graph: subject ── object (how often), passage ── its phrases (1), phrase ── similar phrase (similarity)
@@ -6,7 +7,8 @@
               ──► similarity of every passage x 0.05                        ──► weights of the passages
               ──► personalised PageRank from these weights (networkx) ──► the 5 best passages are read
 
-Where the model keeps no triple, passages are ranked by similarity alone. Source: docs/methods/retrieval.md#hipporag.
+Where the model keeps no triple, passages are ranked by similarity alone. Source:
+docs/methods/retrieval.md#hipporag.
 """
 
 from collections import defaultdict
@@ -30,37 +32,49 @@ from methods.values import values_in
 
 ENTITIES = Prompt(
     "entities",
-    "Extract the named entities of the text below: persons, places, works, organisations, dates and the like.\n\n"
+    "Extract the named entities of the text below: persons, places, works, organisations, dates "
+    "and the like.\n\n"
     'Text:\n{text}\n\nThe text ends here. Reply with a JSON list of names alone: ["name", "name"]',
 )
 TRIPLES = Prompt(
     "triples",
-    "Turn the text below into triples of subject, relation and object. Each triple has at least one of the listed "
-    "entities, better two. Write names in place of pronouns.\n\nText:\n{text}\n\nThe text ends here. Entities: "
+    "Turn the text below into triples of subject, relation and object. Each triple has at least "
+    "one of the listed "
+    "entities, better two. Write names in place of pronouns.\n\nText:\n{text}\n\nThe text ends "
+    "here. Entities: "
     '{entities}\n\nReply with a JSON list of triples alone: [["subject", "relation", "object"]]',
 )
 FILTER = Prompt(
     "filter",
-    "Below are facts that may help to answer a question, at once or by a further step. Choose those that do, {most} at "
-    "most, or none.\n\nQuestion: {question}\n\nFacts:{facts}\n\nReply in this form:\nFacts: numbers of the facts",
+    "Below are facts that may help to answer a question, at once or by a further step. Choose "
+    "those that do, {most} at "
+    "most, or none.\n\nQuestion: {question}\n\nFacts:{facts}\n\nReply in this form:\nFacts: "
+    "numbers of the facts",
 )
 FACT = Prompt("filter, one fact", "\n{number}. {fact}", first=False)
 
 FILTER_TOKENS = 512  # of the reply that names facts, as in the released code
 SYNONYMS = 100  # of a phrase at most, likewise
 Fact = tuple[str, str, str]
-_PARTS = ("subject", "relation", "predicate", "object")  # names of a triple's parts in an object, in any order
+_PARTS = (
+    "subject",
+    "relation",
+    "predicate",
+    "object",
+)  # names of a triple's parts in an object, in any order
 T = TypeVar("T")
 
 
 class HippoRAG(ExtractingMethod):
-    """Passages ranked by PageRank in a graph of phrases and passages, from the triples that fit the question."""
+    """Passages ranked by PageRank in a graph of phrases and passages, from the triples that fit the
+    question."""
 
     class Config(MethodConfig):
-        """chunk_tokens: of a passage, a longer paragraph is cut; reply_tokens: of a list of entities or triples; k:
-        passages read; link_k: triples shown to the model, and phrases that the walk starts from; damping: how likely
-        the walk goes on; passage_weight: of a passage's similarity among the starts; synonyms: least cosine of two
-        phrases with an edge; window: of prompt and reply, None = the model's.
+        """chunk_tokens: of a passage, a longer paragraph is cut; reply_tokens: of a list of
+        entities or triples; k: passages read; link_k: triples shown to the model, and phrases that
+        the walk starts from; damping: how likely the walk goes on; passage_weight: of a passage's
+        similarity among the starts; synonyms: least cosine of two phrases with an edge; window: of
+        prompt and reply, None = the model's.
         """
 
         chunk_tokens: int = Field(default=500, gt=0)
@@ -72,32 +86,44 @@ class HippoRAG(ExtractingMethod):
         synonyms: float = Field(default=0.8, gt=0, le=1)
         window: int | None = Field(default=None, gt=0)
 
-    summary = "triples and passages in one graph, passages ranked by personalised PageRank (HippoRAG 2)"
+    summary = (
+        "triples and passages in one graph, passages ranked by personalised PageRank (HippoRAG 2)"
+    )
     draws = False
     index_version = "3"
     index_fields = ("chunk_tokens", "reply_tokens", "synonyms", "window")
     own_prompts = (ENTITIES, TRIPLES, FILTER, FACT)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """Passages, distinct triples, the triples of each passage, similar phrases, vectors of triples and passages."""
+        """Passages, distinct triples, the triples of each passage, similar phrases, vectors of
+        triples and passages."""
         config, model = self.config, tools.model("builder")
         spans = passage_chunks(document, config.chunk_tokens, model)
         texts = [document.text[a:b].strip() for a, b in spans]
 
-        def asked(prompt: Prompt, parse: Callable[[str], list[T] | None], **values: list[str]) -> list[T]:
+        def asked(
+            prompt: Prompt, parse: Callable[[str], list[T] | None], **values: list[str]
+        ) -> list[T]:
             pieces = prompt.of(config).fill(**values)
             retry = Retry(retries=0, window=config.window)
             room = window_of(config.window, model) - prompt_tokens(pieces, model)
-            return ask_parsed(model, pieces, max(1, min(config.reply_tokens, room)), parse, retry).found or []
+            return (
+                ask_parsed(
+                    model, pieces, max(1, min(config.reply_tokens, room)), parse, retry
+                ).found
+                or []
+            )
 
         def triples(number: int) -> list[Fact]:
-            """The triples of a passage, in small letters; [] where the reply has none. What is cut off is left out."""
+            """The triples of a passage, in small letters; [] where the reply has none. What is cut
+            off is left out."""
             names = asked(ENTITIES, parse_list, text=[texts[number]])
             entities = ", ".join(dict.fromkeys(names)) or "none"
             return asked(TRIPLES, triples_in, text=[texts[number]], entities=[entities])
 
         of_passages = [
-            [(s, r, o) for s, r, o in of_passage] for of_passage in keep_each(triples, len(texts), "passage", tools)
+            [(s, r, o) for s, r, o in of_passage]
+            for of_passage in keep_each(triples, len(texts), "passage", tools)
         ]
         facts = list(dict.fromkeys(fact for of_passage in of_passages for fact in of_passage))
         number = {fact: i for i, fact in enumerate(facts)}
@@ -111,7 +137,9 @@ class HippoRAG(ExtractingMethod):
             "passage_vectors": encoder.encode(texts, "passage"),
         }
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Link the question to triples, rank the passages, read the best."""
         (document,), (index,) = documents, indexes
         config, encoder, model = self.config, tools.encoder(), tools.model()
@@ -130,35 +158,57 @@ class HippoRAG(ExtractingMethod):
         shown = shown_spans(document, [spans[i] for i in best])
         name = "pagerank" if kept else "similarity"
         steps = [
-            Step("read", i, scores={name: float(scores[i])}, tokens=model.count(texts[i]), flops=flops, shown=place)
+            Step(
+                "read",
+                i,
+                scores={name: float(scores[i])},
+                tokens=model.count(texts[i]),
+                flops=flops,
+                shown=place,
+            )
             for i, place in zip(best, shown, strict=True)
         ]
         reason = f"{len(kept)} triples kept" if kept else "no triple kept: ranked by similarity"
         return Answer(text, shown, reason, (step, *steps))
 
-    def _keep_triples(self, question: Question, index: Index, fit: np.ndarray, tools: Tools) -> tuple[list[int], Step]:
-        """The numbers of the triples that the model keeps of the `link_k` best, and the step; fit: scores [triples]."""
+    def _keep_triples(
+        self, question: Question, index: Index, fit: np.ndarray, tools: Tools
+    ) -> tuple[list[int], Step]:
+        """The numbers of the triples that the model keeps of the `link_k` best, and the step; fit:
+        scores [triples]."""
         config, model = self.config, tools.model("searcher")
         candidates = best_first(fit)[: config.link_k]
         if not candidates:
             return [], Step("filter", note="the index has no triple")
         facts = [" | ".join(index["facts"][i]) for i in candidates]
         line = FACT.of(config)
-        listed = [piece for n, fact in enumerate(facts, 1) for piece in line.fill(number=str(n), fact=[fact])]
+        listed = [
+            piece
+            for n, fact in enumerate(facts, 1)
+            for piece in line.fill(number=str(n), fact=[fact])
+        ]
         pieces = FILTER.of(config).fill(
             most=str(config.link_k), question=[reading.question_text(question)], facts=listed
         )
         retry = Retry(retries=0, window=config.window)
-        response = ask_parsed(model, pieces, FILTER_TOKENS, lambda reply: numbers_in(reply, "Facts"), retry)
+        response = ask_parsed(
+            model, pieces, FILTER_TOKENS, lambda reply: numbers_in(reply, "Facts"), retry
+        )
         kept = [candidates[n - 1] for n in response.found or () if 1 <= n <= len(candidates)]
-        verdicts = [f"{'kept' if i in kept else 'dropped'}: {fact}" for i, fact in zip(candidates, facts, strict=True)]
+        verdicts = [
+            f"{'kept' if i in kept else 'dropped'}: {fact}"
+            for i, fact in zip(candidates, facts, strict=True)
+        ]
         scores = {"candidates": float(len(candidates)), "kept": float(len(kept))}
         note = "; ".join([*response.notes, *verdicts])
-        return kept, Step("filter", scores=scores, tokens=response.tokens, flops=tools.meter.flops(), note=note)
+        return kept, Step(
+            "filter", scores=scores, tokens=response.tokens, flops=tools.meter.flops(), note=note
+        )
 
 
 def triples_in(reply: str) -> list[Fact] | None:
-    """The triples of a reply, folded as phrases, none twice: all lists and objects of three strings or numbers.
+    """The triples of a reply, folded as phrases, none twice: all lists and objects of three strings
+    or numbers.
 
     Of an object those that _PARTS names, else all in their order. [] for an empty
     list, None for a reply without either.
@@ -178,12 +228,18 @@ def triples_in(reply: str) -> list[Fact] | None:
 
 
 def passage_ranks(
-    index: Index, fit: np.ndarray, kept: Sequence[int], similarity: np.ndarray, config: HippoRAG.Config
+    index: Index,
+    fit: np.ndarray,
+    kept: Sequence[int],
+    similarity: np.ndarray,
+    config: HippoRAG.Config,
 ) -> np.ndarray:
-    """PageRank [passages] from the phrases of the triples `kept` (numbers) and from all passages; index: of HippoRAG.
+    """PageRank [passages] from the phrases of the triples `kept` (numbers) and from all passages;
+    index: of HippoRAG.
 
-    fit [triples] and similarity [passages] are scaled to 0 to 1. A phrase's weight is the mean of its kept triples',
-    each divided by the number of passages that have the phrase; the `link_k` heaviest phrases start the walk.
+    fit [triples] and similarity [passages] are scaled to 0 to 1. A phrase's weight is the mean of
+    its kept triples', each divided by the number of passages that have the phrase; the `link_k`
+    heaviest phrases start the walk.
     """
     import networkx
 
@@ -197,16 +253,21 @@ def passage_ranks(
             weights[node[phrase]].append(float(fit[fact]) / len(places[node[phrase]]))
     means = {phrase: sum(values) / len(values) for phrase, values in weights.items()}
     starts = dict(sorted(means.items(), key=lambda item: -item[1])[: config.link_k])
-    starts |= {len(phrases) + i: config.passage_weight * float(value) for i, value in enumerate(similarity)}
+    starts |= {
+        len(phrases) + i: config.passage_weight * float(value) for i, value in enumerate(similarity)
+    }
     ranks = networkx.pagerank(graph, alpha=config.damping, personalization=starts, weight="weight")
     return np.array([ranks[len(phrases) + i] for i in range(len(similarity))])
 
 
-def _graph(index: Index, facts: Sequence[Fact], node: dict[str, int]) -> tuple[Any, dict[int, set[int]]]:
-    """The networkx graph, and the passages of each phrase; node: phrase -> its number; passages are numbered behind.
+def _graph(
+    index: Index, facts: Sequence[Fact], node: dict[str, int]
+) -> tuple[Any, dict[int, set[int]]]:
+    """The networkx graph, and the passages of each phrase; node: phrase -> its number; passages are
+    numbered behind.
 
-    An edge's weight is that of both directions. The similarity of two phrases takes the place of how often triples join
-    them, as in the released code.
+    An edge's weight is that of both directions. The similarity of two phrases takes the place of
+    how often triples join them, as in the released code.
     """
     import networkx
 
@@ -225,17 +286,22 @@ def _graph(index: Index, facts: Sequence[Fact], node: dict[str, int]) -> tuple[A
     graph.add_nodes_from(range(len(node) + len(index["of"])))
     for (a, b), weight in weights.items():
         if a != b:
-            graph.add_edge(a, b, weight=weight + graph.get_edge_data(a, b, {"weight": 0.0})["weight"])
+            graph.add_edge(
+                a, b, weight=weight + graph.get_edge_data(a, b, {"weight": 0.0})["weight"]
+            )
     return graph, places
 
 
 def _phrases(facts: Sequence[Fact]) -> list[str]:
     """The distinct subjects and objects, in order."""
-    return list(dict.fromkeys(phrase for subject, _, object_ in facts for phrase in (subject, object_)))
+    return list(
+        dict.fromkeys(phrase for subject, _, object_ in facts for phrase in (subject, object_))
+    )
 
 
 def _similar_phrases(phrases: Sequence[str], least: float, tools: Tools) -> list[list[float]]:
-    """[number of a phrase, of another, cosine] of all pairs at `least` or above, from 3 letters or digits on.
+    """[number of a phrase, of another, cosine] of all pairs at `least` or above, from 3 letters or
+    digits on.
 
     At most SYNONYMS of a phrase, the most similar ones.
     """

@@ -1,10 +1,12 @@
-"""ICR and QRHead: chunks ranked by the attention that the question pays them in one pass over all of them.
+"""ICR and QRHead: chunks ranked by the attention that the question pays them in one pass over all
+of them.
 
     "[1] chunk" "[2] chunk" ... instruction question      attention of the last part, instruction on, to each token
     "[1] chunk" "[2] chunk" ... instruction "N/A"         the same of a question without content, which is taken off
 
-    token score = sum over heads of (attention to the question - attention to "N/A"); those more than two standard
-    deviations below their chunk's mean are left out; chunk score = sum of the rest.
+    token score = sum over heads of (attention to the question - attention to "N/A"); those more
+    than two standard deviations below their chunk's mean are left out; chunk score = sum of the
+    rest.
 
 ICR sums all heads, QRHead those of a head list. Source: docs/methods/attention.md#in-context.
 """
@@ -29,10 +31,14 @@ from methods.retrieval import RetrievalConfig, TopK
 
 _BEGIN = "Passages of a text follow.\n\n{text}\n\n"
 ANSWER = Prompt(
-    "rank to answer", _BEGIN + "Use these passages to answer the question.\n\nQuestion: {question}", ordered=True
+    "rank to answer",
+    _BEGIN + "Use these passages to answer the question.\n\nQuestion: {question}",
+    ordered=True,
 )
 FIND = Prompt(
-    "rank to find", _BEGIN + "Find the passages that matter for the question.\n\nQuestion: {question}", ordered=True
+    "rank to find",
+    _BEGIN + "Find the passages that matter for the question.\n\nQuestion: {question}",
+    ordered=True,
 )
 NO_CONTENT = "N/A"
 _DEVIATIONS = 2  # both papers' code
@@ -41,9 +47,11 @@ _DEVIATIONS = 2  # both papers' code
 class InContextConfig(RetrievalConfig):
     """Chunks, and how they are ranked.
 
-    heads: "all"; "published" = the list of the model's sizes in methods/heads, found on LongMemEval where there is one;
-    "LME" or "NQ" = the list found there; else a file that `harness heads` wrote. heads_sha256: of that file, which
-    is filled in, so that another list under its name is another run. instruction: what the pass asks for.
+    heads: "all"; "published" = the list of the model's sizes in methods/heads, found on LongMemEval
+    where there is one;
+    "LME" or "NQ" = the list found there; else a file that `harness heads` wrote. heads_sha256: of
+    that file, which is filled in, so that another list under its name is another run. instruction:
+    what the pass asks for.
     calibrate: take off what "N/A" gets, and leave out tokens far below their chunk's mean.
     """
 
@@ -55,10 +63,14 @@ class InContextConfig(RetrievalConfig):
     @model_validator(mode="before")
     @classmethod
     def _add_file_hash(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Set heads_sha256 to the hash of the file `heads`. Raises ValueError where another hash is given already."""
+        """Set heads_sha256 to the hash of the file `heads`. Raises ValueError where another hash is
+        given already."""
         digest = file_digest(str(values.get("heads", ALL)))
         if values.get("heads_sha256") not in (None, digest):
-            raise ValueError(f"the head list {values['heads']} is not the one that the configuration was made with")
+            raise ValueError(
+                f"the head list {values['heads']} is not the one that the configuration was made "
+                "with"
+            )
         return {**values, "heads_sha256": digest} if digest else values
 
 
@@ -73,36 +85,51 @@ class InContext(TopK):
     heads_field = "heads"
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: all chunks are read once, with one or two questions behind them, then what is shown."""
+        """Forecast: all chunks are read once, with one or two questions behind them, then what is
+        shown."""
         answer = super().reads(tokens, room)
-        return replace(answer, shown=tokens + answer.shown, requests=3 if self.config.calibrate else 2)
+        return replace(
+            answer, shown=tokens + answer.shown, requests=3 if self.config.calibrate else 2
+        )
 
     def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
-        """A sentence where the head list is missing, damaged or another model's than one of these `sizes`; else []."""
+        """A sentence where the head list is missing, damaged or another model's than one of these
+        `sizes`; else []."""
         try:
             heads_for(self.config.heads, sizes)
         except CannotRun as error:
             return [str(error)]
         return []
 
-    def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
-        """A "rank" step with its score for each chunk `shown`; kept: their numbers; ranks: scores of all chunks."""
+    def steps(
+        self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools
+    ) -> list[Step]:
+        """A "rank" step with its score for each chunk `shown`; kept: their numbers; ranks: scores
+        of all chunks."""
         flops = tools.meter.flops()
         pairs = zip(kept, shown, strict=True)
-        return [Step("rank", i, scores={"attention": float(ranks[i])}, flops=flops, shown=s) for i, s in pairs]
+        return [
+            Step("rank", i, scores={"attention": float(ranks[i])}, flops=flops, shown=s)
+            for i, s in pairs
+        ]
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Scores [chunks], higher is better: of attention where one pass holds all chunks, else negated ranks.
+        """Scores [chunks], higher is better: of attention where one pass holds all chunks, else
+        negated ranks.
 
-        Passes go from the end of the text to its beginning; the better half of a pass's chunks is in the next one too,
-        as in ICR's code. Raises WindowExceeded where a chunk does not fit.
+        Passes go from the end of the text to its beginning; the better half of a pass's chunks is
+        in the next one too, as in ICR's code. Raises WindowExceeded where a chunk does not fit.
         """
         if not texts:
             return np.zeros(0)
         model = tools.model()
-        frame = prompt_tokens(self._prompt().fill(text=[""], question=question_text(question)), model)
+        frame = prompt_tokens(
+            self._prompt().fill(text=[""], question=question_text(question)), model
+        )
         room = model.window - frame - model.count(NO_CONTENT)
-        sizes = [model.count(_marked(len(texts), text)) + 2 * model.count(SEPARATOR) for text in texts]
+        sizes = [
+            model.count(_marked(len(texts), text)) + 2 * model.count(SEPARATOR) for text in texts
+        ]
         heads = heads_for(self.config.heads, _model_sizes(model))
         waiting, carried, dropped = list(range(len(texts))), list[int](), list[int]()
         while True:
@@ -112,12 +139,15 @@ class InContext(TopK):
             if len(group) == len(carried) and waiting:
                 if not carried:
                     raise WindowExceeded(
-                        f"a chunk of {sizes[waiting[-1]]} tokens does not fit the window of '{model.name}' beside the "
+                        f"a chunk of {sizes[waiting[-1]]} tokens does not fit the window of "
+                        f"'{model.name}' beside the "
                         "question; set a smaller method.chunk_tokens or raise model.window"
                     )
                 dropped, carried = [carried[-1], *dropped], carried[:-1]
                 continue
-            attention = self.attention(question, [texts[i] for i in group], tools, self.config.calibrate)
+            attention = self.attention(
+                question, [texts[i] for i in group], tools, self.config.calibrate
+            )
             values = _chunk_scores(attention, heads, self.config.calibrate)
             if len(group) == len(texts):
                 return values
@@ -131,7 +161,8 @@ class InContext(TopK):
     def attention(
         self, question: Question, texts: Sequence[str], tools: Tools, calibrate: bool = True
     ) -> list[np.ndarray]:
-        """Attention of the question to each text, [layers, heads, its tokens]; calibrate: less that of "N/A"."""
+        """Attention of the question to each text, [layers, heads, its tokens]; calibrate: less that
+        of "N/A"."""
         before, behind = self._prompt().around("text", question=question_text(question))
         _, empty = self._prompt().around("text", question=NO_CONTENT)
         with tools.model().session() as s:
@@ -148,8 +179,14 @@ class InContext(TopK):
         return [attention[:, :, cut] for cut in cuts]
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
-        """The score of each text by each head alone, [texts, layers, heads], as QRHead's detection computes it."""
-        return np.stack([_sum_without_outliers(attention) for attention in self.attention(question, texts, tools)])
+        """The score of each text by each head alone, [texts, layers, heads], as QRHead's detection
+        computes it."""
+        return np.stack(
+            [
+                _sum_without_outliers(attention)
+                for attention in self.attention(question, texts, tools)
+            ]
+        )
 
     def _prompt(self) -> Prompt:
         return (ANSWER if self.config.instruction == "answer" else FIND).of(self.config)
@@ -180,7 +217,8 @@ def _chunk_scores(attention: Sequence[np.ndarray], heads: Heads, calibrate: bool
 
 
 def _sum_over_heads(by_head: np.ndarray, heads: Heads) -> np.ndarray:
-    """Attention [tokens]: the sum of `by_head` [layers, heads, tokens] over the query heads `heads` (None: all)."""
+    """Attention [tokens]: the sum of `by_head` [layers, heads, tokens] over the query heads `heads`
+    (None: all)."""
     if heads is None:
         return np.asarray(by_head.sum((0, 1)))
     layers, numbers = zip(*heads, strict=True)
@@ -188,7 +226,8 @@ def _sum_over_heads(by_head: np.ndarray, heads: Heads) -> np.ndarray:
 
 
 def _sum_without_outliers(scores: np.ndarray) -> np.ndarray:
-    """Sum over the last axis without values more than two standard deviations (n - 1) below the mean.
+    """Sum over the last axis without values more than two standard deviations (n - 1) below the
+    mean.
 
     Values that are all the same stay; the papers' code, with > for >=, would leave them all out.
     """

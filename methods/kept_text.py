@@ -1,4 +1,5 @@
-"""What is kept of a text that is too long: its first, its last, or its first and its last tokens."""
+"""What is kept of a text that is too long: its first, its last, or its first and its last
+tokens."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -9,12 +10,15 @@ from methods.chunks import Span
 Side = Literal["ends", "left", "right"]
 
 
-def kept_spans(text: str, max_tokens: int, model: MeteredModel, side: Side = "ends") -> tuple[list[Span], int]:
-    """Spans that keep `max_tokens` of the text, and the number of tokens of the whole text; one span if all fits.
+def kept_spans(
+    text: str, max_tokens: int, model: MeteredModel, side: Side = "ends"
+) -> tuple[list[Span], int]:
+    """Spans that keep `max_tokens` of the text, and the number of tokens of the whole text; one
+    span if all fits.
 
-    "ends" is LongBench's truncation: int(max_tokens / 2) tokens at each end; "left" and "right" keep one end
-    (docs/methods/retrieval.md#window). Fewer are kept where a cut inside a word or character makes a part longer when
-    encoded on its own.
+    "ends" is LongBench's truncation: int(max_tokens / 2) tokens at each end; "left" and "right"
+    keep one end (docs/methods/retrieval.md#window). Fewer are kept where a cut inside a word or
+    character makes a part longer when encoded on its own.
     """
     offsets = model.offsets(text)
     if len(offsets) <= max_tokens:

@@ -26,8 +26,9 @@ class FullContext(ReadingMethod):
     """The whole document in the window; one that is too long is cut, and the record says so."""
 
     class Config(MethodConfig):
-        """max_tokens: most tokens of text to show; window: of prompt and answer together; None for either
-        = what the model's window holds. keep: the part that stays of a text that is too long.
+        """max_tokens: most tokens of text to show; window: of prompt and answer together; None for
+        either = what the model's window holds. keep: the part that stays of a text that is too
+        long.
         """
 
         max_tokens: int | None = Field(default=None, gt=0)
@@ -40,11 +41,21 @@ class FullContext(ReadingMethod):
     one_document = True
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast for a text of `tokens` tokens: read once, or as much as `room` and the config's limits allow."""
-        return Reads(min(n for n in (tokens, room, self.config.max_tokens, self.config.window) if n is not None))
+        """Forecast for a text of `tokens` tokens: read once, or as much as `room` and the config's
+        limits allow."""
+        return Reads(
+            min(
+                n
+                for n in (tokens, room, self.config.max_tokens, self.config.window)
+                if n is not None
+            )
+        )
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Answer from the one document, cut where it is too long; the stop reason is "whole" or "truncated"."""
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Answer from the one document, cut where it is too long; the stop reason is "whole" or
+        "truncated"."""
         (document,) = documents
         model, config = tools.model(), self.config
         request = Reading(tools.task, config.window, config)
@@ -52,30 +63,39 @@ class FullContext(ReadingMethod):
         max_tokens = room if config.max_tokens is None else min(room, config.max_tokens)
         spans, tokens = kept_spans(document.text, max_tokens, model, config.keep)
         limit = max_tokens  # shorter where joining the spans adds tokens at the seam
-        while len(spans) > 1 and (over := model.count(_join_spans(document.text, spans)) - max_tokens) > 0:
+        while (
+            len(spans) > 1
+            and (over := model.count(_join_spans(document.text, spans)) - max_tokens) > 0
+        ):
             limit -= over
             spans, _ = kept_spans(document.text, limit, model, config.keep)
         cut = spans != [(0, len(document.text))]
         kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
-        text, steps = self._ask(question, [_join_spans(document.text, spans)] if spans else [], tools, request)
+        text, steps = self._ask(
+            question, [_join_spans(document.text, spans)] if spans else [], tools, request
+        )
         side = {"ends": "middle", "left": "right", "right": "left"}[config.keep]
         return Answer(
             text,
             shown_spans(document, spans),
             "truncated" if cut else "whole",
             steps,
-            truncated={"side": side, "tokens_before": tokens, "tokens_after": kept} if cut else None,
+            truncated={"side": side, "tokens_before": tokens, "tokens_after": kept}
+            if cut
+            else None,
         )
 
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
-        """Ask once about `texts`; return the answer and trace steps (none by default; kv_eviction.py has some)."""
+        """Ask once about `texts`; return the answer and trace steps (none by default;
+        kv_eviction.py has some)."""
         return ask(question, texts, tools, tools.model(), reading), ()
 
 
 def _join_spans(text: str, spans: Sequence[Span]) -> str:
-    """The `spans` of `text` with nothing between them, as LongBench joins the two halves of a long text."""
+    """The `spans` of `text` with nothing between them, as LongBench joins the two halves of a long
+    text."""
     return "".join(text[a:b] for a, b in spans)
 
 
@@ -85,15 +105,17 @@ EXTRA = Prompt("sliding window", " Answer 'unanswerable' where the text does not
 class SlidingWindow(ReadingMethod):
     """One request a window, each read as a text of its own; the first reply that answers counts.
 
-    QRMeM's table 6 gives it five requests a question and no rule how their answers become one; for the rule here see
-    docs/methods/retrieval.md#sliding-window. The word "unanswerable" replaces its codes -1 and -2, so that the shared
-    reading prompt can be used; only its answer instruction is extended. A reply without a letter or digit is no answer
-    either. If no window answers, the answer is "unanswerable".
+    QRMeM's table 6 gives it five requests a question and no rule how their answers become one; for
+    the rule here see docs/methods/retrieval.md#sliding-window. The word "unanswerable" replaces its
+    codes -1 and -2, so that the shared reading prompt can be used; only its answer instruction is
+    extended. A reply without a letter or digit is no answer either. If no window answers, the
+    answer is "unanswerable".
     """
 
     class Config(MethodConfig):
-        """windows: equal windows that the text is cut into, more where one would not fit, fewer where it has fewer
-        tokens; window: tokens of prompt and answer together, None = the model's window.
+        """windows: equal windows that the text is cut into, more where one would not fit, fewer
+        where it has fewer tokens; window: tokens of prompt and answer together, None = the model's
+        window.
         """
 
         windows: int = Field(default=5, gt=0)
@@ -109,29 +131,46 @@ class SlidingWindow(ReadingMethod):
         return (*PROMPTS, EXTRA)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: `tokens` of text once, a request a window; a small `room` makes more windows than the config."""
+        """Forecast: `tokens` of text once, a request a window; a small `room` makes more windows
+        than the config."""
         max_tokens = max(min(room, self.config.window or room), 1)
         return Reads(tokens, max(min(self.config.windows, tokens), -(-tokens // max_tokens), 1))
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Ask every window; return the first reply that answers, "unanswerable" where none does."""
         (document,) = documents
         model, task = tools.model(), tools.task
-        if self.REFUSAL not in task.instruction:  # one that has it already, as Qasper's, stays as it is
-            task = task.model_copy(update={"instruction": task.instruction + EXTRA.of(self.config).text})
+        if (
+            self.REFUSAL not in task.instruction
+        ):  # one that has it already, as Qasper's, stays as it is
+            task = task.model_copy(
+                update={"instruction": task.instruction + EXTRA.of(self.config).text}
+            )
         reading = Reading(task, self.config.window, self.config)
-        spans = self._equal_windows(document.text, room_for_text(question, tools, model, reading), model)
+        spans = self._equal_windows(
+            document.text, room_for_text(question, tools, model, reading), model
+        )
         if not spans:
             reason = "no text fits beside the question" if document.text else "the text is empty"
             return Answer(ask(question, [], tools, model, reading), stop_reason=reason)
         texts = [document.text[a:b] for a, b in spans]
         answers = tools.map(lambda text: ask(question, [text], tools, model, reading), texts)
         steps = [
-            Step("window", i, tokens=model.count(text), shown=Shown("span", document.id, *span), note=reply)
+            Step(
+                "window",
+                i,
+                tokens=model.count(text),
+                shown=Shown("span", document.id, *span),
+                note=reply,
+            )
             for i, (span, text, reply) in enumerate(zip(spans, texts, answers, strict=True))
         ]
         answering = (
-            i for i, reply in enumerate(answers) if self.REFUSAL not in reply.lower() and any(map(str.isalnum, reply))
+            i
+            for i, reply in enumerate(answers)
+            if self.REFUSAL not in reply.lower() and any(map(str.isalnum, reply))
         )
         chosen = next(answering, None)
         silent = sum(not reply for reply in answers)
@@ -143,7 +182,8 @@ class SlidingWindow(ReadingMethod):
         return Answer(reply, shown_spans(document, spans), reason, tuple(steps))
 
     def _equal_windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
-        """Spans of equal windows of at most `room` tokens, each encoded on its own; [] for an empty text or no room."""
+        """Spans of equal windows of at most `room` tokens, each encoded on its own; [] for an empty
+        text or no room."""
         tokens = model.count(text)
         size = min(room, -(-tokens // self.config.windows))
         while size > 0:
@@ -171,7 +211,9 @@ class ClosedBook(ReadingMethod):
         """Forecast: no text, whatever the length of the document."""
         return Reads(0)
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Answer from the model's own knowledge."""
         request = Reading(tools.task, config=self.config)
         return Answer(ask(question, [], tools, tools.model(), request), stop_reason="closed-book")

@@ -1,9 +1,10 @@
-"""MemAgent's workflow without its training (Yu et al. 2025, arXiv 2507.02259): one memory, overwritten in turn.
+"""MemAgent's workflow without its training (Yu et al. 2025, arXiv 2507.02259): one memory,
+overwritten in turn.
 
     "No previous memory" + segment 1 ──► memory 1     memory 1 + segment 2 ──► memory 2     ...     memory n ──► answer
 
-The question stands in every request, and the answer is written from the last memory alone. Writing memories counts as
-search. Source: docs/methods/qrmem.md#memagent.
+The question stands in every request, and the answer is written from the last memory alone. Writing
+memories counts as search. Source: docs/methods/qrmem.md#memagent.
 """
 
 from collections.abc import Sequence
@@ -19,19 +20,23 @@ from methods.chunks import fixed_chunks
 from methods.reading import options, question_text
 from methods.retry import require_room
 
-# The released code's, but for the form of the answer, which is the data set's instruction. The paper's table 1 has a
-# shorter update: configs/methods/memagent-printed-prompt.yaml.
+# The released code's, but for the form of the answer, which is the data set's instruction. The
+# paper's table 1 has a shorter update: configs/methods/memagent-printed-prompt.yaml.
 UPDATE = Prompt(
     "memory update",
-    "You are presented with a problem, a section of an article that may contain the answer to the problem, and a "
-    "previous memory. Please read the provided section carefully and update the memory with the new information that "
-    "helps to answer the problem. Be sure to retain all relevant details from the previous memory while adding any "
+    "You are presented with a problem, a section of an article that may contain the answer to the "
+    "problem, and a "
+    "previous memory. Please read the provided section carefully and update the memory with the "
+    "new information that "
+    "helps to answer the problem. Be sure to retain all relevant details from the previous memory "
+    "while adding any "
     "new, useful information.\n\n<problem>\n{question}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\n<section>\n"
     "{section}\n</section>\n\nUpdated memory:",
 )
 FINAL = Prompt(
     "answer from memory",
-    "You are presented with a problem and a previous memory. Please answer the problem based on the previous memory. "
+    "You are presented with a problem and a previous memory. Please answer the problem based on "
+    "the previous memory. "
     "{instruction}\n\n<problem>\n{question}{options}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\nYour answer:",
 )
 NOTHING = "No previous memory"
@@ -41,8 +46,8 @@ class MemAgent(Method):
     """Read a document in segments, keep one memory of bounded length, answer from it."""
 
     class Config(MethodConfig):
-        """segment_tokens: of a segment; memory_tokens: of the memory at most; answer_tokens: of the answer, None = the
-        data set's; window: of prompt and reply, None = the model's.
+        """segment_tokens: of a segment; memory_tokens: of the memory at most; answer_tokens: of the
+        answer, None = the data set's; window: of prompt and reply, None = the model's.
         """
 
         segment_tokens: int = Field(default=5000, gt=0)
@@ -50,7 +55,9 @@ class MemAgent(Method):
         answer_tokens: int | None = Field(default=1024, gt=0)
         window: int | None = Field(default=None, gt=0)
 
-    summary = "one memory overwritten segment by segment, the answer from it alone (MemAgent, untrained)"
+    summary = (
+        "one memory overwritten segment by segment, the answer from it alone (MemAgent, untrained)"
+    )
     draws = False
 
     def templates(self) -> Sequence[Prompt]:
@@ -58,14 +65,18 @@ class MemAgent(Method):
         return (UPDATE, FINAL)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: `tokens` of text once and a memory a segment, in a request each, and one more for the answer."""
+        """Forecast: `tokens` of text once and a memory a segment, in a request each, and one more
+        for the answer."""
         segments = -(-tokens // self.config.segment_tokens)
         return Reads(tokens + segments * self.config.memory_tokens, segments + 1)
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Overwrite the memory with every segment, then answer from it.
 
-        Raises WindowExceeded where a segment with a memory, and the memory that is written, does not fit.
+        Raises WindowExceeded where a segment with a memory, and the memory that is written, does
+        not fit.
         """
         (document,), config, model = documents, self.config, tools.model()
         spans = fixed_chunks(document.text, config.segment_tokens, model)
@@ -73,14 +84,28 @@ class MemAgent(Method):
         with tools.phase("search"):
             for number, (start, end) in enumerate(spans):
                 pieces = UPDATE.of(config).fill(
-                    question=[question_text(question)], memory=[memory], section=[document.text[start:end]]
+                    question=[question_text(question)],
+                    memory=[memory],
+                    section=[document.text[start:end]],
                 )
                 reply, tokens = self._write(pieces, config.memory_tokens, model)
                 memory = reply.strip()
                 shown = Shown("span", document.id, start, end)
-                steps.append(Step("memory", number, tokens=tokens, flops=tools.meter.flops(), shown=shown, note=memory))
+                steps.append(
+                    Step(
+                        "memory",
+                        number,
+                        tokens=tokens,
+                        flops=tools.meter.flops(),
+                        shown=shown,
+                        note=memory,
+                    )
+                )
         pieces = FINAL.of(config).fill(
-            instruction=tools.task.instruction, question=[question.text], options=options(question), memory=[memory]
+            instruction=tools.task.instruction,
+            question=[question.text],
+            options=options(question),
+            memory=[memory],
         )
         reply, _ = self._write(pieces, config.answer_tokens or tools.task.max_answer_tokens, model)
         text = tools.task.answer_in(reply)

@@ -4,9 +4,9 @@ sentence_chunks   so many whole sentences a chunk          packed_chunks   whole
 passage_chunks    the document's own paragraphs
 packed            "One. Two words. Three.", 3 tokens ──► "One. Two words." | " Three."
 
-`packed` fills chunks with sentences in order. A longer sentence is cut behind its clauses, a longer clause where tokens
-end, into pieces that are packed with nothing else. Each line ends a sentence there. RAPTOR's released split_text
-differs: docs/methods/raptor.md#raptor-chunks.
+`packed` fills chunks with sentences in order. A longer sentence is cut behind its clauses, a longer
+clause where tokens end, into pieces that are packed with nothing else. Each line ends a sentence
+there. RAPTOR's released split_text differs: docs/methods/raptor.md#raptor-chunks.
 """
 
 import abc
@@ -25,18 +25,19 @@ _CLAUSE = re.compile(r"[,;:](?=\s)|[\uff0c\uff1b\uff1a\u3001]")
 
 
 def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Spans (start, end) of characters in order, of `size` tokens of `model` at most; [] for a text without any.
+    """Spans (start, end) of characters in order, of `size` tokens of `model` at most; [] for a text
+    without any.
 
-    They tile the text but for parts of white space alone. Tokens are those of the whole text: a span encoded on its own
-    may have one more or less. A character of several tokens is never cut.
+    They tile the text but for parts of white space alone. Tokens are those of the whole text: a
+    span encoded on its own may have one more or less. A character of several tokens is never cut.
     """
     starts = [start for start, _ in model.offsets(text)]
     return [(a, b) for a, b in _Packing(text, starts, size).pack(0, len(text)) if text[a:b].strip()]
 
 
 class Packing(abc.ABC):
-    """Cuts a text into spans of at most `size` tokens: at places of rank 0, and what is longer at those of rank 1, then
-    2 ...
+    """Cuts a text into spans of at most `size` tokens: at places of rank 0, and what is longer at
+    those of rank 1, then 2 ...
 
     starts: the first character of each token; lowest: the last rank.
     """
@@ -48,14 +49,16 @@ class Packing(abc.ABC):
 
     @abc.abstractmethod
     def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
-        """The characters at which text[start:end] may be cut at this rank, in order; rank: as for the class."""
+        """The characters at which text[start:end] may be cut at this rank, in order; rank: as for
+        the class."""
 
     @abc.abstractmethod
     def count(self, start: int, end: int) -> int:
         """Tokens of text[start:end]."""
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """Spans that tile text[start:end], cut at places of `rank`, and where that is too long of higher ranks."""
+        """Spans that tile text[start:end], cut at places of `rank`, and where that is too long of
+        higher ranks."""
         opened = start  # the span that grows is text[opened:a]
         for a, b in pairwise([start, *self.stops(start, end, rank), end]):
             if self.count(opened, b) <= self.size:
@@ -81,7 +84,8 @@ class _Packing(Packing):
         return (match.end() for match in _CLAUSE.finditer(self.text, start, end))
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """As `Packing.pack`; a clause that is still too long is cut before every `size`-th token."""
+        """As `Packing.pack`; a clause that is still too long is cut before every `size`-th
+        token."""
         if rank < self.lowest:
             return super().pack(start, end, rank)
         first, last = bisect_left(self.starts, start), bisect_left(self.starts, end)
@@ -93,13 +97,15 @@ class _Packing(Packing):
 
 
 def sentences(text: str) -> list[Span]:
-    """Spans of the sentences, without the white space around them; a single line break ends none."""
+    """Spans of the sentences, without the white space around them; a single line break ends
+    none."""
     cuts = [0, *sentence_ends(text), len(text)]
     return [span for a, b in pairwise(cuts) if (span := trimmed(text, a, b))[0] < span[1]]
 
 
 def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel) -> list[Span]:
-    """Spans of `count` sentences, the last one short; one of more than `max_tokens` is cut and counts as several."""
+    """Spans of `count` sentences, the last one short; one of more than `max_tokens` is cut and
+    counts as several."""
     parts = _sentence_parts(text, max_tokens, model)
     groups = (parts[i : i + count] for i in range(0, len(parts), count))
     return [(group[0].start, group[-1].end) for group in groups]
@@ -120,17 +126,23 @@ def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
 
 
 def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[Span]:
-    """The paragraphs of `document`, each with its title; one of more than `size` tokens is cut as `packed` cuts it.
+    """The paragraphs of `document`, each with its title; one of more than `size` tokens is cut as
+    `packed` cuts it.
 
     A document that is not divided into paragraphs is one.
     """
     text = document.text
     whole = [(p.start, p.end) for p in document.passages] or [(0, len(text))]
-    return [(start + a, start + b) for start, end in whole for a, b in packed(text[start:end], size, model)]
+    return [
+        (start + a, start + b)
+        for start, end in whole
+        for a, b in packed(text[start:end], size, model)
+    ]
 
 
 class _Part(NamedTuple):
-    """A sentence, or a piece of a long one: text[start:end], tokens [first, last) of the whole text."""
+    """A sentence, or a piece of a long one: text[start:end], tokens [first, last) of the whole
+    text."""
 
     start: int
     end: int
@@ -139,7 +151,8 @@ class _Part(NamedTuple):
 
 
 def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Part]:
-    """The sentences of `text` in order, with their tokens; one of more than `max_tokens` is cut hard into several."""
+    """The sentences of `text` in order, with their tokens; one of more than `max_tokens` is cut
+    hard into several."""
     starts = [start for start, _ in model.offsets(text)]
     parts: list[_Part] = []
     for a, b in sentences(text):
@@ -147,11 +160,14 @@ def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Pa
         cuts = [a, *(starts[i] for i in range(first + max_tokens, last, max_tokens)), b]
         for c, d in pairwise(cuts):
             start, end = trimmed(text, c, d)
-            if start < end:  # bytes of one character in two tokens share its offset: such a cut falls away
+            if (
+                start < end
+            ):  # bytes of one character in two tokens share its offset: such a cut falls away
                 parts.append(_Part(start, end, *_touched_tokens(starts, start, end)))
     return parts
 
 
 def _touched_tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """The tokens [first, last) that characters [start, end) touch; starts: of tokens, maybe at the space before."""
+    """The tokens [first, last) that characters [start, end) touch; starts: of tokens, maybe at the
+    space before."""
     return max(0, bisect_right(starts, start) - 1), bisect_left(starts, end)

@@ -1,4 +1,5 @@
-"""Passages of several documents, scored for a question by a model of choice: what LongRefiner and its rivals share."""
+"""Passages of several documents, scored for a question by a model of choice: what LongRefiner and
+its rivals share."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -10,12 +11,20 @@ from harness.types import Document
 from methods.bm25 import bm25
 
 Scoring = Literal["reranker", "dense", "bm25"]
-ROLES: dict[Scoring, tuple[str, ...]] = {"reranker": ("reranker",), "dense": ("encoder",), "bm25": ()}
-"""The scoring models of LongRefiner's table 4, and the encoders that each needs (harness.method.Method.encoders)."""
+ROLES: dict[Scoring, tuple[str, ...]] = {
+    "reranker": ("reranker",),
+    "dense": ("encoder",),
+    "bm25": (),
+}
+"""The scoring models of LongRefiner's table 4, and the encoders that each needs
+(harness.method.Method.encoders)."""
 
 
-def score_passages(scoring: Scoring, question: str, texts: Sequence[str], tools: Tools) -> np.ndarray:
-    """Scores [texts] for a question, higher is better: a reranker's logits, an encoder's similarity, or BM25."""
+def score_passages(
+    scoring: Scoring, question: str, texts: Sequence[str], tools: Tools
+) -> np.ndarray:
+    """Scores [texts] for a question, higher is better: a reranker's logits, an encoder's
+    similarity, or BM25."""
     if not texts:
         return np.zeros(0)
     if scoring == "bm25":

@@ -1,7 +1,9 @@
-"""The one-turn prompt that all methods without a turn structure of their own share, "longbench-style".
+"""The one-turn prompt that all methods without a turn structure of their own share,
+"longbench-style".
 
-Its layout follows LongBench (docs/methods/shared.md#reading-prompt: instruction, context, instruction again, question);
-the words are this project's, so no byte parity with LongBench is claimed. The answer instruction is the data set's.
+Its layout follows LongBench (docs/methods/shared.md#reading-prompt: instruction, context,
+instruction again, question); the words are this project's, so no byte parity with LongBench is
+claimed. The answer instruction is the data set's.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 ANSWER = Prompt(
     "answer",
-    "Read the text below, then answer a question about it. {instruction}\n\nText:\n{text}\n\nThe text ends here. "
+    "Read the text below, then answer a question about it. {instruction}\n\nText:\n{text}\n\nThe "
+    "text ends here. "
     "{instruction}\n\nQuestion: {question}{options}\nAnswer:",
 )
 CLOSED = Prompt(
@@ -38,8 +41,8 @@ PROMPTS = (ANSWER, CLOSED)
 class Reading:
     """The settings of one request.
 
-    task: instruction and length of the answer; window: tokens of the request, prompt and answer included, None = the
-    model's window; config: of the method, for prompts that it replaces.
+    task: instruction and length of the answer; window: tokens of the request, prompt and answer
+    included, None = the model's window; config: of the method, for prompts that it replaces.
     """
 
     task: Task
@@ -47,13 +50,18 @@ class Reading:
     config: MethodConfig | None = None
 
     def pieces(self, question: Question, texts: Sequence[str]) -> Pieces:
-        """The prompt that shows `texts` in order, then asks; without texts it asks for what the model knows."""
+        """The prompt that shows `texts` in order, then asks; without texts it asks for what the
+        model knows."""
         prompt = (ANSWER if texts else CLOSED).of(self.config)
         listed = [piece for text in texts for piece in (SEPARATOR, text)][1:]
         instruction = self.task.instruction
-        pieces = prompt.fill(instruction=instruction, text=listed, question=question.text, options=options(question))
+        pieces = prompt.fill(
+            instruction=instruction, text=listed, question=question.text, options=options(question)
+        )
         if texts:  # solved examples stand at the question alone
-            pieces[0] = question.example + pieces[0].replace(instruction, instruction.partition(SHOTS)[0], 1)
+            pieces[0] = question.example + pieces[0].replace(
+                instruction, instruction.partition(SHOTS)[0], 1
+            )
         return pieces
 
 
@@ -69,8 +77,11 @@ def question_text(question: Question) -> str:
     return question.text + options(question)
 
 
-def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading: Reading | None = None) -> int:
-    """Tokens of text that fit beside prompt, question and answer; reading: settings of the request, None = the task's.
+def room_for_text(
+    question: Question, tools: Tools, model: MeteredModel, reading: Reading | None = None
+) -> int:
+    """Tokens of text that fit beside prompt, question and answer; reading: settings of the request,
+    None = the task's.
 
     Raises WindowExceeded when the question alone does not fit.
     """
@@ -80,19 +91,24 @@ def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading
     used += model.count(f" {question.begins}") if question.begins else 0
     if reading.window is not None and used > reading.window <= window:
         raise WindowExceeded(
-            f"the question with its prompt and answer takes {used} tokens, more than method.window={reading.window}; "
+            f"the question with its prompt and answer takes {used} tokens, more than "
+            f"method.window={reading.window}; "
             "raise it"
         )
     if used > window:
         raise WindowExceeded(
-            f"the question with its prompt and answer takes {used} tokens, more than the window of {window} of "
+            f"the question with its prompt and answer takes {used} tokens, more than the window of "
+            f"{window} of "
             f"'{model.name}'; raise model.window or use a model with a longer one"
         )
     return min(window, reading.window or window) - used
 
 
-def how_many_fit(texts: Sequence[str], room: int, model: MeteredModel, separator: str = SEPARATOR) -> int:
-    """How many of `texts`, from the first on without a gap, fit `room` tokens, with `separator` between two."""
+def how_many_fit(
+    texts: Sequence[str], room: int, model: MeteredModel, separator: str = SEPARATOR
+) -> int:
+    """How many of `texts`, from the first on without a gap, fit `room` tokens, with `separator`
+    between two."""
     between = model.count(separator)
     for number, text in enumerate(texts):
         room -= model.count(text) + (between if number else 0)
@@ -102,9 +118,14 @@ def how_many_fit(texts: Sequence[str], room: int, model: MeteredModel, separator
 
 
 def ask(
-    question: Question, texts: Sequence[str], tools: Tools, model: MeteredModel, reading: Reading | None = None
+    question: Question,
+    texts: Sequence[str],
+    tools: Tools,
+    model: MeteredModel,
+    reading: Reading | None = None,
 ) -> str:
-    """Show `texts` in order (none: closed book), ask, return the answer; reading: None = the task's."""
+    """Show `texts` in order (none: closed book), ask, return the answer; reading: None = the
+    task's."""
     reading = reading or Reading(tools.task)
     with model.session(chat=reading.task.chat) as s:
         feed(s, reading.pieces(question, texts))
@@ -114,15 +135,21 @@ def ask(
         return reading.task.answer_in(s.write(reading.task.max_answer_tokens, begin=begin).text)
 
 
-def ask_fitting(question: Question, texts: Sequence[str], tools: Tools, reading: Reading) -> tuple[str, int]:
-    """`ask` with as many of the first texts as fit beside the question; the answer, and how many these are."""
+def ask_fitting(
+    question: Question, texts: Sequence[str], tools: Tools, reading: Reading
+) -> tuple[str, int]:
+    """`ask` with as many of the first texts as fit beside the question; the answer, and how many
+    these are."""
     model = tools.model()
     count = how_many_fit(texts, room_for_text(question, tools, model, reading), model)
     return ask(question, texts[:count], tools, model, reading), count
 
 
-def request_skill(name: str, kind: str, role: str, *requests: Callable[[Scene], Sequence[str]]) -> Skill:
-    """The Skill `name` for scenes of `kind`: a turn for each of `requests`, in one session of the model of `role`."""
+def request_skill(
+    name: str, kind: str, role: str, *requests: Callable[[Scene], Sequence[str]]
+) -> Skill:
+    """The Skill `name` for scenes of `kind`: a turn for each of `requests`, in one session of the
+    model of `role`."""
     from harness.method.training import Skill
 
     def play(scene: Scene, tools: Tools) -> None:
@@ -138,23 +165,28 @@ def request_skill(name: str, kind: str, role: str, *requests: Callable[[Scene], 
 
 @cache
 def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
-    """The skills "answer" and "choose", asked with `prompts` in place of the shared ones of the same names."""
+    """The skills "answer" and "choose", asked with `prompts` in place of the shared ones of the
+    same names."""
     from harness.method.training import Skill
 
     def answer(scene: Scene, tools: Tools) -> None:
-        replaced = MethodConfig(prompts={p.name: {"user": p.text, "system": p.system} for p in prompts})
+        replaced = MethodConfig(
+            prompts={p.name: {"user": p.text, "system": p.system} for p in prompts}
+        )
         ask(scene.question, scene.texts, tools, tools.model(), Reading(scene.task, config=replaced))
 
     return [Skill("answer", "question", answer), Skill("choose", "choice", answer)]
 
 
 def skills(config: MethodConfig | None = None) -> list[Skill]:
-    """The skills "answer" and "choose": short answers and choices after a text, in the prompts of `config`."""
+    """The skills "answer" and "choose": short answers and choices after a text, in the prompts of
+    `config`."""
     return _skills_in_prompts(tuple(prompt.of(config) for prompt in PROMPTS))
 
 
 class ReadingMethod(Method):
-    """A method that answers with the shared reading prompts. own_prompts: the others that it sends."""
+    """A method that answers with the shared reading prompts. own_prompts: the others that it
+    sends."""
 
     own_prompts: ClassVar[Sequence[Prompt]] = ()
 

@@ -1,10 +1,12 @@
-"""Top-k retrieval: chunks ranked by BM25, a sentence encoder, a reranker or chance, shown in one prompt.
+"""Top-k retrieval: chunks ranked by BM25, a sentence encoder, a reranker or chance, shown in one
+prompt.
 
     document ──chunks──► rank(question) ──k chunks, or chunks up to a token budget──► the shared reading prompt
 
 PECAN and GARLIC use the same 300-token chunks as their own method and concatenate in rank order
-(docs/methods/retrieval.md#retrieval-rows). RECOMP's extractive compressor is the same with sentences as chunks, shown
-in the order of the text (docs/methods/retrieval.md#recomp), as are DOS RAG and OP-RAG (#dos-rag).
+(docs/methods/retrieval.md#retrieval-rows). RECOMP's extractive compressor is the same with
+sentences as chunks, shown in the order of the text (docs/methods/retrieval.md#recomp), as are DOS
+RAG and OP-RAG (#dos-rag).
 """
 
 from __future__ import annotations
@@ -30,10 +32,12 @@ from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_
 class RetrievalConfig(MethodConfig):
     """The chunks that are ranked, and how many are shown.
 
-    chunks: "tokens" = hard cut every chunk_tokens; "packed" = whole sentences up to chunk_tokens; "clauses" = the same,
-    a longer sentence cut behind its clauses; "sentences" = chunk_sentences whole sentences, where one of more than
-    chunk_tokens tokens is cut and counts as several; "passages" = the document's paragraphs, longer ones cut.
-    least_characters: shorter chunks are dropped. k: chunks shown; budget: tokens shown instead of k (set k to null).
+    chunks: "tokens" = hard cut every chunk_tokens; "packed" = whole sentences up to chunk_tokens;
+    "clauses" = the same, a longer sentence cut behind its clauses; "sentences" = chunk_sentences
+    whole sentences, where one of more than chunk_tokens tokens is cut and counts as several;
+    "passages" = the document's paragraphs, longer ones cut.
+    least_characters: shorter chunks are dropped. k: chunks shown; budget: tokens shown instead of k
+    (set k to null).
     order: shown best first ("rank") or as they stand in the text ("document").
     """
 
@@ -47,11 +51,17 @@ class RetrievalConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_limits(self) -> RetrievalConfig:
-        """Raise ValueError unless one of k and budget is set, and chunk_sentences just with chunks=sentences."""
+        """Raise ValueError unless one of k and budget is set, and chunk_sentences just with
+        chunks=sentences."""
         if (self.k is None) == (self.budget is None):
-            raise ValueError("set exactly one of k and budget (method.k=null method.budget=1500 for a budget)")
+            raise ValueError(
+                "set exactly one of k and budget (method.k=null method.budget=1500 for a budget)"
+            )
         if (self.chunks == "sentences") != (self.chunk_sentences is not None):
-            raise ValueError("chunk_sentences goes with chunks=sentences (method.chunks=sentences chunk_sentences=6)")
+            raise ValueError(
+                "chunk_sentences goes with chunks=sentences (method.chunks=sentences "
+                "chunk_sentences=6)"
+            )
         return self
 
     def cut(self, document: Document, model: MeteredModel) -> list[Span]:
@@ -62,7 +72,9 @@ class RetrievalConfig(MethodConfig):
             from methods import packing  # knows sentences, which chunks of tokens do not need
 
             if self.chunk_sentences is not None:
-                spans = packing.sentence_chunks(document.text, self.chunk_sentences, self.chunk_tokens, model)
+                spans = packing.sentence_chunks(
+                    document.text, self.chunk_sentences, self.chunk_tokens, model
+                )
             elif self.chunks == "passages":
                 spans = packing.passage_chunks(document, self.chunk_tokens, model)
             else:
@@ -78,13 +90,19 @@ class TopK(ReadingMethod):
     one_request = True
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
-    index_fields: ClassVar[tuple[str, ...]] = ("chunks", "chunk_tokens", "chunk_sentences", "least_characters")
+    index_fields: ClassVar[tuple[str, ...]] = (
+        "chunks",
+        "chunk_tokens",
+        "chunk_sentences",
+        "least_characters",
+    )
     from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"k": "pieces"}
 
     def __init__(self, config: MethodConfig) -> None:
         super().__init__(config)
         if self.config.chunks not in ("tokens", "words"):
-            # Chunks that end with a sentence: version 2 has another rule for ends of sentences. Others are as before.
+            # Chunks that end with a sentence: version 2 has another rule for ends of sentences.
+            # Others are as before.
             self.index_version = "2"  # type: ignore[misc]
 
     def piece_tokens(self) -> int:
@@ -92,34 +110,54 @@ class TopK(ReadingMethod):
         return int(self.config.chunk_tokens)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: the chunks shown of `tokens` tokens; chunks of sentences are mostly shorter than chunk_tokens."""
+        """Forecast: the chunks shown of `tokens` tokens; chunks of sentences are mostly shorter
+        than chunk_tokens."""
         config = self.config
-        return Reads(min(tokens, room, config.budget if config.k is None else config.k * config.chunk_tokens))
+        return Reads(
+            min(tokens, room, config.budget if config.k is None else config.k * config.chunk_tokens)
+        )
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: "chunks" as [start, end] in characters, and what `prepare` adds for the ranking."""
+        """The index: "chunks" as [start, end] in characters, and what `prepare` adds for the
+        ranking."""
         chunks = self.config.cut(document, tools.model())
-        return {"chunks": [list(c) for c in chunks], **self.prepare([document.text[a:b] for a, b in chunks], tools)}
+        return {
+            "chunks": [list(c) for c in chunks],
+            **self.prepare([document.text[a:b] for a, b in chunks], tools),
+        }
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
-        """What the ranking needs beside the chunks' `texts` in the document's index (nothing by default)."""
+        """What the ranking needs beside the chunks' `texts` in the document's index (nothing by
+        default)."""
         return {}
 
     @abc.abstractmethod
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Scores [chunks] for a question, higher is better; texts: the chunks'; index: as `index` built it."""
+        """Scores [chunks] for a question, higher is better; texts: the chunks'; index: as `index`
+        built it."""
 
-    def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
-        """Trace steps for the shown chunks (none by default); kept: their numbers; ranks: scores of all chunks."""
+    def steps(
+        self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools
+    ) -> list[Step]:
+        """Trace steps for the shown chunks (none by default); kept: their numbers; ranks: scores of
+        all chunks."""
         return []
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Rank, show the best, answer; if nothing fits, answer without a text and note it in the stop reason."""
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Rank, show the best, answer; if nothing fits, answer without a text and note it in the
+        stop reason."""
         (document,), (index,) = documents, indexes
-        return self.read_best(question, document, index, tools, Reading(tools.task, config=self.config))
+        return self.read_best(
+            question, document, index, tools, Reading(tools.task, config=self.config)
+        )
 
-    def read_best(self, question: Question, document: Document, index: Index, tools: Tools, request: Reading) -> Answer:
-        """Answer `request` from the best chunks that fit; stop_reason: k, budget, window, or exhausted (all fit)."""
+    def read_best(
+        self, question: Question, document: Document, index: Index, tools: Tools, request: Reading
+    ) -> Answer:
+        """Answer `request` from the best chunks that fit; stop_reason: k, budget, window, or
+        exhausted (all fit)."""
         chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
         texts = [document.text[a:b] for a, b in chunks]
         with tools.phase("search"):
@@ -141,12 +179,14 @@ class TopK(ReadingMethod):
         return Answer(text, shown, reason, tuple(self.steps(shown, kept, scores, tools)))
 
     def as_read(self, texts: list[str]) -> list[str]:
-        """The chunks' `texts` as the prompt shows them, in the order of the document; self_route.py numbers them."""
+        """The chunks' `texts` as the prompt shows them, in the order of the document; self_route.py
+        numbers them."""
         return texts
 
 
 def similarity_to(query: str, vectors: Any, tools: Tools) -> np.ndarray:
-    """Similarity [rows] of a query to every row of `vectors`, which the same encoder made of passages."""
+    """Similarity [rows] of a query to every row of `vectors`, which the same encoder made of
+    passages."""
     encoder = tools.encoder()
     (vector,) = encoder.encode([query], "query")
     return encoder.similarity(vector, np.asarray(vectors))
@@ -198,7 +238,8 @@ class DosRagConfig(RetrievalConfig):
 
 
 class DosRag(Dense):
-    """DOS RAG's ranking: as by a sentence encoder, but for the query (docs/methods/retrieval.md#dos-rag)."""
+    """DOS RAG's ranking: as by a sentence encoder, but for the query
+    (docs/methods/retrieval.md#dos-rag)."""
 
     Config = DosRagConfig
     summary = "chunks by a sentence encoder up to a budget, in the order of the document (DOS RAG)"
@@ -206,7 +247,11 @@ class DosRag(Dense):
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Similarity of the question, with its options where it has some, to every chunk."""
-        asked = replace(question, text=question_text(question)) if self.config.query_options else question
+        asked = (
+            replace(question, text=question_text(question))
+            if self.config.query_options
+            else question
+        )
         return super().rank(asked, texts, index, tools)
 
 
@@ -218,7 +263,8 @@ class Reranked(TopK):
     encoders = ("reranker",)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: the chunks that are shown, and by the reranker all of them for every question."""
+        """Forecast: the chunks that are shown, and by the reranker all of them for every
+        question."""
         return replace(super().reads(tokens, room), ranked=tokens)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
@@ -227,7 +273,8 @@ class Reranked(TopK):
 
 
 class RandomChunks(TopK):
-    """Chunks by chance, by the run's seed and the question: the floor that every choice must beat."""
+    """Chunks by chance, by the run's seed and the question: the floor that every choice must
+    beat."""
 
     summary = "k chunks by chance: the floor of retrieval"
 

@@ -1,10 +1,12 @@
-"""A request that is repeated until its reply can be parsed: temperature 0 first, then sampled, up to a limit.
+"""A request that is repeated until its reply can be parsed: temperature 0 first, then sampled, up
+to a limit.
 
     response = ask_parsed(model, pieces, limit, parse, Retry(seed=tools.seed))
     response.found      the first reply that `parse` accepts, parsed; None if it accepts none
 
-QRMeM's rule (QRMeM 3.2; docs/methods/shared.md#retries): temperature 0; after a reply that cannot be parsed the request
-is repeated at 0.7, up to four times. The prompt, a list of separately encoded pieces, is read once for all replies.
+QRMeM's rule (QRMeM 3.2; docs/methods/shared.md#retries): temperature 0; after a reply that cannot
+be parsed the request is repeated at 0.7, up to four times. The prompt, a list of separately encoded
+pieces, is read once for all replies.
 """
 
 import re
@@ -24,13 +26,15 @@ _ITEM = re.compile(r"^[ \t]*(?:[*•-]|\d{1,3}[.)])[ \t]+(\S.*?)[ \t]*$", re.MUL
 _NUMBER = re.compile(r"\d{1,9}")
 _NONE = re.compile(r"\s*\(?none\)?\.?\s*", re.IGNORECASE)
 LABEL = r"^(?:[^\w\n]|_)*{}(?:(?:[^\w\n:]|_)*:[*_ \t]*|[*_]+[ \t]*$)"
-"""A pattern of the beginning of a line, for a label and its colon: "Facts: ", "- facts: ", "**Facts:** ", or a heading:
+"""A pattern of the beginning of a line, for a label and its colon: "Facts: ", "- facts: ",
+"**Facts:** ", or a heading:
 "**Facts**"."""
 
 
 @dataclass(frozen=True)
 class Retry:
-    """How often a request is repeated, and the sampling; window: tokens of prompt and reply, None = the model's."""
+    """How often a request is repeated, and the sampling; window: tokens of prompt and reply, None =
+    the model's."""
 
     retries: int = 4
     temperature: float = 0.7
@@ -41,7 +45,8 @@ class Retry:
 
 @dataclass
 class ParsedReply(Generic[T]):
-    """found: the parsed reply or None; text: of it, or of the last one; tokens: of the prompt; refused: the others."""
+    """found: the parsed reply or None; text: of it, or of the last one; tokens: of the prompt;
+    refused: the others."""
 
     tokens: int
     found: T | None = None
@@ -56,12 +61,16 @@ class ParsedReply(Generic[T]):
 
 
 def window_of(window: int | None, model: MeteredModel) -> int:
-    """Tokens of prompt and reply together: the method's limit (None: no limit), within the model's window."""
+    """Tokens of prompt and reply together: the method's limit (None: no limit), within the model's
+    window."""
     return min(window or model.window, model.window)
 
 
-def fit_lines(pieces: Callable[[int], Pieces], lines: int, room: int, model: MeteredModel) -> tuple[Pieces, int]:
-    """The request pieces(n) with the most of its `lines` listed lines that fits `room` tokens, and n; n may be 0.
+def fit_lines(
+    pieces: Callable[[int], Pieces], lines: int, room: int, model: MeteredModel
+) -> tuple[Pieces, int]:
+    """The request pieces(n) with the most of its `lines` listed lines that fits `room` tokens, and
+    n; n may be 0.
 
     A request that does not fit even without lines is returned as it is; `require_room` reports it.
     """
@@ -72,21 +81,31 @@ def fit_lines(pieces: Callable[[int], Pieces], lines: int, room: int, model: Met
 
 
 def require_room(
-    tokens: int, model: MeteredModel, window: int | None, lower: str = "the method's sizes of segments and replies"
+    tokens: int,
+    model: MeteredModel,
+    window: int | None,
+    lower: str = "the method's sizes of segments and replies",
 ) -> None:
-    """Raise WindowExceeded if a request of `tokens` tokens, with its reply, does not fit; lower: settings to lower."""
+    """Raise WindowExceeded if a request of `tokens` tokens, with its reply, does not fit; lower:
+    settings to lower."""
     limit = window_of(window, model)
     if tokens > limit:
         raise WindowExceeded(
-            f"a request with its reply takes {tokens} tokens, more than the window of {limit} tokens of "
+            f"a request with its reply takes {tokens} tokens, more than the window of {limit} "
+            "tokens of "
             f"'{model.name}'; raise method.window or model.window, or lower {lower}"
         )
 
 
 def ask_parsed(
-    model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None], retry: Retry
+    model: MeteredModel,
+    pieces: Sequence[str],
+    limit: int,
+    parse: Callable[[str], T | None],
+    retry: Retry,
 ) -> ParsedReply[T]:
-    """Ask until `parse` accepts a reply (returns no None), each of at most `limit` tokens; retry: how often, and how.
+    """Ask until `parse` accepts a reply (returns no None), each of at most `limit` tokens; retry:
+    how often, and how.
 
     Raises WindowExceeded if the request with its reply does not fit the window.
     """
@@ -105,7 +124,8 @@ def sample_until_parsed(
     retry: Retry,
     seed_of: Callable[[int], int] | None = None,
 ) -> ParsedReply[T]:
-    """Fill in and return `response`: replies to the open turn of `s` until `parse` accepts one; `s` stays as before.
+    """Fill in and return `response`: replies to the open turn of `s` until `parse` accepts one; `s`
+    stays as before.
 
     seed_of: number of a reply, from 0 -> its seed; None: by `retry.seed`.
     """
@@ -129,7 +149,8 @@ def sample_until_parsed(
 
 
 def parse_list(reply: str) -> list[str] | None:
-    """The items of a list, a line each behind "*", "-" or "1.", or else the strings of its lists (methods/values.py).
+    """The items of a list, a line each behind "*", "-" or "1.", or else the strings of its lists
+    (methods/values.py).
 
     [] for "none" and an empty list; None for any other reply.
     """
@@ -147,10 +168,12 @@ def parse_list(reply: str) -> list[str] | None:
 def numbers_in(reply: str, label: str) -> list[int] | None:
     """The numbers behind `label` and a colon, or of a reply that is nothing else, none twice.
 
-    Where the label stands alone they are in the lines below it, up to a blank one. [] for "none" and an empty list;
-    None for any other reply.
+    Where the label stands alone they are in the lines below it, up to a blank one. [] for "none"
+    and an empty list; None for any other reply.
     """
-    part = re.search(LABEL.format(label) + r"(.*(?:\n.*\S.*)*)", reply, re.MULTILINE | re.IGNORECASE)
+    part = re.search(
+        LABEL.format(label) + r"(.*(?:\n.*\S.*)*)", reply, re.MULTILINE | re.IGNORECASE
+    )
     if part is None and re.search(r"[^\W\d_]", reply):
         return None
     line, _, below = (part.group(1) if part else reply).partition("\n")

@@ -1,4 +1,5 @@
-"""LongRefiner's rivals (LongRefiner, table 2): a document cut into segments, the best of which are read up to a budget.
+"""LongRefiner's rivals (LongRefiner, table 2): a document cut into segments, the best of which are
+read up to a budget.
 
 SentenceSegments   six sentences a segment, as for the retrieval rows (docs/methods/longrefiner.md#longrefiner-rivals)
 JinaSegments       paragraphs, lines and sentences packed up to 500 tokens
@@ -6,22 +7,24 @@ MetaChunking       cuts where a model finds the next sentence surprising again (
 
 They differ in where a document is cut, and in nothing else.
 
-Jina's segmenter is a web service whose rules are not published (docs/methods/longrefiner.md#jina). In its place a text
-is cut at blank lines first, then at line breaks, then where sentences end, then where tokens do; neighbours that fit
-are packed together:
+Jina's segmenter is a web service whose rules are not published (docs/methods/longrefiner.md#jina).
+In its place a text is cut at blank lines first, then at line breaks, then where sentences end, then
+where tokens do; neighbours that fit are packed together:
 
     packed_segments("A. B.\\n\\nC.", 4, model)  ──►  "A. B." | "C."
 
 Meta-Chunking by perplexity (docs/methods/longrefiner.md#meta-chunking):
 
     PPL_i = mean negative log-probability of the tokens of sentence i behind all sentences before it
-    a segment ends behind sentence i where PPL_i is a local minimum: below PPL_{i-1}, not above PPL_{i+1}, and the fall
-    to it or the rise behind it is the threshold at least (where PPL_i = PPL_{i+1}, it is the fall that counts)
+    a segment ends behind sentence i where PPL_i is a local minimum: below PPL_{i-1}, not above
+    PPL_{i+1}, and the fall to it or the rise behind it is the threshold at least (where PPL_i =
+    PPL_{i+1}, it is the fall that counts)
 
     long text:  | context ............ | window of whole sentences, scored |     context and window: `max_tokens`
 
-The first sentence of a text counts without its first token, which nothing comes before. Unlike in the released code a
-rule finds the sentences, a long one loses no text, and what a window is read behind is fed anew.
+The first sentence of a text counts without its first token, which nothing comes before. Unlike in
+the released code a rule finds the sentences, a long one loses no text, and what a window is read
+behind is fed anew.
 """
 
 import abc
@@ -41,12 +44,15 @@ from methods.packing import Packing, packed_chunks, sentence_chunks, sentences
 from methods.passage_scores import ROLES, Scoring, distinct_documents, score_passages
 from methods.retrieval import best_first
 
-CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included, as in the released code
+CONTEXT = (
+    24_576  # tokens that a sentence is scored behind, its window included, as in the released code
+)
 SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own
 
 
 def segment_ends(ppl: Sequence[float], threshold: float) -> list[int]:
-    """The numbers of the sentences that end a segment: local minima of `ppl` [sentences] (nats) past the threshold."""
+    """The numbers of the sentences that end a segment: local minima of `ppl` [sentences] (nats)
+    past the threshold."""
     minima = []
     for i in range(1, len(ppl) - 1):
         fall, rise = ppl[i - 1] - ppl[i], ppl[i + 1] - ppl[i]
@@ -56,12 +62,14 @@ def segment_ends(ppl: Sequence[float], threshold: float) -> list[int]:
     return minima
 
 
-def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, max_tokens: int, window: int) -> list[float]:
+def perplexities(
+    text: str, spans: Sequence[Span], model: MeteredModel, max_tokens: int, window: int
+) -> list[float]:
     """PPL of each sentence of text[a:b], in nats.
 
-    The text is scored in windows of whole sentences, `window` tokens each (half of `max_tokens` where that is fewer and
-    the text has several), behind the tokens before it that make it `max_tokens` together. A sentence longer than a
-    window is scored by its beginning.
+    The text is scored in windows of whole sentences, `window` tokens each (half of `max_tokens`
+    where that is fewer and the text has several), behind the tokens before it that make it
+    `max_tokens` together. A sentence longer than a window is scored by its beginning.
     """
     if not spans:
         return []
@@ -76,21 +84,30 @@ def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, max_toke
     values: list[float] = []
     at = 0
     while at < len(spans):
-        begin = spans[at - 1][1] if at else spans[0][0]  # the white space before a sentence is scored with it
+        begin = (
+            spans[at - 1][1] if at else spans[0][0]
+        )  # the white space before a sentence is scored with it
         end = at + 1
         while end < len(spans) and token(spans[end][1]) - token(begin) <= size:
             end += 1
         first = max(0, token(begin) - max(0, max_tokens - size - SLACK)) if at else token(begin)
         before = text[starts[first] : begin] if first < token(begin) else ""
         values += _perplexities_in_window(
-            before, text[begin : spans[end - 1][1]], [a - begin for a, _ in spans[at:end]], size, model
+            before,
+            text[begin : spans[end - 1][1]],
+            [a - begin for a, _ in spans[at:end]],
+            size,
+            model,
         )
         at = end
     return values
 
 
-def _perplexities_in_window(before: str, inside: str, firsts: list[int], size: int, model: MeteredModel) -> list[float]:
-    """PPL of the sentences of `inside`, which begin at characters `firsts`, behind `before`; size: tokens at most."""
+def _perplexities_in_window(
+    before: str, inside: str, firsts: list[int], size: int, model: MeteredModel
+) -> list[float]:
+    """PPL of the sentences of `inside`, which begin at characters `firsts`, behind `before`; size:
+    tokens at most."""
     offsets = model.offsets(inside)
     if len(offsets) > size + (SLACK if len(firsts) > 1 else 0):
         inside = inside[: offsets[size - 1][1]]
@@ -101,24 +118,30 @@ def _perplexities_in_window(before: str, inside: str, firsts: list[int], size: i
         scores = s.score(inside)
     sums, counts = [0.0] * len(firsts), [0] * len(firsts)
     for (_, stop), score in list(zip(offsets, scores, strict=True))[0 if before else 1 :]:
-        # A token may begin with the space before a sentence: its last character says where it belongs.
+        # A token may begin with the space before a sentence: its last character says where it
+        # belongs.
         owner = max(0, bisect_right(firsts, max(stop - 1, 0)) - 1)
         sums[owner] -= score
         counts[owner] += 1
     return [total / count if count else 0.0 for total, count in zip(sums, counts, strict=True)]
 
 
-def perplexity_segments(text: str, threshold: float, max_tokens: int, model: MeteredModel, window: int) -> list[Span]:
+def perplexity_segments(
+    text: str, threshold: float, max_tokens: int, model: MeteredModel, window: int
+) -> list[Span]:
     """The segments of `text`; one of more than `max_tokens` is cut at the ends of sentences.
 
-    window: tokens that are scored together at most (fewer where the model's window is shorter); they are read behind
-    as many as make it CONTEXT, or the model's window.
+    window: tokens that are scored together at most (fewer where the model's window is shorter);
+    they are read behind as many as make it CONTEXT, or the model's window.
     """
     spans = sentences(text)
     if not spans:
         return []
     room = max(1, min(CONTEXT, model.window - model.turn_tokens() - SLACK))
-    ends = [*segment_ends(perplexities(text, spans, model, room, window), threshold), len(spans) - 1]
+    ends = [
+        *segment_ends(perplexities(text, spans, model, room, window), threshold),
+        len(spans) - 1,
+    ]
     pieces: list[Span] = []
     first = 0
     for last in ends:
@@ -135,7 +158,8 @@ _ENDS = (re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n\s*"))
 
 
 def packed_segments(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Spans of `size` tokens of `model` at most, in order, that cover every word; [] for a text without any.
+    """Spans of `size` tokens of `model` at most, in order, that cover every word; [] for a text
+    without any.
 
     Tokens are those of the whole text: a span encoded on its own may have one or two more.
     """
@@ -145,7 +169,8 @@ def packed_segments(text: str, size: int, model: MeteredModel) -> list[Span]:
 
 
 class _Cutting(Packing):
-    """Cut at blank lines, then at line breaks, then at the ends of sentences, then where tokens begin."""
+    """Cut at blank lines, then at line breaks, then at the ends of sentences, then where tokens
+    begin."""
 
     lowest = len(_ENDS) + 1
 
@@ -162,7 +187,8 @@ class _Cutting(Packing):
         return [at for at in dict.fromkeys(stops) if start < at < end]
 
     def count(self, start: int, end: int) -> int:
-        """Tokens that text[start:end] touches; white space before a word may belong to the token of one before it."""
+        """Tokens that text[start:end] touches; white space before a word may belong to the token of
+        one before it."""
         return bisect_left(self.starts, end) - self._token_at(start)
 
     def _token_at(self, start: int) -> int:
@@ -171,8 +197,9 @@ class _Cutting(Packing):
 
 
 class SegmentConfig(MethodConfig):
-    """segment_tokens: of a segment at most; scoring: what ranks segments, as LongRefiner's; budget: tokens shown,
-    titles and separators included; titles: show a document's title above each of its segments (LongRefiner A.2).
+    """segment_tokens: of a segment at most; scoring: what ranks segments, as LongRefiner's; budget:
+    tokens shown, titles and separators included; titles: show a document's title above each of its
+    segments (LongRefiner A.2).
     """
 
     segment_tokens: int = Field(default=500, gt=0)
@@ -196,19 +223,33 @@ class _Segmented(reading.ReadingMethod):
 
     @abc.abstractmethod
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
-        """The segments of a document as spans of characters; `model` is that of the first of `index_roles`."""
+        """The segments of a document as spans of characters; `model` is that of the first of
+        `index_roles`."""
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: the segments as spans of characters."""
         model = tools.model(self.index_roles[0])
-        return {"segments": tools.keep("segments", lambda: [list(span) for span in self.cut(document.text, model)])}
+        return {
+            "segments": tools.keep(
+                "segments", lambda: [list(span) for span in self.cut(document.text, model)]
+            )
+        }
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Rank, show the best until one does not fit, answer; where none fits, answer without a text."""
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Rank, show the best until one does not fit, answer; where none fits, answer without a
+        text."""
         config: SegmentConfig = self.config
-        places = [(documents[i], (a, b)) for i in distinct_documents(documents) for a, b in indexes[i]["segments"]]
+        places = [
+            (documents[i], (a, b))
+            for i in distinct_documents(documents)
+            for a, b in indexes[i]["segments"]
+        ]
         with tools.phase("search"):
-            scores = score_passages(config.scoring, question.text, [d.text[a:b] for d, (a, b) in places], tools)
+            scores = score_passages(
+                config.scoring, question.text, [d.text[a:b] for d, (a, b) in places], tools
+            )
         model = tools.model()
         request = reading.Reading(tools.task, config=config)
         limit = min(config.budget, reading.room_for_text(question, tools, model, request))
@@ -228,7 +269,11 @@ class _Segmented(reading.ReadingMethod):
                 break
             texts.append(text)
             shown, score = Shown("span", document.id, a, b), {"score": float(scores[i])}
-            steps.append(Step("select", i, scores=score, tokens=tokens, flops=tools.meter.flops(), shown=shown))
+            steps.append(
+                Step(
+                    "select", i, scores=score, tokens=tokens, flops=tools.meter.flops(), shown=shown
+                )
+            )
         if not texts:
             reason = f"{reason}: not even one segment fits" if places else "no text"
         reply = reading.ask(question, texts, tools, model, request)
@@ -271,8 +316,8 @@ class MetaChunking(_Segmented):
     """Segments end where the perplexity of sentences has a minimum."""
 
     class Config(SegmentConfig):
-        """threshold: in nats; window_tokens: scored together at most, behind the text before them; segment_tokens: None
-        of the paper's, so that a text without a minimum can be shown at all.
+        """threshold: in nats; window_tokens: scored together at most, behind the text before them;
+        segment_tokens: None of the paper's, so that a text without a minimum can be shown at all.
         """
 
         segment_tokens: int = Field(default=2000, gt=0)
@@ -289,4 +334,6 @@ class MetaChunking(_Segmented):
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
         """Cut at minima of the builder's perplexity."""
         config = self.config
-        return perplexity_segments(text, config.threshold, config.segment_tokens, model, config.window_tokens)
+        return perplexity_segments(
+            text, config.threshold, config.segment_tokens, model, config.window_tokens
+        )

@@ -1,4 +1,5 @@
-"""Self-Route (Li et al. 2024, arXiv 2407.16833): answer from a few chunks or decline, and read everything only then.
+"""Self-Route (Li et al. 2024, arXiv 2407.16833): answer from a few chunks or decline, and read
+everything only then.
 
     chunks of 300 words ──► the 5 nearest, numbered ──► an answer ─────────────────────► done
                                                     └─► "unanswerable" ──► the whole document ──► an answer
@@ -29,15 +30,16 @@ REFUSAL = "unanswerable"
 # The paper's table 9, behind both places of the data set's instruction.
 DECLINE = Prompt(
     "way to decline",
-    " If the question cannot be answered based on the information in the article, write \u201cunanswerable\u201d.",
+    " If the question cannot be answered based on the information in the article, write "
+    "\u201cunanswerable\u201d.",
     first=False,
 )
 NUMBERED = Prompt("chunk with its number", "[{number}] {text}", first=False)
 
 
 class SelfRouteConfig(RetrievalConfig):
-    """chunks: besides, "words" = chunk_words words a chunk. window: tokens of the request over the whole document with
-    its answer, None = the model's window; a longer document loses its middle.
+    """chunks: besides, "words" = chunk_words words a chunk. window: tokens of the request over the
+    whole document with its answer, None = the model's window; a longer document loses its middle.
     """
 
     chunks: Literal["words", "tokens", "packed", "clauses", "sentences", "passages"] = "words"  # type: ignore[assignment]
@@ -49,7 +51,10 @@ class SelfRouteConfig(RetrievalConfig):
         """Raise ValueError for a size of chunks that `chunks` does not use."""
         other = "chunk_tokens" if self.chunks == "words" else "chunk_words"
         if getattr(self, other) != type(self).model_fields[other].default:
-            raise ValueError(f"{other} cuts nothing with chunks={self.chunks}; leave it out, or set chunks to match it")
+            raise ValueError(
+                f"{other} cuts nothing with chunks={self.chunks}; leave it out, or set chunks to "
+                "match it"
+            )
         return self
 
     def cut(self, document: Document, model: MeteredModel) -> list[Span]:
@@ -79,18 +84,32 @@ class SelfRoute(Dense):
         numbered = NUMBERED.of(self.config)
         return ["".join(numbered.fill(number=str(i), text=text)) for i, text in enumerate(texts, 1)]
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Answer from the chunks; where the reply declines, from the whole document, with the plain instruction."""
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Answer from the chunks; where the reply declines, from the whole document, with the plain
+        instruction."""
         (document,), (index,) = documents, indexes
         task = tools.task
         if REFUSAL not in task.instruction:
-            task = task.model_copy(update={"instruction": task.instruction + DECLINE.of(self.config).text})
+            task = task.model_copy(
+                update={"instruction": task.instruction + DECLINE.of(self.config).text}
+            )
         with tools.phase("search"):
-            routed = self.read_best(question, document, index, tools, Reading(task, config=self.config))
+            routed = self.read_best(
+                question, document, index, tools, Reading(task, config=self.config)
+            )
         declined = REFUSAL in routed.text.lower()
-        tokens = sum(tools.model().count(document.text[shown.start : shown.end]) for shown in routed.shown)
+        tokens = sum(
+            tools.model().count(document.text[shown.start : shown.end]) for shown in routed.shown
+        )
         action = "decline" if declined else "accept"
-        step = Step(action, tokens=tokens, flops=tools.meter.flops(), note=f"{routed.stop_reason}: {routed.text}")
+        step = Step(
+            action,
+            tokens=tokens,
+            flops=tools.meter.flops(),
+            note=f"{routed.stop_reason}: {routed.text}",
+        )
         if not declined:
             return replace(routed, stop_reason="answered from the chunks", steps=(step,))
         config = FullContext.Config(window=self.config.window, prompts=self.config.prompts)

@@ -2,9 +2,10 @@
 
     "Dr. Orb of the U.S. met J. R. Smith. He left."     ends behind "Smith." and at the end of the text
 
-A sentence ends behind its marks, and quotes or brackets that close there, where white space follows ("3.14" is whole),
-behind Chinese and Japanese marks everywhere, and at a blank line or, where that is asked for, at each end of a line. A
-full stop that belongs to an abbreviation or an initial is none, unless a word follows that opens sentences ("The").
+A sentence ends behind its marks, and quotes or brackets that close there, where white space follows
+("3.14" is whole), behind Chinese and Japanese marks everywhere, and at a blank line or, where that
+is asked for, at each end of a line. A full stop that belongs to an abbreviation or an initial is
+none, unless a word follows that opens sentences ("The").
 """
 
 import re
@@ -12,7 +13,8 @@ from collections.abc import Iterator
 
 from harness.entities.recogniser import COMMON
 
-# No mark may stand before the first one and nothing is given back (++, *+): a line of 200,000 dots is read once.
+# No mark may stand before the first one and nothing is given back (++, *+): a line of 200,000 dots
+# is read once.
 _MARKS = (
     r"(?<![.!?\u2026])[.!?\u2026\u0964\u0965\u061f\u06d4]++[\"'\u201d\u2019)\]]*+(?=\s)"  # also of Hindi and Arabic
     r"|[\u3002\uff01\uff1f\uff61]++[\"'\u201d\u2019\uff09\u300d\u300f)\]]*+"
@@ -21,16 +23,22 @@ _BLANK_LINES = re.compile(rf"{_MARKS}|\n[^\S\n]*+\n\s*+")
 _LINES = re.compile(rf"{_MARKS}|(?<=\S)(?=[^\S\n]*+\n)")
 _BEFORE = re.compile(r"(?:[^\W_]|[.&])*\Z")
 _AFTER = re.compile(r"\s+[\"'\u201c\u2018(\[]*(?![^\W\d_]\.)([^\W_]*)")
-_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)*[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,3}")  # J  U.S  Ph.D  M.Sc
+_DOTTED = re.compile(
+    r"(?:[^\W\d_]{1,2}\.)*[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,3}"
+)  # J  U.S  Ph.D  M.Sc
 
 _TITLES = "Dr Mr Mrs Ms Prof Rev Gen Col Capt Lt Sgt Maj Gov Sen Rep Pres Hon Mme Mlle Mt Ft vs cf ca viz e.g i.e"
 _NUMBERED = "No Nos Nr Fig Figs Vol Vols Ch Sec Eq Art Pt pp Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec"
 _OTHERS = "St Jr Sr Inc Ltd Co Corp Bros Ave Rd Blvd Dept Univ Assn al est approx"
-_WITH_NAME, _WITH_NUMBER, _WITHIN = (frozenset(words.split()) for words in (_TITLES, _NUMBERED, _OTHERS))
+_WITH_NAME, _WITH_NUMBER, _WITHIN = (
+    frozenset(words.split()) for words in (_TITLES, _NUMBERED, _OTHERS)
+)
 _OPENERS = COMMON - {"will", "may"}  # these two are names, too
 
 
-def sentence_ends(text: str, start: int = 0, end: int | None = None, *, lines: bool = False) -> Iterator[int]:
+def sentence_ends(
+    text: str, start: int = 0, end: int | None = None, *, lines: bool = False
+) -> Iterator[int]:
     """Yield the ends of sentences.
 
     Args:
@@ -40,9 +48,12 @@ def sentence_ends(text: str, start: int = 0, end: int | None = None, *, lines: b
         lines: Whether each line ends a sentence; by default a blank line does.
 
     Yields:
-        Offsets at which a sentence ends, in order; the same one may come twice (a mark at the end of a line).
+        Offsets at which a sentence ends, in order; the same one may come twice (a mark at the end
+        of a line).
     """
-    for match in (_LINES if lines else _BLANK_LINES).finditer(text, start, len(text) if end is None else end):
+    for match in (_LINES if lines else _BLANK_LINES).finditer(
+        text, start, len(text) if end is None else end
+    ):
         # Only a lone full stop can be part of an abbreviation: "?!" and ".)" cannot.
         if match.group() != "." or not _is_abbreviation(text, match.start()):
             yield match.end()
@@ -60,5 +71,7 @@ def _is_abbreviation(text: str, stop: int) -> bool:
         return following[:1].isdigit()
     if word == "etc":
         return following[:1].islower()
-    opens = following[:1].isupper() and (following.lower() in _OPENERS or (len(word) == 1 and word.islower()))
+    opens = following[:1].isupper() and (
+        following.lower() in _OPENERS or (len(word) == 1 and word.islower())
+    )
     return (word in _WITHIN or _DOTTED.fullmatch(word) is not None) and not opens

@@ -1,8 +1,9 @@
-"""Summary: a document is summarised, segment by segment, until it fits the window; the summaries are read.
+"""Summary: a document is summarised, segment by segment, until it fits the window; the summaries
+are read.
 
-Source: QRMeM 3.1; docs/methods/qrmem.md#summary-baseline. The paper names the baseline and prints neither a row
-nor a rule. Here the shared prompt makes the summaries; if they do not fit together, consecutive ones are summarised
-again (methods/summary.py).
+Source: QRMeM 3.1; docs/methods/qrmem.md#summary-baseline. The paper names the baseline and prints
+neither a row nor a rule. Here the shared prompt makes the summaries; if they do not fit together,
+consecutive ones are summarised again (methods/summary.py).
 """
 
 from collections.abc import Sequence
@@ -24,8 +25,9 @@ class Summarised(reading.ReadingMethod):
     """All of a document in summaries that fit one request."""
 
     class Config(MethodConfig):
-        """segment_tokens: of a segment at most; summary_tokens: of a summary at most; window: of prompt and reply,
-        None = the builder's window; reserve: of the last request, kept for the prompt, the question and the answer.
+        """segment_tokens: of a segment at most; summary_tokens: of a summary at most; window: of
+        prompt and reply, None = the builder's window; reserve: of the last request, kept for the
+        prompt, the question and the answer.
         """
 
         segment_tokens: int = Field(default=600, gt=0)
@@ -46,25 +48,31 @@ class Summarised(reading.ReadingMethod):
         return [*summary.skills(SUMMARY.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: IndexTools) -> Index:
-        """The summaries, each with the part that it covers. Raises QuestionError for a window too short."""
+        """The summaries, each with the part that it covers. Raises QuestionError for a window too
+        short."""
         config, model = self.config, tools.model("builder")
         window = window_of(config.window, model)
         room = window - config.reserve
         if room < config.summary_tokens:
             raise QuestionError(
-                f"a window of {window} tokens leaves {max(room, 0)} for summaries beside method.reserve="
+                f"a window of {window} tokens leaves {max(room, 0)} for summaries beside "
+                "method.reserve="
                 f"{config.reserve}; lower it or method.summary_tokens, or raise method.window"
             )
         spans = packed(document.text, config.segment_tokens, model)
         texts = [document.text[a:b].strip() for a, b in spans]
-        # What parts two texts in the reading prompt may take a token more than the line's end that condense counts.
+        # What parts two texts in the reading prompt may take a token more than the line's end that
+        # condense counts.
         room -= len(texts) * model.count(reading.SEPARATOR)
         prompt = SUMMARY.of(config)
         pieces = condense(texts, room, config.summary_tokens, tools, model, window, prompt)
         return {"pieces": [[p.text, spans[p.first][0], spans[p.last][1]] for p in pieces if p.text]}
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Read the summaries; the last are dropped where the question leaves no room, and the record says so."""
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Read the summaries; the last are dropped where the question leaves no room, and the
+        record says so."""
         (document,), (index,) = documents, indexes
         model = tools.model()
         request = reading.Reading(tools.task, self.config.window, self.config)
@@ -72,7 +80,8 @@ class Summarised(reading.ReadingMethod):
         lengths = [model.count(text) for text, _, _ in pieces]
         text, kept = reading.ask_fitting(question, [t for t, _, _ in pieces], tools, request)
         shown = tuple(
-            Shown("generated", document.id, text=t, sources=((document.id, a, b),)) for t, a, b in pieces[:kept]
+            Shown("generated", document.id, text=t, sources=((document.id, a, b),))
+            for t, a, b in pieces[:kept]
         )
         cut = {"side": "right", "tokens_before": sum(lengths), "tokens_after": sum(lengths[:kept])}
         if not pieces:

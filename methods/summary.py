@@ -3,12 +3,14 @@
 SUMMARY     methods whose papers print no prompt for it (docs/methods/shared.md#shared-summary)
 DETAILED    RAPTOR and the trees that follow it (docs/methods/raptor.md#raptor-summary)
 
-Making a text shorter until it fits: summaries of its segments, then summaries of consecutive summaries, and so on.
+Making a text shorter until it fits: summaries of its segments, then summaries of consecutive
+summaries, and so on.
 
     condense(segments, room, ...)    9 segments ──► 9 summaries ──► 5 of two each, that fit in `room` tokens together
 
-No more neighbours become one than must: where the summaries take 1.3 times the room they are joined in twos, where they
-take 2.5 times the room in threes. Indexes that ask for the same summary share it (tools.share).
+No more neighbours become one than must: where the summaries take 1.3 times the room they are joined
+in twos, where they take 2.5 times the room in threes. Indexes that ask for the same summary share
+it (tools.share).
 """
 
 import hashlib
@@ -28,12 +30,14 @@ from methods.retry import window_of
 
 SUMMARY = Prompt(
     "summary",
-    "Summarise the text below in one paragraph. Keep all names and numbers.\n\nText:\n{text}\n\nThe text ends here. "
+    "Summarise the text below in one paragraph. Keep all names and "
+    "numbers.\n\nText:\n{text}\n\nThe text ends here. "
     "Write the summary in one paragraph.\n\nSummary:",
 )
 DETAILED = Prompt(
     "summary",
-    "Summarise the text below, and keep as many of its important details as you can.\n\nText:\n{text}\n\nThe text ends "
+    "Summarise the text below, and keep as many of its important details as you "
+    "can.\n\nText:\n{text}\n\nThe text ends "
     "here. Write the summary.\n\nSummary:",
 )
 
@@ -42,8 +46,8 @@ T = TypeVar("T")
 
 
 class Summary(NamedTuple):
-    """text: stripped; attention: mean over layers, heads and tokens of the text to each summarised one, [texts] (None
-    where it was not watched); cut: ended by the limit of tokens.
+    """text: stripped; attention: mean over layers, heads and tokens of the text to each summarised
+    one, [texts] (None where it was not watched); cut: ended by the limit of tokens.
     """
 
     text: str
@@ -52,7 +56,8 @@ class Summary(NamedTuple):
 
 
 def frame_tokens(model: MeteredModel, prompt: Prompt) -> int:
-    """Tokens of a request by `prompt` without the texts (each on a line of its own) and the summary."""
+    """Tokens of a request by `prompt` without the texts (each on a line of its own) and the
+    summary."""
     return prompt_tokens(prompt.fill(text=[]), model)
 
 
@@ -64,7 +69,8 @@ def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt
 def summarise_watched(
     texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt, watch: bool = True
 ) -> Summary:
-    """As `summarise`; watch: with the summary's attention to each text (the capability "attention")."""
+    """As `summarise`; watch: with the summary's attention to each text (the capability
+    "attention")."""
     before, behind = prompt.around("text")
     with model.session() as s:
         feed(s, before)
@@ -77,7 +83,8 @@ def summarise_watched(
         left = min(max_tokens, s.room() - model.turn_tokens())
         if left < 1:
             raise WindowExceeded(
-                f"{s.length()} tokens of text and prompt leave no room for a summary in the window of {model.window} "
+                f"{s.length()} tokens of text and prompt leave no room for a summary in the window "
+                f"of {model.window} "
                 f"of '{model.name}'; summarise less at once, or raise model.window"
             )
         out = s.write(left, watch=spans if watch else ())
@@ -87,8 +94,11 @@ def summarise_watched(
     return Summary(text, row, out.finish == "length")
 
 
-def write_groups(level: int, groups: Sequence[list[str]], write: Callable[[list[str]], T], tools: Tools) -> list[T]:
-    """What `write` makes of each group of texts, kept so that a stopped index goes on; level: of the tree, for keys."""
+def write_groups(
+    level: int, groups: Sequence[list[str]], write: Callable[[list[str]], T], tools: Tools
+) -> list[T]:
+    """What `write` makes of each group of texts, kept so that a stopped index goes on; level: of
+    the tree, for keys."""
     done = [0]
 
     def write_one(texts: list[str]) -> T:
@@ -134,11 +144,13 @@ def condense(
     window: int | None = None,
     prompt: Prompt = SUMMARY,
 ) -> list[Piece]:
-    """Summaries of at most `length` tokens each that take `room` tokens together, a line break each included.
+    """Summaries of at most `length` tokens each that take `room` tokens together, a line break each
+    included.
 
-    Longer ones are summarised again in consecutive groups of ceil(taken / room), or as many as a request holds, until
-    they fit or one is left; with a room of 0 one is left. window: tokens of prompt and reply,
-    None = the model's. Raises QuestionError where a request is too short for a segment, or for two summaries.
+    Longer ones are summarised again in consecutive groups of ceil(taken / room), or as many as a
+    request holds, until they fit or one is left; with a room of 0 one is left. window: tokens of
+    prompt and reply, None = the model's. Raises QuestionError where a request is too short for a
+    segment, or for two summaries.
     """
     limit = window_of(window, model)
     pieces = [Piece(text, i, i) for i, text in enumerate(segments)]
@@ -160,7 +172,8 @@ def one_summary(
     window: int | None = None,
     prompt: Prompt = SUMMARY,
 ) -> str:
-    """One paragraph of at most `length` tokens about all segments, "" for none; window: as `condense`."""
+    """One paragraph of at most `length` tokens about all segments, "" for none; window: as
+    `condense`."""
     pieces = condense(segments, 0, length, tools, model, window, prompt)
     return pieces[0].text if pieces else ""
 
@@ -173,18 +186,24 @@ def _token_count(pieces: Sequence[Piece], model: MeteredModel) -> int:
 def _group_pieces(
     pieces: Sequence[Piece], room: int, length: int, limit: int, model: MeteredModel, prompt: Prompt
 ) -> list[list[Piece]]:
-    """Consecutive pieces, as many together as `room` demands and a request of `limit` tokens with its reply holds."""
+    """Consecutive pieces, as many together as `room` demands and a request of `limit` tokens with
+    its reply holds."""
     size = -(-_token_count(pieces, model) // room) if room > 0 else len(pieces)
     inside = limit - frame_tokens(model, prompt) - length
     groups: list[list[Piece]] = []
     for piece in pieces:
-        if groups and len(groups[-1]) < size and _token_count([*groups[-1], piece], model) <= inside:
+        if (
+            groups
+            and len(groups[-1]) < size
+            and _token_count([*groups[-1], piece], model) <= inside
+        ):
             groups[-1].append(piece)
         else:
             groups.append([piece])
     if len(groups) == len(pieces):
         raise QuestionError(
-            f"{_window_name(limit, model)} does not hold two summaries of {length} tokens beside the prompt and "
+            f"{_window_name(limit, model)} does not hold two summaries of {length} tokens beside "
+            "the prompt and "
             "a third; lower method.summary_tokens, or raise method.window or model.window"
         )
     return groups
@@ -205,7 +224,8 @@ def _write_level(
     model: MeteredModel,
     prompt: Prompt,
 ) -> list[Piece]:
-    """Summarise each group in `length` tokens; limit: of a request. Raises QuestionError for a too long segment."""
+    """Summarise each group in `length` tokens; limit: of a request. Raises QuestionError for a too
+    long segment."""
     done = [0]
 
     def write(group: list[Piece]) -> Piece:
@@ -215,12 +235,22 @@ def _write_level(
             return group[0]  # what is left over behind the last group is a summary already
         if level == 1 and model.count(texts[0]) + frame_tokens(model, prompt) + length > limit:
             raise QuestionError(
-                f"{_window_name(limit, model)} does not hold a segment of {model.count(texts[0])} tokens beside the "
-                f"prompt and a summary of {length}; lower method.segment_tokens or method.summary_tokens, or raise "
+                f"{_window_name(limit, model)} does not hold a segment of {model.count(texts[0])} "
+                "tokens beside the "
+                f"prompt and a summary of {length}; lower method.segment_tokens or "
+                "method.summary_tokens, or raise "
                 "method.window or model.window"
             )
-        needs = {"texts": texts, "most": length, "prompts": turn_texts([prompt]), "window": model.window, "version": 1}
-        text = tools.share("summary", "builder", needs, lambda: summarise(texts, model, length, prompt))
+        needs = {
+            "texts": texts,
+            "most": length,
+            "prompts": turn_texts([prompt]),
+            "window": model.window,
+            "version": 1,
+        }
+        text = tools.share(
+            "summary", "builder", needs, lambda: summarise(texts, model, length, prompt)
+        )
         done[0] += 1
         tools.progress(done[0], len(groups), f"level {level} summaries")
         return Piece(" ".join(str(text).split()), group[0].first, group[-1].last)

@@ -2,8 +2,9 @@
 
     values_in("Here: [['Ann', 'born in', 1907],]")      [[["Ann", "born in", 1907]], ["Ann", "born in", 1907]]
 
-It reads JSON and Python with text around them: any quotes, also with an apostrophe inside, parentheses for brackets,
-keys without quotes, a comma too many. Of a reply that was cut off it reads what is whole.
+It reads JSON and Python with text around them: any quotes, also with an apostrophe inside,
+parentheses for brackets, keys without quotes, a comma too many. Of a reply that was cut off it
+reads what is whole.
 """
 
 import json
@@ -26,8 +27,8 @@ def values_in(reply: str) -> list[Any]:
         reply: A model's text.
 
     Returns:
-        Each list, and each object as a dict, an outer one before those inside it, which it holds too. Other values are
-        strings, numbers, and None for a word without quotes.
+        Each list, and each object as a dict, an outer one before those inside it, which it holds
+        too. Other values are strings, numbers, and None for a word without quotes.
     """
     values: list[Any] = []
     objects: list[tuple[dict[str, Any], list[Any]]] = []  # each with its keys and values in turn
@@ -50,13 +51,19 @@ def values_in(reply: str) -> list[Any]:
         else:
             opened[-1].append(token if match["key"] else _scalar(token))
     for value, items in objects:
-        value.update((k, v) for k, v in zip(items[::2], items[1::2], strict=False) if isinstance(k, str))
+        value.update(
+            (k, v) for k, v in zip(items[::2], items[1::2], strict=False) if isinstance(k, str)
+        )
     return values
 
 
 def strings_in(value: Any) -> Iterator[str]:
     """The strings of a list, or of an object's values, without those of further ones inside."""
-    return (item for item in (value.values() if isinstance(value, dict) else value) if isinstance(item, str))
+    return (
+        item
+        for item in (value.values() if isinstance(value, dict) else value)
+        if isinstance(item, str)
+    )
 
 
 def _scalar(token: str) -> str | float | None:

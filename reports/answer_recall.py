@@ -1,12 +1,14 @@
-"""Whether a gold answer stands in what the reader was shown: LongRefiner's recall (LongRefiner, figure 3).
+"""Whether a gold answer stands in what the reader was shown: LongRefiner's recall (LongRefiner,
+figure 3).
 
-The pieces of a record's `shown` are put together with a blank line between, and text and answer normalised as SQuAD
-does it; the answer must stand there in whole words, so "art" is not in "party". "yes", "no" and "unanswerable" are
-found in any long text, or never, and say nothing: a question with no other answer is left out.
+The pieces of a record's `shown` are put together with a blank line between, and text and answer
+normalised as SQuAD does it; the answer must stand there in whole words, so "art" is not in "party".
+"yes", "no" and "unanswerable" are found in any long text, or never, and say nothing: a question
+with no other answer is left out.
 
-FlashRAG's evaluator asks another question of retrieved texts: whether the normalised text of any piece contains a
-normalised answer as a string of characters. "art" is in "party", every answer counts, and no question is left out.
-docs/methods/scoring.md#answer-recall has both.
+FlashRAG's evaluator asks another question of retrieved texts: whether the normalised text of any
+piece contains a normalised answer as a string of characters. "art" is in "party", every answer
+counts, and no question is left out. docs/methods/scoring.md#answer-recall has both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +23,14 @@ _SAY_NOTHING = frozenset({"  ", " yes ", " no ", " noanswer ", " unanswerable "}
 
 
 def shown_text(shown: Sequence[Mapping[str, Any]], rows: Rows) -> str:
-    """The pieces of a record's `shown`, spans and what a model wrote, as one text with a blank line between."""
+    """The pieces of a record's `shown`, spans and what a model wrote, as one text with a blank line
+    between."""
     return GAP.join(rows.text(piece) or "" for piece in shown)
 
 
 def has_answer(text: str, answers: Sequence[str]) -> bool | None:
-    """Whether any of the answers stands in `text` in whole words, both normalised; None where none can."""
+    """Whether any of the answers stands in `text` in whole words, both normalised; None where none
+    can."""
     checkable = {spaced_words(answer) for answer in answers} - _SAY_NOTHING
     if not checkable:
         return None
@@ -35,12 +39,14 @@ def has_answer(text: str, answers: Sequence[str]) -> bool | None:
 
 
 def answer_shown(record: Mapping[str, Any], example: Example, rows: Rows) -> bool | None:
-    """`has_answer` for what one question's reader was shown; a question that failed was shown nothing."""
+    """`has_answer` for what one question's reader was shown; a question that failed was shown
+    nothing."""
     shown = [] if record["error"] is not None else record["shown"]
     return has_answer(shown_text(shown, rows), example.gold.answers)
 
 
 def answer_shown_as_substring(record: Mapping[str, Any], example: Example, rows: Rows) -> bool:
-    """FlashRAG's retrieval recall: whether a shown piece contains an answer as a substring, both normalised."""
+    """FlashRAG's retrieval recall: whether a shown piece contains an answer as a substring, both
+    normalised."""
     texts = [rows.text(piece) or "" for piece in record["shown"]] if record["error"] is None else []
     return retrieval_recall([texts], [example.gold.answers], k=len(texts)) == 1.0

@@ -1,4 +1,5 @@
-"""Runs by the kind of their questions: each becomes several, one a kind, which every table and test takes as it is.
+"""Runs by the kind of their questions: each becomes several, one a kind, which every table and test
+takes as it is.
 
     split_by_kind(runs, "hops") ─► runs named "musique, hops 2", "musique, hops 3", ...
     kinds_of(run)       ─► {"hops": ["2", "3", ...], "type": [...], ...}
@@ -49,7 +50,8 @@ def _range_of_two(tokens: float) -> str:
 
 
 def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str | None]]:
-    """Criterion ("hops", "length", ...) -> the kind of each of the run's questions, in the order of its records."""
+    """Criterion ("hops", "length", ...) -> the kind of each of the run's questions, in the order of
+    its records."""
     labels: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
     for record in run.whole_records:
         for criterion in criteria:
@@ -61,10 +63,11 @@ def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str
 def split_by_kind(
     runs: Sequence[StoredRun], by: str, known: Sequence[Mapping[str, Sequence[str | None]]] = ()
 ) -> list[StoredRun]:
-    """The runs, each divided by the kind of its questions; those whose kind is unknown are left out.
+    """The runs, each divided by the kind of its questions; those whose kind is unknown are left
+    out.
 
-    known: `kinds_of` each run. Raises UnknownName for a `by` that is none of BY and no column of the rows, UserError
-    where no question has a kind.
+    known: `kinds_of` each run. Raises UnknownName for a `by` that is none of BY and no column of
+    the rows, UserError where no question has a kind.
     """
     if by not in BY:
         golds = (record.get("gold") or {} for run in runs for record in run.whole_records)
@@ -83,11 +86,23 @@ def split_by_kind(
         for label, records in sorted(groups.items(), key=lambda group: (len(group[0]), group[0])):
             name = f"{run.config['dataset']['name']}, {by} {label}"
             config = {**run.config, "dataset": {**run.config["dataset"], "name": name}}
-            summary = {**run.summary, "n_left_out": 0}  # the kind of what the loader left out is not known
-            parts.append(replace(run, config=config, records=records, summary=summary, whole=run, notes=all_notes))
+            summary = {
+                **run.summary,
+                "n_left_out": 0,
+            }  # the kind of what the loader left out is not known
+            parts.append(
+                replace(
+                    run, config=config, records=records, summary=summary, whole=run, notes=all_notes
+                )
+            )
     if not parts:
         known_kinds = [
-            name for name in BY if any(kind_of_question(r, name) is not None for run in runs for r in run.whole_records)
+            name
+            for name in BY
+            if any(kind_of_question(r, name) is not None for run in runs for r in run.whole_records)
         ]
-        raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(known_kinds) or 'nothing'}")
+        raise UserError(
+            f"no question of these runs tells its {by}; they tell: "
+            f"{', '.join(known_kinds) or 'nothing'}"
+        )
     return parts

@@ -1,4 +1,5 @@
-"""What of a wide frame is printed: the columns that fit a terminal, one section a data set, best first.
+"""What of a wide frame is printed: the columns that fit a terminal, one section a data set, best
+first.
 
 sections(frame) ─► [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)]    for people: text, md, latex
                    with a line below on what costs are measured by
@@ -17,19 +18,54 @@ from reports.settings import as_printed, settings
 _RUN_COLUMNS = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
 _SCORE_COLUMNS = (_BLEU, "evidence_recall", "evidence_hit", "evidence_mrr", "evidence_pages")
-_COST_COLUMNS = ("tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio", "ratio.search")
+_COST_COLUMNS = (
+    "tokens",
+    "tflops.index",
+    "tflops.search",
+    "tflops.answer",
+    "ratio",
+    "ratio.search",
+)
 _SERVER_COLUMNS = ("tokens.in", "tokens.out", "money", "money.run", "seconds.p50", "seconds.p95")
 _COUNT_COLUMNS = ("n", "documents", "failed", "truncated")
-_NONZERO_COLUMNS = ("left_out", "tokens.thinking", "texts_cut", "declined")  # shown where it is not 0 throughout
-_HIDDEN_COLUMNS = ("base", "hash8", "headline", "ceiling", "apart", "convention", "scorers", "notes", "run", "changed")
+_NONZERO_COLUMNS = (
+    "left_out",
+    "tokens.thinking",
+    "texts_cut",
+    "declined",
+)  # shown where it is not 0 throughout
+_HIDDEN_COLUMNS = (
+    "base",
+    "hash8",
+    "headline",
+    "ceiling",
+    "apart",
+    "convention",
+    "scorers",
+    "notes",
+    "run",
+    "changed",
+)
 _LEGENDS = {
     "money": "money by model.price, per question with its share of the index; money.run: of the whole run",
     "seconds.p95": "seconds: the time of a question's own requests, without the queue",
     "ratio": "ratio: cost against full-context (or --reference), an index shared by the questions of its document; "
     "ratio.search: without the index, as the papers print it",
 }
-PAIRED = ("method", "model", "n", "documents", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
-"""Columns of a section of paired differences; its data set, score and reference stand in the title."""
+PAIRED = (
+    "method",
+    "model",
+    "n",
+    "documents",
+    "mean",
+    "reference mean",
+    "difference",
+    "p",
+    "p_holm",
+    "detectable",
+)
+"""Columns of a section of paired differences; its data set, score and reference stand in the
+title."""
 
 
 class Section(NamedTuple):
@@ -40,22 +76,28 @@ class Section(NamedTuple):
 
 
 def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
-    """Rows by data set, within one by `score` (default: its headline), best first; ties keep their order.
+    """Rows by data set, within one by `score` (default: its headline), best first; ties keep their
+    order.
 
     Runs of other questions (`apart`) come last.
     """
     values = [row.get(score or row["headline"]) for row in frame.to_dict("records")]
     table = frame.copy().assign(_value=pd.Series(values, index=frame.index, dtype="float64"))
     keys = ["dataset", "apart", "_value"]
-    table = table.sort_values(keys, ascending=[True, True, False], kind="stable", na_position="last")
+    table = table.sort_values(
+        keys, ascending=[True, True, False], kind="stable", na_position="last"
+    )
     return table.drop(columns="_value").reset_index(drop=True)
 
 
-def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> pd.DataFrame:
-    """The frame with the columns that fit a terminal, or with `columns` after those that say which run it is.
+def pick_columns(
+    frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None
+) -> pd.DataFrame:
+    """The frame with the columns that fit a terminal, or with `columns` after those that say which
+    run it is.
 
-    score: the one shown where `columns` is None, by default the headlines. The interval of a column comes with it.
-    Raises UnknownName for a column the frame does not have.
+    score: the one shown where `columns` is None, by default the headlines. The interval of a column
+    comes with it. Raises UnknownName for a column the frame does not have.
     """
     names = [str(name) for name in frame.columns]
     if columns is None:
@@ -83,7 +125,9 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
     return frame[list(dict.fromkeys(name for name in with_ends if name in names))]
 
 
-def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> list[Section]:
+def sections(
+    frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None
+) -> list[Section]:
     """One section a data set, titled by its name and the model that all rows share.
 
     columns, score: as in `pick_columns`; columns=() keeps every column.
@@ -111,7 +155,8 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
 
 
 def legended(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a legend of those columns of costs that have a value, as the first note of every row."""
+    """The table with a legend of those columns of costs that have a value, as the first note of
+    every row."""
     shown = {str(name) for name in table.columns if table[name].notna().any()}
     index = [name for name in ("tokens.index", "tflops.index") if name in shown]
     sentences = [f"costs are per question, {' and '.join(index)} per document"] if index else []
@@ -127,7 +172,8 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFrame:
-    """The frame with the middle of long texts in `column` left out: "PECAN Attention … 8 queries per document"."""
+    """The frame with the middle of long texts in `column` left out: "PECAN Attention … 8 queries
+    per document"."""
     half = (longest - 3) // 2
 
     def shorten(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Whether runs of one data set may be ranked together: the same rows, the same questions, the same task.
+"""Whether runs of one data set may be ranked together: the same rows, the same questions, the same
+task.
 
-A score over other questions ranks questions, not methods: such a run stays in the table with a footnote, has no ratio
-to a reference that was asked something else, and dominates nothing.
+A score over other questions ranks questions, not methods: such a run stays in the table with a
+footnote, has no ratio to a reference that was asked something else, and dominates nothing.
 """
 
 from collections import Counter, defaultdict
@@ -32,7 +33,8 @@ def most_common(keys: Sequence[QuestionSet]) -> QuestionSet:
 
 
 def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
-    """For each run, why it should not be ranked with most runs of its data set; None where it may be."""
+    """For each run, why it should not be ranked with most runs of its data set; None where it may
+    be."""
     labels = facts.labels(runs)
     keys = [question_set(run) for run in runs]
     bases: dict[str, int] = {}  # the place of the run that stands for most of its data set
@@ -47,10 +49,14 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
         base, (rows, asked), reasons = bases[facts.run_key(run)[0]], key, []
         usual_rows, usual = keys[base]
         if rows != usual_rows:
-            fingerprints = " and ".join((name or "not recorded")[:12] for name in (rows, usual_rows))
+            fingerprints = " and ".join(
+                (name or "not recorded")[:12] for name in (rows, usual_rows)
+            )
             reasons.append(f"other rows of the data set (fingerprints {fingerprints})")
         if asked != usual:
-            reasons.append(f"other questions ({len(asked)} and {len(usual)}, {len(asked & usual)} in common)")
+            reasons.append(
+                f"other questions ({len(asked)} and {len(usual)}, {len(asked & usual)} in common)"
+            )
             if rows == usual_rows and asked & usual:
                 reasons.append("harness report --common shows all runs on the questions in common")
         elsewhere = facts.made_elsewhere(run) or facts.made_elsewhere(runs[base])
@@ -63,9 +69,12 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
 
 
 def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
-    """For each run, in which versions, and in how many gold answers, it is otherwise than most runs of its data set."""
+    """For each run, in which versions, and in how many gold answers, it is otherwise than most runs
+    of its data set."""
     labels, sentences = facts.labels(runs), []
-    versions = [{key: value for key, value in made_with(run).items() if key != "rows"} for run in runs]
+    versions = [
+        {key: value for key, value in made_with(run).items() if key != "rows"} for run in runs
+    ]
     golds: dict[tuple[str | None, str], Counter[str]] = defaultdict(Counter)
     gold_texts = [_gold_texts(run) for run in runs]
     for question, gold in chain.from_iterable(texts.items() for texts in gold_texts):
@@ -85,14 +94,16 @@ def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
 
 
 def _gold_texts(run: StoredRun) -> dict[tuple[str | None, str], str]:
-    """(fingerprint of the rows, question) -> its gold answers as JSON text, where the run's records hold them."""
+    """(fingerprint of the rows, question) -> its gold answers as JSON text, where the run's records
+    hold them."""
     answers = ((r["question_id"], (r.get("gold") or {}).get("answers")) for r in run.records)
     fingerprint = facts.fingerprint(run)
     return {(fingerprint, name): canonical(gold) for name, gold in answers if gold is not None}
 
 
 def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs, each reduced to the questions that every run over the same rows was asked; a note says of how many.
+    """The runs, each reduced to the questions that every run over the same rows was asked; a note
+    says of how many.
 
     Raises UserError where runs over the same rows have no question in common.
     """
@@ -113,7 +124,8 @@ def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
-    """(number of questions that the whole runs share, that of the larger run, a sentence with both).
+    """(number of questions that the whole runs share, that of the larger run, a sentence with
+    both).
 
     Questions that an import left out count as the run's.
     """
@@ -123,15 +135,21 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
         dataset = r.manifest.get("dataset") or {} if facts.made_elsewhere(r) else {}
         sizes.append(dataset.get("questions") or len(r.records))
     number = len(same_questions(*runs))
-    names = " and ".join(f"{r.config['method']['name']} with {r.config['model']['name']}" for r in runs)
+    names = " and ".join(
+        f"{r.config['method']['name']} with {r.config['model']['name']}" for r in runs
+    )
     shared = f"{names} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"
     return number, max(sizes), f"{runs[0].config['dataset']['name']}: {shared}"
 
 
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
-    """Ids that stand for the same question in both, as far as both hold question and right answers."""
+    """Ids that stand for the same question in both, as far as both hold question and right
+    answers."""
     texts_a, texts_b = (
-        {r["question_id"]: ([r.get("question")], (r.get("gold") or {}).get("answers") or ()) for r in x.whole_records}
+        {
+            r["question_id"]: ([r.get("question")], (r.get("gold") or {}).get("answers") or ())
+            for r in x.whole_records
+        }
         for x in (run, base)
     )
 

@@ -1,4 +1,5 @@
-"""`harness compare`: means beside paired differences on the same questions, against one reference per data set.
+"""`harness compare`: means beside paired differences on the same questions, against one reference
+per data set.
 
     both = side_by_side(runs, reference="full-context")
     both.means            reports.main_table.frame, best first
@@ -16,19 +17,21 @@ method  n     documents mean  reference mean  difference         p       p_holm 
 bm25    2417      2417  28.7            35.8  -7.1 [-8.8, -5.4]  <0.001  <0.001         2.4
 
 Columns of `compare`: dataset, score, method, model, reference, n (questions in common), documents
-(clusters: harness.stats.question_clusters), mean, reference mean, difference with .low and .high (95 %, by cluster),
-p (sign-flip permutation by cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found
-with power 0.8 at this n), changed (configuration keys in which the two runs differ, without the place of the data,
-device and batch size), notes, run and reference_run (the folders' names).
+(clusters: harness.stats.question_clusters), mean, reference mean, difference with .low and .high
+(95 %, by cluster), p (sign-flip permutation by cluster, two-sided), p_holm (Holm over all rows),
+detectable (smallest difference found with power 0.8 at this n), changed (configuration keys in
+which the two runs differ, without the place of the data, device and batch size), notes, run and
+reference_run (the folders' names).
 
-Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, demonstration,
-max_answer_tokens), sampling (temperature, top_p, max_tokens), seed, reader, scorer version or the fate of failed
-questions, or whose scores are not those of their stored answers, are refused: the difference would not be the method's.
-`force=True` compares them all the same and says so in the notes.
+Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix,
+demonstration, max_answer_tokens), sampling (temperature, top_p, max_tokens), seed, reader, scorer
+version or the fate of failed questions, or whose scores are not those of their stored answers, are
+refused: the difference would not be the method's. `force=True` compares them all the same and says
+so in the notes.
 
-Of a run made elsewhere (`harness import`) reader, seed and what was asked are not known, so these are not compared, and
-a note says so. The questions in common are then those with the same id, question and right answers; they must be at
-least 90 % of those of the larger run.
+Of a run made elsewhere (`harness import`) reader, seed and what was asked are not known, so these
+are not compared, and a note says so. The questions in common are then those with the same id,
+question and right answers; they must be at least 90 % of those of the larger run.
 """
 
 import re
@@ -55,21 +58,30 @@ from reports.rescored import rescored
 from reports.settings import code_hash, made_with
 from reports.table_formats import render, render_sections
 
-_LEAST_SHARED = 0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
-_LEGEND = "difference with its 95 % interval (by document, by question where passages are retrieved)"
+_LEAST_SHARED = (
+    0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
+)
+_LEGEND = (
+    "difference with its 95 % interval (by document, by question where passages are retrieved)"
+)
 _UNSET = object()
 _Checks = Mapping[tuple[int, str], tuple[str | None, bool]]
 """(id of a run, score) -> what reports.rescored says of it."""
 NOT_CHECKED = "scores not checked: they could not all be computed again from the stored answers"
-# Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.
+# Neither changes a prediction: a larger limit continues the same folder, origins tell where a value
+# came from.
 _NOT_COMPARED = ("origins", "limit", "keep_prompts")
-# Where something lies, runs or is kept: the fingerprint says whether the rows are the same, wherever their file is.
-_PLACES = re.compile(r"dataset\.(data|keep_texts)|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size)")
+# Where something lies, runs or is kept: the fingerprint says whether the rows are the same,
+# wherever their file is.
+_PLACES = re.compile(
+    r"dataset\.(data|keep_texts)|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size)"
+)
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """A run and the reference run of its data set: one row of the comparison. The labels are their names in tables."""
+    """A run and the reference run of its data set: one row of the comparison. The labels are their
+    names in tables."""
 
     run: StoredRun
     label: str
@@ -83,16 +95,24 @@ class _Pair:
 
 
 def compare(
-    runs: Sequence[StoredRun], *, reference: str | None = None, score: str | None = None, force: bool = False
+    runs: Sequence[StoredRun],
+    *,
+    reference: str | None = None,
+    score: str | None = None,
+    force: bool = False,
 ) -> pd.DataFrame:
-    """Paired differences as a table (columns: see the module): a row for each run but its data set's reference.
+    """Paired differences as a table (columns: see the module): a row for each run but its data
+    set's reference.
 
-    reference: a preset's name, or a run folder's name or hash; by default full-context where it was run, else the
-    first run of each data set. score: by default the data set's headline. Differences are run minus reference.
-    Raises UserError where nothing can be compared or (without `force`) must not be, UnknownName for a name.
+    reference: a preset's name, or a run folder's name or hash; by default full-context where it was
+    run, else the first run of each data set. score: by default the data set's headline. Differences
+    are run minus reference. Raises UserError where nothing can be compared or (without `force`)
+    must not be, UnknownName for a name.
     """
     facts.check_runs(runs)
-    pairs = [(pair, _compared_score(pair, score)) for pair in _pairs_with_reference(runs, reference)]
+    pairs = [
+        (pair, _compared_score(pair, score)) for pair in _pairs_with_reference(runs, reference)
+    ]
     compared = [(run, name) for pair, name in pairs for run in (pair.run, pair.base)]
     checks = {(id(run), name): rescored(run, name) for run, name in compared}
     reasons = [p for pair, name in pairs for p in _reasons_against_comparing(pair, name, checks)]
@@ -105,14 +125,16 @@ def compare(
 
 
 def compare_with_baseline(run: StoredRun, base: StoredRun) -> dict[str, Any]:
-    """The paired difference of two runs in the headline score, also where they have one name, or models that differ.
+    """The paired difference of two runs in the headline score, also where they have one name, or
+    models that differ.
 
     Args:
         run: The run that is judged.
         base: The run that it is compared with.
 
     Returns:
-        The columns of `compare`; no interval is None. The notes name what would have stopped `compare`.
+        The columns of `compare`; no interval is None. The notes name what would have stopped
+        `compare`.
 
     Raises:
         UserError: The two have no scored question in common.
@@ -125,7 +147,8 @@ def compare_with_baseline(run: StoredRun, base: StoredRun) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The two tables of a comparison; `score` is the one asked for, None the headline of each data set."""
+    """The two tables of a comparison; `score` is the one asked for, None the headline of each data
+    set."""
 
     means: pd.DataFrame
     differences: pd.DataFrame | None
@@ -133,7 +156,8 @@ class SideBySide:
     runs: Sequence[StoredRun] = ()
 
     def joined(self) -> pd.DataFrame:
-        """`means` with the columns of `differences` ("paired.n", "difference", "p", ...); a reference has none."""
+        """`means` with the columns of `differences` ("paired.n", "difference", "p", ...); a
+        reference has none."""
         if self.differences is None:
             return self.means
         shared = ("score", "n", "documents", "mean", "reference mean", "notes")
@@ -141,10 +165,14 @@ class SideBySide:
         paired = renamed.drop(columns=["model", "method"])
         return self.means.merge(paired, on=["dataset", "run"], how="left")
 
-    def render(self, form: str, columns: Sequence[str] | None = None, width: int | None = None) -> str:
-        """Both tables in a format of reports.table_formats.FORMATS; width: as in reports.table_formats.render.
+    def render(
+        self, form: str, columns: Sequence[str] | None = None, width: int | None = None
+    ) -> str:
+        """Both tables in a format of reports.table_formats.FORMATS; width: as in
+        reports.table_formats.render.
 
-        columns: of the means, as in reports.columns.sections; csv and json hold all of them by default.
+        columns: of the means, as in reports.columns.sections; csv and json hold all of them by
+        default.
         """
         if form in ("csv", "json"):
             table = self.joined()
@@ -153,10 +181,13 @@ class SideBySide:
         return render_sections(all_sections, form, width)
 
     def paired(self) -> list[Section]:
-        """The differences, a section a data set, with a legend; notes that stand below the means are left out."""
+        """The differences, a section a data set, with a legend; notes that stand below the means
+        are left out."""
         if self.differences is None:
             return []
-        below = {f"{row['method']}: {note}" for row in facts.records(self.means) for note in row["notes"]}
+        below = {
+            f"{row['method']}: {note}" for row in facts.records(self.means) for note in row["notes"]
+        }
         runs = {facts.run_key(run): run for run in self.runs}
         rows = len(self.differences)
         comparisons = f"{rows} comparison{'s' if rows > 1 else ''}"
@@ -192,18 +223,25 @@ def side_by_side(
     force: bool = False,
     convention: str = DEFAULT,
 ) -> SideBySide:
-    """Compare `runs`; arguments and errors are those of `compare`, `convention` is of the means' FLOPs.
+    """Compare `runs`; arguments and errors are those of `compare`, `convention` is of the means'
+    FLOPs.
 
-    A single run, or one of each data set, has means only. Raises UserError for a run that is given twice.
+    A single run, or one of each data set, has means only. Raises UserError for a run that is given
+    twice.
     """
     facts.check_runs(runs)
     score_names = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
     if score is not None and score not in score_names:
-        raise UnknownName("score", score, score_names, "harness score RUN --scorers NAME adds a score")
-    # One run in two results folders has no difference to itself, and its rows could not be told apart.
+        raise UnknownName(
+            "score", score, score_names, "harness score RUN --scorers NAME adds a score"
+        )
+    # One run in two results folders has no difference to itself, and its rows could not be told
+    # apart.
     counts = Counter(map(facts.run_key, runs))
     if repeated := [name for (_, name), count in counts.items() if count > 1]:
-        raise UserError(f"{', '.join(repeated)} is given more than once, from several folders; leave one out")
+        raise UserError(
+            f"{', '.join(repeated)} is given more than once, from several folders; leave one out"
+        )
     datasets = {run.config["dataset"]["name"] for run in runs}
     differences = None
     if reference is not None or len(datasets) < len(runs):
@@ -213,14 +251,17 @@ def side_by_side(
 
 
 def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """Settings and versions in which two runs differ, "method.params.k: 5, reference 10", or the hash of own code.
+    """Settings and versions in which two runs differ, "method.params.k: 5, reference 10", or the
+    hash of own code.
 
     Of an imported run only settings that both have.
     """
     ours, theirs = (_compared_settings(r.config) for r in (run, base))
     if facts.made_elsewhere(run) or facts.made_elsewhere(base):
         both = ours.keys() & theirs.keys() - {"dataset.scorers"}
-        ours, theirs = ({key: value for key, value in one.items() if key in both} for one in (ours, theirs))
+        ours, theirs = (
+            {key: value for key, value in one.items() if key in both} for one in (ours, theirs)
+        )
     else:
         made = [made_with(one) for one in (run, base)]
         shared = made[0].keys() & made[1].keys()
@@ -229,18 +270,23 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
         made = [{f"made with {k}": one[k] for k in one if k not in left_out} for one in made]
         ours, theirs = ours | made[0], theirs | made[1]
         if ours["method.implementation"] == theirs["method.implementation"]:
-            ours, theirs = ({**one, "code": code_hash(r)} for one, r in ((ours, run), (theirs, base)))
+            ours, theirs = (
+                {**one, "code": code_hash(r)} for one, r in ((ours, run), (theirs, base))
+            )
     lines = []
     for key in dict.fromkeys([*ours, *theirs]):
         values = [one.get(key, _UNSET) for one in (ours, theirs)]
         if values[0] != values[1]:
-            ours_text, theirs_text = ("not set" if value is _UNSET else repr(value) for value in values)
+            ours_text, theirs_text = (
+                "not set" if value is _UNSET else repr(value) for value in values
+            )
             lines.append(f"{key}: {ours_text}, reference {theirs_text}")
     return lines
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """`config_difference` in short: of two methods without parameters, and an encoder or reranker that only one has.
+    """`config_difference` in short: of two methods without parameters, and an encoder or reranker
+    that only one has.
 
     For two runs of one method, its name is left out if anything else differs.
     """
@@ -255,7 +301,8 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Dotted setting ("method.params.k") -> value, of those that are compared: no paths, devices or limits."""
+    """Dotted setting ("method.params.k") -> value, of those that are compared: no paths, devices or
+    limits."""
     compared = {key: value for key, value in config.items() if key not in _NOT_COMPARED}
     settings = flatten(without_home(compared))
     if isinstance(settings.get("method.implementation"), str):
@@ -265,9 +312,11 @@ def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
-    """Each other run with the reference of its data set: `reference`, else full-context or the first.
+    """Each other run with the reference of its data set: `reference`, else full-context or the
+    first.
 
-    Raises UnknownName for `reference`, UserError for no pair, or no reference or several in a data set.
+    Raises UnknownName for `reference`, UserError for no pair, or no reference or several in a data
+    set.
     """
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
     if reference is not None:
@@ -275,9 +324,13 @@ def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> l
     pairs: list[_Pair] = []
     for dataset in dict.fromkeys(r.config["dataset"]["name"] for r in runs):
         group = [r for r in runs if r.config["dataset"]["name"] == dataset]
-        matching = [run for run in group if names[id(run)] == reference]  # of "bm25" and "bm25 k=3" the first is meant
+        matching = [
+            run for run in group if names[id(run)] == reference
+        ]  # of "bm25" and "bm25 k=3" the first is meant
         if len(matching) != 1:
-            matching = [run for run in group if (reference or REFERENCE) in facts.reference_names(run)]
+            matching = [
+                run for run in group if (reference or REFERENCE) in facts.reference_names(run)
+            ]
         if len(matching) > 1:
             options = ", ".join(f"'{names[id(run)]}' ({run.name})" for run in matching)
             problem = f"{dataset} has {len(matching)} runs of '{reference or REFERENCE}'"
@@ -293,7 +346,8 @@ def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> l
 
 
 def _compared_score(pair: _Pair, score: str | None) -> str:
-    """`score`, by default the reference's headline. Raises UnknownName where one of the two lacks it."""
+    """`score`, by default the reference's headline. Raises UnknownName where one of the two lacks
+    it."""
     name = score or facts.headline(pair.base)
     for run in (pair.run, pair.base):
         score_names = facts.score_names(run)
@@ -303,7 +357,8 @@ def _compared_score(pair: _Pair, score: str | None) -> str:
 
 
 def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[str]:
-    """Why the difference of a pair in score `name` would not be the method's alone, a sentence each; [] where it is."""
+    """Why the difference of a pair in score `name` would not be the method's alone, a sentence
+    each; [] where it is."""
     both, reasons = (pair.run, pair.base), list[str]()
     names = f"{pair.run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
 
@@ -325,16 +380,24 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
         tasks = [facts.task(run) for run in both]
         draws = [sampling(run.config["model"]) for run in both]
         for key in tasks[0]:
-            unlike(f"were asked differently (dataset.{key}: {{!r}} and {{!r}})", (task[key] for task in tasks))
+            unlike(
+                f"were asked differently (dataset.{key}: {{!r}} and {{!r}})",
+                (task[key] for task in tasks),
+            )
         unlike("have different seeds ({} and {})", (run.config.get("seed", 0) for run in both))
         for key in draws[0]:
-            unlike(f"were answered differently (model.{key}: {{}} and {{}})", (draw[key] for draw in draws))
+            unlike(
+                f"were answered differently (model.{key}: {{}} and {{}})",
+                (draw[key] for draw in draws),
+            )
         if facts.reader(pair.run) != facts.reader(pair.base):
             readers = [str(run.config["model"]["name"]) for run in both]
             who = " and ".join(readers) if readers[0] != readers[1] else f"both named {readers[0]}"
             reasons.append(f"{names} have different readers ({who})")
     judged = name in facts.judges(pair.run)
-    remedy = "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
+    remedy = (
+        "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
+    )
     versions = (facts.scorer_version(run, name) or "not recorded" for run in both)
     unlike(f"were scored by different versions of {name} ({{}} and {{}}); {remedy}", versions)
     treatments = (run.config.get("failed", "zero") for run in both)
@@ -346,14 +409,16 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
 
 
 def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict[str, Any]:
-    """The row of `compare` for a pair and score `name`, one of `tests`. Raises UserError: no question in common.
+    """The row of `compare` for a pair and score `name`, one of `tests`. Raises UserError: no
+    question in common.
 
     checks: (id of a run, score) -> what reports.rescored says of it.
     """
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values = dict(zip(ours.ids, ours.values, strict=True))
     base_values = dict(zip(theirs.ids, theirs.values, strict=True))
-    # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
+    # The reference's documents say which questions belong together; both runs saw the same ones
+    # unless forced.
     clusters = dict(zip(theirs.ids, theirs.clusters, strict=True))
     comparable = same_questions(pair.run, pair.base) if pair.elsewhere else set(values)
     common = [i for i in theirs.ids if i in values and i in comparable]
@@ -394,8 +459,12 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
         "difference.high": test.high,
         "p": test.p,
         "p_holm": None,
-        "detectable": detectable_difference([x - y for x, y in zip(a, b, strict=True)], groups, tests),
-        "changed": (f"{pair.label} differs from {pair.base_label} in {'; '.join(changed)}",) if changed else (),
+        "detectable": detectable_difference(
+            [x - y for x, y in zip(a, b, strict=True)], groups, tests
+        ),
+        "changed": (f"{pair.label} differs from {pair.base_label} in {'; '.join(changed)}",)
+        if changed
+        else (),
         "notes": tuple(notes),
         "run": pair.run.name,
         "reference_run": pair.base.name,

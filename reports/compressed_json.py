@@ -1,4 +1,5 @@
-"""JSON inside a page that is unpacked only when it is read (templates/page.js): compressed, as base64.
+"""JSON inside a page that is unpacked only when it is read (templates/page.js): compressed, as
+base64.
 
 zlib's format is what a browser's DecompressionStream calls "deflate".
 """
@@ -12,7 +13,8 @@ _ZLIB_LEVEL = 6  # 9 takes three times as long for 1 % less
 
 
 def compress_json(value: Any) -> str:
-    """`value` as JSON, compressed, in base64. Raises ValueError for NaN, which JSON does not have."""
+    """`value` as JSON, compressed, in base64. Raises ValueError for NaN, which JSON does not
+    have."""
     return compress_bytes(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
 
 
@@ -22,12 +24,18 @@ def compress_bytes(content: bytes) -> str:
 
 
 def without_empty(**values: Any) -> dict[str, Any]:
-    """The arguments that are not empty, as a mapping; 0 is not empty: it is a number of a node or of tokens."""
+    """The arguments that are not empty, as a mapping; 0 is not empty: it is a number of a node or
+    of tokens."""
     # Not `value in (None, "", False, {})`: 0 is equal to False.
-    return {k: v for k, v in values.items() if v is not None and v is not False and v not in ("", {}, [])}
+    return {
+        k: v
+        for k, v in values.items()
+        if v is not None and v is not False and v not in ("", {}, [])
+    }
 
 
 def cut_text(text: str, longest: int, whole: int | None = None) -> str:
-    """`text` cut to `longest` characters and then followed by its length; whole: that length, if `text` is a start."""
+    """`text` cut to `longest` characters and then followed by its length; whole: that length, if
+    `text` is a start."""
     whole = len(text) if whole is None else whole
     return text if whole <= longest else f"{text[:longest]} … ({whole} characters)"

@@ -5,10 +5,11 @@ part_costs(run, "probes", ["search"])      those of a part of phases
 question_tflops(run, convention)           a question's search and answer, and its share of the indexes it needed:
 question_money(run)                        likewise in money, of requests to servers (harness/cost/usage.py)
 
-    share of an index = what building it cost / questions of this run that were asked of its document
+    share of an index = what building it cost / questions of this run that were asked of its
+    document
 
-A question with a document of its own pays the whole index. One that was found in the cache costs what building it
-did. The papers print search and answer alone; that is `with_index=False`.
+A question with a document of its own pays the whole index. One that was found in the cache costs
+what building it did. The papers print search and answer alone; that is `with_index=False`.
 
 step_flops(step["flops"], convention)      older runs kept the FLOPs of steps by "full" alone
 """
@@ -40,8 +41,9 @@ def check_convention(convention: str) -> None:
 class Costs:
     """What one phase cost, an entry for each question (or index).
 
-    tflops is None where a model's shape is unknown; the others are empty where a run made elsewhere, or an older one,
-    has none. seconds: of the calls themselves; queued: that they waited (harness/cost/flops.py).
+    tflops is None where a model's shape is unknown; the others are empty where a run made
+    elsewhere, or an older one, has none. seconds: of the calls themselves; queued: that they waited
+    (harness/cost/flops.py).
     """
 
     tokens: Sequence[float]
@@ -53,12 +55,14 @@ class Costs:
 
 
 def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
-    """Costs of `phase` for each question answered ("search", "answer") or each document indexed ("index").
+    """Costs of `phase` for each question answered ("search", "answer") or each document indexed
+    ("index").
 
-    Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
-    those that went through a model (read and written, without cached ones); TFLOPs are 1e12 FLOPs. Where an index
-    belongs to a question, a document's cost is that of all its indexes. A run made elsewhere has costs of the whole
-    question alone, which stand under "answer"; what it lacks is an empty list.
+    Failed questions and indexes are left out: a half-spent cost says nothing about what an answer
+    costs. Tokens are those that went through a model (read and written, without cached ones);
+    TFLOPs are 1e12 FLOPs. Where an index belongs to a question, a document's cost is that of all
+    its indexes. A run made elsewhere has costs of the whole question alone, which stand under
+    "answer"; what it lacks is an empty list.
     """
     if phase != "answer" and "imported" in run.manifest:
         return Costs([], None, [])
@@ -69,7 +73,9 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
                 add_usage(built.setdefault(row["document_id"], {}), row["usage"])
         usages = (usage.get(phase, {}) for usage in built.values())
     else:
-        usages = (record["usage"].get(phase, {}) for record in run.records if record["error"] is None)
+        usages = (
+            record["usage"].get(phase, {}) for record in run.records if record["error"] is None
+        )
     columns = {key: array("d") for key in ("tokens_in", "tokens_out", "seconds", "queued")}
     tflops: array[float] | None = array("d")
     for usage in usages:  # once: a run may have a million questions
@@ -85,12 +91,14 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
 
 
 def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Sequence[float]:
-    """The cost of each question: search + answer; of a run made elsewhere all is under `answer`, and `search` is []."""
+    """The cost of each question: search + answer; of a run made elsewhere all is under `answer`,
+    and `search` is []."""
     return array("d", map(sum, zip(search, answer, strict=True))) if search and answer else answer
 
 
 def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
-    """Whether the seconds of a run's calls hold no time in a queue: `queued` is known, or questions ran in turn.
+    """Whether the seconds of a run's calls hold no time in a queue: `queued` is known, or questions
+    ran in turn.
 
     Of a batch (model.batch), the time of a single request is not known.
     """
@@ -100,8 +108,11 @@ def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
     return bool(queued) or all((start.get("parallel") or 1) == 1 for start in starts)
 
 
-def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
-    """What a part ("probes", "thinking") of `phases` cost for each answered question; empty where no usage has it."""
+def part_costs(
+    run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT
+) -> Costs:
+    """What a part ("probes", "thinking") of `phases` cost for each answered question; empty where
+    no usage has it."""
     usages = (r["usage"].get(phase, {}) for r in run.records for phase in phases)
     if part not in run.keys[1] or not any(part in usage for usage in usages):
         return Costs([], None, [])
@@ -112,16 +123,23 @@ def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str
     return Costs([float(spent.get("tokens", 0)) for spent in parts], tflops, [])
 
 
-def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bool = True) -> dict[str, float]:
+def question_tflops(
+    run: StoredRun, convention: str = DEFAULT, *, with_index: bool = True
+) -> dict[str, float]:
     """1e12 FLOPs by answered question, with its share of indexes where `with_index`.
 
     {} where a model's FLOPs are not known, or the run folder lacks indexes that its summary counts.
     """
-    return _by_question(run, lambda usage: None if usage.get("uncounted") else _tflops(usage, convention), with_index)
+    return _by_question(
+        run,
+        lambda usage: None if usage.get("uncounted") else _tflops(usage, convention),
+        with_index,
+    )
 
 
 def question_money(run: StoredRun) -> dict[str, float]:
-    """Money by answered question, with its share of indexes; {} where no server took any, or a price is unknown."""
+    """Money by answered question, with its share of indexes; {} where no server took any, or a
+    price is unknown."""
     if not is_billed(run):
         return {}
     return _by_question(run, lambda usage: money(usage, run.config), with_index=True)
@@ -129,7 +147,9 @@ def question_money(run: StoredRun) -> dict[str, float]:
 
 def is_billed(run: StoredRun) -> bool:
     """Whether a server took money for any question or index of the run."""
-    return "billed" in run.keys[1] or any("billed" in phase for row in run.documents for phase in row["usage"].values())
+    return "billed" in run.keys[1] or any(
+        "billed" in phase for row in run.documents for phase in row["usage"].values()
+    )
 
 
 def index_money(run: StoredRun) -> list[float]:
@@ -142,7 +162,8 @@ def index_money(run: StoredRun) -> list[float]:
 
 
 def run_money(run: StoredRun) -> float | None:
-    """Money of the whole run: of failed questions, of indexes (what building them cost) and of its judges.
+    """Money of the whole run: of failed questions, of indexes (what building them cost) and of its
+    judges.
 
     None where nobody took any, or a price is unknown.
     """
@@ -159,7 +180,8 @@ def run_money(run: StoredRun) -> float | None:
 def _by_question(
     run: StoredRun, cost: Callable[[Mapping[str, Any]], float | None], with_index: bool
 ) -> dict[str, float]:
-    """The cost of each answered question, by `cost` of a phase's usage, with its share of indexes; {}: not known."""
+    """The cost of each answered question, by `cost` of a phase's usage, with its share of indexes;
+    {}: not known."""
     costs: dict[str, float] = {}
     for record in run.records:
         if record["error"] is None:
@@ -185,10 +207,13 @@ def _by_question(
 
 
 def _index_keys(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """(document, question) of each index that a record may have needed; question: None for one that all share."""
+    """(document, question) of each index that a record may have needed; question: None for one that
+    all share."""
     ids = record["document_ids"]
     documents = [joined_id(ids)] if (record.get("notes") or {}).get("joined") else ids
-    return [(document, question) for document in documents for question in (None, record["question_id"])]
+    return [
+        (document, question) for document in documents for question in (None, record["question_id"])
+    ]
 
 
 def _tflops(usage: Mapping[str, Any], convention: str) -> float:
@@ -196,7 +221,8 @@ def _tflops(usage: Mapping[str, Any], convention: str) -> float:
 
 
 def requests_of(usage: Mapping[str, Any], *phases: str) -> int:
-    """Requests to a language model in these phases of a record's or index's usage; those to encoders are none."""
+    """Requests to a language model in these phases of a record's or index's usage; those to
+    encoders are none."""
     spent = sum_phases([usage], *phases)
     return int(spent.get("requests", 0)) - int(spent.get("encoder_requests", 0))
 
@@ -208,7 +234,8 @@ def request_counts(run: StoredRun) -> list[float]:
 
 
 def probes(run: StoredRun) -> list[str]:
-    """What part of the search its probes took, as a sentence; none for a method without probes, or an older run."""
+    """What part of the search its probes took, as a sentence; none for a method without probes, or
+    an older run."""
     if "probes" not in run.keys[1]:
         return []
     spent = sum_phases((r["usage"] for r in run.records if r["error"] is None), "search")
@@ -216,7 +243,8 @@ def probes(run: StoredRun) -> list[str]:
 
 
 def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
-    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it has none."""
+    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it has
+    none."""
     probes = search.get("probes")
     if not probes:
         return ""
@@ -231,7 +259,8 @@ def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
 
 
 def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
-    """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under another one.
+    """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under
+    another one.
 
     value: `flops`, `probe_flops` or `answer_flops` of a step, by convention; nothing in it is 0.
     """
@@ -241,21 +270,30 @@ def step_flops(value: Mapping[str, float] | float, convention: str) -> float | N
 
 
 def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
-    """FLOPs of search and answer of a run that stops at a recorded step; None as in `step_flops`."""
+    """FLOPs of search and answer of a run that stops at a recorded step; None as in
+    `step_flops`."""
     searched = step_flops(step.get("flops") or 0.0, convention)
     answered = step_flops(step.get("answer_flops") or 0.0, convention)
     return None if searched is None or answered is None else searched + answered
 
 
 def full_only_notes(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
-    """A note where steps have FLOPs under "full" alone and `convention` is another one; else nothing."""
+    """A note where steps have FLOPs under "full" alone and `convention` is another one; else
+    nothing."""
     steps = (step for record in records for step in record["steps"])
     if all(step_flops(step.get("flops") or 0.0, convention) is not None for step in steps):
         return []
-    return ["this run kept the FLOPs of its steps under the convention full alone: --convention full shows them"]
+    return [
+        (
+            "this run kept the FLOPs of its steps under the convention full alone: --convention full "
+            "shows them"
+        )
+    ]
 
 
 def spent_flops(record: Mapping[str, Any], convention: str) -> float | None:
     """FLOPs of search and answer of a record; None where a model's shape is unknown."""
     spent = sum_phases([record["usage"]], "search", "answer")
-    return None if spent.get("uncounted") else float(spent.get("flops", {convention: 0.0})[convention])
+    return (
+        None if spent.get("uncounted") else float(spent.get("flops", {convention: 0.0})[convention])
+    )

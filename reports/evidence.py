@@ -1,4 +1,5 @@
-"""What of a search was evidence: spans that overlap a supporting part of the data set's documents."""
+"""What of a search was evidence: spans that overlap a supporting part of the data set's
+documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,8 @@ UNKNOWN = "-"
 
 
 def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
-    """Whether a step showed evidence: "yes", "source" (written from it), "no", UNKNOWN; "" where it shows nothing."""
+    """Whether a step showed evidence: "yes", "source" (written from it), "no", UNKNOWN; "" where it
+    shows nothing."""
     if not shown:
         return ""
     if example is None or not example.gold.supporting:
@@ -22,13 +24,21 @@ def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
         span = shown["document_id"], shown["start"], shown["end"]
         if _overlaps_support([span], example):
             return "yes"
-    return "source" if _overlaps_support(((d, a, b) for d, a, b in shown["sources"]), example) else "no"
+    return (
+        "source"
+        if _overlaps_support(((d, a, b) for d, a, b in shown["sources"]), example)
+        else "no"
+    )
 
 
 def _overlaps_support(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
     """Whether any span (document, start, end) overlaps a supporting passage of the question."""
     supporting = example.gold.supporting
-    return any(s.document_id == d and s.start < end and start < s.end for d, start, end in spans for s in supporting)
+    return any(
+        s.document_id == d and s.start < end and start < s.end
+        for d, start, end in spans
+        for s in supporting
+    )
 
 
 def overlapping_spans(
@@ -36,7 +46,8 @@ def overlapping_spans(
 ) -> frozenset[int]:
     """Numbers of the spans that overlap a supporting part; none where the rows are not at hand.
 
-    Spans of an index are those of what the method was handed: cut or joined documents are mapped back.
+    Spans of an index are those of what the method was handed: cut or joined documents are mapped
+    back.
     """
     example = rows.examples.get(record["question_id"])
     if example is None or not example.gold.supporting:

@@ -1,4 +1,5 @@
-"""What a stored run says of itself: the only place that knows the keys of run.yaml, manifest.json and the records.
+"""What a stored run says of itself: the only place that knows the keys of run.yaml, manifest.json
+and the records.
 
 StoredRun ── run_key · fingerprint · reader · versions · notes             (one line about the run)
           └─ scored(run, name)  ids, values, clusters                      (one value a question)
@@ -46,7 +47,8 @@ _MANY = 20  # fewer questions are not worth a word about the size of their clust
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One score of a run: `values[i]` is of question `ids[i]` in cluster `clusters[i]`; missing: answers without it."""
+    """One score of a run: `values[i]` is of question `ids[i]` in cluster `clusters[i]`; missing:
+    answers without it."""
 
     ids: Sequence[str]
     values: Sequence[float]
@@ -65,7 +67,8 @@ def reference_names(run: StoredRun) -> tuple[str, str, str]:
 
 
 def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
-    """Raise UnknownName, with the labels of all runs, for a reference that is no label or name of one of them."""
+    """Raise UnknownName, with the labels of all runs, for a reference that is no label or name of
+    one of them."""
     known = labels(runs)
     if reference not in known and not any(reference in reference_names(run) for run in runs):
         raise UnknownName("reference", reference, list(dict.fromkeys(known)))
@@ -77,11 +80,14 @@ def run_key(run: StoredRun) -> tuple[str, str]:
 
 
 def datasets(runs: Sequence[StoredRun]) -> list[str]:
-    """The data set of each run, with the hash of its rows where runs over other rows have the same name."""
+    """The data set of each run, with the hash of its rows where runs over other rows have the same
+    name."""
     keys = dict.fromkeys((run_key(run)[0], fingerprint(run)) for run in runs)
     counts = Counter(name for name, _ in keys)
     return [
-        f"{name} (rows {(fingerprint(run) or 'not recorded')[:7]})" if counts[name := run_key(run)[0]] > 1 else name
+        f"{name} (rows {(fingerprint(run) or 'not recorded')[:7]})"
+        if counts[name := run_key(run)[0]] > 1
+        else name
         for run in runs
     ]
 
@@ -92,12 +98,14 @@ def made_elsewhere(run: StoredRun) -> bool:
 
 
 def is_ceiling(run: StoredRun) -> bool:
-    """Whether the method was given the supporting passages alone: an upper bound, as only gold marks identify them."""
+    """Whether the method was given the supporting passages alone: an upper bound, as only gold
+    marks identify them."""
     return bool(run.config["method"].get("view") == "evidence")
 
 
 def is_oracle(run: StoredRun) -> bool:
-    """Whether the reader was shown all supporting passages: none was cut, and no search chose among them."""
+    """Whether the reader was shown all supporting passages: none was cut, and no search chose among
+    them."""
     if not is_ceiling(run):
         return False
     return not any(record["truncated"] or record["steps"] for record in run.records)
@@ -111,7 +119,8 @@ def models(run: StoredRun) -> list[str]:
 
 
 def code(run: StoredRun) -> str:
-    """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed" (uncommitted edits); "" if unknown."""
+    """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed" (uncommitted
+    edits); "" if unknown."""
     version = (run.manifest.get("packages") or {}).get("longdoc-harness")
     git = run.manifest.get("git") or {}
     parts = [f"harness {version}"] if version else []
@@ -122,7 +131,8 @@ def code(run: StoredRun) -> str:
 
 
 def suite(run: StoredRun) -> str:
-    """Name of the suite (--suite) in the newest of the commands that started the run; "" where none has one."""
+    """Name of the suite (--suite) in the newest of the commands that started the run; "" where none
+    has one."""
     for start in [run.manifest, *(run.manifest.get("starts") or ())][::-1]:
         if named := re.search(r" --suite[ =](\S+)", " ".join(map(str, start.get("command") or ()))):
             return named[1]
@@ -136,7 +146,8 @@ def left_out(run: StoredRun) -> int:
 
 
 def headline(run: StoredRun) -> str:
-    """Name of the first score of the run's data set, by which the run is judged where no other score is named."""
+    """Name of the first score of the run's data set, by which the run is judged where no other
+    score is named."""
     return str(run.config["dataset"]["scorers"][0])
 
 
@@ -147,9 +158,11 @@ def fingerprint(run: StoredRun) -> str | None:
 
 
 def task(run: StoredRun) -> dict[str, Any]:
-    """What the data set asked of every answer: instruction, answer_prefix, demonstration, max_answer_tokens, or None.
+    """What the data set asked of every answer: instruction, answer_prefix, demonstration,
+    max_answer_tokens, or None.
 
-    They stand here as configured: a prefix changes what is scored too, even where an instruction says the same words.
+    They stand here as configured: a prefix changes what is scored too, even where an instruction
+    says the same words.
     """
     dataset = run.config["dataset"]
     settings = ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")
@@ -157,10 +170,11 @@ def task(run: StoredRun) -> dict[str, Any]:
 
 
 def reader(run: StoredRun) -> str:
-    """Identity of the model that wrote the answers: its manifest entry (weights, tokenizer, template) as JSON text.
+    """Identity of the model that wrote the answers: its manifest entry (weights, tokenizer,
+    template) as JSON text.
 
-    That is the reader, or whichever role the records name for the phase "answer": a PECAN search answers itself. Where
-    the manifest does not say, the configuration of the reader.
+    That is the reader, or whichever role the records name for the phase "answer": a PECAN search
+    answers itself. Where the manifest does not say, the configuration of the reader.
     """
     models: dict[str, Any] = run.manifest.get("models") or {}
     answers = (record["usage"].get("answer") or {} for record in run.records)
@@ -172,7 +186,8 @@ def reader(run: StoredRun) -> str:
 
 
 def scorer_version(run: StoredRun, name: str) -> str | None:
-    """Version of scorer or judge `name` that scored the run; None where the manifest does not say."""
+    """Version of scorer or judge `name` that scored the run; None where the manifest does not
+    say."""
     judges = run.manifest.get("judges") or {}
     scorers = run.manifest.get("scorers") or {}
     version = judges[name].get("version") if name in judges else scorers.get(name)
@@ -180,38 +195,51 @@ def scorer_version(run: StoredRun, name: str) -> str | None:
 
 
 def judges(run: StoredRun) -> list[str]:
-    """Names of the scores that models gave (`harness judge`), in the order of their first judgement."""
-    judged = (name for record in run.records for name in (record.get("notes") or {}).get(JUDGES) or ())
+    """Names of the scores that models gave (`harness judge`), in the order of their first
+    judgement."""
+    judged = (
+        name for record in run.records for name in (record.get("notes") or {}).get(JUDGES) or ()
+    )
     return list(dict.fromkeys(judged))
 
 
 def versions(run: StoredRun) -> str:
-    """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness 0.1.0"."""
+    """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness
+    0.1.0"."""
     listed = run.config["dataset"]["scorers"]
-    names = [n for n in score_names(run) if n in listed or n.rpartition(".")[0] not in listed]  # no votes, no pass@k
+    names = [
+        n for n in score_names(run) if n in listed or n.rpartition(".")[0] not in listed
+    ]  # no votes, no pass@k
     scorers = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in names)
     harness = (run.manifest.get("packages") or {}).get("longdoc-harness")
     return f"{scorers}; harness {harness}" if harness else scorers
 
 
 def score_names(run: StoredRun) -> list[str]:
-    """Names of the run's scores: the configured ones in order, then any that only the records have."""
+    """Names of the run's scores: the configured ones in order, then any that only the records
+    have."""
     return list(dict.fromkeys([*run.config["dataset"]["scorers"], *run.keys[0]]))
 
 
 def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None) -> Scored:
     """The values of score `name`, in the order of the records.
 
-    A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or where its record says
-    that it does not count here (it belongs to another group, or has no supporting marks). An answered question without
-    this score is left out and counted in `missing`. clusters: `question_clusters`, where they are known already. Raises
-    UnknownName for a score the run does not have.
+    A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or
+    where its record says that it does not count here (it belongs to another group, or has no
+    supporting marks). An answered question without this score is left out and counted in `missing`.
+    clusters: `question_clusters`, where they are known already. Raises UnknownName for a score the
+    run does not have.
     """
     score_list = score_names(run)
     if name not in score_list:
         raise UnknownName("score", name, score_list, f"scores of {run.path.name}")
     skip = run.config.get("failed", "zero") == "skip"
-    ids, values, rows, missing = list[str](), array("d"), array("I"), 0  # compact: a run may have a million questions
+    ids, values, rows, missing = (
+        list[str](),
+        array("d"),
+        array("I"),
+        0,
+    )  # compact: a run may have a million questions
     for row, record in enumerate(run.records):
         value = record["scores"].get(name)
         if record["error"] is not None:
@@ -229,9 +257,11 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
 
 
 def corpus_scores(run: StoredRun) -> dict[str, str]:
-    """Score over all answers together (BLEU) -> the run's score whose counts it adds up, in the order of the scores.
+    """Score over all answers together (BLEU) -> the run's score whose counts it adds up, in the
+    order of the scores.
 
-    Only those whose counts every record holds that is scored: sums over a part would be another number.
+    Only those whose counts every record holds that is scored: sums over a part would be another
+    number.
     """
     names = dict[str, str]()
     first_counts = dict(next(_corpus_counts(run), ("", {}))[1])
@@ -248,7 +278,8 @@ def corpus_scores(run: StoredRun) -> dict[str, str]:
 def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     """The value of `name`, one of `corpus_scores`, in [0, 1] with its interval, by cluster.
 
-    A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
+    A failed question counts as an empty answer, or is left out where the run's config says `failed:
+    skip`.
     """
     scorer = corpus_scores(run)[name]
     kept = {question: counts[scorer] for question, counts in _corpus_counts(run)}
@@ -267,7 +298,8 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
 
 
 def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (question id, score -> its stored counts); no failed questions where the config says `failed: skip`."""
+    """Yield (question id, score -> its stored counts); no failed questions where the config says
+    `failed: skip`."""
     skip = run.config.get("failed", "zero") == "skip"
     rows = (row for row in run.records if row["error"] is None or not skip)
     return ((row["question_id"], (row.get("notes") or {}).get(COUNTS) or {}) for row in rows)
@@ -281,36 +313,56 @@ def question_clusters(run: StoredRun) -> NDArray[np.int32]:
 
 def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[str, ...]:
     """What a reader of the run's numbers must know, a sentence each; clusters: as of `scored`."""
-    sentences = [*_run_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
+    sentences = [
+        *_run_notes(run),
+        *costs.probes(run),
+        *search_notes(run.records),
+        *_model_notes(run),
+    ]
     clusters = question_clusters(run) if clusters is None else clusters
     sentences += cluster_notes((record["document_ids"] for record in run.records), clusters)
-    # A score that was left out, as evidence recall where nothing is marked, counts as missing and not as 0.
+    # A score that was left out, as evidence recall where nothing is marked, counts as missing and
+    # not as 0.
     rows = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
     flagged = Counter(name for flags, scores in rows for name in flags if name in scores)
-    sentences += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in flagged.items()]
-    changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
+    sentences += [
+        f"{n} values of {name} could not be scored as they are and count 0"
+        for name, n in flagged.items()
+    ]
+    changed = {
+        key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()
+    }
     if changed:
         keys = ", ".join(sorted(changed))
         sentences.append(f"a part of the run was made after a change of {keys} (manifest.json)")
     if "shapes" in changed:
-        sentences.append("model.shape was changed on the way: FLOPs of earlier questions are counted by the old sizes")
+        sentences.append(
+            "model.shape was changed on the way: FLOPs of earlier questions are counted by the old "
+            "sizes"
+        )
     sentences += [str(warning) for warning in run.manifest.get("warnings") or ()]
     return tuple(dict.fromkeys([*sentences, *run.notes]))
 
 
 def _run_notes(run: StoredRun) -> list[str]:
-    """Sentences on where the run's numbers and answers come from, and whether every question was asked and answered."""
+    """Sentences on where the run's numbers and answers come from, and whether every question was
+    asked and answered."""
     total = len(run.records)
-    notes: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
+    notes: list[str] = [
+        str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()
+    ]
     if made_elsewhere(run):
         imported = run.manifest["imported"]
         files = ", ".join(str(file["name"]) for file in imported["files"])
         source = f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}"
         notes.append(f"{source} and not checked; how questions were asked is not known")
     for entry in run.manifest.get("corrected") or ():
-        means = ", ".join(f"{name} {100 * mean:.1f}" for name, mean in entry["scores"].items() if mean is not None)
+        means = ", ".join(
+            f"{name} {100 * mean:.1f}" for name, mean in entry["scores"].items() if mean is not None
+        )
         notes.append(
-            f"gold answers of {entry['questions']} questions were corrected on {entry['at'][:10]} ({entry['file']}); "
+            f"gold answers of {entry['questions']} questions were corrected on {entry['at'][:10]} "
+            f"({entry['file']}); "
             f"the means before: {means}"
         )
     notes += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
@@ -323,18 +375,25 @@ def _run_notes(run: StoredRun) -> list[str]:
         notes.append(f"the run is {state}, not finished: {progress}")
     if early := run.summary.get("stopped_early"):
         notes.append(
-            f"a duel stopped the run early, after {early['questions']} of {early['of']} questions in random order of "
-            f"documents (seed {early['seed']}): {'; '.join(early['verdicts'])}; tests that take n as fixed (harness "
+            f"a duel stopped the run early, after {early['questions']} of {early['of']} questions "
+            "in random order of "
+            f"documents (seed {early['seed']}): {'; '.join(early['verdicts'])}; tests that take n "
+            "as fixed (harness "
             "compare) do not hold for it"
         )
     if failed := sum(r["error"] is not None for r in run.records):
-        treatment = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
+        treatment = (
+            "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
+        )
         notes.append(f"{failed} of {total} questions failed ({treatment})")
     if cut := sum(r["truncated"] is not None for r in run.records):
         notes.append(f"{cut} of {total} questions were answered from a truncated context")
     if no_prefix := sum((r.get("notes") or {}).get(PREFIX) == MISSING for r in run.records):
         prefix = run.config["dataset"].get("answer_prefix")
-        notes.append(f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
+        notes.append(
+            f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored "
+            "whole"
+        )
     return notes
 
 
@@ -348,7 +407,9 @@ def _model_notes(run: StoredRun) -> list[str]:
     notes += reply_sentences(lacking, run.config)
     unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
     if unclosed > 0:
-        notes.append(f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)")
+        notes.append(
+            f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)"
+        )
     used = run.manifest.get("models") or {}
     roles = run.config.get("roles") or {}
     models = [run.config["model"], *(m for role, m in roles.items() if role in used)]
@@ -360,9 +421,15 @@ def _model_notes(run: StoredRun) -> list[str]:
         of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
         notes.append(f"{shortened} {of} were longer than the encoder reads, and cut")
     if recounted := total.get("recounted"):
-        notes.append(f"{recounted} token counts of the server are missing or cannot be true; those made here are used")
+        notes.append(
+            f"{recounted} token counts of the server are missing or cannot be true; those made "
+            "here are used"
+        )
     if recalled := total.get("recalled"):
-        notes.append(f"{recalled} replies came from earlier runs (--cache replies); costs are those of sending them")
+        notes.append(
+            f"{recalled} replies came from earlier runs (--cache replies); costs are those of "
+            "sending them"
+        )
     if total.get("uncounted"):
         notes.append("FLOPs unknown: a model of this run has no known sizes")
     billed = total.get("billed") or ()
@@ -374,7 +441,8 @@ def _model_notes(run: StoredRun) -> list[str]:
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
-    """(texts that encoders and rerankers were given, None where that was not counted; how many of them they cut)."""
+    """(texts that encoders and rerankers were given, None where that was not counted; how many of
+    them they cut)."""
     built = [row["usage"] for row in run.documents if row["status"] != "failed"]
     return texts_and_cut(chain(built, (record["usage"] for record in run.records)))
 
@@ -392,12 +460,14 @@ def mean_columns(
     seed: int,
     bounds: tuple[float, float] | None = (0.0, 1.0),
 ) -> dict[str, float | None]:
-    """A mean as columns name, name.low, name.high; seed, bounds: as in harness.stats.bootstrap.interval."""
+    """A mean as columns name, name.low, name.high; seed, bounds: as in
+    harness.stats.bootstrap.interval."""
     return interval_columns(name, interval(values, clusters, seed=seed, bounds=bounds))
 
 
 def interval_columns(name: str, estimate: Interval) -> dict[str, float | None]:
-    """A value and the ends of its interval as columns name, name.low, name.high; None for what it lacks."""
+    """A value and the ends of its interval as columns name, name.low, name.high; None for what it
+    lacks."""
     return {name: estimate.mean, f"{name}.low": estimate.low, f"{name}.high": estimate.high}
 
 
@@ -406,8 +476,8 @@ def mean_of_samples(
 ) -> tuple[float, tuple[float, float] | None]:
     """The mean of k independent samples' means m_i, each counting the same, with its interval.
 
-    The errors add in quadrature: with m_i in [low_i, high_i], low = m - sqrt((m_1 - low_1)^2 + ...) / k, high likewise;
-    None where a sample has no interval.
+    The errors add in quadrature: with m_i in [low_i, high_i], low = m - sqrt((m_1 - low_1)^2 + ...)
+    / k, high likewise; None where a sample has no interval.
     """
     middle = sum(values) / len(values)
     ends = [bounds or (None, None) for bounds in intervals]
@@ -420,14 +490,17 @@ def mean_of_samples(
     return middle, (lower, upper)
 
 
-def answered_clusters(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
+def answered_clusters(
+    run: StoredRun, clusters: NDArray[np.int32] | None = None
+) -> NDArray[np.int32]:
     """The numbers of `question_clusters` for the questions answered, which costs are means over."""
     clusters = question_clusters(run) if clusters is None else clusters
     return clusters[[record["error"] is None for record in run.records]]
 
 
 def as_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with every column of numbers and None as floats, so that a column without values is a number column."""
+    """The frame with every column of numbers and None as floats, so that a column without values is
+    a number column."""
     for name in frame.columns:
         if all(value is None or isinstance(value, float) for value in frame[name]):
             frame[name] = frame[name].astype("float64")
@@ -442,20 +515,28 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def check_runs(runs: Sequence[StoredRun]) -> None:
     """Raise UserError where there is no run at all, or a run has no record yet."""
     if not runs:
-        raise UserError("no runs found. Run something first: harness run --method bm25 --dataset musique")
+        raise UserError(
+            "no runs found. Run something first: harness run --method bm25 --dataset musique"
+        )
     if empty := [run.path.name for run in runs if not run.records]:
-        raise UserError(f"no question is recorded yet in {', '.join(empty)}. Run the same command again to go on.")
+        raise UserError(
+            f"no question is recorded yet in {', '.join(empty)}. Run the same command again to go "
+            "on."
+        )
 
 
 def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list[str]:
-    """What few or unequal clusters do to intervals and tests, a sentence each; [] where they do no harm.
+    """What few or unequal clusters do to intervals and tests, a sentence each; [] where they do no
+    harm.
 
     labels: the clusters. A sign-flip test over G of them has no smaller p than 2 / 2^G.
     """
     sizes = np.unique(labels, return_counts=True)[1]
     largest, total = max(sizes, default=0), len(labels)
     few = len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
-    notes = [f"documents: {len(sizes)}; no test can find a difference with fewer than 6"] if few else []
+    notes = (
+        [f"documents: {len(sizes)}; no test can find a difference with fewer than 6"] if few else []
+    )
     if len(sizes) == 1:
         shared = functools.reduce(set.intersection, map(set, document_ids))
         linked = f"all {total} questions are linked through documents that they share"

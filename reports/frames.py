@@ -31,25 +31,35 @@ def records(run: StoredRun) -> pd.DataFrame:
     tokens.<phase> tflops.<phase> seconds.<phase> queued.<phase>
     """
     rows = []
-    present = [by for by in BY if any(kind_of_question(record, by) is not None for record in run.records)]
+    present = [
+        by for by in BY if any(kind_of_question(record, by) is not None for record in run.records)
+    ]
     for record in run.records:
-        row = {name: record.get(name) for name in ("question_id", "document_ids", "question", "options")}
+        row = {
+            name: record.get(name)
+            for name in ("question_id", "document_ids", "question", "options")
+        }
         row["gold"] = (record.get("gold") or {}).get("answers")
         row["prediction"], error = record["prediction"], record["error"]
         row["error"] = None if error is None else f"{error['type']}: {error['message']}"
         row |= {by: kind_of_question(record, by) for by in present} | record["scores"]
-        row |= {name: len(record[name]) for name in ("shown", "steps")} | {"stop_reason": record["stop_reason"]}
+        row |= {name: len(record[name]) for name in ("shown", "steps")} | {
+            "stop_reason": record["stop_reason"]
+        }
         row |= _cost_columns(record["usage"])
         rows.append(row | {"money": _usage_money(record["usage"], run)})
     return pd.DataFrame(rows)
 
 
 def documents(run: StoredRun) -> pd.DataFrame:
-    """A row an index: document_id, question_id (None where an index serves all questions), status, and its costs."""
+    """A row an index: document_id, question_id (None where an index serves all questions), status,
+    and its costs."""
     rows = []
     for row in run.documents:
         named = {name: row.get(name) for name in ("document_id", "question_id", "status")}
-        rows.append(named | _cost_columns(row["usage"]) | {"money": _usage_money(row["usage"], run)})
+        rows.append(
+            named | _cost_columns(row["usage"]) | {"money": _usage_money(row["usage"], run)}
+        )
     return pd.DataFrame(rows)
 
 
@@ -58,12 +68,15 @@ def _usage_money(usage: Mapping[str, Mapping[str, Any]], run: StoredRun) -> floa
 
 
 def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
-    """Costs of one usage: sums over its phases but study, and each phase's own; None for what is not known."""
+    """Costs of one usage: sums over its phases but study, and each phase's own; None for what is
+    not known."""
     costs: dict[str, float | None] = {}
     for phase, spent in usage.items():
         costs[f"tokens.{phase}"] = _known_sum(spent, "tokens_in", "tokens_out")
         counted = not spent.get("uncounted")
-        costs[f"tflops.{phase}"] = (spent.get("flops") or {}).get(DEFAULT, 0.0) / TERA if counted else None
+        costs[f"tflops.{phase}"] = (
+            (spent.get("flops") or {}).get(DEFAULT, 0.0) / TERA if counted else None
+        )
         costs |= {f"{name}.{phase}": _known_sum(spent, name) for name in ("seconds", "queued")}
     sums: dict[str, float | None] = {}
     for name in ("tokens", "tflops", "seconds", "queued"):
@@ -79,4 +92,6 @@ def _known_sum(spent: Mapping[str, Any], *keys: str) -> float | None:
 
 def html(sections: Sequence[Section]) -> str:
     """Titled tables with their footnotes below, escaped."""
-    return str(joined(*(joined(el("h4", section.title), table(section.frame)) for section in sections)))
+    return str(
+        joined(*(joined(el("h4", section.title), table(section.frame)) for section in sections))
+    )

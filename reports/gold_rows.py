@@ -1,11 +1,13 @@
-"""The questions behind a run: gold answers, options and texts, from its records or else from its data set.
+"""The questions behind a run: gold answers, options and texts, from its records or else from its
+data set.
 
     rows = read_rows(run)
     rows.examples["2hop__482757"].gold.answers     rows.text(record["shown"][0])     rows.problem    None
 
-Records hold all of that (harness/storage/record_texts.py). Those of older versions, and of a data set with
-keep_texts=no, do not: the rows are then read from where run.yaml says the data set is, without a connection; one of the
-hub comes from the cache. Rows that are not those the run was made with are not used: `problem` then says why.
+Records hold all of that (harness/storage/record_texts.py). Those of older versions, and of a data
+set with keep_texts=no, do not: the rows are then read from where run.yaml says the data set is,
+without a connection; one of the hub comes from the cache. Rows that are not those the run was made
+with are not used: `problem` then says why.
 """
 
 import os
@@ -31,8 +33,8 @@ offline = partial(patch.dict, os.environ, HF_HUB_OFFLINE="1")
 class Rows:
     """Examples by question id; there are none where `problem` says why.
 
-    documents: whole, where the data set was read; characters: their lengths; texts: what the run folder holds of texts
-    that were shown, by checksum.
+    documents: whole, where the data set was read; characters: their lengths; texts: what the run
+    folder holds of texts that were shown, by checksum.
     """
 
     examples: Mapping[str, Example] = field(default_factory=dict)
@@ -68,14 +70,15 @@ def with_data_at(run: StoredRun, data: str | None) -> StoredRun:
 def read_rows(run: StoredRun, *, data: str | None = None, whole: bool = False) -> Rows:
     """The questions of `run` without the texts shown (`Rows.texts`).
 
-    data: where the rows are now, instead of what the run holds; whole: with its documents, from the data set. Never
-    raises for data that is missing or has changed: see `problem`.
+    data: where the rows are now, instead of what the run holds; whole: with its documents, from the
+    data set. Never raises for data that is missing or has changed: see `problem`.
     """
     return rows_of([run], data=data, whole=whole)[0]
 
 
 def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
-    """The questions of a run with gold answers; `data` as in `read_rows`. Raises UserError where there are none."""
+    """The questions of a run with gold answers; `data` as in `read_rows`. Raises UserError where
+    there are none."""
     rows = read_rows(run, data=data)
     if rows.problem is not None:
         lacks = f"{run.path} does not hold its questions and gold answers, and {rows.problem}"
@@ -83,8 +86,11 @@ def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
     return dict(rows.examples)
 
 
-def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool = False) -> list[Rows]:
-    """`read_rows` of each run, with its `data` and `whole`; a data set that several runs need is read once."""
+def rows_of(
+    runs: Sequence[StoredRun], *, data: str | None = None, whole: bool = False
+) -> list[Rows]:
+    """`read_rows` of each run, with its `data` and `whole`; a data set that several runs need is
+    read once."""
     read: dict[str, Rows] = {}
     rows_of_runs = []
     for run in (with_data_at(run, data) for run in runs):
@@ -99,12 +105,16 @@ def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool =
 def with_rows(
     runs: Sequence[StoredRun], data: str | None, warn: Callable[[str], None], *, whole: bool = False
 ) -> list[tuple[StoredRun, Rows]]:
-    """Each run with its rows; one without is left out with a warning. data, whole: as in `read_rows`.
+    """Each run with its rows; one without is left out with a warning. data, whole: as in
+    `read_rows`.
 
     Raises UserError where no run has any, and for `data` where runs are over several data sets.
     """
     if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
-        raise UserError("--data holds the rows of one data set, but the runs have several; name runs over one of them")
+        raise UserError(
+            "--data holds the rows of one data set, but the runs have several; name runs over one "
+            "of them"
+        )
     placed = [with_data_at(run, data) for run in runs]
     pairs = list(zip(placed, rows_of(runs, data=data, whole=whole), strict=True))
     problems = [f"{run.path}: {rows.problem}" for run, rows in pairs if rows.problem is not None]
@@ -125,7 +135,8 @@ def _example_of(record: Mapping[str, Any]) -> Example:
 
 
 def _rows_in_records(run: StoredRun) -> Rows | None:
-    """The run's questions out of its records; None where a record lacks question, gold answers or sizes."""
+    """The run's questions out of its records; None where a record lacks question, gold answers or
+    sizes."""
     characters: dict[str, int] = {}
     for record in run.whole_records:
         ids, sizes = record["document_ids"], record.get("document_characters") or ()
@@ -136,7 +147,8 @@ def _rows_in_records(run: StoredRun) -> Rows | None:
 
 
 def _rows_of_data_set(run: StoredRun) -> Rows:
-    """The run's data set loaded again; `problem` where it is not here or not the one the run was made with."""
+    """The run's data set loaded again; `problem` where it is not here or not the one the run was
+    made with."""
     name = run.config["dataset"]["name"]
     try:
         with offline():
@@ -144,14 +156,18 @@ def _rows_of_data_set(run: StoredRun) -> Rows:
     except UserError as e:
         return Rows(problem=f"the rows of {name} are not available: {e}")
     if data.fingerprint != facts.fingerprint(run):
-        return Rows(problem=f"the rows of {name} are not those the run was made with, so they are not shown")
+        return Rows(
+            problem=f"the rows of {name} are not those the run was made with, so they are not shown"
+        )
     return Rows({example.question.id: example for example in data.examples}, data.documents)
 
 
 def other_texts(run: StoredRun) -> int | None:
-    """How many records hold another question, gold answer or length of a text than the data set; None if unknown.
+    """How many records hold another question, gold answer or length of a text than the data set;
+    None if unknown.
 
-    It is known of bundled data sets, and of those of the hub in the cache. A file of the user's proves nothing.
+    It is known of bundled data sets, and of those of the hub in the cache. A file of the user's
+    proves nothing.
     """
     rows = Rows(problem="a file") if run.config["dataset"].get("data") else _rows_of_data_set(run)
     if rows.problem is not None:
@@ -162,5 +178,9 @@ def other_texts(run: StoredRun) -> int | None:
         stored = record["question"], record["gold"]["answers"], record["document_characters"]
         ids = () if example is None else example.question.document_ids
         sizes = [len(rows.documents[name].text) for name in ids]
-        n_other += example is None or stored != (example.question.text, [*example.gold.answers], sizes)
+        n_other += example is None or stored != (
+            example.question.text,
+            [*example.gold.answers],
+            sizes,
+        )
     return n_other

@@ -1,10 +1,11 @@
-"""How far the judges of a run agree: those of correctness with each other and the headline score, all with hand labels.
+"""How far the judges of a run agree: those of correctness with each other and the headline score,
+all with hand labels.
 
     judge_agreements(run)           [{"a": "judge.m", "b": "musique.answer_f1", "n": 198, "share": 0.92, "kappa": 0.84}]
     label_agreements(run, labels)   the same with "b": "labels"
 
-A score that is no judge's counts as right from RIGHT on. Failed questions, which every score counts as wrong, are left
-out: all would agree on them.
+A score that is no judge's counts as right from RIGHT on. Failed questions, which every score counts
+as wrong, are left out: all would agree on them.
 """
 
 import csv
@@ -26,8 +27,12 @@ _WORDS = {"true": "yes", "false": "no"}
 
 
 def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
-    """Each judge of correctness with the headline score, then each with each other: a, b, n, share, kappa."""
-    kinds = {name: entry.get("kind", "correctness") for name, entry in (run.manifest.get("judges") or {}).items()}
+    """Each judge of correctness with the headline score, then each with each other: a, b, n, share,
+    kappa."""
+    kinds = {
+        name: entry.get("kind", "correctness")
+        for name, entry in (run.manifest.get("judges") or {}).items()
+    }
     judges = [name for name in facts.judges(run) if kinds.get(name) == "correctness"]
     headline = facts.headline(run)
     scores = [record["scores"] for record in run.records if record["error"] is None]
@@ -41,12 +46,19 @@ def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
 def label_agreements(run: StoredRun, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     """Each judge of the run beside labels given by hand: a, b, n, share, kappa.
 
-    labels: question id -> verdict, as `read_labels` returns them; those of other questions are not counted in n.
+    labels: question id -> verdict, as `read_labels` returns them; those of other questions are not
+    counted in n.
     """
     pairs = []
     for judge in facts.judges(run):
-        judged = {row["question_id"]: (row["notes"].get(JUDGES) or {}).get(judge) for row in run.records}
-        both = [(verdict["verdict"], label) for question, label in labels.items() if (verdict := judged.get(question))]
+        judged = {
+            row["question_id"]: (row["notes"].get(JUDGES) or {}).get(judge) for row in run.records
+        }
+        both = [
+            (verdict["verdict"], label)
+            for question, label in labels.items()
+            if (verdict := judged.get(question))
+        ]
         pairs.append({"a": judge, "b": LABELS, "n": len(both)} | agreement(both))
     return pairs
 
@@ -55,7 +67,8 @@ def read_labels(path: Path) -> dict[str, str]:
     """Read labels given by hand.
 
     Args:
-        path: JSON lines or CSV with `question_id` and `label`: yes or no (true, false), or a number of a rubric.
+        path: JSON lines or CSV with `question_id` and `label`: yes or no (true, false), or a number
+            of a rubric.
 
     Returns:
         Question id -> "yes", "no" or the number, as a judge's verdict.
@@ -84,9 +97,10 @@ def read_labels(path: Path) -> dict[str, str]:
 def agreement(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[str, float | None]:
     """How far two raters agree; pairs: what both say of each item.
 
-    share: of items that both rate alike (None without items); kappa: Cohen's, 1 for full agreement and 0 for that of
-    chance, (share - chance) / (1 - chance), where chance is the share expected of independent raters who give each
-    rating as often as these do (J. Cohen 1960). None where chance alone agrees always: both gave every item one rating.
+    share: of items that both rate alike (None without items); kappa: Cohen's, 1 for full agreement
+    and 0 for that of chance, (share - chance) / (1 - chance), where chance is the share expected of
+    independent raters who give each rating as often as these do (J. Cohen 1960). None where chance
+    alone agrees always: both gave every item one rating.
 
     >>> agreement([(True, True), (True, False), (False, False), (False, False)])
     {'share': 0.75, 'kappa': 0.5}
@@ -96,5 +110,10 @@ def agreement(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[str, float | N
         return {"share": None, "kappa": None}
     alike = sum(a == b for a, b in pairs)
     counts, others = (Counter(ratings) for ratings in zip(*pairs, strict=True))
-    chance = sum(count * others[rating] for rating, count in counts.items())  # times n^2, so that 1 is met exactly
-    return {"share": alike / n, "kappa": None if chance == n * n else (alike * n - chance) / (n * n - chance)}
+    chance = sum(
+        count * others[rating] for rating, count in counts.items()
+    )  # times n^2, so that 1 is met exactly
+    return {
+        "share": alike / n,
+        "kappa": None if chance == n * n else (alike * n - chance) / (n * n - chance),
+    }

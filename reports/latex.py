@@ -1,4 +1,5 @@
-r"""A table for a paper: booktabs, short heads, the best value of a column bold and the second underlined.
+r"""A table for a paper: booktabs, short heads, the best value of a column bold and the second
+underlined.
 
     \begin{table}[t]
       \caption{musique, Llama-3.1-8B. ...}  \label{tab:musique-llama-3-1-8b}     title and what holds for every row
@@ -6,10 +7,11 @@ r"""A table for a paper: booktabs, short heads, the best value of a column bold 
       {\footnotesize [1] 2 of 20 questions failed\par}                           notes of single rows
     \end{table}
 
-A comment above the table holds what is no text for a paper: sentences that name a command, and notes of single rows
-where no column of notes was asked for.
+A comment above the table holds what is no text for a paper: sentences that name a command, and
+notes of single rows where no column of notes was asked for.
 
-It needs the packages booktabs, graphicx (a table wider than the column is scaled to it) and fontenc with T1.
+It needs the packages booktabs, graphicx (a table wider than the column is scaled to it) and fontenc
+with T1.
 """
 
 import re
@@ -40,7 +42,9 @@ _STYLES = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
 
 def escape(text: str) -> str:
     """Text of one line with LaTeX's special characters escaped."""
-    dashes = "".join(_ESCAPED.get(c, c) for c in text).replace("--", "-{}-")  # not a ligature: "--set"
+    dashes = "".join(_ESCAPED.get(c, c) for c in text).replace(
+        "--", "-{}-"
+    )  # not a ligature: "--set"
     return dashes.replace("–", "--")
 
 
@@ -56,9 +60,10 @@ def table(
 ) -> str:
     """A LaTeX table with its caption and notes. All texts are plain and of one line.
 
-    numeric: for each column, whether it holds numbers; ranks: (row, column) -> 1 for the best value, 2 for the second;
-    notes: those of all rows, and those with a mark in the last column; names: heads that stay as they are; comments:
-    lines above the table.
+    numeric: for each column, whether it holds numbers; ranks: (row, column) -> 1 for the best
+    value, 2 for the second;
+    notes: those of all rows, and those with a mark in the last column; names: heads that stay as
+    they are; comments: lines above the table.
     """
     style = ["Best values are bold, second ones underlined"] if ranks else []
     plain, commands = zip(*map(_without_commands, notes[0]), strict=True) if notes[0] else ((), ())
@@ -87,14 +92,18 @@ def table(
         *(_guard_line_start(line) + r" \\" for line in body),
         r"\bottomrule",
         r"\end{tabular}}",
-        *(rf"{{\par\footnotesize\raggedright {_guard_line_start(escape(note))}\par}}" for note in notes[1]),
+        *(
+            rf"{{\par\footnotesize\raggedright {_guard_line_start(escape(note))}\par}}"
+            for note in notes[1]
+        ),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _without_commands(note: str) -> tuple[str, str]:
-    """(the note without the sentences and brackets that name a command or option, the sentences that do)."""
+    """(the note without the sentences and brackets that name a command or option, the sentences
+    that do)."""
     parts = re.split(r"(?<=[.;]) ", note)
     plain = [re.sub(rf" \([^()]*{_COMMAND}[^()]*\)", "", part) for part in parts]
     kept = [part for part in plain if not re.search(_COMMAND, part)]
@@ -102,7 +111,8 @@ def _without_commands(note: str) -> tuple[str, str]:
 
 
 def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
-    """Heads as a paper has them: "F1" for "longbench.qa_f1_score"; two that would be the same stay as they are.
+    """Heads as a paper has them: "F1" for "longbench.qa_f1_score"; two that would be the same stay
+    as they are.
 
     names: heads that are names, of data sets.
     """
@@ -135,5 +145,6 @@ def _latex_cell(cell: str, number: bool, rank: int | None) -> str:
 
 
 def _guard_line_start(line: str) -> str:
-    """Guard a line's start: "[" or "*" there would be read as an argument of the line break before it."""
+    """Guard a line's start: "[" or "*" there would be read as an argument of the line break before
+    it."""
     return "{}" + line if line.startswith(("[", "*")) else line

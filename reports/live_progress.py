@@ -1,10 +1,11 @@
-"""What runs have answered so far, read from their folders as these are written, on this machine or on others.
+"""What runs have answered so far, read from their folders as these are written, on this machine or
+on others.
 
     live = Live(["results"])
     live.state()     {"answered": 42, "version": ..., "note", "rows": [...], "failed": [...], "newest": [...]}
 
-A folder is read again once a file in it has changed, a large one less often. Nothing is locked or written; a run that
-was killed still says "running", and the time since its last answer tells.
+A folder is read again once a file in it has changed, a large one less often. Nothing is locked or
+written; a run that was killed still says "running", and the time since its last answer tells.
 """
 
 import contextlib
@@ -20,7 +21,15 @@ from harness.cost.units import duration, short_count
 from harness.errors import UserError
 from harness.stats.bootstrap import interval, with_interval
 from harness.storage.json_lines import read_lines
-from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, parts_in, read_json
+from harness.storage.run_files import (
+    DOCUMENTS,
+    MANIFEST,
+    RECORDS,
+    RUN,
+    SUMMARY,
+    parts_in,
+    read_json,
+)
 from harness.storage.run_folder import StoredRun, find_runs, read_run, run_yaml
 from harness.storage.run_schema import DOCUMENT, RECORD
 from reports import facts
@@ -28,15 +37,21 @@ from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
 from reports.settings import labels
 
-_SEARCH_SECONDS = 10.0  # seconds between two searches for new run folders, which walk the whole tree
-_QUICK_SECONDS, _PAUSE_FACTOR = 0.1, 20  # seconds that a reading may take; of what it takes beyond, until the next one
+_SEARCH_SECONDS = (
+    10.0  # seconds between two searches for new run folders, which walk the whole tree
+)
+_QUICK_SECONDS, _PAUSE_FACTOR = (
+    0.1,
+    20,
+)  # seconds that a reading may take; of what it takes beyond, until the next one
 _LIST_LENGTH = 20  # questions of each list
 _TEXT = 300  # characters of a question or an answer
 _RECORD_KEYS = ("question_id", "document_ids", "scores", "error", "usage")
 
 
 class Live:
-    """Follows the runs at or below folders while they go on. Raises UserError for a folder that is not there."""
+    """Follows the runs at or below folders while they go on. Raises UserError for a folder that is
+    not there."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._roots = [Path(folder) for folder in folders]
@@ -50,7 +65,8 @@ class Live:
         self._searched = time.monotonic()
 
     def state(self) -> dict[str, Any]:
-        """Read what is new; return what all runs answered so far (see the module), rows and questions as texts."""
+        """Read what is new; return what all runs answered so far (see the module), rows and
+        questions as texts."""
         if time.monotonic() - self._searched > _SEARCH_SECONDS:
             self._find_runs()
         for run in self._runs.values():
@@ -61,21 +77,32 @@ class Live:
             for run, label in zip(runs, labels([run.stored for run in runs]), strict=True):
                 run.label = label
         rows = [run.row() for run in runs]
-        constant = {"model"} if len({row["model"] for row in rows}) == 1 else set()  # columns that say nothing
+        constant = (
+            {"model"} if len({row["model"] for row in rows}) == 1 else set()
+        )  # columns that say nothing
         constant |= {"indexes"} if {row["indexes"] for row in rows} == {"0"} else set()
         running = sum(run.state == "running" for run in runs)
-        count = f"{len(runs)} run{'s'[: len(runs) != 1]}, {running} running" if runs else "No run here yet."
+        count = (
+            f"{len(runs)} run{'s'[: len(runs) != 1]}, {running} running"
+            if runs
+            else "No run here yet."
+        )
         return {
             "answered": sum(len(run.records) for run in runs),
             "version": f"{len(runs)} {running}",
-            "note": ". ".join([count, *(run.problem for run in self._runs.values() if run.problem)]),
-            "rows": [{name: text for name, text in row.items() if name not in constant} for row in rows],
+            "note": ". ".join(
+                [count, *(run.problem for run in self._runs.values() if run.problem)]
+            ),
+            "rows": [
+                {name: text for name, text in row.items() if name not in constant} for row in rows
+            ],
             "failed": _newest(runs, failed=True),
             "newest": _newest(runs, failed=False),
         }
 
     def readable(self) -> list[StoredRun]:
-        """The runs with an answer, as they are stored now; damaged ones are left out, `state` names them."""
+        """The runs with an answer, as they are stored now; damaged ones are left out, `state` names
+        them."""
         runs = []
         for folder in self._runs:
             with contextlib.suppress(UserError):
@@ -84,7 +111,8 @@ class Live:
 
 
 class _FollowedRun:
-    """One run folder as last read; stored: set once run.yaml could be read; problem: why reading failed, else empty."""
+    """One run folder as last read; stored: set once run.yaml could be read; problem: why reading
+    failed, else empty."""
 
     stored: StoredRun
 
@@ -98,7 +126,9 @@ class _FollowedRun:
         self._due = 0.0
         self._arrived = itertools.count()
         self._numbers: dict[str, str] = {}
-        self._first = time.time()  # when this run was first looked at, and what was answered by then
+        self._first = (
+            time.time()
+        )  # when this run was first looked at, and what was answered by then
         self._before: int | None = None
 
     def read(self) -> None:
@@ -123,13 +153,16 @@ class _FollowedRun:
                 self._documents = list(built.values())
                 self._describe([read_json(at / MANIFEST) for at in folders])
                 self._stamps, self.problem = stamps, ""
-                self._due = begun + _PAUSE_FACTOR * max(0.0, time.monotonic() - begun - _QUICK_SECONDS)
+                self._due = begun + _PAUSE_FACTOR * max(
+                    0.0, time.monotonic() - begun - _QUICK_SECONDS
+                )
         except (UserError, OSError) as error:
             self.problem = f"{self.folder}: {error}"
         self._before = len(self.records) if self._before is None else self._before
 
     def _keep_records(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Keep of each record what scores, costs and lists need; `at`: when the answer arrived, to sort by."""
+        """Keep of each record what scores, costs and lists need; `at`: when the answer arrived, to
+        sort by."""
         kept: dict[str, dict[str, Any]] = {}
         for row in rows:
             error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
@@ -137,7 +170,9 @@ class _FollowedRun:
                 "id": row["question_id"],
                 "question": cut_text(row.get("question") or row["question_id"], _TEXT),
                 "gold": cut_text(" | ".join(map(str, gold)), _TEXT),
-                "answer": cut_text(f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT),
+                "answer": cut_text(
+                    f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT
+                ),
             }
             notes = {"joined": (row.get("notes") or {}).get("joined")}
             fields = {key: row[key] for key in _RECORD_KEYS}
@@ -145,7 +180,9 @@ class _FollowedRun:
         for question_id, row in kept.items():
             before = self.records.get(question_id)
             # A run that ends is sorted: its records are read again, and nothing has arrived.
-            same = before is not None and all(before[key] == row[key] for key in ("error", "scores"))
+            same = before is not None and all(
+                before[key] == row[key] for key in ("error", "scores")
+            )
             row["at"] = before["at"] if before and same else (self.changed, next(self._arrived))
         self.records = kept
 
@@ -169,18 +206,23 @@ class _FollowedRun:
             scored = facts.scored(run, score)
             mean = interval(scored.values, scored.clusters, seed=int(run.config["seed"]))
             if mean.mean is not None:
-                points = with_interval(lambda value: f"{100 * value:.1f}", mean.mean, mean.low, mean.high)
+                points = with_interval(
+                    lambda value: f"{100 * value:.1f}", mean.mean, mean.low, mean.high
+                )
                 self._numbers["score"] = points
         phases = [phase_costs(run, phase).tokens for phase in ("search", "answer")]
         if answered := len(phases[0]):
             flops = question_tflops(run)
             self._numbers["tokens"] = short_count(sum(map(sum, phases)) / answered)
-            self._numbers["tflops"] = f"{sum(flops.values()) / answered:.3g}" if flops else "unknown"
+            self._numbers["tflops"] = (
+                f"{sum(flops.values()) / answered:.3g}" if flops else "unknown"
+            )
 
     def row(self) -> dict[str, str]:
         """The run's row of the table: column -> text.
 
-        The time left is by the pace of the answers since the run began, or since it was first looked at.
+        The time left is by the pace of the answers since the run began, or since it was first
+        looked at.
         """
         starts = self.stored.manifest.get("starts") or []
         since, n_new = self._first, len(self.records) - (self._before or 0)
@@ -195,10 +237,14 @@ class _FollowedRun:
             "score": self._numbers["score"],
             "answered": f"{len(self.records)} of {self._questions_asked() or 'unknown'}",
             "failed": str(sum(record["error"] is not None for record in self.records.values())),
-            "time left": duration(round(max(0.0, time.time() - since) / n_new * remaining)) if predictable else "–",
+            "time left": duration(round(max(0.0, time.time() - since) / n_new * remaining))
+            if predictable
+            else "–",
             **{name: self._numbers[name] for name in ("tokens", "tflops")},
             "state": self.state,
-            "last answer": f"{duration(max(0, round(time.time() - self.changed)))} ago" if self.records else "–",
+            "last answer": f"{duration(max(0, round(time.time() - self.changed)))} ago"
+            if self.records
+            else "–",
             "indexes": str(len(self._documents)),
             "model": str(self.stored.config["model"]["name"]),
         }
@@ -211,7 +257,8 @@ class _FollowedRun:
 
 
 def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
-    """The newest questions that failed, or that did not, at most _LIST_LENGTH of all runs, as texts by column."""
+    """The newest questions that failed, or that did not, at most _LIST_LENGTH of all runs, as texts
+    by column."""
     saved = ((run, row) for run in runs for row in run.records.values())
     listed = ((run, row) for run, row in saved if (row["error"] is not None) == failed)
     rows = []

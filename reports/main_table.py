@@ -16,7 +16,8 @@ Columns of `frame`, in order:
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     declined                            questions answered only by a second request, over the whole document
     <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/bootstrap.py);
-                                        of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
+                                        of a score of all answers (hf_bleu.corpus_bleu4) its value,
+                                        where a run has it
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
     tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
     tokens.thinking / tflops.thinking   the part of search + answer that a reasoning model thought; else missing
@@ -31,7 +32,8 @@ Columns of `frame`, in order:
     ratio.search                        tflops over the reference's likewise: what the papers print, without the index
     seconds                             search + answer per question: the time that its own calls ran
     seconds.p50 seconds.p95             the median of that over questions, and what 95 % of them do not exceed; missing
-                                        for an older run of several questions at once, whose times hold the queue
+                                        for an older run of several questions at once, whose times
+                                        hold the queue
     seconds.queue seconds.index         what a question's calls waited for others or before a retry; per document
     convention                          how FLOPs are counted: one of harness.cost.flops.CONVENTIONS
     scorers notes run                   versions; sentences to print below the table; the folder's name
@@ -57,42 +59,68 @@ REFERENCE = "full-context"
 _ADDED = ("tokens", "tokens_in", "tokens_out", "seconds", "queued")  # of search and answer
 
 
-def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE) -> pd.DataFrame:
-    """A row a run: scores, costs, notes (columns: see the module), by data set and in the given order within one.
+def frame(
+    runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE
+) -> pd.DataFrame:
+    """A row a run: scores, costs, notes (columns: see the module), by data set and in the given
+    order within one.
 
-    convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a label, a preset's name or a run
-    folder's name or hash (missing where no such run is there, or it was asked other questions). A run that was asked
-    other questions, or for another task, than most of its data set says so in its notes. Means come from the records,
-    so they hold for an unfinished run too; costs are means over answered questions. Raises UserError for no runs or a
-    run without records, UnknownName for a convention.
+    convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a label, a
+    preset's name or a run folder's name or hash (missing where no such run is there, or it was
+    asked other questions). A run that was asked other questions, or for another task, than most of
+    its data set says so in its notes. Means come from the records, so they hold for an unfinished
+    run too; costs are means over answered questions. Raises UserError for no runs or a run without
+    records, UnknownName for a convention.
     """
     facts.check_runs(runs)
     costs.check_convention(convention)
-    names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_scores(run))))
+    names = list(
+        dict.fromkeys(
+            name for run in runs for name in (*facts.score_names(run), *facts.corpus_scores(run))
+        )
+    )
     labels = name_runs(runs)
     references = [run for run, named in zip(runs, labels, strict=True) if reference == named.label]
     references = references or [run for run in runs if reference in facts.reference_names(run)]
     cache = _Tflops()
-    rows = [_run_row(run, named.label, names, convention, cache) for run, named in zip(runs, labels, strict=True)]
+    rows = [
+        _run_row(run, named.label, names, convention, cache)
+        for run, named in zip(runs, labels, strict=True)
+    ]
     same_answers = same_nodes_notes(runs, [named.label for named in labels])
-    combined = zip(rows, runs, reasons_not_to_rank(runs), other_versions(runs), same_answers, strict=True)
+    combined = zip(
+        rows, runs, reasons_not_to_rank(runs), other_versions(runs), same_answers, strict=True
+    )
     for row, run, asked_otherwise, versions, same in combined:
         row["notes"] += [*filter(None, [asked_otherwise, versions]), *same]
         row["apart"] = asked_otherwise is not None
         bases = [base for base in references if _group(base) == _group(run)]
         bases = [base for base in bases if question_set(base) == question_set(run)]
-        # "causal" counts about half of DEFAULT's attention: methods that read long texts at once get cheaper by it.
+        # "causal" counts about half of DEFAULT's attention: methods that read long texts at once
+        # get cheaper by it.
         other = DEFAULT if convention == "causal" else "causal"
-        for name, with_index, index in (("ratio", True, "with"), ("ratio.search", False, "without")):
-            ratios = {how: _cost_ratio(run, bases, how, cache, with_index) for how in (convention, other)}
+        for name, with_index, index in (
+            ("ratio", True, "with"),
+            ("ratio.search", False, "without"),
+        ):
+            ratios = {
+                how: _cost_ratio(run, bases, how, cache, with_index) for how in (convention, other)
+            }
             row[name], shared = ratios[convention] or (None, 0)
             if with_index and 0 < shared < len(run.records) and run is not bases[0]:
                 both = f"{shared} of {len(run.records)} questions that both answered"
                 row["notes"].append(f"ratio is over the {both}")
-            shares = {how: 100 * (found[0] - 1) for how, found in ratios.items() if found is not None}
+            shares = {
+                how: 100 * (found[0] - 1) for how, found in ratios.items() if found is not None
+            }
             if len(shares) == 2 and min(shares.values()) < 0 < max(shares.values()):
-                words = (f"{abs(x):.1f} % {'dearer' if x > 0 else 'cheaper'} under {n}" for n, x in shares.items())
-                row["notes"].append(f"FLOPs {index} the index, beside {reference}: {', '.join(words)}")
+                words = (
+                    f"{abs(x):.1f} % {'dearer' if x > 0 else 'cheaper'} under {n}"
+                    for n, x in shares.items()
+                )
+                row["notes"].append(
+                    f"FLOPs {index} the index, beside {reference}: {', '.join(words)}"
+                )
     table = pd.DataFrame(rows)
     position = list(table.columns).index("hash8") + 1
     swept = list(dict.fromkeys(key for named in labels for key in named.values))
@@ -114,7 +142,8 @@ def _group(run: StoredRun) -> tuple[str, str]:
 
 
 class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
-    """A cache of costs.question_tflops for a table: (id of the run, convention, with_index) -> question -> TFLOPs."""
+    """A cache of costs.question_tflops for a table: (id of the run, convention, with_index) ->
+    question -> TFLOPs."""
 
     def __call__(self, run: StoredRun, convention: str, with_index: bool) -> dict[str, float]:
         """Question -> TFLOPs as `costs.question_tflops`, worked out at the first call."""
@@ -124,8 +153,11 @@ class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
         return self[key]
 
 
-def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, cache: _Tflops) -> dict[str, Any]:
-    """A run's row of `frame`, its ratios still missing; names: score columns of all runs; cache: cache of TFLOPs."""
+def _run_row(
+    run: StoredRun, label: str, names: Sequence[str], convention: str, cache: _Tflops
+) -> dict[str, Any]:
+    """A run's row of `frame`, its ratios still missing; names: score columns of all runs; cache:
+    cache of TFLOPs."""
     clusters = facts.question_clusters(run)
     notes = list(facts.notes(run, clusters))
     row: dict[str, Any] = {
@@ -142,20 +174,29 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
         "texts_cut": facts.texts_cut(run)[1],
         "declined": declined(run.records),
     }
-    row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.made_elsewhere(run) else {}
+    row |= (
+        dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.made_elsewhere(run) else {}
+    )
     score_names, of_corpus = facts.score_names(run), facts.corpus_scores(run)
     missing: dict[int, list[str]] = {}
     for name in names:  # None for a score that this run does not have
-        row |= facts.interval_columns(name, facts.corpus(run, name) if name in of_corpus else NOTHING)
+        row |= facts.interval_columns(
+            name, facts.corpus(run, name) if name in of_corpus else NOTHING
+        )
         if name not in score_names:
             continue
         column = facts.scored(run, name, clusters)
-        row |= facts.mean_columns(name, column.values, column.clusters, seed=int(run.config["seed"]))
+        row |= facts.mean_columns(
+            name, column.values, column.clusters, seed=int(run.config["seed"])
+        )
         if column.missing:
             missing.setdefault(column.missing, []).append(name)
     for count, lacking in missing.items():
         are = "is" if len(lacking) == 1 else "are"
-        notes.append(f"{', '.join(lacking)} {are} missing for {count} of the answered questions and left out for them")
+        notes.append(
+            f"{', '.join(lacking)} {are} missing for {count} of the answered questions and left "
+            "out for them"
+        )
     row |= _cost_columns(run, convention, clusters, cache)
     if row["tflops"] is not None and row["tflops.whole"] is None:
         notes.append("what an index cost is not known, so ratio is not")
@@ -166,11 +207,15 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
 def _cost_columns(
     run: StoredRun, convention: str, clusters: NDArray[np.int32], cache: _Tflops
 ) -> dict[str, float | None]:
-    """Means of tokens and TFLOPs by phase, of seconds, and TFLOPs with their interval, without and with the index.
+    """Means of tokens and TFLOPs by phase, of seconds, and TFLOPs with their interval, without and
+    with the index.
 
-    clusters: of all questions; cache: gives the TFLOPs of each answered question, {} where they are unknown.
+    clusters: of all questions; cache: gives the TFLOPs of each answered question, {} where they are
+    unknown.
     """
-    phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
+    phases = {
+        phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")
+    }
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
     for part, within in (("probes", ("search",)), ("thinking", ("search", "answer"))):
@@ -178,7 +223,10 @@ def _cost_columns(
         row[f"tokens.{part}"] = _mean(part_cost.tokens)
         row[f"tflops.{part}"] = _mean(part_cost.tflops)
     search, answer = phases["search"], phases["answer"]
-    both = {name: costs.search_and_answer(getattr(search, name), getattr(answer, name)) for name in _ADDED}
+    both = {
+        name: costs.search_and_answer(getattr(search, name), getattr(answer, name))
+        for name in _ADDED
+    }
     row["tokens"], row["tokens.in"], row["tokens.out"] = (_mean(both[name]) for name in _ADDED[:3])
     row["money"] = _mean([*costs.question_money(run).values()])
     row["money.index"], row["money.run"] = _mean(costs.index_money(run)), costs.run_money(run)
@@ -187,7 +235,9 @@ def _cost_columns(
     for name, with_index in (("tflops", False), ("tflops.whole", True)):
         values = list(cache(run, convention, with_index).values())
         row |= facts.mean_columns(name, values, answered[: len(values)], seed=seed, bounds=None)
-    row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
+    row["ratio"] = row["ratio.search"] = (
+        None  # their place among the columns; `frame` knows the reference
+    )
     seconds, queued = both["seconds"], both["queued"]
     row["seconds"] = _mean(seconds)
     latency = seconds if costs.is_latency(run, queued) else []
@@ -204,7 +254,8 @@ def _mean(values: Sequence[float] | None) -> float | None:
 def _cost_ratio(
     run: StoredRun, bases: Sequence[StoredRun], convention: str, cache: _Tflops, with_index: bool
 ) -> tuple[float, int] | None:
-    """(TFLOPs of a run over those of `bases`, number of questions that both answered); None unless that is one run.
+    """(TFLOPs of a run over those of `bases`, number of questions that both answered); None unless
+    that is one run.
 
     A reference that fails on the longest texts would look cheap by its mean.
     """

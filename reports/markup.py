@@ -1,4 +1,5 @@
-"""HTML that is escaped by construction: jinja2 escapes what is not `Html` in templates/, `el` what it is given.
+"""HTML that is escaped by construction: jinja2 escapes what is not `Html` in templates/, `el` what
+it is given.
 
 >>> str(el("td", "<script>", class_="who", data_value='"'))
 '<td class="who" data-value="&#34;">&lt;script&gt;</td>'
@@ -36,7 +37,8 @@ def joined(*children: object) -> Html:
 
 
 def el(tag: str, *children: object, **attributes: object) -> Html:
-    """An element; `class_` is class and `data_x` is data-x; an attribute that is None is left out."""
+    """An element; `class_` is class and `data_x` is data-x; an attribute that is None is left
+    out."""
     written = ""
     for name, value in attributes.items():
         if value is not None:

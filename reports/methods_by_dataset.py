@@ -1,15 +1,19 @@
-"""Methods by data sets: one row a method, one column a data set and the mean over data sets, as papers print it.
+"""Methods by data sets: one row a method, one column a data set and the mean over data sets, as
+papers print it.
 
     wide_table(frame(runs))                       the headline of each data set (frame: reports.main_table)
     wide_table(frame(runs), "musique.answer_f1")        method model musique qasper mean notes
     sections(wide_table(frame(runs)))                   one table a model, best mean first
 
-A cell is a mean in [0, 1], with .low and .high beside it where intervals are asked for; a missing run is a gap.
-The mean over data sets is given only where a method has a value for every one of them; the notes say what is missing.
+A cell is a mean in [0, 1], with .low and .high beside it where intervals are asked for; a missing
+run is a gap. The mean over data sets is given only where a method has a value for every one of
+them; the notes say what is missing.
 
-Its interval takes the data sets as they are and their questions as independent of each other: the distances of the ends
-are added in squares, L = mean - sqrt(sum (mean_i - low_i)^2) / k over k data sets, U likewise (G. Y. Zou and A. Donner,
-"Construction of confidence limits about effect measures: a general approach", Statistics in Medicine 2008, section 2).
+Its interval takes the data sets as they are and their questions as independent of each other: the
+distances of the ends are added in squares, L = mean - sqrt(sum (mean_i - low_i)^2) / k over k data
+sets, U likewise (G. Y. Zou and A. Donner,
+"Construction of confidence limits about effect measures: a general approach", Statistics in
+Medicine 2008, section 2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,16 +30,26 @@ _NO_SET = ("method", "notes", "ceiling", MEAN)
 
 
 def wide_table(
-    means: pd.DataFrame, score: str | None = None, *, intervals: bool = False, differences: pd.DataFrame | None = None
+    means: pd.DataFrame,
+    score: str | None = None,
+    *,
+    intervals: bool = False,
+    differences: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """A row a method and model, a column a data set, from `means` (reports.main_table.frame); best mean first.
+    """A row a method and model, a column a data set, from `means` (reports.main_table.frame); best
+    mean first.
 
-    score: by default each data set's headline; differences: to a reference (reports.compare.compare), whose p-values
-    become the columns `musique.p`. Raises UnknownName for a score that no run has.
+    score: by default each data set's headline; differences: to a reference
+    (reports.compare.compare), whose p-values become the columns `musique.p`. Raises UnknownName for
+    a score that no run has.
     """
-    with_interval = [n for n in means.columns if f"{n}.low" in means and not n.startswith("tflops")]  # not costs
+    with_interval = [
+        n for n in means.columns if f"{n}.low" in means and not n.startswith("tflops")
+    ]  # not costs
     if score is not None and score not in with_interval:
-        raise UnknownName("score", score, with_interval, "harness score RUN --scorers NAME adds a score")
+        raise UnknownName(
+            "score", score, with_interval, "harness score RUN --scorers NAME adds a score"
+        )
     datasets = list(dict.fromkeys(means["dataset"]))
     groups: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in facts.records(means):
@@ -44,11 +58,17 @@ def wide_table(
     for name, group in means.groupby("dataset", sort=False):
         least, most = int(group["n"].min()), int(group["n"].max())
         count = f"{least} questions" if least == most else f"{least} to {most} questions"
-        descriptions.append(f"{name}: {'' if score else ', '.join(dict.fromkeys(group['headline'])) + ', '}{count}")
+        descriptions.append(
+            f"{name}: {'' if score else ', '.join(dict.fromkeys(group['headline'])) + ', '}{count}"
+        )
     legend = ["; ".join(descriptions)]
     if len(datasets) > 1:
         legend.append(f"mean: over the {len(datasets)} data sets, each weighs the same")
-    tested = {} if differences is None else {(d["dataset"], d["run"]): d["p_holm"] for d in facts.records(differences)}
+    tested = (
+        {}
+        if differences is None
+        else {(d["dataset"], d["run"]): d["p_holm"] for d in facts.records(differences)}
+    )
     if differences is not None:
         against = ", ".join(dict.fromkeys(differences["reference"]))
         test = f"paired sign flips by document, Holm over {len(tested)} tests"
@@ -61,7 +81,9 @@ def wide_table(
     rows.sort(key=lambda row: (row["model"], row[MEAN] is None, -(row[MEAN] or 0.0), row["method"]))
     ends = {f"{name}{end}" for name in (*datasets, MEAN) for end in _ENDS}
     table = pd.DataFrame(rows)
-    flags = [f"{name}.apart" for name in (*datasets, MEAN)]  # columns only where a run was asked other questions
+    flags = [
+        f"{name}.apart" for name in (*datasets, MEAN)
+    ]  # columns only where a run was asked other questions
     table = table if table[flags].to_numpy().any() else table.drop(columns=flags)
     if not intervals:
         table = table.drop(columns=[name for name in table.columns if name in ends])
@@ -74,18 +96,29 @@ def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, p
     for model, rows in table.groupby("model", sort=False):
         title = " · ".join(filter(None, [score, str(model)]))
         rows = rows.drop(columns="model").reset_index(drop=True)
-        sets = [name for name in rows.columns if name not in _NO_SET and not name.endswith((*_ENDS, ".p", ".apart"))]
+        sets = [
+            name
+            for name in rows.columns
+            if name not in _NO_SET and not name.endswith((*_ENDS, ".p", ".apart"))
+        ]
         if len(sets) == 1:  # the mean of one data set is its own
-            rows = rows.drop(columns=[name for name in rows.columns if name.partition(".")[0] == MEAN])
+            rows = rows.drop(
+                columns=[name for name in rows.columns if name.partition(".")[0] == MEAN]
+            )
         rows.attrs |= {"names": sets, "asked": ()}
         no_gaps = ("method", "notes", "ceiling")
-        rows.attrs["gaps"] = [n for n in rows.columns if n not in no_gaps and not n.endswith(".apart")]
+        rows.attrs["gaps"] = [
+            n for n in rows.columns if n not in no_gaps and not n.endswith(".apart")
+        ]
         tables.append((title, rows))
     return tables
 
 
 def _method_row(
-    by_dataset: Mapping[str, Mapping[str, Any]], score: str | None, datasets: Sequence[str], legend: Sequence[str]
+    by_dataset: Mapping[str, Mapping[str, Any]],
+    score: str | None,
+    datasets: Sequence[str],
+    legend: Sequence[str],
 ) -> dict[str, Any]:
     """The values of a method from its row of `means` by data set; legend: its first notes."""
     cells: dict[str, float | None] = {}
@@ -100,7 +133,8 @@ def _method_row(
     lacks = [f"no run on {', '.join(missing)}"] if missing else []
     lacks += [f"no such score on {', '.join(unscored)}"] if unscored else []
     notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else [])]
-    # Notes of every run stand once, others with the data set; those on probes and shares of 0 % in its own table alone.
+    # Notes of every run stand once, others with the data set; those on probes and shares of 0 % in
+    # its own table alone.
     for text in dict.fromkeys(note for run in by_dataset.values() for note in run["notes"]):
         if not text.startswith(costs.PROBES) and "(0 %)" not in text:
             shared = [dataset for dataset, run in by_dataset.items() if text in run["notes"]]
@@ -109,9 +143,14 @@ def _method_row(
     mean, ends = None, None  # where a data set has no value, or no interval
     if len(values) == len(datasets):
         bounds = [(cells[f"{name}.low"], cells[f"{name}.high"]) for name in datasets]
-        mean, ends = facts.mean_of_samples(values, bounds)  # the formula of the ends: see the module
+        mean, ends = facts.mean_of_samples(
+            values, bounds
+        )  # the formula of the ends: see the module
     low, high = ends or (None, None)
     row: dict[str, Any] = {**cells, MEAN: mean, f"{MEAN}.low": low, f"{MEAN}.high": high}
     apart = {name: bool(by_dataset.get(name, {}).get("apart")) for name in datasets}
     row |= {f"{name}.apart": other for name, other in {**apart, MEAN: any(apart.values())}.items()}
-    return row | {"ceiling": any(run["ceiling"] for run in by_dataset.values()), "notes": tuple(notes)}
+    return row | {
+        "ceiling": any(run["ceiling"] for run in by_dataset.values()),
+        "notes": tuple(notes),
+    }

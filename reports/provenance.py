@@ -1,4 +1,5 @@
-"""The end of the page: when its runs were made, with which code, models and commands, and a table of each run."""
+"""The end of the page: when its runs were made, with which code, models and commands, and a table
+of each run."""
 
 import shlex
 from collections.abc import Sequence
@@ -23,12 +24,16 @@ class Written:
 
 
 def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
-    """The section about the runs: facts that hold for all of them, and a table of the runs that can be opened."""
+    """The section about the runs: facts that hold for all of them, and a table of the runs that can
+    be opened."""
     commands = list(dict.fromkeys(filter(None, map(_command, runs))))
     shown = [el("code", command) for command in commands[:_COMMANDS_SHOWN]]
     if len(commands) > _COMMANDS_SHOWN:
         shown.append(el("span", f"and {len(commands) - _COMMANDS_SHOWN} more, in the table below"))
-    counts = _counted(len(runs), "run"), _counted(len({facts.run_key(run)[0] for run in runs}), "data set")
+    counts = (
+        _counted(len(runs), "run"),
+        _counted(len({facts.run_key(run)[0] for run in runs}), "data set"),
+    )
     of_all = {
         "Runs": " over ".join(counts),
         "Date": _dates(runs),
@@ -67,7 +72,9 @@ def _command(run: StoredRun) -> str:
 
 def _dates(runs: Sequence[StoredRun]) -> str:
     """When the first run was started and the last one ended or was started."""
-    starts = [start for run in runs for start in (run.manifest, *(run.manifest.get("starts") or ()))]
+    starts = [
+        start for run in runs for start in (run.manifest, *(run.manifest.get("starts") or ()))
+    ]
     dates = (start.get(key) for start in starts for key in ("started", "finished"))
     moments = sorted(pd.to_datetime(text, utc=True) for text in dates if text)
     if not moments:

@@ -1,4 +1,5 @@
-"""Scores computed again from the stored answers, so that a verdict or a comparison rests on answers alone."""
+"""Scores computed again from the stored answers, so that a verdict or a comparison rests on answers
+alone."""
 
 import math
 
@@ -22,9 +23,10 @@ def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
         name: A score that the run has.
 
     Returns:
-        A sentence where scores, or their counts for a score of the corpus, are not those of the stored answers, or
-        where the scorer fails; else None. And whether every answer was checked: not where the gold answers were not
-        kept, or the scorer is a model, the user's own function or not installed.
+        A sentence where scores, or their counts for a score of the corpus, are not those of the
+        stored answers, or where the scorer fails; else None. And whether every answer was checked:
+        not where the gold answers were not kept, or the scorer is a model, the user's own function
+        or not installed.
     """
     if name not in scorers.names() or scorers.problems([name]):
         return None, False
@@ -46,10 +48,20 @@ def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
             raise
         except Exception as error:  # noqa: BLE001 - a record that came from others may hold anything
             reason = one_line(describe_failure(error))
-            return f"{name} cannot score the stored answer of '{record['question_id']}' again: {reason}", False
+            return (
+                (
+                    f"{name} cannot score the stored answer of '{record['question_id']}' again: "
+                    f"{reason}"
+                ),
+                False,
+            )
         counts = [(row.get("notes") or {}).get(COUNTS, {}).get(name) for row in (record, fresh)]
         score = fresh["scores"].get(name)
         checked += 1
-        odd += score is None or not math.isclose(score, record["scores"][name], abs_tol=_SAME) or counts[0] != counts[1]
+        odd += (
+            score is None
+            or not math.isclose(score, record["scores"][name], abs_tol=_SAME)
+            or counts[0] != counts[1]
+        )
     sentence = f"{odd} of {checked} scores {name} are not those of the stored answers; run: harness score RUN"
     return (sentence if odd else None), all_checked

@@ -1,4 +1,5 @@
-"""The graph that a search went over: read from the index cache, known by its keys and not by its method.
+"""The graph that a search went over: read from the index cache, known by its keys and not by its
+method.
 
 An index is only read: one that is damaged stays where it is, and `problem` says so in a sentence.
 """
@@ -20,7 +21,8 @@ _KEYS = ("text", "level", "higher", "lower", "weight")
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes by number: text[i], level[i] (1 = the lowest), span[i] = (start, end) in the indexed text or None.
+    """Nodes by number: text[i], level[i] (1 = the lowest), span[i] = (start, end) in the indexed
+    text or None.
 
     edges: (higher, lower, weight), higher and lower being node numbers and weight a finite number.
     """
@@ -31,7 +33,8 @@ class Graph:
     span: tuple[tuple[int, int] | None, ...] = ()
 
     def rows(self) -> dict[int, list[int]]:
-        """The nodes of each level, the highest level first; in document order where all of them have a span."""
+        """The nodes of each level, the highest level first; in document order where all of them
+        have a span."""
         rows: dict[int, list[int]] = {level: [] for level in sorted(set(self.level), reverse=True)}
         for node, level in enumerate(self.level):
             rows[level].append(node)
@@ -42,7 +45,8 @@ class Graph:
         return rows
 
     def level_name(self, level: int) -> str:
-        """A level's name on the page: "chunks" for the lowest if all of its nodes are parts of the text."""
+        """A level's name on the page: "chunks" for the lowest if all of its nodes are parts of the
+        text."""
         nodes = [node for node, node_level in enumerate(self.level) if node_level == level]
         lowest = level == min(self.level) and all(self.place(node) is not None for node in nodes)
         return "chunks" if lowest else f"level {level}"
@@ -54,7 +58,8 @@ class Graph:
 
 @dataclass(frozen=True)
 class GraphResult:
-    """The graph of a record; `problem` says why there is none where there should be one; key: of the cache."""
+    """The graph of a record; `problem` says why there is none where there should be one; key: of
+    the cache."""
 
     graph: Graph | None = None
     problem: str | None = None
@@ -62,7 +67,8 @@ class GraphResult:
 
 
 def parse_graph(index: Any) -> Graph | None:
-    """The graph in an index that has text, level, higher, lower and weight; None for any other index."""
+    """The graph in an index that has text, level, higher, lower and weight; None for any other
+    index."""
     if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
         return None
     ends = (np.asarray(index[name]).tolist() for name in ("higher", "lower", "weight"))
@@ -73,7 +79,8 @@ def parse_graph(index: Any) -> Graph | None:
 def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lines of documents.jsonl behind a record, one a document, the newest that was built.
 
-    A method that takes one document was handed several joined under an id of their own (harness.engine.made_documents).
+    A method that takes one document was handed several joined under an id of their own
+    (harness.engine.made_documents).
     """
     ids = list(record["document_ids"])
     if (record.get("notes") or {}).get("joined"):
@@ -81,7 +88,11 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any
     lines: dict[str, dict[str, Any]] = {}
     for line in run.documents:
         asked = line.get("question_id")
-        if line["document_id"] in ids and asked in (None, record["question_id"]) and line.get("status") != "failed":
+        if (
+            line["document_id"] in ids
+            and asked in (None, record["question_id"])
+            and line.get("status") != "failed"
+        ):
             lines[line["document_id"]] = line
     return list(lines.values())
 
@@ -89,10 +100,11 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any
 def read_graph(
     run: StoredRun, record: Mapping[str, Any], cache: dict[str, tuple[Graph | None, str | None]]
 ) -> GraphResult:
-    """The graph of a record's one index. Neither graph nor problem: no step has a node, or there is not one index.
+    """The graph of a record's one index. Neither graph nor problem: no step has a node, or there is
+    not one index.
 
-    cache: digest -> (graph, problem) of what was read before, for the next call. A graph that the steps do not fit is
-    not returned.
+    cache: digest -> (graph, problem) of what was read before, for the next call. A graph that the
+    steps do not fit is not returned.
     """
     nodes = [step for step in record["steps"] if step["node"] is not None]
     lines = index_lines(run, record) if nodes else []
@@ -110,7 +122,8 @@ def read_graph(
 
 
 def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
-    """Why `steps` (those with a node) cannot be of this graph; None where nothing speaks against it."""
+    """Why `steps` (those with a node) cannot be of this graph; None where nothing speaks against
+    it."""
     for step in steps:
         node, shown = step["node"], step.get("shown") or {}
         if not 0 <= node < len(graph.text):
@@ -123,16 +136,24 @@ def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
 
 
 def _cached_graph(key: str) -> tuple[Graph | None, str | None]:
-    """The graph of the index under the digest `key` in the cache, and what is wrong: "is not in the cache ...".
+    """The graph of the index under the digest `key` in the cache, and what is wrong: "is not in the
+    cache ...".
 
-    The digest is unique, so the folder of the implementation that stands above it need not be known.
+    The digest is unique, so the folder of the implementation that stands above it need not be
+    known.
     """
     if not re.fullmatch("[0-9a-f]{64}", key):
         return None, "has no key that could be looked up (documents.jsonl)"
     root = cache_root()
     folder = next(iter(sorted(root.glob(f"*/{key[:2]}/{key}"))), None)
     if folder is None:
-        return None, f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names another one)"
+        return (
+            None,
+            (
+                f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names another "
+                "one)"
+            ),
+        )
     try:
         return parse_graph(load(*read_packed(folder, key))), None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -3,9 +3,10 @@
     trace_moves(steps, graph)      Move(number, step, parent, edge, later), in the order of the steps
     forest(moves)                  the same moves depth first, each with its place in the tree: "", "├─ ", "│  └─ "
 
-A step that shows a node stands under the earlier step that showed the predecessor with the largest edge weight (the
-earliest of equals). Without a graph, or where no predecessor had been visited (the similarity alone led there), it
-stands at the root. Steps of the action "study" lie behind the stop of the search: what a later stop would have seen.
+A step that shows a node stands under the earlier step that showed the predecessor with the largest
+edge weight (the earliest of equals). Without a graph, or where no predecessor had been visited (the
+similarity alone led there), it stands at the root. Steps of the action "study" lie behind the stop
+of the search: what a later stop would have seen.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,8 @@ LATER = "what a later stop would have seen"
 
 @dataclass(frozen=True)
 class Move:
-    """Step `number` of a record came from step `parent` over an edge of weight `edge`; later: it is behind the stop."""
+    """Step `number` of a record came from step `parent` over an edge of weight `edge`; later: it is
+    behind the stop."""
 
     number: int
     step: dict[str, Any]
@@ -39,9 +41,15 @@ def trace_moves(steps: Sequence[dict[str, Any]], graph: Graph | None = None) -> 
     moves: list[Move] = []
     for number, step in enumerate(steps):
         node = step["node"]
-        options = [(weight, seen[higher]) for higher, weight in predecessors.get(node, ()) if higher in seen]
+        options = [
+            (weight, seen[higher])
+            for higher, weight in predecessors.get(node, ())
+            if higher in seen
+        ]
         # The heaviest edge, of equal ones the one from the earliest step.
-        edge, parent = min(options, key=lambda option: (-option[0], option[1]), default=(None, None))
+        edge, parent = min(
+            options, key=lambda option: (-option[0], option[1]), default=(None, None)
+        )
         moves.append(Move(number, step, parent, edge, later=step["action"] == STUDY))
         if node is not None:
             seen.setdefault(node, number)
@@ -55,12 +63,16 @@ def forest(moves: Sequence[Move]) -> list[tuple[str, Move]]:
     for move in moves:
         by_parent.setdefault(move.parent if move.parent in numbers else None, []).append(move)
     ordered: list[tuple[str, Move]] = []
-    stack = [("", "", move) for move in reversed(by_parent.get(None, []))]  # no recursion: a chain may have 1,000 nodes
+    stack = [
+        ("", "", move) for move in reversed(by_parent.get(None, []))
+    ]  # no recursion: a chain may have 1,000 nodes
     while stack:
         mark, indent, move = stack.pop()
         ordered.append((mark, move))
         children = by_parent.get(move.number, [])
         for child in reversed(children):
             last = child is children[-1]
-            stack.append((indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  "), child))
+            stack.append(
+                (indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  "), child)
+            )
     return ordered

@@ -1,4 +1,5 @@
-"""A frame as text: markdown, csv, latex, json or plain text, with everything that came from data escaped.
+"""A frame as text: markdown, csv, latex, json or plain text, with everything that came from data
+escaped.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"method": ["pecan", "bm25"], "n": [20, 20], "f1": [0.413, 0.3], "f1.low": [0.36, None],
@@ -15,10 +16,11 @@
 | text, markdown, latex | formatted; scores times 100 with their interval     | marks, and footnotes below     |
 | csv, json       | as computed (scores in 0 to 1, low and high as columns)   | in their cell                  |
 
-Columns `x.low` and `x.high` are the interval of column `x`; one with an interval is a score, unless its name says more.
-Where `x.p` is below 0.05 its value has a dagger; rows whose `ceiling`, `apart` or `x.apart` is true
-are never called best.
-A column of tuples is footnotes. A column without any value is left out, unless frame.attrs["gaps"] names it as a score.
+Columns `x.low` and `x.high` are the interval of column `x`; one with an interval is a score, unless
+its name says more. Where `x.p` is below 0.05 its value has a dagger; rows whose `ceiling`, `apart`
+or `x.apart` is true are never called best.
+A column of tuples is footnotes. A column without any value is left out, unless frame.attrs["gaps"]
+names it as a score.
 """
 
 from __future__ import annotations
@@ -42,7 +44,16 @@ FORMATS = ("text", "markdown", "csv", "latex", "json")
 
 _MISSING = "–"
 _LINE_WIDTH = 150  # characters of a line below a text table
-_HIDDEN_COLUMNS = ("base", "run", "reference_run", "hash8", "headline", "convention", "ceiling", "apart")
+_HIDDEN_COLUMNS = (
+    "base",
+    "run",
+    "reference_run",
+    "hash8",
+    "headline",
+    "convention",
+    "ceiling",
+    "apart",
+)
 _SIGNIFICANT = 0.05
 _PAPERS_LEAVE_OUT = ("failed", "texts_cut", "notes")
 _FOOTNOTES = ("scorers", "changed", "notes")
@@ -51,14 +62,19 @@ _FOOTNOTES = ("scorers", "changed", "notes")
 def render(frame: pd.DataFrame, form: str = "text", width: int | None = None) -> str:
     """Return `frame` in one of FORMATS, newline at the end.
 
-    width: columns of the terminal that text is for; what does not fit stands below, the first column beside it.
+    width: columns of the terminal that text is for; what does not fit stands below, the first
+    column beside it.
     """
     if form == "text":
         return _as_text(frame, width or math.inf)
-    return {"markdown": _as_markdown, "csv": _as_csv, "latex": _as_latex, "json": _as_json}[form](frame)
+    return {"markdown": _as_markdown, "csv": _as_csv, "latex": _as_latex, "json": _as_json}[form](
+        frame
+    )
 
 
-def render_sections(sections: Sequence[tuple[str, pd.DataFrame]], form: str = "text", width: int | None = None) -> str:
+def render_sections(
+    sections: Sequence[tuple[str, pd.DataFrame]], form: str = "text", width: int | None = None
+) -> str:
     """Titled tables one below the other, as text, markdown or latex. width: as in `render`."""
     writers: dict[str, Callable[[str, pd.DataFrame], str]] = {
         "text": lambda title, frame: _one_line(title) + "\n" + _as_text(frame, width or math.inf),
@@ -69,7 +85,8 @@ def render_sections(sections: Sequence[tuple[str, pd.DataFrame]], form: str = "t
 
 
 def three_digits(value: float, least: float = 1e-4) -> str:
-    """Three significant digits: 0.0123, 4.56, 108, 12300; with an exponent below `least` and from a million on."""
+    """Three significant digits: 0.0123, 4.56, 108, 12300; with an exponent below `least` and from a
+    million on."""
     if value == 0:
         return "0"
     if not least <= abs(value) < 1e6:
@@ -84,15 +101,20 @@ def _percent(value: float) -> str:
 
 _WRITERS: dict[str, Callable[[float], str]] = {
     **dict.fromkeys(
-        ("n", "failed", "truncated", "left_out", "texts_cut", "declined", "documents", "tokens"), "{:.0f}".format
+        ("n", "failed", "truncated", "left_out", "texts_cut", "declined", "documents", "tokens"),
+        "{:.0f}".format,
     ),
-    **dict.fromkeys(("t_n", "lowest", "highest", "covered", "break even", "trials"), "{:.0f}".format),
+    **dict.fromkeys(
+        ("t_n", "lowest", "highest", "covered", "break even", "trials"), "{:.0f}".format
+    ),
     **dict.fromkeys(("nodes", "retries", "requests"), "{:.1f}".format),
     **dict.fromkeys(("mu", "sigma"), "{:.2f}".format),
     "ks": "{:.3f}".format,
     "questions per document": "{:.3g}".format,
     **dict.fromkeys(("tflops", "seconds", "ours"), three_digits),
-    "money": functools.partial(three_digits, least=1e-9),  # sums of money are not written with exponents
+    "money": functools.partial(
+        three_digits, least=1e-9
+    ),  # sums of money are not written with exponents
     **dict.fromkeys(("p", "p_holm"), lambda value: "<0.001" if value < 0.001 else f"{value:.3f}"),
     "printed": "{:g}".format,
     "apart": lambda value: ("+" if value > 0 else "") + three_digits(value),
@@ -109,8 +131,8 @@ def _is_missing(value: Any) -> bool:
 class Cells:
     """A frame as strings, nothing escaped yet: heads, rows of cells, and the notes below.
 
-    numeric: for each column, whether it holds numbers; common: notes of every row; footnotes: other notes, numbered
-    from 1 by marks in a last column.
+    numeric: for each column, whether it holds numbers; common: notes of every row; footnotes: other
+    notes, numbered from 1 by marks in a last column.
     """
 
     def __init__(self, frame: pd.DataFrame) -> None:
@@ -118,11 +140,19 @@ class Cells:
         bounds = {f"{n}.{end}" for n in names for end in ("low", "high", "p", "apart")}
         not_shown = {*bounds, *_HIDDEN_COLUMNS, *_FOOTNOTES}
         plain = [name for name in names if name not in not_shown]
-        gaps = frame.attrs.get("gaps", ())  # other columns without a value would be dashes; csv and json keep them
+        gaps = frame.attrs.get(
+            "gaps", ()
+        )  # other columns without a value would be dashes; csv and json keep them
         plain = [n for n in plain if n in gaps or not all(_is_missing(v) for v in frame[n])]
         # A setting's whole numbers stay whole by the type object.
-        numbers = {n for n in plain if is_setting(n) and all(_is_missing(v) or is_number(v) for v in frame[n])}
-        numbers |= {n for n in plain if not is_setting(n) and pd.api.types.is_numeric_dtype(frame[n])}
+        numbers = {
+            n
+            for n in plain
+            if is_setting(n) and all(_is_missing(v) or is_number(v) for v in frame[n])
+        }
+        numbers |= {
+            n for n in plain if not is_setting(n) and pd.api.types.is_numeric_dtype(frame[n])
+        }
         self.numeric = [n in numbers for n in plain]
         self._frame, self._plain = frame, plain
         scores = {n for n in plain if f"{n}.low" in names or n in gaps}
@@ -131,24 +161,44 @@ class Cells:
             write = _WRITERS.get(n.split(".")[0]) or (_percent if n in scores else "{:g}".format)
             self._writers[n] = str if is_setting(n) else write
         self.footnotes: list[str] = []
-        # A parameter of a method is written as in labels, "k" for "method.k", if no other column has that name.
+        # A parameter of a method is written as in labels, "k" for "method.k", if no other column
+        # has that name.
         short = [name.removeprefix("method.") if is_setting(name) else name for name in plain]
-        self.heads = [name if name not in plain else whole for name, whole in zip(short, plain, strict=True)]
-        rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
+        self.heads = [
+            name if name not in plain else whole for name, whole in zip(short, plain, strict=True)
+        ]
+        rows: list[dict[str, Any]] = [
+            {str(k): v for k, v in row.items()} for row in frame.to_dict("records")
+        ]
         self.rows = [[self._cell_text(row, n) for n in plain] for row in rows]
-        # Versions of scorers say something where rows differ in them; csv and json have them always.
-        noted = [n for n in _FOOTNOTES if n in names and (n != "scorers" or frame[n].map(str).nunique() > 1)]
+        # Versions of scorers say something where rows differ in them; csv and json have them
+        # always.
+        noted = [
+            n
+            for n in _FOOTNOTES
+            if n in names and (n != "scorers" or frame[n].map(str).nunique() > 1)
+        ]
         noted_of = [[row[n] for n in noted if not _is_missing(row[n])] for row in rows]
-        notes = [[n for own in each for n in ([own] if isinstance(own, str) else map(str, own))] for each in noted_of]
-        self.common = [note for note in dict.fromkeys(notes[0] if notes else ()) if all(note in n for n in notes)]
-        marks = [self._footnote_marks([note for note in n if note not in self.common]) for n in notes]
+        notes = [
+            [n for own in each for n in ([own] if isinstance(own, str) else map(str, own))]
+            for each in noted_of
+        ]
+        self.common = [
+            note
+            for note in dict.fromkeys(notes[0] if notes else ())
+            if all(note in n for n in notes)
+        ]
+        marks = [
+            self._footnote_marks([note for note in n if note not in self.common]) for n in notes
+        ]
         if self.footnotes:
             self.heads.append("notes")
             self.numeric.append(False)
             self.rows = [[*cells, mark] for cells, mark in zip(self.rows, marks, strict=True)]
 
     def _cell_text(self, row: dict[str, Any], name: str) -> str:
-        """The text of a cell: a number with its dagger and interval, a string as it is, a dash for what is missing."""
+        """The text of a cell: a number with its dagger and interval, a string as it is, a dash for
+        what is missing."""
         value = row[name]
         if _is_missing(value):
             return _MISSING
@@ -159,10 +209,11 @@ class Cells:
         return f"{text}{'†' if p is not None and p < _SIGNIFICANT else ''}{space}{ends}"
 
     def ranks(self) -> dict[tuple[int, int], int]:
-        """(row, column) -> 1 for a cell with its column's best score, 2 for the second best; equal scores share a rank.
+        """(row, column) -> 1 for a cell with its column's best score, 2 for the second best; equal
+        scores share a rank.
 
-        Only runs of the same questions are ranked, at least two, and no column of zeros. {} for a table of differences
-        or of printed values, whose scores are not those of rivals.
+        Only runs of the same questions are ranked, at least two, and no column of zeros. {} for a
+        table of differences or of printed values, whose scores are not those of rivals.
         """
         if {"difference", "printed"} & {*self._plain}:
             return {}
@@ -172,7 +223,9 @@ class Cells:
                 continue
             marks = [mark for mark in ("ceiling", "apart", f"{name}.apart") if mark in self._frame]
             rated = zip(self._frame[name], self._frame[marks].any(axis=1), strict=True)
-            values = [None if unranked or _is_missing(v) else float(_percent(v)) for v, unranked in rated]
+            values = [
+                None if unranked or _is_missing(v) else float(_percent(v)) for v, unranked in rated
+            ]
             best = sorted({v for v in values if v is not None}, reverse=True)[:2]
             if any(best) and len(values) - values.count(None) > 1:
                 ranks |= {(i, k): best.index(v) + 1 for i, v in enumerate(values) if v in best}
@@ -183,7 +236,9 @@ class Cells:
         for note in notes:
             if note not in self.footnotes:
                 self.footnotes.append(note)
-        groups: list[list[int]] = []  # Three in a row are a range: a long list of marks would be wider than the table.
+        groups: list[
+            list[int]
+        ] = []  # Three in a row are a range: a long list of marks would be wider than the table.
         for number in sorted(self.footnotes.index(note) + 1 for note in notes):
             if groups and number == groups[-1][-1] + 1:
                 groups[-1].append(number)
@@ -196,40 +251,58 @@ class Cells:
         return ", ".join(marks)
 
     def below(self, escape: Callable[[str], str] = str) -> list[str]:
-        """The lines below the table: common notes, then footnotes with their marks; escape: for the text of notes."""
-        return [*map(escape, self.common), *(f"[{i}] {escape(note)}" for i, note in enumerate(self.footnotes, 1))]
+        """The lines below the table: common notes, then footnotes with their marks; escape: for the
+        text of notes."""
+        return [
+            *map(escape, self.common),
+            *(f"[{i}] {escape(note)}" for i, note in enumerate(self.footnotes, 1)),
+        ]
 
 
 def _one_line(text: str) -> str:
-    """One line, without the control and direction characters that move a terminal's cursor or hide text."""
+    """One line, without the control and direction characters that move a terminal's cursor or hide
+    text."""
     spaced = re.sub(r"\s+", " ", text)
     return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
 
 
 def _terminal_width(text: str) -> int:
-    """Columns that a text takes in a terminal: wide East Asian characters take two, combining marks none."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    """Columns that a text takes in a terminal: wide East Asian characters take two, combining marks
+    none."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
 
 
 def _as_text(frame: pd.DataFrame, longest_line: float) -> str:
-    """The frame as a plain table with its notes below. longest_line: characters; columns beyond it stand below."""
+    """The frame as a plain table with its notes below. longest_line: characters; columns beyond it
+    stand below."""
     cells = Cells(frame)
     table = [[_one_line(c) for c in row] for row in [cells.heads, *cells.rows]]
     widths = [max(_terminal_width(row[i]) for row in table) for i in range(len(cells.heads))]
     # Plain numbers are right-aligned; intervals read better from the left.
-    right = [n and not any("[" in row[i] for row in cells.rows) for i, n in enumerate(cells.numeric)]
+    right = [
+        n and not any("[" in row[i] for row in cells.rows) for i, n in enumerate(cells.numeric)
+    ]
     padded = []
     for row in table:
-        spaced = [(c, " " * (width - _terminal_width(c))) for c, width in zip(row, widths, strict=True)]
+        spaced = [
+            (c, " " * (width - _terminal_width(c))) for c, width in zip(row, widths, strict=True)
+        ]
         padded.append([s + c if r else c + s for (c, s), r in zip(spaced, right, strict=True)])
     parts = [[0]]  # columns of each block, every one with column 0
     for i, width in enumerate(widths[1:], 1):
         if len(parts[-1]) > 1 and sum(widths[k] + 2 for k in parts[-1]) + width > longest_line:
             parts.append([0])
         parts[-1].append(i)
-    blocks = ["\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in parts]
+    blocks = [
+        "\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in parts
+    ]
     longest = int(min(_LINE_WIDTH, longest_line))
-    wrapper = textwrap.TextWrapper(longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(
+        longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
     below = [part for line in cells.below(_one_line) for part in wrapper.wrap(line)]
     return "\n".join(["\n\n".join(blocks), *([""] if below else []), *below]) + "\n"
 
@@ -246,19 +319,31 @@ def _as_markdown(frame: pd.DataFrame) -> str:
     rule = ["---:" if n else "---" for n in cells.numeric]
     # Intervals and marks are written here, not taken from data: their brackets stay readable.
     written_here = [n or h == "notes" for n, h in zip(cells.numeric, cells.heads, strict=True)]
-    rows = [[c if plain else _markdown_escape(c) for c, plain in zip(r, written_here, strict=True)] for r in cells.rows]
-    lines = ["| " + " | ".join(row) + " |" for row in [[_markdown_escape(h) for h in cells.heads], rule, *rows]]
-    below = [f"{line}  " for line in cells.below(_markdown_escape)]  # two spaces break the line in markdown
+    rows = [
+        [c if plain else _markdown_escape(c) for c, plain in zip(r, written_here, strict=True)]
+        for r in cells.rows
+    ]
+    lines = [
+        "| " + " | ".join(row) + " |"
+        for row in [[_markdown_escape(h) for h in cells.heads], rule, *rows]
+    ]
+    below = [
+        f"{line}  " for line in cells.below(_markdown_escape)
+    ]  # two spaces break the line in markdown
     return "\n".join([*lines, *([""] if below else []), *below]) + "\n"
 
 
 def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
-    """The frame as a LaTeX table (reports/latex.py) that ranks its scores and names ceilings, which have no rank.
+    """The frame as a LaTeX table (reports/latex.py) that ranks its scores and names ceilings, which
+    have no rank.
 
-    Columns of failed questions, cut texts and notes are left out where frame.attrs["asked"] is without them.
+    Columns of failed questions, cut texts and notes are left out where frame.attrs["asked"] is
+    without them.
     """
     columns = frame.attrs.get("asked", _PAPERS_LEAVE_OUT)
-    cells = Cells(frame.drop(columns=[n for n in _PAPERS_LEAVE_OUT[:2] if n in frame and n not in columns]))
+    cells = Cells(
+        frame.drop(columns=[n for n in _PAPERS_LEAVE_OUT[:2] if n in frame and n not in columns])
+    )
     if without_notes := bool(cells.footnotes) and "notes" not in columns:
         cells.heads, cells.numeric = cells.heads[:-1], cells.numeric[:-1]
         cells.rows = [row[:-1] for row in cells.rows]
@@ -281,26 +366,40 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
 
 
 def _csv_cell(value: Any) -> Any:
-    """A value as a cell of CSV: a text that a spreadsheet would run as a formula gets an apostrophe; numbers stay."""
+    """A value as a cell of CSV: a text that a spreadsheet would run as a formula gets an
+    apostrophe; numbers stay."""
     if _is_missing(value):
         return ""
     if isinstance(value, list | tuple):
         value = "; ".join(str(v) for v in value)
     if isinstance(value, str):
         value = _one_line(value)
-        return "'" + value if value.lstrip().startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠")) else value
+        return (
+            "'" + value
+            if value.lstrip().startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠"))
+            else value
+        )
     return value
 
 
 def _as_csv(frame: pd.DataFrame) -> str:
-    """The frame as CSV with all columns, numbers as computed, formulas of a spreadsheet disarmed."""
-    cells = frame.astype(object).map(_csv_cell).set_axis([_csv_cell(str(c)) for c in frame.columns], axis=1)
+    """The frame as CSV with all columns, numbers as computed, formulas of a spreadsheet
+    disarmed."""
+    cells = (
+        frame.astype(object)
+        .map(_csv_cell)
+        .set_axis([_csv_cell(str(c)) for c in frame.columns], axis=1)
+    )
     return str(cells.to_csv(index=False, lineterminator="\n"))
 
 
 def _as_json(frame: pd.DataFrame) -> str:
     """The frame as a JSON list of its rows with all columns; missing values are null."""
-    rows = [{str(k): None if _is_missing(v) else v for k, v in row.items()} for row in frame.to_dict("records")]
+    rows = [
+        {str(k): None if _is_missing(v) else v for k, v in row.items()}
+        for row in frame.to_dict("records")
+    ]
     text = json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
-    # "<" so that it can stand inside an HTML page; half a surrogate pair, which JSON data may hold, is no UTF-8.
+    # "<" so that it can stand inside an HTML page; half a surrogate pair, which JSON data may hold,
+    # is no UTF-8.
     return re.sub("[<\ud800-\udfff]", lambda m: f"\\u{ord(m[0]):04x}", text) + "\n"

@@ -1,4 +1,5 @@
-"""The stored search of one question as text, which `harness trace` prints: a tree where its graph is in the cache.
+"""The stored search of one question as text, which `harness trace` prints: a tree where its graph
+is in the cache.
 
 step            node  level  p_yes  attention  similarity  tokens  TFLOPs   edge  evidence  text
 0 start           31      3  0.112                             23   0.512         source    ...
@@ -7,9 +8,10 @@ step            node  level  p_yes  attention  similarity  tokens  TFLOPs   edge
 what a later stop would have seen
 3 study           13      2  0.902     0.0109      0.0377      29   0.691  0.112  no        ...
 
-A node stands under the earlier step that showed its predecessor of the largest edge weight (search_moves.py); `edge` is
-that weight. `evidence`: the shown span overlaps a supporting part (yes, no), the text was written from one that does
-(source), or it is unknown (-). Steps of a search without a graph are a flat table.
+A node stands under the earlier step that showed its predecessor of the largest edge weight
+(search_moves.py); `edge` is that weight. `evidence`: the shown span overlaps a supporting part
+(yes, no), the text was written from one that does (source), or it is unknown (-). Steps of a search
+without a graph are a flat table.
 """
 
 from dataclasses import dataclass, replace
@@ -33,8 +35,8 @@ _PIECE_WIDTH = 140  # of a line of a shown piece
 class Search:
     """One record with all that is known of its search.
 
-    moves, evidence: of each step, evidence as in reports/evidence.py; problem: why there is no graph; notes: sentences
-    on what is not known.
+    moves, evidence: of each step, evidence as in reports/evidence.py; problem: why there is no
+    graph; notes: sentences on what is not known.
     """
 
     stored: StoredRun
@@ -48,7 +50,8 @@ class Search:
     convention: str = DEFAULT
 
     def text(self, move: Move) -> str:
-        """What a step showed, its note in front; where its text is not at hand, the document and place of the span."""
+        """What a step showed, its note in front; where its text is not at hand, the document and
+        place of the span."""
         step, shown = move.step, move.step["shown"] or {}
         text = (self.rows.text(shown) or "") if shown else ""
         if not text and self.graph is not None and step["node"] is not None:
@@ -59,7 +62,8 @@ class Search:
 
 
 def search_of(stored: StoredRun, question: str, data: str | None = None) -> Search:
-    """The search of the question with that id; data: the data set's rows, instead of what the run holds.
+    """The search of the question with that id; data: the data set's rows, instead of what the run
+    holds.
 
     Raises UnknownName for another question, UserError for rows that cannot be read.
     """
@@ -79,7 +83,9 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
         problem = "the data set marks nothing as supporting this question"
         if rows.problem or example is None:
             problem = (
-                f"{rows.problem} (--data names the rows)" if rows.problem else "the question is not in the data set"
+                f"{rows.problem} (--data names the rows)"
+                if rows.problem
+                else "the question is not in the data set"
             )
         notes.append(f"It is unknown which steps showed evidence: {problem}.")
     moves = trace_moves(record["steps"], result.graph)
@@ -87,26 +93,47 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
 
 
 def question_list(stored: StoredRun) -> list[str]:
-    """A line a question, failed ones first, then by the first score: what `harness trace RUN` prints."""
+    """A line a question, failed ones first, then by the first score: what `harness trace RUN`
+    prints."""
     name = headline(stored)
-    ranked = sorted(stored.records, key=lambda r: (r["error"] is None, r["scores"].get(name) or 0.0))
-    lines = [f"{len(ranked)} questions, failed ones first, then by {name}; harness trace RUN QUESTION_ID"]
+    ranked = sorted(
+        stored.records, key=lambda r: (r["error"] is None, r["scores"].get(name) or 0.0)
+    )
+    lines = [
+        f"{len(ranked)} questions, failed ones first, then by {name}; harness trace RUN QUESTION_ID"
+    ]
     for record in ranked:
         error, value = record["error"], record["scores"].get(name)
         score = error["type"] if error else "-" if value is None else f"{100 * value:.1f}"
-        texts = (_shortened(record.get("question") or "", _STEP_WIDTH), _shortened(record["prediction"], _STEP_WIDTH))
-        lines.append("  ".join([f"{printable(score):>6}", printable(record["question_id"]), *filter(None, texts)]))
+        texts = (
+            _shortened(record.get("question") or "", _STEP_WIDTH),
+            _shortened(record["prediction"], _STEP_WIDTH),
+        )
+        lines.append(
+            "  ".join(
+                [f"{printable(score):>6}", printable(record["question_id"]), *filter(None, texts)]
+            )
+        )
     return lines
 
 
 def trace_lines(search: Search) -> list[str]:
-    """The lines of `harness trace RUN QUESTION_ID`: question, steps or texts shown, notes, costs and scores."""
+    """The lines of `harness trace RUN QUESTION_ID`: question, steps or texts shown, notes, costs
+    and scores."""
     record, convention = search.record, search.convention
-    lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
+    lines = [
+        (
+            f"question   {printable(record['question_id'])} on "
+            f"{printable(', '.join(record['document_ids']))}"
+        )
+    ]
     if (example := search.rows.examples.get(record["question_id"])) is not None:
         options = example.question.options or ()
         lines.append(f"           {_one_line(example.question.text)}")
-        lines += [f"{'options' if not n else '':<10} ({chr(65 + n)}) {_one_line(o)}" for n, o in enumerate(options)]
+        lines += [
+            f"{'options' if not n else '':<10} ({chr(65 + n)}) {_one_line(o)}"
+            for n, o in enumerate(options)
+        ]
         lines.append(f"gold       {_one_line(' | '.join(example.gold.answers))}")
     lines.append(f"answer     {printable(record['prediction'])}")
     if (final := (record.get("notes") or {}).get("scored")) is not None:
@@ -115,7 +142,10 @@ def trace_lines(search: Search) -> list[str]:
         lines += step_lines(search)
     else:  # of a method without a search, such as bm25, what the reader saw
         shown = record["shown"]
-        places = [f"{p['document_id']} [{p['start']}:{p['end']}]" if p["document_id"] else p["kind"] for p in shown]
+        places = [
+            f"{p['document_id']} [{p['start']}:{p['end']}]" if p["document_id"] else p["kind"]
+            for p in shown
+        ]
         width = max(map(len, places), default=0)
         for n, (place, piece) in enumerate(zip(places, shown, strict=True)):
             text = _shortened(search.rows.text(piece) or "", _PIECE_WIDTH - width)
@@ -126,7 +156,10 @@ def trace_lines(search: Search) -> list[str]:
         lines.append(f"probes     {share} of the search")
     if search.moves:
         check_convention(convention)
-        lines += [f"TFLOPs     under the convention {convention}", *full_only_notes([record], convention)]
+        lines += [
+            f"TFLOPs     under the convention {convention}",
+            *full_only_notes([record], convention),
+        ]
     if record["stop_reason"]:
         lines.append(f"stopped    {printable(record['stop_reason'])}")
     if record["error"]:
@@ -144,7 +177,8 @@ def _one_line(text: str) -> str:
 def step_lines(search: Search) -> list[str]:
     """The lines of the table of steps, with a column for each part of a score that any step has.
 
-    Over a graph each stands under the one it came from, those behind the stop last; else they stand in their order.
+    Over a graph each stands under the one it came from, those behind the stop last; else they stand
+    in their order.
     """
     moves, tree = search.moves, search.graph is not None
     scores = [score for move in moves for score in move.step["scores"].items()]
@@ -152,7 +186,15 @@ def step_lines(search: Search) -> list[str]:
     parts = {name: ".4f" if name in with_decimals else ".0f" for name, _ in scores}
     answers = ["answer"] if any(move.step.get("answer") is not None for move in moves) else []
     extra = ["edge", "evidence"] if tree else []
-    head = [*(["step"] if tree else ["#", "action"]), "node", "level", "p_yes", *parts, "tokens", "TFLOPs"]
+    head = [
+        *(["step"] if tree else ["#", "action"]),
+        "node",
+        "level",
+        "p_yes",
+        *parts,
+        "tokens",
+        "TFLOPs",
+    ]
     head += [*extra, *answers, "text"]
     groups = [[m for m in moves if not m.later], [m for m in moves if m.later]] if tree else [moves]
     rows = []
@@ -179,12 +221,19 @@ def step_lines(search: Search) -> list[str]:
             rows.append((move.later, cells))
     table = [head, *(row for _, row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    words = [name in ("step", "action", "evidence", "answer", "text") for name in head]  # to the left, others right
+    words = [
+        name in ("step", "action", "evidence", "answer", "text") for name in head
+    ]  # to the left, others right
     lines = []
     for cells in table:
-        aligned = [c.ljust(w) if left else c.rjust(w) for c, w, left in zip(cells, widths, words, strict=True)]
+        aligned = [
+            c.ljust(w) if left else c.rjust(w)
+            for c, w, left in zip(cells, widths, words, strict=True)
+        ]
         lines.append("  ".join(aligned).rstrip())
-    first = next((i for i, (later, _) in enumerate(rows, 1) if later), None)  # behind the search's stop
+    first = next(
+        (i for i, (later, _) in enumerate(rows, 1) if later), None
+    )  # behind the search's stop
     return lines if first is None else [*lines[:first], LATER, *lines[first:]]
 
 
@@ -198,14 +247,19 @@ def _shortened(text: str, longest: int) -> str:
 
 
 def search_json(search: Search) -> dict[str, Any]:
-    """The search as JSON values: the record's steps, each with its parent (a step's number), edge and evidence.
+    """The search as JSON values: the record's steps, each with its parent (a step's number), edge
+    and evidence.
 
     later: whether the step lies behind the stop, recorded for other stop rules.
     """
     record, known = search.record, dict[str, Any]()
     if (example := search.rows.examples.get(record["question_id"])) is not None:
         question = example.question
-        known = {"question": question.text, "options": question.options, "gold": list(example.gold.answers)}
+        known = {
+            "question": question.text,
+            "options": question.options,
+            "gold": list(example.gold.answers),
+        }
     return {
         "run": str(search.stored.path),
         "question_id": record["question_id"],
@@ -214,7 +268,14 @@ def search_json(search: Search) -> dict[str, Any]:
         "graph": search.graph is not None,
         "notes": [*search.notes, *search.stored.notes],
         "steps": [
-            {"step": m.number, "parent": m.parent, "edge": m.edge, "later": m.later, "evidence": seen, **m.step}
+            {
+                "step": m.number,
+                "parent": m.parent,
+                "edge": m.edge,
+                "later": m.later,
+                "evidence": seen,
+                **m.step,
+            }
             for m, seen in zip(search.moves, search.evidence, strict=True)
         ],
         **{name: record[name] for name in ("stop_reason", "error", "prediction", "scores")},

@@ -5,11 +5,12 @@
 #   demo.txt   those of all.txt that `make demo` needs
 #   docs.txt   what `make docs` installs into an environment of its own
 # torch-cpu.txt names the CPU build, models.txt packages that carry weights, uv.txt the installer; all are written by hand.
+#   overrides.txt  versions that a package's own bounds refuse and that work with it
 set -euo pipefail
 cd "$(dirname "$0")"
-extras=(mlflow wandb minilm gguf evaluate zh flops compression adapters raptor retrieval ray pdf test lint)
+extras=(mlflow wandb minilm gguf evaluate zh flops compression eviction adapters raptor retrieval ray documents xlsx test lint)
 compile=(uv pip compile --quiet --generate-hashes --python-version 3.11 --python-platform x86_64-manylinux_2_28
-  --constraint versions.txt --no-header --no-annotate)
+  --constraint versions.txt --override overrides.txt --no-header --no-annotate)
 
 cuda=$("${compile[@]}" - <<<"torch" | sed -n 's/^\(nvidia-[a-z0-9-]*\|cuda-[a-z-]*\|triton\)==.*/\1/p')
 skip=()

@@ -1,4 +1,5 @@
-"""Presets that are one implementation: what holds for one of them is not shown again for the others."""
+"""Presets that are one implementation: what holds for one of them is not shown again for the
+others."""
 
 from harness.config import presets
 
@@ -6,7 +7,8 @@ __all__ = ["first_presets"]
 
 
 def first_presets(datasets):
-    """(preset, data set): the first preset of each implementation and view, and one of the data sets in turn.
+    """(preset, data set): the first preset of each implementation and view, and one of the data
+    sets in turn.
 
     Without pocket/musique, on which tests/test_smoke.py has every preset.
     """

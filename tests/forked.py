@@ -1,4 +1,5 @@
-"""Processes of their own for tests that kill them, forked from one that has imported torch and transformers: 4 s less each."""
+"""Processes of their own for tests that kill them, forked from one that has imported torch and
+transformers: 4 s less each."""
 
 import importlib
 import multiprocessing
@@ -45,7 +46,8 @@ class Forked:
 
 
 def start(module: str, arguments, cwd: Path, printed: Path, environment) -> Forked:
-    """`python -m MODULE ARGUMENTS`, where the module has a function main(); `printed`: a new folder for its output."""
+    """`python -m MODULE ARGUMENTS`, where the module has a function main(); `printed`: a new folder
+    for its output."""
     context = multiprocessing.get_context("forkserver")
     with pytest.MonkeyPatch.context() as patch:
         context.set_forkserver_preload(_LOADED)
@@ -60,7 +62,9 @@ def start(module: str, arguments, cwd: Path, printed: Path, environment) -> Fork
     return Forked(process, *files)
 
 
-def _main(module: str, arguments: list[str], cwd: Path, out: Path, err: Path, environment: dict[str, str]) -> None:
+def _main(
+    module: str, arguments: list[str], cwd: Path, out: Path, err: Path, environment: dict[str, str]
+) -> None:
     for number, path in ((1, out), (2, err)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT)
         os.dup2(file, number)

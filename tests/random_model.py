@@ -1,6 +1,7 @@
 """The model `random`: a seeded random Llama with a tokenizer trained on made-up texts.
 
-Its answers are noise. It is built on first use, in a second or two, and kept under `.harness/models`.
+Its answers are noise. It is built on first use, in a second or two, and kept under
+`.harness/models`.
 """
 
 from __future__ import annotations
@@ -33,26 +34,37 @@ SIZES = {
     "max_position_embeddings": 4096,
 }
 SEED, VOCABULARY = 0, 2048
-# What the tokenizer is trained on: kinds of pocket.world.sample, and the tokens (characters / 4) of each text.
+# What the tokenizer is trained on: kinds of pocket.world.sample, and the tokens (characters / 4) of
+# each text.
 KINDS, TEXT_TOKENS = ("musique", "hotpotqa", "narrativeqa", "qasper"), 2000
 TEMPLATE = (
-    "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% endfor %}"
+    "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% "
+    "endfor %}"
     "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
 )
 SPECIAL = ["<|begin|>", "<|end|>", "<|user|>", "<|assistant|>"]
 
 
 def recipe() -> dict[str, Any]:
-    """The identity of the weights: the recipe and the versions of the libraries that draw the numbers."""
-    versions = {name: importlib.metadata.version(name) for name in ("torch", "tokenizers", "transformers")}
-    return {"recipe": f"random-llama-{VERSION}", "seed": SEED, "sizes": SIZES, "vocabulary": VOCABULARY} | versions
+    """The identity of the weights: the recipe and the versions of the libraries that draw the
+    numbers."""
+    versions = {
+        name: importlib.metadata.version(name) for name in ("torch", "tokenizers", "transformers")
+    }
+    return {
+        "recipe": f"random-llama-{VERSION}",
+        "seed": SEED,
+        "sizes": SIZES,
+        "vocabulary": VOCABULARY,
+    } | versions
 
 
 class Random(Transformers):
     """The back end "random": a transformers model that is made on first use."""
 
     def facts(self, config: ModelConfig) -> ModelFacts:
-        """Those of a transformers model; nothing of it can be missing. Raises CannotRun where it cannot be made."""
+        """Those of a transformers model; nothing of it can be missing. Raises CannotRun where it
+        cannot be made."""
         build()
         return super().facts(config)
 
@@ -67,7 +79,9 @@ def build() -> tuple[Path, dict[str, Any]]:
     It is built when it is not there yet. Safe against two builders at once. Raises CannotRun.
     """
     made = recipe()
-    folder = home() / "models" / f"{made['recipe']}-torch{made['torch']}-tokenizers{made['tokenizers']}"
+    folder = (
+        home() / "models" / f"{made['recipe']}-torch{made['torch']}-tokenizers{made['tokenizers']}"
+    )
     if (folder / "config.json").exists():
         return folder, made
     from safetensors import SafetensorError
@@ -81,18 +95,26 @@ def build() -> tuple[Path, dict[str, Any]]:
     except (OSError, SafetensorError) as error:
         if draft is not None:
             shutil.rmtree(draft, ignore_errors=True)
-        if not (folder / "config.json").exists():  # else another process finished first, with the same bytes
+        if not (
+            folder / "config.json"
+        ).exists():  # else another process finished first, with the same bytes
             raise CannotRun(
-                f"the embedded model cannot be built in {folder.parent} ({error}); set HARNESS_HOME to a folder you may"
+                f"the embedded model cannot be built in {folder.parent} ({error}); set "
+                "HARNESS_HOME to a folder you may"
                 " write to, or name a model with --model"
             ) from error
     return folder, made
 
 
 def save(
-    folder: Path, texts: list[str] | None = None, seed: int = SEED, dtype: torch.dtype | None = None, **sizes: int
+    folder: Path,
+    texts: list[str] | None = None,
+    seed: int = SEED,
+    dtype: torch.dtype | None = None,
+    **sizes: int,
 ) -> None:
-    """Write config, safetensors and tokenizer into `folder`. texts: train the tokenizer, by default made-up ones.
+    """Write config, safetensors and tokenizer into `folder`. texts: train the tokenizer, by default
+    made-up ones.
 
     dtype: of the weights, float32 by default; sizes: in place of those in SIZES.
     """
@@ -132,7 +154,8 @@ def _tokenizer_texts() -> list[str]:
 
 
 def _train_tokenizer(texts: list[str]) -> Any:
-    """Train a byte-level BPE tokenizer of VOCABULARY tokens on `texts`, with the control tokens of SPECIAL."""
+    """Train a byte-level BPE tokenizer of VOCABULARY tokens on `texts`, with the control tokens of
+    SPECIAL."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -146,5 +169,7 @@ def _train_tokenizer(texts: list[str]) -> Any:
     )
     tokenizer.train_from_iterator(texts, trainer)
     bos = (SPECIAL[0], tokenizer.token_to_id(SPECIAL[0]))
-    tokenizer.post_processor = processors.TemplateProcessing(single=f"{SPECIAL[0]} $A", special_tokens=[bos])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{SPECIAL[0]} $A", special_tokens=[bos]
+    )
     return tokenizer

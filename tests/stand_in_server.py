@@ -1,7 +1,8 @@
 """A chat server on this machine: it reads, answers, is slow, and is at times unwell.
 
-Each reply is the line of the last message that has most words of the question. Every request takes `delay` seconds and a
-thousandth for each hundred characters; every seventh gets status 429, every eleventh 500. Tokens are words. It keeps its own account: `billed`, `took`.
+Each reply is the line of the last message that has most words of the question. Every request takes
+`delay` seconds and a thousandth for each hundred characters; every seventh gets status 429, every
+eleventh 500. Tokens are words. It keeps its own account: `billed`, `took`.
 """
 
 import re
@@ -14,7 +15,8 @@ from tests.llm.loopback import Loopback, completion
 
 @dataclass
 class StandIn:
-    """billed: tokens that it read and wrote; took: seconds of each request that it answered; refused: the others."""
+    """billed: tokens that it read and wrote; took: seconds of each request that it answered;
+    refused: the others."""
 
     delay: float = 0.02
     ill: bool = True
@@ -52,9 +54,16 @@ class StandIn:
 
 
 def best_line(prompt):
-    """What stands behind ": " in the line that has most words of the prompt's last line with a question mark."""
+    """What stands behind ": " in the line that has most words of the prompt's last line with a
+    question mark."""
     lines = prompt.splitlines()
-    asked = set(re.findall(r"\w+", next((line for line in reversed(lines) if "?" in line), "").lower()))
+    asked = set(
+        re.findall(r"\w+", next((line for line in reversed(lines) if "?" in line), "").lower())
+    )
     answers = [line for line in lines if ": " in line and "?" not in line]
-    best = max(answers, key=lambda line: len(asked & set(re.findall(r"\w+", line.lower()))), default="none: unknown")
+    best = max(
+        answers,
+        key=lambda line: len(asked & set(re.findall(r"\w+", line.lower()))),
+        default="none: unknown",
+    )
     return best.partition(": ")[2].strip()

@@ -52,7 +52,12 @@ def test_the_records_are_a_frame() -> None:
     first, record = frame.iloc[0], echo.stored.records[0]
     assert (first["question"], first["gold"]) == (record["question"], record["gold"]["answers"])
     assert first["longbench.qa_f1_score"] == record["scores"]["longbench.qa_f1_score"]
-    assert (first["prediction"], first["shown"], first["steps"], first["error"]) == ("echo", 1, 1, None)
+    assert (first["prediction"], first["shown"], first["steps"], first["error"]) == (
+        "echo",
+        1,
+        1,
+        None,
+    )
     assert first["tokens"] == 0
     failed = run("fails-once").records
     assert failed["error"][0] == "ValueError: the first question is too hard"
@@ -64,9 +69,14 @@ def test_the_records_are_a_frame() -> None:
 
 def test_an_index_is_a_row_of_documents() -> None:
     walks = harness.run("bm25", DATA, limit=2, model="random", mlflow="off", progress=False)
-    assert set(walks.documents["document_id"]) == {row["document_id"] for row in walks.stored.documents}
+    assert set(walks.documents["document_id"]) == {
+        row["document_id"] for row in walks.stored.documents
+    }
     assert walks.records["tokens"].gt(0).all()
-    assert (walks.records["tokens"] == walks.records["tokens.answer"] + walks.records.get("tokens.search", 0)).all()
+    assert (
+        walks.records["tokens"]
+        == walks.records["tokens.answer"] + walks.records.get("tokens.search", 0)
+    ).all()
 
 
 def test_runs_are_compared() -> None:
@@ -94,14 +104,18 @@ def test_several_are_runs_and_a_row_that_cannot_run_does_not_lose_the_others() -
 
 def test_fail_fast_raises_at_the_first_question_that_fails() -> None:
     with pytest.raises(HarnessError, match="the first question is too hard"):
-        harness.run(["fails-once", "echo"], DATA, limit=2, fail_fast=True, mlflow="off", progress=False)
+        harness.run(
+            ["fails-once", "echo"], DATA, limit=2, fail_fast=True, mlflow="off", progress=False
+        )
 
 
 def test_suites_and_sweeps() -> None:
     pair = harness.run(suite="pair", limit=2, mlflow="off", progress=False)
     assert [one.config["method"]["name"] for one in pair] == ["echo", "fails-once"]
     assert [one.failed for one in pair] == [0, 1]
-    swept = harness.run("echo", DATA, sweep={"method.k": [1, 3]}, limit=2, mlflow="off", progress=False)
+    swept = harness.run(
+        "echo", DATA, sweep={"method.k": [1, 3]}, limit=2, mlflow="off", progress=False
+    )
     assert [one.config["method"]["params"]["k"] for one in swept] == [1, 3]
     assert list(swept.table["method"]) == ["echo k=1", "echo k=3"]
 
@@ -116,7 +130,9 @@ class Whole(Echo):
 
 
 def test_a_class_that_is_called_like_a_preset_is_refused() -> None:
-    with pytest.raises(UserError, match="the class Bm25 is called like the preset configs/methods/bm25.yaml"):
+    with pytest.raises(
+        UserError, match="the class Bm25 is called like the preset configs/methods/bm25.yaml"
+    ):
         harness.run(type("Bm25", (Whole,), {}), DATA, limit=1, mlflow="off", progress=False)
 
 
@@ -131,7 +147,9 @@ def test_a_class_rows_and_a_function_are_taken_as_they_are() -> None:
     assert isinstance(whole, harness.Run)
     assert whole.config["method"]["implementation"] == "tests.test_api:Whole"
     assert list(whole.records["prediction"]) == [row["question"] for row in rows]
-    assert list(whole.records["tests.test_api:length"]) == [len(row["question"]) / 1000 for row in rows]
+    assert list(whole.records["tests.test_api:length"]) == [
+        len(row["question"]) / 1000 for row in rows
+    ]
     again = harness.run(Whole, "musique", data=rows[:2], mlflow="off", progress=False)
     assert again.summary["n_total"] == 2
     assert again.folder != whole.folder
@@ -180,13 +198,19 @@ def test_repeats_are_joined_and_their_spread_is_named(here) -> None:
     assert row["rouge_score.rougeL"] == pytest.approx(statistics.fmean(means))
     assert (row["method"], row["n"]) == ("dice", 4)
     spread = f"rouge_score.rougeL {100 * statistics.stdev(means):.2f}"
-    assert any(note.startswith("mean of 3 repeats (seeds 3, 4, 5); ") and spread in note for note in row["notes"])
+    assert any(
+        note.startswith("mean of 3 repeats (seeds 3, 4, 5); ") and spread in note
+        for note in row["notes"]
+    )
     printed = here("report", "--average-seeds")
     assert spread in " ".join(printed.stdout.split())
     assert printed.stdout.count("dice") == 1
     shutil.rmtree(runs[0].folder)
     shutil.rmtree(runs[1].folder)
-    assert "no two runs differ in their seed alone" in here("compare", "results", "--average-seeds").stderr
+    assert (
+        "no two runs differ in their seed alone"
+        in here("compare", "results", "--average-seeds").stderr
+    )
     with pytest.raises(UserError, match="the seed is given by --repeat and by --sweep or --set"):
         harness.run("dice", DATA, repeat=2, sweep={"seed": [1, 2]})
 
@@ -195,7 +219,9 @@ def test_a_judge(tmp_path) -> None:
     runs = harness.Runs([run()])
     script = tmp_path / "judge.yaml"
     script.write_text("replies: [{reply: 'yes'}]\n")
-    agreement = harness.judge(*runs, model="scripted", set={"model.script": str(script)}, name="yes")
+    agreement = harness.judge(
+        *runs, model="scripted", set={"model.script": str(script)}, name="yes"
+    )
     assert list(agreement["a"]) == ["judge.yes"]
     judged = harness.load_run(runs[0].folder)
     assert set(judged.records["judge.yes"]) == {1.0}
@@ -217,10 +243,26 @@ def test_a_limit_stops_a_run_and_a_higher_one_goes_on() -> None:
 def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
     names = [*inspect.signature(harness.run).parameters]
     assert {*names} == {"method", "dataset", "suite", "sweep", "repeat", *get_type_hints(Settings)}
-    options = {field.name for group in (Selection, Execution) for field in fields(group)} | {"sweep", "repeat"}
-    options |= {field.name for field in fields(WorkerOptions) if field.name.startswith(("max_", "price_"))}
-    printed = {"plan", "json", "convention", "debug", "quiet"}  # what a forecast or the line at the end is printed with
-    printed |= {"fail_under", "fail_below_baseline", "junit", "job_summary"}  # the exit code of a CI job
+    options = {field.name for group in (Selection, Execution) for field in fields(group)} | {
+        "sweep",
+        "repeat",
+    }
+    options |= {
+        field.name for field in fields(WorkerOptions) if field.name.startswith(("max_", "price_"))
+    }
+    printed = {
+        "plan",
+        "json",
+        "convention",
+        "debug",
+        "quiet",
+    }  # what a forecast or the line at the end is printed with
+    printed |= {
+        "fail_under",
+        "fail_below_baseline",
+        "junit",
+        "job_summary",
+    }  # the exit code of a CI job
     assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
     with pytest.raises(TypeError, match="limt"):
         harness.run(method="echo", dataset=DATA, limt=2)  # type: ignore[call-overload]

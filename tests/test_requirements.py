@@ -1,4 +1,5 @@
-"""What `make venv` installs is pinned by hash, and nothing older than the first safe version is allowed."""
+"""What `make venv` installs is pinned by hash, and nothing older than the first safe version is
+allowed."""
 
 import re
 import tomllib
@@ -20,7 +21,11 @@ def locked(path: Path) -> dict[str, str]:
     return {re.split(r"[=\s;]", entry)[0]: entry for entry in entries}
 
 
-@pytest.mark.parametrize("path", [p for p in LOCKS if p.name != "versions.txt"], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path",
+    [p for p in LOCKS if p.name not in ("versions.txt", "overrides.txt")],
+    ids=lambda p: p.name,
+)
 def test_every_package_has_an_exact_version_and_a_hash(path: Path) -> None:
     for name, entry in locked(path).items():
         assert re.match(r"[a-z0-9._-]+==\S+", entry, re.IGNORECASE), name
@@ -31,15 +36,23 @@ def test_every_package_has_an_exact_version_and_a_hash(path: Path) -> None:
 def test_the_locks_hold_everything_that_the_project_declares() -> None:
     held = {name.lower().replace("_", "-") for path in LOCKS for name in locked(path)}
     optional = PROJECT["optional-dependencies"]
-    lines = [*PROJECT["dependencies"], *(line for key in optional.keys() - NOT_INSTALLED for line in optional[key])]
-    wanted = {Requirement(line).name.lower().replace("_", "-") for line in lines} - {"longdoc-harness"}
+    lines = [
+        *PROJECT["dependencies"],
+        *(line for key in optional.keys() - NOT_INSTALLED for line in optional[key]),
+    ]
+    wanted = {Requirement(line).name.lower().replace("_", "-") for line in lines} - {
+        "longdoc-harness"
+    }
     assert wanted - held == set()
 
 
 @pytest.mark.parametrize(
     ("name", "unsafe"),
     [
-        ("sentence-transformers", "5.7.0"),  # runs code from a local model folder without being asked (its issue 3801)
+        (
+            "sentence-transformers",
+            "5.7.0",
+        ),  # runs code from a local model folder without being asked (its issue 3801)
         ("torch", "2.5.1"),  # weights_only=True does not stop code (CVE-2025-32434)
         ("datasets", "3.6.0"),  # runs a data set's loading script
     ],

@@ -1,6 +1,8 @@
-"""Every preset answers through the command line: on one made-up data set, and some on the twin of each that is fetched.
+"""Every preset answers through the command line: on one made-up data set, and some on the twin of
+each that is fetched.
 
-The list is read from the program: a preset that is added is run, and one that cannot answer fails here.
+The list is read from the program: a preset that is added is run, and one that cannot answer fails
+here.
 """
 
 import json
@@ -13,21 +15,30 @@ from harness.config import presets
 
 # No reranker's weights come with a package.
 RERANKED = {"bce-reranker", "bge-reranker", "llmlingua-2", "llmlingua-2-longbench"}
-# One has all presets; on every data set stand those that between them use every kind of view and reading.
+# One has all presets; on every data set stand those that between them use every kind of view and
+# reading.
 ONE = "pocket/musique"
 EVERYWHERE = {"pecan", "full-context", "bm25", "closed-book", "oracle-evidence"}
-TWINS = [twin for name in presets.names("datasets") if (twin := presets.synthetic_counterpart(name)) is not None]
+TWINS = [
+    twin
+    for name in presets.names("datasets")
+    if (twin := presets.synthetic_counterpart(name)) is not None
+]
 
 
 def parts(size: int = 24) -> list[tuple[str, list[str]]]:
     """(data set, presets): at most `size` presets a command, so that the workers share them."""
     found = []
     for dataset in TWINS:
-        methods = [name for name in presets.names("methods") if dataset == ONE or name in EVERYWHERE]
+        methods = [
+            name for name in presets.names("methods") if dataset == ONE or name in EVERYWHERE
+        ]
         for i in range(0, len(methods), size):
             some = methods[i : i + size]
             # A row that takes a number from another one runs with it.
-            found.append((dataset, list(dict.fromkeys([*some, *(s for m in some for s in sources(m))]))))
+            found.append(
+                (dataset, list(dict.fromkeys([*some, *(s for m in some for s in sources(m))])))
+            )
     return found
 
 
@@ -35,18 +46,25 @@ def sources(method: str) -> list[str]:
     """The presets that a preset takes numbers from on every data set."""
     layers = [layer for _, layer in presets.read("methods", method) if "by_dataset" not in layer]
     params = {key: value for layer in layers for key, value in (layer.get("params") or {}).items()}
-    return [value.removeprefix("from:") for value in params.values() if str(value).startswith("from:")]
+    return [
+        value.removeprefix("from:") for value in params.values() if str(value).startswith("from:")
+    ]
 
 
 @pytest.mark.parametrize(
-    ("dataset", "methods"), parts(), ids=lambda value: value[0] if isinstance(value, list) else value
+    ("dataset", "methods"),
+    parts(),
+    ids=lambda value: value[0] if isinstance(value, list) else value,
 )
 def test_every_preset_answers(dataset, methods, command, tmp_path, monkeypatch):
-    """In one process, which loads torch and the model once; tests/test_wheel.py runs the installed command in its own."""
+    """In one process, which loads torch and the model once; tests/test_wheel.py runs the installed
+    command in its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    questions = 1 if dataset == ONE else 2  # Qasper's first marks no evidence, which one preset shows
+    questions = (
+        1 if dataset == ONE else 2
+    )  # Qasper's first marks no evidence, which one preset shows
     decoding = models.Decoding  # replies of full length take half of the time
     monkeypatch.setattr(models, "Decoding", lambda most, *more: decoding(min(most, 4), *more))
     code, out, err = command(
@@ -63,8 +81,15 @@ def test_every_preset_answers(dataset, methods, command, tmp_path, monkeypatch):
     assert len(lines) == len(methods)
     for line in lines:
         summary = line["summary"]
-        assert (summary["n_total"], summary["n_scored"], summary["n_failed"]) == (questions, questions, 0)
-        records = [json.loads(r) for r in (tmp_path / line["run"] / "records.jsonl").read_text().splitlines()]
+        assert (summary["n_total"], summary["n_scored"], summary["n_failed"]) == (
+            questions,
+            questions,
+            0,
+        )
+        records = [
+            json.loads(r)
+            for r in (tmp_path / line["run"] / "records.jsonl").read_text().splitlines()
+        ]
         for record in records:
             assert record["error"] is None
             assert sum(phase["flops"]["full"] for phase in record["usage"].values()) > 0
@@ -74,7 +99,9 @@ def test_every_preset_answers(dataset, methods, command, tmp_path, monkeypatch):
     assert all(method in table for method in methods)
     if not {"pecan", "garlic"} & {*methods}:
         return
-    searched = next(line["run"] for line in lines if "/pecan--" in line["run"] or "/garlic--" in line["run"])
+    searched = next(
+        line["run"] for line in lines if "/pecan--" in line["run"] or "/garlic--" in line["run"]
+    )
     code, steps, err = command("trace", searched, records[0]["question_id"])
     assert code == 0, err
     assert "start" in steps

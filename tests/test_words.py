@@ -20,11 +20,19 @@ def nfd(text):
 # Question, the passage that answers it, passages that share no word but pieces of words.
 RANKED = {
     "hindi": ("पुल किसने बनाया?", "पुल मीरा ने बनाया।", "पल पाल पिल बन किस नया।"),
-    "german, text in NFD": ("Wo ist die Brücke?", nfd("Die Brücke ist in Köln."), "Bru cke, Ko ln: wo?"),
+    "german, text in NFD": (
+        "Wo ist die Brücke?",
+        nfd("Die Brücke ist in Köln."),
+        "Bru cke, Ko ln: wo?",
+    ),
     "vietnamese, question in NFD": (nfd("Cầu ở đâu?"), "Cầu ở Huế.", "Cau o dau? Cau o Hue."),
     "korean, text in NFD": ("다리는 어디에 있나?", nfd("다리는 강 위에 있다."), "다른 어른 이다."),
     "arabic, question with vowel points": ("مَنْ بَنَى الجِسْر؟", "بنى سامي الجسر.", "م ن ب ن ى الج س ر"),
-    "english, ligatures": ("Where is the final office?", "The \ufb01nal o\ufb03ce is north.", "Where is the file, it?"),
+    "english, ligatures": (
+        "Where is the final office?",
+        "The \ufb01nal o\ufb03ce is north.",
+        "Where is the file, it?",
+    ),
     "japanese, half width": ("ガイドは?", "\uff76\uff9e\uff72\uff84\uff9e", "カイト"),
     "arabic, shapes of letters": ("سلام", "\ufeb3\ufefc\ufee1", "س م"),
     "turkish, capitals": ("istanbul nerede", "İSTANBUL", "stanbul nere"),
@@ -34,7 +42,11 @@ RANKED = {
     "persian, with and without a joiner": ("پل کجا می‌رود؟", "پل به شهر میرود.", "می می رود رود"),
     "japanese, full width": ("ABC 12?", "\uff21\uff22\uff23は\uff11\uff12です", "AB C1 2"),
     "burmese": ("တံတားဘယ်မှာလဲ", "တံတားမြစ်ပေါ်မှာ", "မိုးရွာ"),
-    "soft hyphens": ("Where is the lighthouse?", "The light\u00adhouse is north.", "Where is the house, the light?"),
+    "soft hyphens": (
+        "Where is the lighthouse?",
+        "The light\u00adhouse is north.",
+        "Where is the house, the light?",
+    ),
     "japanese": ("三千円は何に使った?", "本に三千円を使った。", "山はとても高い。"),
     "thai": ("สะพานอยู่ที่ไหน", "สะพานอยู่ที่แม่น้ำ", "ฝนตกหนักมาก"),
 }

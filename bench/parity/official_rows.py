@@ -17,11 +17,18 @@ from harness.method import MethodConfig, Task
 from methods.reading import Reading
 
 PROGRAM = "THUDM/LongBench, facebookresearch/KILT, allenai/qasper-led-baseline, nyu-mll/quality"
-METHODS = "their data sets; rows of the 13 sets of LongBench that are here, and samples of the others"
+METHODS = (
+    "their data sets; rows of the 13 sets of LongBench that are here, and samples of the others"
+)
 TEXTS = "LongBench: question, text, answers (rows)"
 REASONS = {TEXTS: "ours merges equal answers of a row; kept: no score changes"}
 EACH = 20  # rows of a set of LongBench
-FIRST_LINE = ("trec", "triviaqa", "samsum", "lsht")  # of whose replies eval.py scores the first line
+FIRST_LINE = (
+    "trec",
+    "triviaqa",
+    "samsum",
+    "lsht",
+)  # of whose replies eval.py scores the first line
 
 
 def compare(code: Path, rows: Rows, found: Found) -> None:
@@ -41,7 +48,9 @@ def _longbench(code: Path, rows: Rows, found: Found) -> None:
     metrics = import_theirs(code, "eval").dataset2metric
     lengths = json.loads((code / "config/dataset2maxlen.json").read_text(encoding="utf-8"))
     prompts = json.loads((code / "config/dataset2prompt.json").read_text(encoding="utf-8"))
-    listed = re.search(r"if dataset not in (\[.*?\])", (code / "pred.py").read_text(encoding="utf-8"))
+    listed = re.search(
+        r"if dataset not in (\[.*?\])", (code / "pred.py").read_text(encoding="utf-8")
+    )
     bare = json.loads(listed[1]) if listed else []
     for name, length in lengths.items():
         config = resolved("datasets", dataset=f"longbench/{name}")
@@ -52,14 +61,17 @@ def _longbench(code: Path, rows: Rows, found: Found) -> None:
     for path in sorted((rows.folder / "longbench").glob("*.jsonl")):
         own = load(resolved("datasets", dataset=f"longbench/{path.stem}", data=str(path)), EACH)
         user = prompts[path.stem].replace("{context}", "{text}").replace("{input}", "{question}")
-        reading = Reading(Task(instruction="", max_answer_tokens=1), config=MethodConfig(prompts={"answer": user}))
+        reading = Reading(
+            Task(instruction="", max_answer_tokens=1), config=MethodConfig(prompts={"answer": user})
+        )
         for row, example in zip(_lines(path)[:EACH], own.examples, strict=True):
             question = example.question
             text = "".join(own.documents[d].text for d in question.document_ids)
             ours = [question.text if row["input"] else "", text, list(example.gold.answers)]
             found.add(TEXTS, [row["input"], row["context"], row["answers"]], ours)
             found.add(
-                "LongBench: whole prompt, to the character, its words in method.prompts.answer.user (rows)",
+                "LongBench: whole prompt, to the character, its words in "
+                "method.prompts.answer.user (rows)",
                 prompts[path.stem].format(**row),
                 "".join(reading.pieces(question, [text])),
             )
@@ -71,13 +83,19 @@ def _kilt(code: Path, rows: Rows, found: Found) -> None:
     for file in ("nq/nq_kilt_sample.jsonl", "eli5/eli5_kilt_sample.jsonl"):
         for row in _lines(rows.folder / file):
             ours = sorted({answer.strip() for answer in parse_question(row).answers})
-            found.add("KILT: gold answers (rows of NQ and ELI5)", sorted(official.get_gold_answers(row)), ours)
+            found.add(
+                "KILT: gold answers (rows of NQ and ELI5)",
+                sorted(official.get_gold_answers(row)),
+                ours,
+            )
 
 
 def _qasper(code: Path, rows: Rows, found: Found) -> None:
     """Compare the gold answers of Qasper's questions with those of the baseline's evaluator."""
     path = rows.folder / "qasper/qasper-train-v0.3-sample.json"
-    gold = import_theirs(code, "evaluator").get_answers_and_evidence(json.loads(path.read_text(encoding="utf-8")), True)
+    gold = import_theirs(code, "evaluator").get_answers_and_evidence(
+        json.loads(path.read_text(encoding="utf-8")), True
+    )
     for example in load(resolved("datasets", dataset="qasper", data=str(path)), None).examples:
         official = sorted({reference["answer"] for reference in gold[example.question.id]})
         found.add("Qasper: gold answers (questions)", official, sorted(set(example.gold.answers)))
@@ -90,9 +108,15 @@ def _quality(code: Path, rows: Rows, found: Found) -> None:
     module = import_theirs(code, "simple")
     made: list[dict[str, Any]] = []
     articles = map(_flat, _lines(path))
-    module.io = SimpleNamespace(read_jsonl=lambda _: articles, write_jsonl=lambda out, _: made.extend(out))
+    module.io = SimpleNamespace(
+        read_jsonl=lambda _: articles, write_jsonl=lambda out, _: made.extend(out)
+    )
     module.process_file("", "")
-    for row, e in zip(made, load(resolved("datasets", dataset="quality", data=str(path)), None).examples, strict=True):
+    for row, e in zip(
+        made,
+        load(resolved("datasets", dataset="quality", data=str(path)), None).examples,
+        strict=True,
+    ):
         official = [row["query"], *(row[f"option_{k}"] for k in range(4)), row["label"]]
         ours = [e.question.text, *(e.question.options or ()), e.gold.extra["gold_label"] - 1]
         both = ([str(cell).strip() for cell in cells] for cells in (official, ours))
@@ -103,6 +127,12 @@ def _flat(article: dict[str, Any]) -> dict[str, Any]:
     """An article as the baseline's script takes it: its questions numbered in one row."""
     row = {"article": article["article"]}
     for i, question in enumerate(article["questions"], start=1):
-        options = {f"question{i}option{k}": text for k, text in enumerate(question["options"], start=1)}
-        row |= {f"question{i}": question["question"], f"question{i}_gold_label": question["gold_label"], **options}
+        options = {
+            f"question{i}option{k}": text for k, text in enumerate(question["options"], start=1)
+        }
+        row |= {
+            f"question{i}": question["question"],
+            f"question{i}_gold_label": question["gold_label"],
+            **options,
+        }
     return row

@@ -1,7 +1,9 @@
-"""PECAN a second time, from the paper alone and as plain as possible: eager attention, no cache, lists.
+"""PECAN a second time, from the paper alone and as plain as possible: eager attention, no cache,
+lists.
 
-Written from arXiv 2410.04790v2 (sections in brackets), the prompts of its first version (v1, tables 4 and 5) and the
-open choices of docs/methods/pecan.md, before methods/pecan was read. Not here: a top level above the window, ablations.
+Written from arXiv 2410.04790v2 (sections in brackets), the prompts of its first version (v1, tables
+4 and 5) and the open choices of docs/methods/pecan.md, before methods/pecan was read. Not here: a
+top level above the window, ablations.
 """
 
 from __future__ import annotations
@@ -16,15 +18,21 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 SUMMARISE = (
-    "Summary the following information. Each segment is separated by a new line symbol.\n\n{nodes}\n\n"
-    "Split your summary into different summary points according to the semantic information in these information "
-    "points. It is not necessary to generate each summary point for each information point. Gather and organize "
-    "information into summary points. In each summary point, try to avoid using pronouns like he/she/they and instead "
-    "use full names. Generate in the format of:\n\n* summary point\n* summary point\n* summary point\n……\n\n"
+    "Summary the following information. Each segment is separated by a new line "
+    "symbol.\n\n{nodes}\n\n"
+    "Split your summary into different summary points according to the semantic information in "
+    "these information "
+    "points. It is not necessary to generate each summary point for each information point. Gather "
+    "and organize "
+    "information into summary points. In each summary point, try to avoid using pronouns like "
+    "he/she/they and instead "
+    "use full names. Generate in the format of:\n\n* summary point\n* summary point\n* summary "
+    "point\n……\n\n"
     "Do not provide any explanation and start the summary directly."
 )
 FIRST = (
-    "Can this question be answered by the following information? Response “Yes” or “No” in one word. Do not provide "
+    "Can this question be answered by the following information? Response “Yes” or “No” in one "
+    "word. Do not provide "
     "any explanation.\n\nQuestion:\n"
 )
 SECOND = "Given the above information and question, answer the question as concisely as you can."
@@ -32,7 +40,8 @@ SECOND = "Given the above information and question, answer the question as conci
 
 @dataclass
 class Node:
-    """A text of the graph. level: 1 for chunks; edges: node number -> weight, to nodes one level below."""
+    """A text of the graph. level: 1 for chunks; edges: node number -> weight, to nodes one level
+    below."""
 
     text: str
     level: int
@@ -41,7 +50,8 @@ class Node:
 
 @dataclass
 class Found:
-    """A search. moves: (node, the score it was chosen by, P(Yes) after it), 0 where there is none; and the answer."""
+    """A search. moves: (node, the score it was chosen by, P(Yes) after it), 0 where there is none;
+    and the answer."""
 
     moves: list[tuple[int, float, float]]
     answer: str
@@ -66,10 +76,15 @@ class Model:
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def read(self, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits [vocabulary] behind `ids`; attention [token, token], the mean of heads and layers (3.1)."""
+        """Logits [vocabulary] behind `ids`; attention [token, token], the mean of heads and layers
+        (3.1)."""
         with torch.no_grad():
-            out = self.network(torch.tensor([ids]), use_cache=False, output_attentions=True, logits_to_keep=1)
-        return out.logits[0, -1], torch.stack([layer[0].mean(0) for layer in out.attentions]).mean(0)
+            out = self.network(
+                torch.tensor([ids]), use_cache=False, output_attentions=True, logits_to_keep=1
+            )
+        return out.logits[0, -1], torch.stack([layer[0].mean(0) for layer in out.attentions]).mean(
+            0
+        )
 
     def write(self, ids: list[int], most: int) -> tuple[list[int], bool]:
         """The greedy reply of at most `most` tokens, and whether it came to its end."""
@@ -84,13 +99,19 @@ class Model:
 
 def chunks(model: Model, text: str, size: int) -> list[str]:
     """The text in pieces of `size` tokens (3.1)."""
-    begins = [a for a, _ in model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True).offset_mapping]
+    begins = [
+        a
+        for a, _ in model.tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True
+        ).offset_mapping
+    ]
     cuts = [begins[i] for i in range(0, len(begins), size)] + [len(text)]
     return [" ".join(text[a:b].split()) for a, b in pairwise(cuts)]
 
 
 def points(reply: str, ended: bool) -> list[tuple[int, int]]:
-    """(start, end) of the bullets in a reply (A.1); not `ended`: the last one counts only where it is alone."""
+    """(start, end) of the bullets in a reply (A.1); not `ended`: the last one counts only where it
+    is alone."""
     lines = [(m.start(), m.end()) for m in re.finditer(r"[^\n]*\S", reply)]
     found: list[tuple[int, int]] = []
     for begin, end in lines:
@@ -106,8 +127,11 @@ def points(reply: str, ended: bool) -> list[tuple[int, int]]:
     return found if ended or len(found) < 2 else found[:-1]
 
 
-def build(model: Model, text: str, chunk_tokens: int, window: int, reserve: int, levels: int = 2) -> list[Node]:
-    """The graph (3.1), with levels until one call holds one, the `levels`-th at least. reserve: tokens of a reply."""
+def build(
+    model: Model, text: str, chunk_tokens: int, window: int, reserve: int, levels: int = 2
+) -> list[Node]:
+    """The graph (3.1), with levels until one call holds one, the `levels`-th at least. reserve:
+    tokens of a reply."""
     nodes = [Node(chunk, 1, {}) for chunk in chunks(model, text, chunk_tokens)]
     below = list(range(len(nodes)))
     for level in range(2, 8):
@@ -124,7 +148,9 @@ def build(model: Model, text: str, chunk_tokens: int, window: int, reserve: int,
         for batch in batches:
             nodes += _summarised(model, nodes, batch, level, reserve)
         written = list(range(first, len(nodes)))
-        fewer = len(written) < len(below) or _tokens(model, nodes, written) < _tokens(model, nodes, below)
+        fewer = len(written) < len(below) or _tokens(model, nodes, written) < _tokens(
+            model, nodes, below
+        )
         below = written
         if not fewer or (len(batches) == 1 and level > levels):
             break
@@ -144,8 +170,11 @@ def _prompt(model: Model, nodes: list[Node], batch: list[int]) -> str:
     return model.open + SUMMARISE.replace("{nodes}", lines) + model.close
 
 
-def _summarised(model: Model, nodes: list[Node], batch: list[int], level: int, reserve: int) -> list[Node]:
-    """The points of one batch, each with its edges: mean attention over the tokens of both, normalised (3.1)."""
+def _summarised(
+    model: Model, nodes: list[Node], batch: list[int], level: int, reserve: int
+) -> list[Node]:
+    """The points of one batch, each with its edges: mean attention over the tokens of both,
+    normalised (3.1)."""
     prompt = _prompt(model, nodes, batch)
     encoded = model.tokenizer(prompt, add_special_tokens=False, return_offsets_mapping=True)
     columns, at = [], prompt.index("\n\n")
@@ -161,7 +190,11 @@ def _summarised(model: Model, nodes: list[Node], batch: list[int], level: int, r
     _, attention = model.read(ids + written)
     made = []
     for begin, end in points(reply, ended):
-        rows = [len(ids) + t for t, b in enumerate(ends) if b > begin and (ends[t - 1] if t else 0) < end]
+        rows = [
+            len(ids) + t
+            for t, b in enumerate(ends)
+            if b > begin and (ends[t - 1] if t else 0) < end
+        ]
         weights = [float(attention[rows][:, column].mean()) for column in columns]
         edges = {i: w / sum(weights) for i, w in zip(batch, weights, strict=True)}
         made.append(Node(" ".join(reply[begin:end].split()), level, edges))
@@ -178,7 +211,8 @@ def search(
     window: int = 8192,
     most: int = 32,
 ) -> Found:
-    """Visit nodes until P(Yes) exceeds `t_p` (3.2), then answer in a second turn, in at most `most` tokens."""
+    """Visit nodes until P(Yes) exceeds `t_p` (3.2), then answer in a second turn, in at most `most`
+    tokens."""
     context = model.ids(model.open + FIRST)
     asked = list(range(len(context), len(context) + len(model.ids(question))))
     context += model.ids(question) + model.ids("\n\nInformation:")
@@ -193,7 +227,9 @@ def search(
         rows = {}
         for number in queue:
             mark, text = model.ids("\n*"), model.ids(" " + nodes[number].text)
-            rows[number] = list(range(len(context) + len(mark), len(context) + len(mark) + len(text)))
+            rows[number] = list(
+                range(len(context) + len(mark), len(context) + len(mark) + len(text))
+            )
             context += mark + text
         logits, attention = model.read(context + probe)
         for number in queue:
@@ -205,10 +241,16 @@ def search(
         unvisited = [j for j in range(len(nodes)) if j not in [number for number, _, _ in moves]]
         if moves[-1][2] > t_p or not unvisited:
             break
-        z = [sum(relevance[i] * node.edges.get(j, 0.0) for i, node in enumerate(nodes)) for j in range(len(nodes))]
+        z = [
+            sum(relevance[i] * node.edges.get(j, 0.0) for i, node in enumerate(nodes))
+            for j in range(len(nodes))
+        ]
         scores = [a + b for a, b in zip(_shares(z), _shares(alike), strict=True)]
         queue = [max(unvisited, key=lambda j: (scores[j], -j))]
-        if len(context + model.ids("\n*") + model.ids(" " + nodes[queue[0]].text) + second) + most > window:
+        if (
+            len(context + model.ids("\n*") + model.ids(" " + nodes[queue[0]].text) + second) + most
+            > window
+        ):
             break
     return Found(moves, model.tokenizer.decode(model.write(context + second, most)[0]).strip())
 

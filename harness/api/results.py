@@ -1,4 +1,5 @@
-"""What a call returns and what stored runs can be asked: Run, Runs, load_run, compare, score, judge."""
+"""What a call returns and what stored runs can be asked: Run, Runs, load_run, compare, score,
+judge."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Run:
 
     @cached_property
     def stored(self) -> StoredRun:
-        """The folder's files as they were when they were first needed. Raises UserError, DataError."""
+        """The folder's files as they were when they were first needed. Raises UserError,
+        DataError."""
         return read_run(self.folder)
 
     @property
@@ -37,7 +39,8 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Every setting of the run, nested as under `config` in its run.yaml: {"method": {"name": ...}, ...}."""
+        """Every setting of the run, nested as under `config` in its run.yaml: {"method": {"name":
+        ...}, ...}."""
         return self.stored.config
 
     @property
@@ -47,7 +50,8 @@ class Run:
 
     @cached_property
     def records(self) -> pd.DataFrame:
-        """A row a question: question_id, question, gold, prediction, a column a score, tokens, tflops, seconds, ..."""
+        """A row a question: question_id, question, gold, prediction, a column a score, tokens,
+        tflops, seconds, ..."""
         from reports.frames import records
 
         return records(self.stored)
@@ -59,8 +63,11 @@ class Run:
 
         return documents(self.stored)
 
-    def compare(self, *others: Run | PathLike, reference: str | None = None, score: str | None = None) -> pd.DataFrame:
-        """This run beside `others`, a row a run, as the function `compare` gives; reference: by default this run."""
+    def compare(
+        self, *others: Run | PathLike, reference: str | None = None, score: str | None = None
+    ) -> pd.DataFrame:
+        """This run beside `others`, a row a run, as the function `compare` gives; reference: by
+        default this run."""
         return compare(self, *others, reference=reference or self.folder.name, score=score)
 
     def trace(self, question_id: str) -> str:
@@ -70,7 +77,8 @@ class Run:
         return "\n".join(trace_lines(search_of(self.stored, question_id)))
 
     def plot(self, out: PathLike | None = None, *, score: str | None = None) -> bytes:
-        """Draw score against cost of this run alone; arguments, result and errors are those of `Runs.plot`."""
+        """Draw score against cost of this run alone; arguments, result and errors are those of
+        `Runs.plot`."""
         return Runs([self]).plot(out, score=score)
 
     def _repr_html_(self) -> str:
@@ -78,7 +86,8 @@ class Run:
 
 
 class Runs(list[Run]):
-    """Runs of one call, in the order in which they ran. lost: name ("bm25 k=3 on nq") -> why it is incomplete."""
+    """Runs of one call, in the order in which they ran. lost: name ("bm25 k=3 on nq") -> why it is
+    incomplete."""
 
     lost: dict[str, str]
 
@@ -88,7 +97,8 @@ class Runs(list[Run]):
 
     @property
     def averaged(self) -> pd.DataFrame:
-        """`table` with one averaged row for runs that differ in their seed alone: `harness report --average-seeds`."""
+        """`table` with one averaged row for runs that differ in their seed alone: `harness report
+        --average-seeds`."""
         from reports.main_table import frame
         from reports.repeats import average_over_seeds
 
@@ -96,20 +106,23 @@ class Runs(list[Run]):
 
     @property
     def table(self) -> pd.DataFrame:
-        """What `harness report --format csv` holds: a row a run; see reports/main_table.py for the columns."""
+        """What `harness report --format csv` holds: a row a run; see reports/main_table.py for the
+        columns."""
         from reports.main_table import frame
 
         return frame([run.stored for run in self])
 
     def compare(self, *, reference: str | None = None, score: str | None = None) -> pd.DataFrame:
-        """A row for each run, with its paired difference to the reference; arguments as of the function `compare`."""
+        """A row for each run, with its paired difference to the reference; arguments as of the
+        function `compare`."""
         return compare(*self, reference=reference, score=score)
 
     def plot(self, out: PathLike | None = None, *, score: str | None = None) -> bytes:
-        """Score against cost with intervals, the front marked: an SVG, or what the ending of `out` says (pdf, png).
+        """Score against cost with intervals, the front marked: an SVG, or what the ending of `out`
+        says (pdf, png).
 
-        score: its name, by default the data set's headline. Returns the file's content and writes it to `out`. Raises
-        UserError, also for runs of several data sets.
+        score: its name, by default the data set's headline. Returns the file's content and writes
+        it to `out`. Raises UserError, also for runs of several data sets.
         """
         from harness.errors import UserError
         from reports.figures import front
@@ -124,7 +137,8 @@ class Runs(list[Run]):
         points = front.points(table, [run.stored for run in self], score)
         if not points:
             raise UserError(
-                "no run has both a score and known FLOPs, so there is no figure; harness report says what is missing"
+                "no run has both a score and known FLOPs, so there is no figure; harness report "
+                "says what is missing"
             )
         content = front.draw(points, score or str(table["headline"].iloc[0]), form)
         if out is not None:
@@ -152,17 +166,21 @@ def compare(
     force: bool = False,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """What `harness compare --format csv` holds: one row a run, with its paired difference to the reference.
+    """What `harness compare --format csv` holds: one row a run, with its paired difference to the
+    reference.
 
-    runs: Runs, run folders, or folders that hold runs; a single run has its means only. reference: a preset's name, a
-    run folder's name or hash; score: by default the data set's headline; convention: how FLOPs are counted. Raises
-    UserError for runs that must not be compared, unless `force`, and UnknownName.
+    runs: Runs, run folders, or folders that hold runs; a single run has its means only. reference:
+    a preset's name, a run folder's name or hash; score: by default the data set's headline;
+    convention: how FLOPs are counted. Raises UserError for runs that must not be compared, unless
+    `force`, and UnknownName.
     """
     from harness.storage.named_runs import read_runs, run_folders
     from reports.compare import side_by_side
 
     stored_runs = read_runs(run_folders([os.fspath(_folder(run)) for run in runs]))
-    return side_by_side(stored_runs, reference=reference, score=score, force=force, convention=convention).joined()
+    return side_by_side(
+        stored_runs, reference=reference, score=score, force=force, convention=convention
+    ).joined()
 
 
 def _folder(run: Run | PathLike) -> PathLike:
@@ -170,15 +188,26 @@ def _folder(run: Run | PathLike) -> PathLike:
 
 
 def score(
-    run: Run | PathLike, *, scorers: list[str] | None = None, only: bool = False, data: PathLike | None = None
+    run: Run | PathLike,
+    *,
+    scorers: list[str] | None = None,
+    only: bool = False,
+    data: PathLike | None = None,
 ) -> dict[str, Any]:
-    """Score a run's stored predictions again, without a model, and return its new summary (`Run.summary`).
+    """Score a run's stored predictions again, without a model, and return its new summary
+    (`Run.summary`).
 
-    scorers: names, in addition to the run's own, or instead of them if `only`; data: where the data set's rows are now.
+    scorers: names, in addition to the run's own, or instead of them if `only`; data: where the data
+    set's rows are now.
     """
     from harness.engine.rescore import rescore
 
-    return rescore(Path(_folder(run)), scorers=scorers or (), only=only, data=None if data is None else os.fspath(data))
+    return rescore(
+        Path(_folder(run)),
+        scorers=scorers or (),
+        only=only,
+        data=None if data is None else os.fspath(data),
+    )
 
 
 def judge(
@@ -193,13 +222,15 @@ def judge(
     scale: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Let a model judge stored answers, as `harness judge` does; the scores are stored with the runs.
+    """Let a model judge stored answers, as `harness judge` does; the scores are stored with the
+    runs.
 
-    model: preset, folder or hub id; set: its settings, {"model.base_url": ...}; prompt: a file; name: the score is
-    judge.NAME; max_tokens: of a reply; parallel: answers at a time; kind: correctness, faithfulness or relevance;
-    scale: "1-5" for a rubric in `prompt`; labels: by hand, question id -> "yes", "no" or a number. Replies are kept:
-    the same call asks only for those missing. Returns a row for each run and pair of a judge with the headline, another
-    judge or the labels. Raises UserError.
+    model: preset, folder or hub id; set: its settings, {"model.base_url": ...}; prompt: a file;
+    name: the score is judge.NAME; max_tokens: of a reply; parallel: answers at a time; kind:
+    correctness, faithfulness or relevance;
+    scale: "1-5" for a rubric in `prompt`; labels: by hand, question id -> "yes", "no" or a number.
+    Replies are kept: the same call asks only for those missing. Returns a row for each run and pair
+    of a judge with the headline, another judge or the labels. Raises UserError.
     """
     import pandas as pd
 

@@ -1,4 +1,5 @@
-"""`harness.run`: runs, suites, sweeps and repeats, with the options of `harness run` as arguments."""
+"""`harness.run`: runs, suites, sweeps and repeats, with the options of `harness run` as
+arguments."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ MethodName = str | type[Method]
 Methods = MethodName | Sequence[MethodName]
 Names = str | Sequence[str]
 Rows = Sequence[Mapping[str, Any]]
-_COMMAND = ("python", "-c", "harness.run(...)")  # in the manifest, where a run of the command line has its command
+_COMMAND = (
+    "python",
+    "-c",
+    "harness.run(...)",
+)  # in the manifest, where a run of the command line has its command
 
 
 class Settings(TypedDict, total=False):
@@ -124,19 +129,28 @@ def run(
     traces: int | None = None,
     progress: bool = True,
 ) -> Run | Runs:
-    """Run methods on data sets; the same call again resumes. Arguments are the options of `harness run`.
+    """Run methods on data sets; the same call again resumes. Arguments are the options of `harness
+    run`.
 
-    method: a preset's name, or a class (harness.method.Method); data: a file, or the rows themselves, in the data set's
-    format; documents, questions: in place of a data set, a folder of your own and a file of questions about it, or the
-    questions as rows; set: {"method.k": 3}, {"dataset.scorers": ["flashrag.em", my_function]}; progress: show a bar (a
-    widget in a notebook) and what the command line says on stderr; fail_fast: raise at the first question that fails.
+    method: a preset's name, or a class (harness.method.Method); data: a file, or the rows
+    themselves, in the data set's format; documents, questions: in place of a data set, a folder of
+    your own and a file of questions about it, or the questions as rows; set: {"method.k": 3},
+    {"dataset.scorers": ["flashrag.em", my_function]}; progress: show a bar (a widget in a notebook)
+    and what the command line says on stderr; fail_fast: raise at the first question that fails.
 
-    One method and one data set give a Run, and what cannot run raises UserError. Several of either, a suite, a sweep
-    ({"method.k": [1, 3]}) or `repeat` seeds give Runs; one that cannot begin is in `lost`, and the others go on. Raises
-    UserError where nothing can run, SaveError for what cannot be saved, LimitReached at a limit (max_...).
+    One method and one data set give a Run, and what cannot run raises UserError. Several of either,
+    a suite, a sweep ({"method.k": [1, 3]}) or `repeat` seeds give Runs; one that cannot begin is in
+    `lost`, and the others go on. Raises UserError where nothing can run, SaveError for what cannot
+    be saved, LimitReached at a limit (max_...).
     """
     one_dataset = isinstance(dataset, str) or documents is not None
-    single = isinstance(method, str | type) and one_dataset and suite is None and not sweep and repeat is None
+    single = (
+        isinstance(method, str | type)
+        and one_dataset
+        and suite is None
+        and not sweep
+        and repeat is None
+    )
     flags = {"keep_prompts": keep_prompts, "cache": cache, "model.deterministic": deterministic}
     kept = {"dataset.keep_texts": keep_texts} if keep_texts is not None else {}
     sets = {**(set or {}), **kept, **{key: value for key, value in flags.items() if value}}
@@ -150,21 +164,32 @@ def run(
         sample=sample,
         seed=seed,
         sets={key: _plain_value(value) for key, value in sets.items()},
-        files=tuple(os.fspath(file) for file in ([config] if isinstance(config, str | os.PathLike) else config)),
+        files=tuple(
+            os.fspath(file)
+            for file in ([config] if isinstance(config, str | os.PathLike) else config)
+        ),
         suite=suites.chosen_suite(suite, unset),
     )
     show = default_progress() if progress else Silent()
     shared, axes = with_seeds(shared, check_axes(sweep or {}, "sweep"), repeat)
-    wanted = distinct_repeats(command_runs(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note)
+    wanted = distinct_repeats(
+        command_runs(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note
+    )
     wanted = with_stops(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show.note)
     limits = {"tokens": max_tokens, "tflops": max_tflops, "hours": max_hours, "money": max_money}
     budget = Budget(limits, price_per_gpu_hour)
     folder = local_folder(out)
-    trackers = [BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)]
+    trackers = [
+        BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)
+    ]
     trackers += [BackgroundTracking(folder, address(track), suite, 0)] if track else []
     options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}
-    runs = _run_all(wanted, folder, trackers, default_progress if progress else Silent, options, single, budget)
-    for problem in (missed := tuple(problem for tracker in trackers for problem in tracker.missed())):
+    runs = _run_all(
+        wanted, folder, trackers, default_progress if progress else Silent, options, single, budget
+    )
+    for problem in (
+        missed := tuple(problem for tracker in trackers for problem in tracker.missed())
+    ):
         show.note(f"warning: {problem}")
     return Run(runs[0].folder, (*runs[0].save_problems, *missed)) if single else runs
 
@@ -180,8 +205,9 @@ def _run_all(
 ) -> Runs:
     """Plan all runs, run them in turn, and return them; one that cannot begin is in `lost`.
 
-    out: results folder; trackers: log the runs; make_progress: called for each run; options: parallel, retry_failed and
-    fail_fast of runner.run; single: whether one run alone was asked for, whose exception is raised; budget: limits.
+    out: results folder; trackers: log the runs; make_progress: called for each run; options:
+    parallel, retry_failed and fail_fast of runner.run; single: whether one run alone was asked for,
+    whose exception is raised; budget: limits.
     """
     note = make_progress().note
     planned = plan_all(wanted, note)
@@ -190,10 +216,14 @@ def _run_all(
     runs = Runs(lost={lost.run: lost.why for lost in planned.lost})
 
     def execute(plan: Plan) -> runner.RunResult:
-        return runner.run(plan, out, command=[*_COMMAND], progress=make_progress(), budget=budget, **options)
+        return runner.run(
+            plan, out, command=[*_COMMAND], progress=make_progress(), budget=budget, **options
+        )
 
     limited = [LimitHook(budget, planned.plans, out, (), note)] if budget.limits else []
-    for outcome in in_turn(planned.plans, execute, [*limited, NumbersFromRuns(out, note), *trackers]):
+    for outcome in in_turn(
+        planned.plans, execute, [*limited, NumbersFromRuns(out, note), *trackers]
+    ):
         if outcome.result is None:
             error = outcome.error
             assert error is not None  # no result: it is there
@@ -209,24 +239,31 @@ def _run_all(
 
 
 def _names(named: Methods | Names | None) -> list[str]:
-    """The names of methods or data sets; a method class is registered under its own name, "Lead" -> "lead".
+    """The names of methods or data sets; a method class is registered under its own name, "Lead" ->
+    "lead".
 
-    Raises UserError for a class that is called like a preset, whose settings or code would run in its place.
+    Raises UserError for a class that is called like a preset, whose settings or code would run in
+    its place.
     """
     names: list[str] = []
     for method in [] if named is None else [named] if isinstance(named, str | type) else named:
         names.append(method if isinstance(method, str) else method.__name__.lower())
         if isinstance(method, type):
             target = registry.register_target(method)
-            registry.plugins(registry.GROUPS["methods"])[names[-1]] = target  # a preset of this process
+            registry.plugins(registry.GROUPS["methods"])[names[-1]] = (
+                target  # a preset of this process
+            )
             if (preset := presets.read("methods", names[-1])[-1][0]) != target:
                 clash = f"the class {method.__name__} is called like the preset {preset}"
-                raise UserError(f"{clash}: give the class another name, or run the preset with '{names[-1]}'")
+                raise UserError(
+                    f"{clash}: give the class another name, or run the preset with '{names[-1]}'"
+                )
     return names
 
 
 def _rows_file(data: PathLike | Rows | None) -> str | None:
-    """The path `data` as text; rows are first written to a file in HARNESS_HOME, named after their content's hash."""
+    """The path `data` as text; rows are first written to a file in HARNESS_HOME, named after their
+    content's hash."""
     if data is None:
         return None
     if isinstance(data, str | os.PathLike):
@@ -238,7 +275,8 @@ def _rows_file(data: PathLike | Rows | None) -> str | None:
 
 
 def _plain_value(value: Any) -> Any:
-    """A setting's value with each function, as in {"dataset.scorers": [mine]}, replaced by "module:name"."""
+    """A setting's value with each function, as in {"dataset.scorers": [mine]}, replaced by
+    "module:name"."""
     if isinstance(value, list | tuple):
         return [_plain_value(item) for item in value]
     return registry.register_target(value) if callable(value) else value

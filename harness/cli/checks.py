@@ -1,4 +1,5 @@
-"""Lines of `harness doctor` and of `reproduce --check`: what is there, and the command for what is not."""
+"""Lines of `harness doctor` and of `reproduce --check`: what is there, and the command for what is
+not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ State = Literal["ok", "hub", "missing", "problem"]
 
 @dataclass(frozen=True)
 class Check:
-    """A line below `part`. state: hub: downloaded at first use; missing: some runs need it; problem: no run works."""
+    """A line below `part`. state: hub: downloaded at first use; missing: some runs need it;
+    problem: no run works."""
 
     part: str
     state: State

@@ -1,8 +1,9 @@
-"""How commands are declared: in the module of their first word, imported when one is called, with options in sections.
+"""How commands are declared: in the module of their first word, imported when one is called, with
+options in sections.
 
-The command "report curves" is the function `report_curves` in report.py. Its parameters are its options, as Typer reads
-them; a parameter whose type is a dataclass (options.py) stands for all fields of that dataclass. Its docstring is its
-help, and it returns the exit code.
+The command "report curves" is the function `report_curves` in report.py. Its parameters are its
+options, as Typer reads them; a parameter whose type is a dataclass (options.py) stands for all
+fields of that dataclass. Its docstring is its help, and it returns the exit code.
 
     Commands({"Train": {"train": "Train the model"}}, "pocket.cli")      its command is in pocket/cli/train.py
 """
@@ -33,7 +34,8 @@ _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
 
 def spread_sets(arguments: list[str]) -> list[str]:
-    """Repeat the flag before each of several assignments: [--set a=1 b=2] -> [--set a=1 --set b=2]."""
+    """Repeat the flag before each of several assignments: [--set a=1 b=2] -> [--set a=1 --set
+    b=2]."""
     spread: list[str] = []
     open_flag = ""
     for argument in arguments:
@@ -49,13 +51,19 @@ def spread_sets(arguments: list[str]) -> list[str]:
 
 
 def option(
-    section: str, spec: str, text: str, default: str | None = None, complete: str | None = None, **limits: Any
+    section: str,
+    spec: str,
+    text: str,
+    default: str | None = None,
+    complete: str | None = None,
+    **limits: Any,
 ) -> Any:
     """An option for an Annotated type.
 
-    section: of help_page.SECTIONS; spec: its names and what stands for its value, "--method -m NAME,..."; text: its
-    help; default: the default in words, where the value itself does not say it; complete: the kind of preset whose
-    names the shell completes; limits: min and max of a number.
+    section: of help_page.SECTIONS; spec: its names and what stands for its value, "--method -m
+    NAME,..."; text: its help; default: the default in words, where the value itself does not say
+    it; complete: the kind of preset whose names the shell completes; limits: min and max of a
+    number.
     """
 
     def names(incomplete: str) -> list[str]:
@@ -92,7 +100,9 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The usage line, with required arguments as they are: RUN for Typer's {RUN}."""
-        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+        return [
+            piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)
+        ]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the options by section."""
@@ -113,7 +123,8 @@ class Commands(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A command that is not imported yet: its whole name, section in the help, summary, and package of its module."""
+    """A command that is not imported yet: its whole name, section in the help, summary, and package
+    of its module."""
 
     name: str
     section: str
@@ -135,8 +146,8 @@ def entries_of(tables: Iterable[Commands]) -> dict[str, Entry]:
 class Group(TyperGroup):
     """Commands by section, each imported when it is called.
 
-    entries: name of one or two words, without those that begin the group's name -> command; default: what runs where no
-    name follows.
+    entries: name of one or two words, without those that begin the group's name -> command;
+    default: what runs where no name follows.
     """
 
     entries: Mapping[str, Entry] = {}
@@ -147,27 +158,45 @@ class Group(TyperGroup):
         return list(dict.fromkeys(name.partition(" ")[0] for name in self.entries))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import the command `cmd_name`, or group those it begins; for another word fail with a usage error."""
+        """Import the command `cmd_name`, or group those it begins; for another word fail with a
+        usage error."""
         command = None
-        if entry := self.entries.get(cmd_name):  # "curves" of `report` is report_curves in report.py
+        if entry := self.entries.get(
+            cmd_name
+        ):  # "curves" of `report` is report_curves in report.py
             word = re.sub("[ -]", "_", entry.name)
-            module = importlib.import_module(f"{entry.package}.{entry.name.partition(' ')[0].replace('-', '_')}")
-            command = as_command(getattr(module, f"{word}_", None) or getattr(module, word), cmd_name)
-        below = {name: entry for name, entry in self.entries.items() if name.startswith(f"{cmd_name} ")}
+            module = importlib.import_module(
+                f"{entry.package}.{entry.name.partition(' ')[0].replace('-', '_')}"
+            )
+            command = as_command(
+                getattr(module, f"{word}_", None) or getattr(module, word), cmd_name
+            )
+        below = {
+            name: entry for name, entry in self.entries.items() if name.startswith(f"{cmd_name} ")
+        }
         if below:
-            subgroup = group(cmd_name, {name.partition(" ")[2]: entry for name, entry in below.items()})
+            subgroup = group(
+                cmd_name, {name.partition(" ")[2]: entry for name, entry in below.items()}
+            )
             subgroup.default = command
             if command is not None:
                 command.below = {entry.name: entry.summary for entry in below.values()}
             return subgroup
         if command is None and not ctx.resilient_parsing and not cmd_name.startswith("-"):
             matches = close_matches(cmd_name, self.list_commands(ctx), limit=1)
-            hint = f"Did you mean '{matches[0]}'?" if matches else "Packages add commands: pip install ./packages/NAME"
+            hint = (
+                f"Did you mean '{matches[0]}'?"
+                if matches
+                else "Packages add commands: pip install ./packages/NAME"
+            )
             ctx.fail(f"No such command '{cmd_name}'. {hint}")
         return command
 
-    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse `args`; if they begin with no command's name, as those of the default one: `harness report results`."""
+    def make_context(
+        self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """Parse `args`; if they begin with no command's name, as those of the default one: `harness
+        report results`."""
         if self.default is not None and (not args or args[0] not in self.entries):
             return self.default.make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
@@ -181,30 +210,40 @@ class Group(TyperGroup):
 
 def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -> Group:
     """Make a click group of commands; entries: as in Group; summary: its help."""
-    click_group = Group(name=name, help=summary, no_args_is_help=True, rich_markup_mode=None, context_settings=CONTEXT)
+    click_group = Group(
+        name=name,
+        help=summary,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings=CONTEXT,
+    )
     click_group.entries = entries
     return click_group
 
 
 def as_command(function: Callable[..., int], name: str) -> Command:
-    """The click command `name` that calls `function`: its parameters are the options, its docstring is the help.
+    """The click command `name` that calls `function`: its parameters are the options, its docstring
+    is the help.
 
-    A parameter that is a dataclass is replaced by its fields, one option each. A reader that closes the pipe of stdout
-    early gives PIPE_CLOSED, which Typer would make exit code 1.
+    A parameter that is a dataclass is replaced by its fields, one option each. A reader that closes
+    the pipe of stdout early gives PIPE_CLOSED, which Typer would make exit code 1.
     """
     declared = inspect.signature(function).parameters
     hints = get_type_hints(function, include_extras=True)
     groups = {name: hints[name] for name in declared if is_dataclass(hints[name])}
 
     def wrapper(**options: Any) -> int:
-        """Call the command, its flat options in their dataclasses again; PIPE_CLOSED where stdout's reader is gone."""
+        """Call the command, its flat options in their dataclasses again; PIPE_CLOSED where stdout's
+        reader is gone."""
         for name, group in groups.items():
             options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
         try:
             code = function(**options)
             sys.stdout.flush()
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush at exit
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # nothing is left to flush at exit
             return PIPE_CLOSED
         return code
 
@@ -216,8 +255,16 @@ def as_command(function: Callable[..., int], name: str) -> Command:
             continue
         group_hints = get_type_hints(groups[key], include_extras=True)
         for f in fields(groups[key]):
-            default = [] if f.default_factory is list else parameter.empty if f.default is MISSING else f.default
-            parameters.append(inspect.Parameter(f.name, kind, default=default, annotation=group_hints[f.name]))
+            default = (
+                []
+                if f.default_factory is list
+                else parameter.empty
+                if f.default is MISSING
+                else f.default
+            )
+            parameters.append(
+                inspect.Parameter(f.name, kind, default=default, annotation=group_hints[f.name])
+            )
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

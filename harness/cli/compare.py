@@ -1,4 +1,5 @@
-"""`harness compare RUN RUN...`: means with intervals, and paired differences against a reference."""
+"""`harness compare RUN RUN...`: means with intervals, and paired differences against a
+reference."""
 
 from typing import Annotated
 
@@ -15,11 +16,14 @@ def compare(
     runs: Runs,
     table: TableOutput,
     score: Score = None,
-    force: Annotated[bool, setting("--force", "Compare runs that differ in more than the method.")] = False,
+    force: Annotated[
+        bool, setting("--force", "Compare runs that differ in more than the method.")
+    ] = False,
 ) -> int:
     """Compare runs, with paired tests against a reference.
 
-    Prints the means with their confidence intervals, then the paired differences to the reference run.
+    Prints the means with their confidence intervals, then the paired differences to the reference
+    run.
     """
     form = format_of(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
@@ -27,7 +31,9 @@ def compare(
     from reports.by_kind import split_by_kind
     from reports.compare import side_by_side
 
-    stored_runs = read_runs(folders, hold="all" if table.average_seeds else "numbers")  # a vote needs answers
+    stored_runs = read_runs(
+        folders, hold="all" if table.average_seeds else "numbers"
+    )  # a vote needs answers
     stored_runs = average_seeds(stored_runs) if table.average_seeds else stored_runs
     compared = side_by_side(
         stored_runs if table.by is None else split_by_kind(stored_runs, table.by),
@@ -41,7 +47,8 @@ def compare(
 
 
 def chosen_columns(columns: str | None, everything: bool) -> list[str] | None:
-    """Columns to show, by --columns and --all: None for what fits a terminal, [] for all. Raises UserError for both."""
+    """Columns to show, by --columns and --all: None for what fits a terminal, [] for all. Raises
+    UserError for both."""
     if columns is not None and everything:
         raise UserError("give either --columns or --all, not both")
     if everything:
@@ -50,5 +57,7 @@ def chosen_columns(columns: str | None, everything: bool) -> list[str] | None:
         return None
     names = split_names([columns])
     if not names:
-        raise UserError("--columns names no column; separate the names with commas: --columns n,ratio,seconds")
+        raise UserError(
+            "--columns names no column; separate the names with commas: --columns n,ratio,seconds"
+        )
     return names

@@ -37,15 +37,29 @@ _PURPOSES = {
     "ray": "runs over many processes or machines with Ray",
     "serving": "a model behind transformers' own server",
 }
-_LEAST_DISK = 2 * 2**30  # bytes: smollm2-135m converted, and the index cache of a few hundred questions
+_LEAST_DISK = (
+    2 * 2**30
+)  # bytes: smollm2-135m converted, and the index cache of a few hundred questions
 
 Flops = Annotated[
     str | None,
-    choice("--flops MODEL", "Count a prefill of this model twice: by formula and by fvcore.", complete="models"),
+    choice(
+        "--flops MODEL",
+        "Count a prefill of this model twice: by formula and by fvcore.",
+        complete="models",
+    ),
 ]
-Url = Annotated[str | None, choice("--server URL", "Ask this server what it can do and which methods it can serve.")]
-Served = Annotated[str | None, choice("--model NAME", "The server's name of the model.", "the first that it lists")]
-Sets = Annotated[list[str] | None, setting("--set KEY=VALUE ...", "Settings of the server: model.api_key_env=NAME.")]
+Url = Annotated[
+    str | None,
+    choice("--server URL", "Ask this server what it can do and which methods it can serve."),
+]
+Served = Annotated[
+    str | None, choice("--model NAME", "The server's name of the model.", "the first that it lists")
+]
+Sets = Annotated[
+    list[str] | None,
+    setting("--set KEY=VALUE ...", "Settings of the server: model.api_key_env=NAME."),
+]
 
 
 def doctor(
@@ -56,10 +70,12 @@ def doctor(
     model: Served = None,
     sets: Sets = None,
 ) -> int:
-    """Check what is installed and what can be run here: packages, models, encoders, data sets, memory, disk.
+    """Check what is installed and what can be run here: packages, models, encoders, data sets,
+    memory, disk.
 
-    Each thing that is missing comes with the command that gets it. Loads no model and downloads nothing. The exit code
-    is 4 if the default model cannot run, the server gives no reply, or the two counts of --flops differ by over 1 %.
+    Each thing that is missing comes with the command that gets it. Loads no model and downloads
+    nothing. The exit code is 4 if the default model cannot run, the server gives no reply, or the
+    two counts of --flops differ by over 1 %.
     """
     if flops is not None and server is not None:
         raise UserError("--flops and --server are two checks; give one of them")
@@ -72,7 +88,13 @@ def doctor(
 
         checks = list(check_server(server, model, parse_assignments(sets or [], "--set ")))
     else:
-        other_checks = (_check_imports, _check_packages, _check_models, _check_datasets, _check_mlflow)
+        other_checks = (
+            _check_imports,
+            _check_packages,
+            _check_models,
+            _check_datasets,
+            _check_mlflow,
+        )
         checks = [*_check_machine(Path(out)), *(check for find in other_checks for check in find())]
     broken = any(check.state == "problem" for check in checks)
     if json:
@@ -80,14 +102,23 @@ def doctor(
         return 4 if broken else 0
     print_checks(checks)
     if server is None:
-        print("The default model cannot run here; see 'problem' above." if broken else "The default models run here.")
+        print(
+            "The default model cannot run here; see 'problem' above."
+            if broken
+            else "The default models run here."
+        )
     else:
-        print("No method can run; see 'problem' above." if broken else "It serves the methods marked 'ok'.")
+        print(
+            "No method can run; see 'problem' above."
+            if broken
+            else "It serves the methods marked 'ok'."
+        )
     return 4 if broken else 0
 
 
 def _compare_counts(model: str, json: bool) -> int:
-    """Print the FLOPs of a prefill by this project's formula and by fvcore; 4 if they differ by more than 1 %."""
+    """Print the FLOPs of a prefill by this project's formula and by fvcore; 4 if they differ by
+    more than 1 %."""
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_part
     from harness.cost.second_count import TOKENS, prefill_by_both
@@ -95,19 +126,31 @@ def _compare_counts(model: str, json: bool) -> int:
 
     config = resolve_part("models", Choices(model=model)).parts["model"]
     if config.backend != "hf":
-        raise UserError(f"--flops {model}: the sizes of this network are not known; name a model that is loaded here")
+        raise UserError(
+            f"--flops {model}: the sizes of this network are not known; name a model that is "
+            "loaded here"
+        )
     ours, traced = prefill_by_both(local_folder(config)[0])
     share = ours / traced - 1
     if json:
-        print(json_.dumps({"model": model, "tokens": TOKENS, "formula": ours, "fvcore": traced}, indent=2))
+        print(
+            json_.dumps(
+                {"model": model, "tokens": TOKENS, "formula": ours, "fvcore": traced}, indent=2
+            )
+        )
     else:
-        print(f"a prefill of {TOKENS} tokens by {model}, GFLOPs: {ours / 1e9:,.3f} by the formula (executed), ", end="")
+        print(
+            f"a prefill of {TOKENS} tokens by {model}, GFLOPs: {ours / 1e9:,.3f} by the formula "
+            "(executed), ",
+            end="",
+        )
         print(f"{traced / 1e9:,.3f} by fvcore, {share:+.2%}")
     return 4 if abs(share) > 0.01 else 0
 
 
 def _check_machine(out: Path) -> Iterator[Check]:
-    """Version, cores, memory and GPU of this machine, the hub, and whether its folders can be written."""
+    """Version, cores, memory and GPU of this machine, the hub, and whether its folders can be
+    written."""
     from harness.cost.free_memory import available_bytes, free_cores
     from harness.storage.files import home, user_home
     from harness.storage.hub_download import endpoint, offline
@@ -118,10 +161,16 @@ def _check_machine(out: Path) -> Iterator[Check]:
 
     yield check("harness", f"{__version__}, Python {platform.python_version()}")
     threads = os.environ.get("OMP_NUM_THREADS")
-    used = f"{threads} threads (OMP_NUM_THREADS)" if threads else "a model takes as many threads as its size is worth"
+    used = (
+        f"{threads} threads (OMP_NUM_THREADS)"
+        if threads
+        else "a model takes as many threads as its size is worth"
+    )
     yield check("cores", f"{free_cores()} of {os.cpu_count()} are free; {used}")
     free = available_bytes()
-    yield check("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")
+    yield check(
+        "memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free"
+    )
     try:
         import torch
     except ImportError:
@@ -142,15 +191,25 @@ def _check_machine(out: Path) -> Iterator[Check]:
         yield check("hub", "not asked (HF_HUB_OFFLINE)")
     else:
         reason = unreachable(endpoint(), 2.0)
-        yield check("hub", f"{endpoint()}{f': {reason}' if reason else ''}", "missing" if reason else "ok")
-    for name, folder in (("HARNESS_HOME", home()), ("converted models", user_home()), ("results", out)):
+        yield check(
+            "hub", f"{endpoint()}{f': {reason}' if reason else ''}", "missing" if reason else "ok"
+        )
+    for name, folder in (
+        ("HARNESS_HOME", home()),
+        ("converted models", user_home()),
+        ("results", out),
+    ):
         folder = folder.expanduser().absolute()
         place = next(path for path in (folder, *folder.parents) if path.exists())
         if not place.is_dir() or not os.access(place, os.W_OK):
             yield check(name, f"{folder} cannot be written; name another folder", "problem")
         else:
             disk = shutil.disk_usage(place).free
-            yield check(name, f"{folder}, {disk / 2**30:.1f} GiB free", "ok" if disk >= _LEAST_DISK else "missing")
+            yield check(
+                name,
+                f"{folder}, {disk / 2**30:.1f} GiB free",
+                "ok" if disk >= _LEAST_DISK else "missing",
+            )
 
 
 def _check_packages() -> Iterator[Check]:
@@ -168,13 +227,19 @@ def _packages_of_extras() -> dict[str, list[str]]:
 
     def requirements_of(package: str, extra: str) -> list[Requirement]:
         listed = map(Requirement, importlib.metadata.requires(package) or ())
-        return [need for need in listed if need.marker is not None and need.marker.evaluate({"extra": extra})]
+        return [
+            need
+            for need in listed
+            if need.marker is not None and need.marker.evaluate({"extra": extra})
+        ]
 
     names: dict[str, list[str]] = {}
     for extra in _PURPOSES:
         for requirement in requirements_of(_DISTRIBUTION, extra):
             inner = requirement.extras if _is_installed(requirement.name) else ()
-            nested = [need.name for more in inner for need in requirements_of(requirement.name, more)]
+            nested = [
+                need.name for more in inner for need in requirements_of(requirement.name, more)
+            ]
             names.setdefault(extra, []).extend([requirement.name, *nested])
     return names
 
@@ -215,13 +280,21 @@ def preset_values(kind: str, name: str) -> dict[str, Any]:
 
 
 def check_weights(part: str, name: str, values: dict[str, Any], key: str) -> Check:
-    """Check where weights come from, by a preset's `values`. part, name: of the line; key: setting for a folder."""
+    """Check where weights come from, by a preset's `values`. part, name: of the line; key: setting
+    for a folder."""
     if values.get("backend") == "endpoint":
-        return Check(part, "ok", name, f"a server that you start; the preset expects it at {values['base_url']}")
+        return Check(
+            part,
+            "ok",
+            name,
+            f"a server that you start; the preset expects it at {values['base_url']}",
+        )
     if package := values.get("package"):
         if package_folder(str(package)) or _is_installed(str(package)):
             return Check(part, "ok", name, f"package {package}")
-        return Check(part, "missing", name, f"pip install --no-deps {str(package).replace('_', '-')}")
+        return Check(
+            part, "missing", name, f"pip install --no-deps {str(package).replace('_', '-')}"
+        )
     source = values.get("source")
     if not source:
         return Check(part, "ok", name, "made here")
@@ -238,12 +311,17 @@ def _check_datasets() -> Iterator[Check]:
         names.setdefault(str(hub) if hub else name.rpartition("/")[0] or name, []).append(name)
     for datasets in names.values():
         folder = datasets[0].rpartition("/")[0]
-        name = f"{folder}/... ({len(datasets)})" if folder and len(datasets) > 1 else ", ".join(datasets)
+        name = (
+            f"{folder}/... ({len(datasets)})"
+            if folder and len(datasets) > 1
+            else ", ".join(datasets)
+        )
         yield check_rows(datasets[0], name)
 
 
 def check_rows(dataset: str, name: str | None = None) -> Check:
-    """Check where the rows of a data set come from, by its preset alone; name: as the line says it."""
+    """Check where the rows of a data set come from, by its preset alone; name: as the line says
+    it."""
     values, name = preset_values("datasets", dataset), name or dataset
     if values.get("data") and Path(str(values["data"])).expanduser().exists():
         return Check("Data sets", "ok", name, f"{values['data']}, on disk")
@@ -257,7 +335,8 @@ def check_rows(dataset: str, name: str | None = None) -> Check:
 
 @cache
 def _hub_cache() -> frozenset[tuple[str, str]]:
-    """("model" or "dataset", "owner/name") of every repository in the hub's cache on this machine."""
+    """("model" or "dataset", "owner/name") of every repository in the hub's cache on this
+    machine."""
     from huggingface_hub import CacheNotFound, scan_cache_dir
 
     try:
@@ -270,12 +349,24 @@ def _check_mlflow() -> Iterator[Check]:
     """Check that MLflow is installed, and that its store can be reached."""
     uri = os.environ.get("MLFLOW_TRACKING_URI")
     if not _is_installed("mlflow"):
-        yield Check("MLflow", "missing", "mlflow", f"pip install '{_DISTRIBUTION}[mlflow]', or run with --mlflow off")
+        yield Check(
+            "MLflow",
+            "missing",
+            "mlflow",
+            f"pip install '{_DISTRIBUTION}[mlflow]', or run with --mlflow off",
+        )
         return
     from harness.storage.paths import masked
     from harness.tracking.store import unreachable
 
-    yield Check("MLflow", "ok", "mlflow", f"{importlib.metadata.version('mlflow')}, its telemetry off")
+    yield Check(
+        "MLflow", "ok", "mlflow", f"{importlib.metadata.version('mlflow')}, its telemetry off"
+    )
     reason = unreachable(uri, 2.0) if uri else None
     place = masked(uri) if uri else "mlflow.db in the results folder"
-    yield Check("MLflow", "missing" if reason else "ok", "store", f"{place}{f': {reason}' if reason else ''}")
+    yield Check(
+        "MLflow",
+        "missing" if reason else "ok",
+        "store",
+        f"{place}{f': {reason}' if reason else ''}",
+    )

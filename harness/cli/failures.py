@@ -18,17 +18,26 @@ if TYPE_CHECKING:
 
 
 def failure_text(result: RunResult, label: str, debug: bool) -> str:
-    """The error line of a run: how many questions failed, the most frequent reason, and how to run or score them again.
+    """The error line of a run: how many questions failed, the most frequent reason, and how to run
+    or score them again.
 
-    label: goes in front; debug: adds the traceback of the first question that failed for this reason.
+    label: goes in front; debug: adds the traceback of the first question that failed for this
+    reason.
     """
-    errors = {r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")}
-    by_reason: dict[str, list[str]] = {}  # questions by reason; numbers, such as sizes of texts, make no other one
+    errors = {
+        r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")
+    }
+    by_reason: dict[
+        str, list[str]
+    ] = {}  # questions by reason; numbers, such as sizes of texts, make no other one
     for question, error in errors.items():
         if error is not None:
             by_reason.setdefault(re.sub(r"\d+", "", one_line(error)), []).append(question)
     question, *same_reason = max(by_reason.values(), key=len)
-    error, which = errors[question], f"{len(same_reason) + 1} of them like" if same_reason else "the first,"
+    error, which = (
+        errors[question],
+        f"{len(same_reason) + 1} of them like" if same_reason else "the first,",
+    )
     ways = []
     answered = sum(lacks_only_scores(e) for e in errors.values())
     if answered < result.failed:
@@ -44,8 +53,12 @@ def failure_text(result: RunResult, label: str, debug: bool) -> str:
 
 
 def incomplete_runs_sentence(total: int, lost: Sequence[Lost]) -> str:
-    """Which of `total` runs are incomplete, and why: the last words of a command with several runs."""
+    """Which of `total` runs are incomplete, and why: the last words of a command with several
+    runs."""
     if not lost:
         return f"all {total} runs are complete"
-    lines = [f"{len(lost)} of {total} runs are incomplete:", *(f"  {loss.run}: {loss.why}" for loss in lost)]
+    lines = [
+        f"{len(lost)} of {total} runs are incomplete:",
+        *(f"  {loss.run}: {loss.why}" for loss in lost),
+    ]
     return "\n".join(lines)

@@ -18,20 +18,28 @@ _FORM_OF_SUFFIX = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html",
 
 
 def write_figure(
-    name: str, output: FigureOutput, folders: Sequence[str] | None, package: str = "reports.figures", **options: Any
+    name: str,
+    output: FigureOutput,
+    folders: Sequence[str] | None,
+    package: str = "reports.figures",
+    **options: Any,
 ) -> int:
-    """Read the runs, write the figure that the module NAME of `package` makes of them, and return the exit code.
+    """Read the runs, write the figure that the module NAME of `package` makes of them, and return
+    the exit code.
 
-    options: for the module's `figure`, which also gets `warn` where it takes that. Raises UserError where no folder is
-    named and one has the figure's name: `harness report nodes` may mean either.
+    options: for the module's `figure`, which also gets `warn` where it takes that. Raises UserError
+    where no folder is named and one has the figure's name: `harness report nodes` may mean either.
     """
     form = figure_format(output.form, output.out, drawn=name != "tokens")
     if not folders and Path(name).is_dir():
         raise UserError(
-            f"'{name}' is a figure and a folder here; its tables: harness report ./{name}, or name the folder of "
+            f"'{name}' is a figure and a folder here; its tables: harness report ./{name}, or name "
+            "the folder of "
             f"runs: harness report {name} RUNS_DIR"
         )
-    runs, damaged = stored_runs(folders or [RESULTS], hold="numbers" if name in _READ_TABLES else "all")
+    runs, damaged = stored_runs(
+        folders or [RESULTS], hold="numbers" if name in _READ_TABLES else "all"
+    )
     make_figure = importlib.import_module(f"{package}.{name}").figure
     if "warn" in inspect.signature(make_figure).parameters:
         options["warn"] = say
@@ -40,22 +48,36 @@ def write_figure(
 
 
 def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> str:
-    """The format to write: svg, pdf, png, html, or one of reports.main_table.FORMATS. drawn: False for a mere table.
+    """The format to write: svg, pdf, png, html, or one of reports.main_table.FORMATS. drawn: False
+    for a mere table.
 
-    Raises UnknownName for an unknown format, UserError for an unknown ending or a figure that does not exist.
+    Raises UnknownName for an unknown format, UserError for an unknown ending or a figure that does
+    not exist.
     """
-    chosen = form if form is not None else _FORM_OF_SUFFIX.get(Path(out).suffix.lower() if out is not None else "")
+    chosen = (
+        form
+        if form is not None
+        else _FORM_OF_SUFFIX.get(Path(out).suffix.lower() if out is not None else "")
+    )
     if chosen in ("svg", "pdf", "png", "html"):
         if chosen != "html" and not drawn:
-            raise UserError("this is a table and has no drawing; use --format text, md, csv, latex, json or html")
+            raise UserError(
+                "this is a table and has no drawing; use --format text, md, csv, latex, json or "
+                "html"
+            )
         if chosen in ("pdf", "png") and out is None:
             raise UserError(f"--format {chosen} needs a file to write to; add --out FILE.{chosen}")
         return chosen
     if form is not None and form not in ("text", "md", "markdown", "csv", "latex", "json"):
-        raise UnknownName("format", form, ("text", "md", "csv", "latex", "json", "svg", "pdf", "png", "html"))
+        raise UnknownName(
+            "format", form, ("text", "md", "csv", "latex", "json", "svg", "pdf", "png", "html")
+        )
     if form is None and out is not None and Path(out).suffix.lower() not in ENDINGS:
         known = ", ".join([*ENDINGS, *((".svg", ".pdf", ".png") if drawn else ()), ".html"])
-        raise UserError(f"no format ends in '{Path(out).suffix}' ('{out}'); use {known}, or name it with --format")
+        raise UserError(
+            f"no format ends in '{Path(out).suffix}' ('{out}'); use {known}, or name it with "
+            "--format"
+        )
     return format_of(form, out)
 
 
@@ -64,8 +86,8 @@ def parse_numbers(
 ) -> list[T] | None:
     """Parse the numbers of an option's list with commas, each once; None for None.
 
-    flag: the option, for messages; kind: int or float; expected: what is valid, in words. Raises UserError for an empty
-    list or a number that is not `valid`.
+    flag: the option, for messages; kind: int or float; expected: what is valid, in words. Raises
+    UserError for an empty list or a number that is not `valid`.
     """
     if text is None:
         return None

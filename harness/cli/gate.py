@@ -1,4 +1,5 @@
-"""Checks of `harness run` that end a CI job: a score's lower limit, and no real drop below an earlier run.
+"""Checks of `harness run` that end a CI job: a score's lower limit, and no real drop below an
+earlier run.
 
 --fail-under flashrag.em=60            the mean of every run of the command is at least 60 points
 --fail-below-baseline RUN              no run's headline score is really lower than that of RUN, on the same questions
@@ -27,7 +28,8 @@ FAILED_CHECK = 4
 
 @dataclass(frozen=True)
 class Check:
-    """One check of one run: what was asked, whether it holds, and the figures behind it in a sentence."""
+    """One check of one run: what was asked, whether it holds, and the figures behind it in a
+    sentence."""
 
     run: str
     name: str
@@ -45,7 +47,8 @@ class Gate(Hook):
         job_summary: File to which the checks are added as a Markdown table, or None.
 
     Raises:
-        UserError: A limit that is no SCORE=X, an option without the check that it belongs to, or no such baseline.
+        UserError: A limit that is no SCORE=X, an option without the check that it belongs to, or no
+            such baseline.
     """
 
     def __init__(
@@ -58,7 +61,8 @@ class Gate(Hook):
         self._limits = dict(_parse_limit(text) for text in limits)
         if not limits and baseline is None and (junit or job_summary):
             raise UserError(
-                "--junit and --job-summary write checks; add --fail-under SCORE=X or --fail-below-baseline RUN"
+                "--junit and --job-summary write checks; add --fail-under SCORE=X or "
+                "--fail-below-baseline RUN"
             )
         if baseline is not None and not Path(baseline).is_dir():
             raise UserError(f"--fail-below-baseline: there is no run folder '{baseline}'")
@@ -70,7 +74,9 @@ class Gate(Hook):
         """Expect the run. Raises UserError for a limit on a score that it does not have."""
         if unknown := self._limits.keys() - set(plan.config.dataset.scorers):
             known = ", ".join(plan.config.dataset.scorers)
-            raise UserError(f"--fail-under: {plan.run_name} has no score '{min(unknown)}' (it has {known})")
+            raise UserError(
+                f"--fail-under: {plan.run_name} has no score '{min(unknown)}' (it has {known})"
+            )
         self._waiting.append(plan.run_name)
         return plan
 
@@ -80,21 +86,35 @@ class Gate(Hook):
         for score, least in self._limits.items():
             mean = 100 * result.summary["scores"][score]["mean"]
             self._checks.append(
-                Check(plan.run_name, f"{score} at least {least:g}", mean >= least, f"{mean:.1f} points")
+                Check(
+                    plan.run_name,
+                    f"{score} at least {least:g}",
+                    mean >= least,
+                    f"{mean:.1f} points",
+                )
             )
         if self._baseline is not None:
             self._checks.append(_beside_baseline(plan.run_name, result.folder, self._baseline))
 
     def closed(self) -> int:
-        """Print and write the checks; returns 4 if one failed. A run that did not end fails its checks."""
-        self._checks += [Check(name, "the run ends", False, "it did not end") for name in self._waiting]
+        """Print and write the checks; returns 4 if one failed. A run that did not end fails its
+        checks."""
+        self._checks += [
+            Check(name, "the run ends", False, "it did not end") for name in self._waiting
+        ]
         for check in self._checks:
-            say(f"check {'passed' if check.passed else 'FAILED'}: {check.run}: {check.name}: {check.figures}")
+            say(
+                f"check {'passed' if check.passed else 'FAILED'}: {check.run}: {check.name}: "
+                f"{check.figures}"
+            )
         if self._junit is not None:
             _junit(self._checks).write(self._junit, encoding="utf-8", xml_declaration=True)
         if self._summary is not None:
             with Path(self._summary).open("a", encoding="utf-8") as file:
-                rows = [(c.run, c.name, "passed" if c.passed else "**FAILED**", c.figures) for c in self._checks]
+                rows = [
+                    (c.run, c.name, "passed" if c.passed else "**FAILED**", c.figures)
+                    for c in self._checks
+                ]
                 for line in [("run", "check", "result", "figures"), ("---",) * 4, *rows]:
                     cells = (cell.replace("|", "\\|").replace("\n", " ") for cell in line)
                     file.write(f"| {' | '.join(cells)} |\n")
@@ -110,14 +130,18 @@ def _parse_limit(text: str) -> tuple[str, float]:
     except ValueError:
         least = -1.0
     if not equals or not 0 <= least <= 100:
-        raise UserError(f"--fail-under {text}: should be SCORE=X with X from 0 to 100, as in flashrag.em=60")
+        raise UserError(
+            f"--fail-under {text}: should be SCORE=X with X from 0 to 100, as in flashrag.em=60"
+        )
     return score, least
 
 
 def _beside_baseline(name: str, folder: Path, baseline: str) -> Check:
-    """Compare a run's headline score with the baseline's, question by question (reports/compare.py).
+    """Compare a run's headline score with the baseline's, question by question
+    (reports/compare.py).
 
-    The models may differ too. Other reasons for which `compare` refuses two runs are added to the figures.
+    The models may differ too. Other reasons for which `compare` refuses two runs are added to the
+    figures.
     """
     from harness.storage.run_folder import read_run
     from reports.compare import compare_with_baseline
@@ -127,10 +151,21 @@ def _beside_baseline(name: str, folder: Path, baseline: str) -> Check:
         comparison = compare_with_baseline(read_run(folder), read_run(Path(baseline)))
     except UserError as error:
         return Check(name, check_name, False, f"not comparable: {error}")
-    difference, low, high = (comparison[key] for key in ("difference", "difference.low", "difference.high"))
-    interval = f" [{100 * low:+.1f}, {100 * high:+.1f}]" if high is not None else ", no interval: too few documents"
+    difference, low, high = (
+        comparison[key] for key in ("difference", "difference.low", "difference.high")
+    )
+    interval = (
+        f" [{100 * low:+.1f}, {100 * high:+.1f}]"
+        if high is not None
+        else ", no interval: too few documents"
+    )
     figures = f"{100 * difference:+.1f}{interval} points on {comparison['n']} common questions"
-    figures = "; ".join([figures, *(note for note in comparison["notes"] if note.startswith("compared all the same"))])
+    figures = "; ".join(
+        [
+            figures,
+            *(note for note in comparison["notes"] if note.startswith("compared all the same")),
+        ]
+    )
     return Check(name, check_name, high is None or high >= 0, figures)
 
 
@@ -138,7 +173,9 @@ def _junit(checks: Sequence[Check]) -> ElementTree.ElementTree[ElementTree.Eleme
     from xml.etree import ElementTree
 
     failures = sum(not check.passed for check in checks)
-    suite = ElementTree.Element("testsuite", name="harness", tests=str(len(checks)), failures=str(failures))
+    suite = ElementTree.Element(
+        "testsuite", name="harness", tests=str(len(checks)), failures=str(failures)
+    )
     for check in checks:
         case = ElementTree.SubElement(suite, "testcase", classname=check.run, name=check.name)
         if check.passed:

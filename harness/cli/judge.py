@@ -1,6 +1,8 @@
-"""`harness judge RUN... --model NAME`: a model judges stored answers; agreement with other scores and hand labels.
+"""`harness judge RUN... --model NAME`: a model judges stored answers; agreement with other scores
+and hand labels.
 
-exit 0 all judged · 2 a mistake, nothing was judged · 3 some answers, or runs, could not be judged · 130 interrupted
+exit 0 all judged · 2 a mistake, nothing was judged · 3 some answers, or runs, could not be judged ·
+130 interrupted
 """
 
 from __future__ import annotations
@@ -46,42 +48,56 @@ def judge(
         str | None,
         choice(
             "--model NAME",
-            "Model that judges: a preset (harness list models), a model folder, or a hub id. Without it nothing is "
+            "Model that judges: a preset (harness list models), a model folder, or a hub id. "
+            "Without it nothing is "
             "judged; the judges that the runs have are compared.",
             complete="models",
         ),
     ] = None,
     sets: Annotated[
-        list[str] | None, setting("--set KEY=VALUE ...", "Any setting of the model: model.base_url=URL.")
+        list[str] | None,
+        setting("--set KEY=VALUE ...", "Any setting of the model: model.base_url=URL."),
     ] = None,
     kind: Annotated[
         str,
         setting(
             "--kind NAME",
-            "What is judged: correctness (beside the gold answers), faithfulness (whether what was shown supports the "
+            "What is judged: correctness (beside the gold answers), faithfulness (whether what was "
+            "shown supports the "
             "answer) or relevance (whether what was shown answers the question).",
         ),
     ] = "correctness",
     prompt: Annotated[
         str | None,
-        setting("--prompt FILE", "Another prompt, with the placeholders of the kind: {question}, {answers}, {answer}."),
+        setting(
+            "--prompt FILE",
+            "Another prompt, with the placeholders of the kind: {question}, {answers}, {answer}.",
+        ),
     ] = None,
     scale: Annotated[
         str | None,
         setting(
             "--scale LOW-HIGH",
-            "With --prompt, a rubric: the reply is a whole number; placeholders as wanted, also {shown}.",
+            "With --prompt, a rubric: the reply is a whole number; placeholders as wanted, also "
+            "{shown}.",
         ),
     ] = None,
     labels: Annotated[
         str | None,
-        setting("--labels FILE", "Labels by hand (.jsonl, .csv: question_id, label), to print the agreement with."),
+        setting(
+            "--labels FILE",
+            "Labels by hand (.jsonl, .csv: question_id, label), to print the agreement with.",
+        ),
     ] = None,
     name: Annotated[
-        str | None, setting("--name NAME", "Name of the judge; its score is judge.NAME.", "the model's")
+        str | None,
+        setting("--name NAME", "Name of the judge; its score is judge.NAME.", "the model's"),
     ] = None,
     max_tokens: Annotated[
-        int | None, setting("--max-tokens N", "Length of a reply; more for a model that thinks first.", "32", min=1)
+        int | None,
+        setting(
+            "--max-tokens N", "Length of a reply; more for a model that thinks first.", "32", min=1
+        ),
     ] = None,
     data: MovedData = None,
     parallel: Annotated[int, execution("--parallel N", "Answers to judge at a time.", min=1)] = 1,
@@ -89,8 +105,9 @@ def judge(
 ) -> int:
     """Let a model judge each stored answer: whether it is right, faithful, or by a rubric.
 
-    Its scores (0 to 1) are stored beside those of the scorers; replies are kept, so the same command asks only for what
-    is missing. Prints the prompt, what the judge cost, and how far judges, headline score and labels agree.
+    Its scores (0 to 1) are stored beside those of the scorers; replies are kept, so the same
+    command asks only for what is missing. Prints the prompt, what the judge cost, and how far
+    judges, headline score and labels agree.
     """
     from reports.judges import read_labels
 
@@ -98,8 +115,14 @@ def judge(
     folders = run_folders(runs)
     if model is None:
         if sets or prompt or name or max_tokens or scale or kind != "correctness":
-            raise UserError("name the model that judges with --model NAME; without it no answer is judged")
-        agreements = {folder: agreement for folder in folders if (agreement := _agreements(folder, hand_labels))}
+            raise UserError(
+                "name the model that judges with --model NAME; without it no answer is judged"
+            )
+        agreements = {
+            folder: agreement
+            for folder in folders
+            if (agreement := _agreements(folder, hand_labels))
+        }
         if not agreements:
             raise UserError("no model has judged these runs yet; name one with --model NAME")
         for folder, pairs in agreements.items():
@@ -111,10 +134,17 @@ def judge(
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
-    base_judge = make_judge(model, parse_assignments(sets or [], "--set "), prompt, name, max_tokens, kind, scale)
-    judges = {run: base_judge.for_questions(asked, prompt, max_tokens) for run, asked in examples.items()}
+    base_judge = make_judge(
+        model, parse_assignments(sets or [], "--set "), prompt, name, max_tokens, kind, scale
+    )
+    judges = {
+        run: base_judge.for_questions(asked, prompt, max_tokens) for run, asked in examples.items()
+    }
     if not json:
-        say(f"prompt ({base_judge.kind}, {base_judge.prompt_version}):\n" + indent(base_judge.prompt.text, "  | "))
+        say(
+            f"prompt ({base_judge.kind}, {base_judge.prompt_version}):\n"
+            + indent(base_judge.prompt.text, "  | ")
+        )
     work = partial(_judge_all, examples, judges, parallel, hand_labels, json)
     return until_interrupted(work, "interrupted; what was judged is saved")
 
@@ -128,7 +158,8 @@ def _judge_all(
 ) -> int:
     """Judge every run; a model that can judge no more ends the work. Returns the exit code.
 
-    examples: run folder -> question id -> example; judges: run folder -> its judge; parallel: answers at a time;
+    examples: run folder -> question id -> example; judges: run folder -> its judge; parallel:
+    answers at a time;
     labels: by hand.
     """
     from harness.engine.judge_run import judge_run
@@ -139,10 +170,18 @@ def _judge_all(
         model_judge = judges[folder]
         if model_judge.published:
             say(f"note: {folder}: the prompts of {model_judge.published.source}")
-        if without_home(dict(model_judge.identity)) in (read_json(folder / MANIFEST).get("models") or {}).values():
-            say(f"note: {folder}: {model_judge.name} is a model of this run; models tend to prefer their own answers")
+        if (
+            without_home(dict(model_judge.identity))
+            in (read_json(folder / MANIFEST).get("models") or {}).values()
+        ):
+            say(
+                f"note: {folder}: {model_judge.name} is a model of this run; models tend to prefer "
+                "their own answers"
+            )
         try:
-            judged = judge_run(folder, questions, model_judge, parallel=parallel, progress=ProgressLine())
+            judged = judge_run(
+                folder, questions, model_judge, parallel=parallel, progress=ProgressLine()
+            )
         except HarnessError as error:
             say(f"error: {folder}: {error}")
             if isinstance(error, UserError) and not error.midway and not number:
@@ -154,8 +193,11 @@ def _judge_all(
     return code
 
 
-def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, str], json: bool) -> None:
-    """Print the results of a judge on a run: its score, answers not judged, its cost, its agreement with others."""
+def _print_judged(
+    folder: Path, judge: Judge, judged: Judged, labels: dict[str, str], json: bool
+) -> None:
+    """Print the results of a judge on a run: its score, answers not judged, its cost, its agreement
+    with others."""
     from harness.cost import usage as costs
     from harness.cost.units import money
     from harness.engine.judge_kinds import UNCLEAR
@@ -173,25 +215,49 @@ def _print_judged(folder: Path, judge: Judge, judged: Judged, labels: dict[str, 
         "not_judged": len(judged.failures),
     }
     score = judged.summary["scores"].get(name) if judged.summary else None
-    paid = costs.money(judged.usage, {"model": judge.config.model_dump()}) if judge.config.price else None
+    paid = (
+        costs.money(judged.usage, {"model": judge.config.model_dump()})
+        if judge.config.price
+        else None
+    )
     if json:
-        usage = {key: judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out")} | {"money": paid}
-        line = {"run": str(folder), "judge": name, "score": score, **counts, **usage, "agreement": agreement}
+        usage = {key: judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out")} | {
+            "money": paid
+        }
+        line = {
+            "run": str(folder),
+            "judge": name,
+            "score": score,
+            **counts,
+            **usage,
+            "agreement": agreement,
+        }
         print(json_.dumps(line), flush=True)
     else:
         parts = [f"{counts[key]} {text}" for key, text in _COUNTS.items() if counts[key]]
         read, written = (judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out"))
-        print(f"{folder}\n  {name}  {mean_text(score) if score else '-'}\n  {', '.join(parts) or 'nothing judged'}")
+        print(
+            f"{folder}\n  {name}  {mean_text(score) if score else '-'}\n  "
+            f"{', '.join(parts) or 'nothing judged'}"
+        )
         spent = "" if paid is None else f", {money(paid)} in money"
         print(f"  all replies: {read:,} tokens read, {written:,} written{spent}")
-        print(_agreement_table(agreement) if agreement else "", end="\n" if agreement else "", flush=True)
+        print(
+            _agreement_table(agreement) if agreement else "",
+            end="\n" if agreement else "",
+            flush=True,
+        )
     if 2 * counts["unclear"] > judged.replied:
-        say(f"warning: most replies of {name} hold no verdict; use a larger model, or another prompt (--prompt)")
+        say(
+            f"warning: most replies of {name} hold no verdict; use a larger model, or another "
+            "prompt (--prompt)"
+        )
     if judged.failures:
         question, reason = next(iter(judged.failures.items()))
         total = len(judged.judgements) + len(judged.failures)
         say(
-            f"error: {folder}: {len(judged.failures)} of {total} answers were not judged; the first, that of "
+            f"error: {folder}: {len(judged.failures)} of {total} answers were not judged; the "
+            "first, that of "
             f"'{question}': {reason}  (the same command asks for them again)"
         )
 
@@ -204,7 +270,8 @@ def _agreements(folder: Path, labels: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _agreement_table(agreement: list[dict[str, Any]]) -> str:
-    """Percent agreement and Cohen's kappa of each pair of reports.judges.judge_agreements, in aligned columns."""
+    """Percent agreement and Cohen's kappa of each pair of reports.judges.judge_agreements, in
+    aligned columns."""
     from reports.judges import LABELS, RIGHT
 
     judges = {pair["a"] for pair in agreement} | {LABELS}

@@ -1,4 +1,5 @@
-"""`harness list [KIND]`: the names of each kind with a line about each, methods by family; imports none of them."""
+"""`harness list [KIND]`: the names of each kind with a line about each, methods by family; imports
+none of them."""
 
 import ast
 import json as json_
@@ -17,7 +18,9 @@ KINDS = ("methods", "datasets", "models", "encoders", "scorers", "suites", "prof
 
 
 def list_(
-    kind: Annotated[str | None, typer.Argument(metavar="KIND", help=", ".join(KINDS) + ".", show_default="all")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(metavar="KIND", help=", ".join(KINDS) + ".", show_default="all")
+    ] = None,
     json: Json = False,
 ) -> int:
     """List methods, data sets, models, encoders, scorers, suites and profiles."""
@@ -33,13 +36,26 @@ def list_(
             family = ""
             if k == "methods":  # the first line of the module that implements it
                 layers = [layer for _, layer in presets.read(k, name)]
-                target = next((str(layer["implementation"]) for layer in layers[::-1] if "implementation" in layer), "")
+                target = next(
+                    (
+                        str(layer["implementation"])
+                        for layer in layers[::-1]
+                        if "implementation" in layer
+                    ),
+                    "",
+                )
                 module = registry.shipped(k).get(target, target).partition(":")[0]
                 family = _module_summary(module) if module.startswith("methods.") else "Your own"
             families.setdefault(family, []).append((name.ljust(width), summary))
-        parts = [f"{title}\n{columns(rows)}".lstrip("\n") for title, rows in sorted(families.items())]
+        parts = [
+            f"{title}\n{columns(rows)}".lstrip("\n") for title, rows in sorted(families.items())
+        ]
         body = "\n\n".join(parts) or "(none)"
-        print(body if kind else f"{k}\n" + "\n".join(f"  {line}".rstrip() for line in body.splitlines()))
+        print(
+            body
+            if kind
+            else f"{k}\n" + "\n".join(f"  {line}".rstrip() for line in body.splitlines())
+        )
     return 0
 
 
@@ -47,7 +63,9 @@ def list_(
 def _module_summary(module: str) -> str:
     file = Path(registry.__file__).parents[2].joinpath(*module.split("."))
     source = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
-    return (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or module).partition("\n")[0]
+    return (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or module).partition(
+        "\n"
+    )[0]
 
 
 def find_kind(kind: str) -> str:

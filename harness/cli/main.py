@@ -4,9 +4,9 @@
 
 harness/cli/command.py says how a command is found; installed packages add commands by entry points.
 
-Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name, nothing was run · 3
-some questions failed, a run stopped midway, some of several runs were not made, or a result could not be saved or
-tracked · 4 a declared check failed · 130 interrupted.
+Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name,
+nothing was run · 3 some questions failed, a run stopped midway, some of several runs were not made,
+or a result could not be saved or tracked · 4 a declared check failed · 130 interrupted.
 """
 
 import contextlib
@@ -61,15 +61,18 @@ COMMANDS = Commands(_TABLE, "harness.cli")
 
 
 class Root(Group):
-    """The command `harness` itself: the commands of harness/, and those that installed packages add.
+    """The command `harness` itself: the commands of harness/, and those that installed packages
+    add.
 
-    A package adds them by an entry point of "harness.commands": a `Commands` table, whose commands stand beside those
-    of harness/, which count first; or a click group or a typer.Typer, whose commands follow the entry point's name.
+    A package adds them by an entry point of "harness.commands": a `Commands` table, whose commands
+    stand beside those of harness/, which count first; or a click group or a typer.Typer, whose
+    commands follow the entry point's name.
     """
 
     @cached_property
     def added(self) -> dict[str, Any]:
-        """Entry point -> what packages add: a `Commands` table, a group, or the CannotRun why it is not imported."""
+        """Entry point -> what packages add: a `Commands` table, a group, or the CannotRun why it is
+        not imported."""
         from harness.config import registry
 
         added: dict[str, Any] = {}
@@ -78,18 +81,26 @@ class Root(Group):
             try:
                 added[name] = getattr(importlib.import_module(module), attribute)
             except (ImportError, AttributeError) as e:
-                added[name] = CannotRun(f"the commands 'harness {name}' ({target}) cannot be imported: {e}")
+                added[name] = CannotRun(
+                    f"the commands 'harness {name}' ({target}) cannot be imported: {e}"
+                )
         return added
 
     @cached_property
     def entries(self) -> dict[str, Entry]:  # type: ignore[override]
         """The commands of the tables."""
-        return entries_of([COMMANDS, *(more for more in self.added.values() if isinstance(more, Commands))])
+        return entries_of(
+            [COMMANDS, *(more for more in self.added.values() if isinstance(more, Commands))]
+        )
 
     def groups(self, ctx: Any) -> dict[str, Any]:
         """Name -> group that a package adds; one of a table wins over a group."""
         tabled = super().list_commands(ctx)
-        return {n: more for n, more in self.added.items() if not isinstance(more, Commands) and n not in tabled}
+        return {
+            n: more
+            for n, more in self.added.items()
+            if not isinstance(more, Commands) and n not in tabled
+        }
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The commands of the tables, then the groups."""
@@ -110,14 +121,20 @@ class Root(Group):
         rows = []
         for name, commands in self.groups(ctx).items():
             broken = isinstance(commands, CannotRun)
-            text = "cannot be imported" if broken else self.get_command(ctx, name).get_short_help_str(limit=100)
+            text = (
+                "cannot be imported"
+                if broken
+                else self.get_command(ctx, name).get_short_help_str(limit=100)
+            )
             rows.append((name, text))
         if rows:
             with formatter.section("Other commands"):
                 formatter.write_dl(rows)
 
 
-app = typer.Typer(name="harness", cls=Root, rich_markup_mode=None, no_args_is_help=True, context_settings=CONTEXT)
+app = typer.Typer(
+    name="harness", cls=Root, rich_markup_mode=None, no_args_is_help=True, context_settings=CONTEXT
+)
 
 
 def _print_version(requested: bool) -> None:
@@ -131,7 +148,10 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def _harness(
     _version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Compare methods for question answering over long documents: answer quality and cost."""
@@ -145,11 +165,15 @@ def root() -> Root:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point of the command `harness`: parse, call, exit. arguments: in place of sys.argv, in tests."""
+    """Entry point of the command `harness`: parse, call, exit. arguments: in place of sys.argv, in
+    tests."""
     if sys.stderr is None:  # closed by the caller
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     if sys.stdout is None:
-        sys.stderr.write("error: stdout is closed, so nothing can be printed; send it to a file or to /dev/null\n")
+        sys.stderr.write(
+            "error: stdout is closed, so nothing can be printed; send it to a file or to "
+            "/dev/null\n"
+        )
         sys.exit(2)
     try:
         with escaped_output():
@@ -165,7 +189,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _exit_at_once(code: int) -> None:
-    """End the process without Python's own end, which aborts (exit 134) where threads of a run still compute."""
+    """End the process without Python's own end, which aborts (exit 134) where threads of a run
+    still compute."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
@@ -176,7 +201,9 @@ def _exit_at_once(code: int) -> None:
 def _run_command(arguments: list[str]) -> int:
     """Run the command and return its exit code; an error is printed and gives its own code."""
     try:
-        for argument in arguments:  # bytes that are no UTF-8 come as lone surrogates, which no file of a run can hold
+        for argument in (
+            arguments
+        ):  # bytes that are no UTF-8 come as lone surrogates, which no file of a run can hold
             if argument != argument.encode(errors="ignore").decode():
                 problem = f"'{argument}' is not valid {sys.getfilesystemencoding()}"
                 raise UserError(f"{problem}; use another name (a file: rename it)")

@@ -1,4 +1,5 @@
-"""`harness merge RUN...`: merge the shards of run folders; the last shard does so by itself when it ends."""
+"""`harness merge RUN...`: merge the shards of run folders; the last shard does so by itself when it
+ends."""
 
 import json as json_
 
@@ -10,8 +11,9 @@ from harness.storage.named_runs import run_folders
 def merge(runs: Runs, json: Json = False) -> int:
     """Merge the shards of runs (run --shard) that are not merged yet.
 
-    The last shard of `harness run --shard K/N` merges all by itself. This command merges what there is when a shard was
-    lost for good, or before the run is divided in another way; what is left is then answered by any harness run.
+    The last shard of `harness run --shard K/N` merges all by itself. This command merges what there
+    is when a shard was lost for good, or before the run is divided in another way; what is left is
+    then answered by any harness run.
     """
     from harness.scale.merge import merge as merge_shards
 
@@ -20,5 +22,8 @@ def merge(runs: Runs, json: Json = False) -> int:
         if json:
             print(json_.dumps({"run": str(folder), "summary": summary}))
         else:
-            print(f"{folder}: {summary.get('n_total', 0)} questions, {summary.get('n_failed', 0)} failed")
+            print(
+                f"{folder}: {summary.get('n_total', 0)} questions, {summary.get('n_failed', 0)} "
+                "failed"
+            )
     return 0

@@ -1,4 +1,5 @@
-"""Options that several commands share: single ones, and groups of them as dataclasses (command.py)."""
+"""Options that several commands share: single ones, and groups of them as dataclasses
+(command.py)."""
 
 from __future__ import annotations
 
@@ -18,14 +19,22 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 """The folder of runs that is written, and read, where none is named."""
-Runs = Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or folders that hold runs.")]
+Runs = Annotated[
+    list[str], typer.Argument(metavar="RUN", help="Run folders, or folders that hold runs.")
+]
 RunsFolders = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUNS", help="Run folders, or folders that hold runs.", show_default=RESULTS),
+    typer.Argument(
+        metavar="RUNS", help="Run folders, or folders that hold runs.", show_default=RESULTS
+    ),
 ]
-LocalData = Annotated[str | None, choice("--data PATH", "Local file or folder to load instead of the hub.")]
+LocalData = Annotated[
+    str | None, choice("--data PATH", "Local file or folder to load instead of the hub.")
+]
 RetryFailed = Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")]
-Quiet = Annotated[bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")]
+Quiet = Annotated[
+    bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")
+]
 Json = Annotated[bool, output("--json", "Print JSON instead of text.")]
 Out = Annotated[str, output("--out DIR", "Folder for the results.")]
 Convention = Annotated[
@@ -46,34 +55,48 @@ MlflowUri = Annotated[
         "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder",
     ),
 ]
-Traces = Annotated[int, output("--traces N", "Questions of a run that MLflow shows as traces, 0 for none.", min=0)]
+Traces = Annotated[
+    int, output("--traces N", "Questions of a run that MLflow shows as traces, 0 for none.", min=0)
+]
 TrainingOut = Annotated[str, output("--out DIR", "Training folder; training resumes from it.")]
-TrainingMlflow = Annotated[str | None, output("--mlflow URI|off", "MLflow URI for training metrics.", "off")]
+TrainingMlflow = Annotated[
+    str | None, output("--mlflow URI|off", "MLflow URI for training metrics.", "off")
+]
 Device = Annotated[str, execution("--device auto|cpu|cuda", "Device to train on.")]
 Skills = Annotated[list[str], choice("--skill NAME,...", "Only these skills; may be repeated.")]
 Sweep = Annotated[
     list[str] | None,
-    setting("--sweep KEY=A,B,... ...", "Run each combination of these values; a key is one that --set takes."),
+    setting(
+        "--sweep KEY=A,B,... ...",
+        "Run each combination of these values; a key is one that --set takes.",
+    ),
 ]
 Repeat = Annotated[
     int | None,
-    setting("--repeat N", "Repeat every run with N seeds, from --seed on (harness report --average-seeds).", min=1),
+    setting(
+        "--repeat N",
+        "Repeat every run with N seeds, from --seed on (harness report --average-seeds).",
+        min=1,
+    ),
 ]
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Which runs of a suite are executed, and with which settings; shared by run, validate, show and reproduce."""
+    """Which runs of a suite are executed, and with which settings; shared by run, validate, show
+    and reproduce."""
 
     method: Annotated[
-        list[str], choice("--method -m NAME,...", "Methods (harness list methods).", complete="methods")
+        list[str],
+        choice("--method -m NAME,...", "Methods (harness list methods).", complete="methods"),
     ] = field(default_factory=list)
     dataset: Annotated[
-        list[str], choice("--dataset -d NAME,...", "Data sets (harness list datasets).", complete="datasets")
+        list[str],
+        choice("--dataset -d NAME,...", "Data sets (harness list datasets).", complete="datasets"),
     ] = field(default_factory=list)
-    unset: Annotated[list[str], setting("--unset KEY,...", "Leave out these settings of the suite.")] = field(
-        default_factory=list
-    )
+    unset: Annotated[
+        list[str], setting("--unset KEY,...", "Leave out these settings of the suite.")
+    ] = field(default_factory=list)
     model: Annotated[
         str | None,
         choice(
@@ -88,24 +111,39 @@ class RunOptions:
         str | None, choice("--documents DIR", "Folder of documents of your own; with --questions.")
     ] = None
     questions: Annotated[
-        str | None, choice("--questions FILE", "Questions about --documents: .jsonl, .json, .csv, .tsv or .yaml.")
+        str | None,
+        choice(
+            "--questions FILE", "Questions about --documents: .jsonl, .json, .csv, .tsv or .yaml."
+        ),
     ] = None
     limit: Annotated[
-        int | None, choice("--limit N", "Only the first N questions. A larger N continues the run.", "all")
+        int | None,
+        choice("--limit N", "Only the first N questions. A larger N continues the run.", "all"),
     ] = None
     sample: Annotated[
         int | None,
-        choice("--sample N", "About N questions, drawn with the shares of each kind. A larger N continues the run."),
+        choice(
+            "--sample N",
+            "About N questions, drawn with the shares of each kind. A larger N continues the run.",
+        ),
     ] = None
     profile: Annotated[
-        str | None, setting("--profile NAME", "A named set of settings (harness list profiles).", complete="profiles")
+        str | None,
+        setting(
+            "--profile NAME",
+            "A named set of settings (harness list profiles).",
+            complete="profiles",
+        ),
     ] = None
-    config: Annotated[list[str], setting("--config FILE", "YAML file with settings, or a run.yaml.")] = field(
-        default_factory=list
-    )
+    config: Annotated[
+        list[str], setting("--config FILE", "YAML file with settings, or a run.yaml.")
+    ] = field(default_factory=list)
     sets: Annotated[
         list[str],
-        setting("--set KEY=VALUE ...", "Any setting: method.x=1 dataset.y=2 datasets.nq.z=3 roles.builder=NAME."),
+        setting(
+            "--set KEY=VALUE ...",
+            "Any setting: method.x=1 dataset.y=2 datasets.nq.z=3 roles.builder=NAME.",
+        ),
     ] = field(default_factory=list)
     seed: Annotated[int | None, setting("--seed N", "Random seed.", "0")] = None
 
@@ -116,11 +154,16 @@ class Selection(RunOptions):
 
     suite: Annotated[
         str | None,
-        choice("--suite NAME", "A named set of methods and data sets (harness list suites).", complete="suites"),
+        choice(
+            "--suite NAME",
+            "A named set of methods and data sets (harness list suites).",
+            complete="suites",
+        ),
     ] = None
 
     def choices(self, method: str | None = None, dataset: str | None = None) -> Choices:
-        """The selection as Choices, for one method on one data set. Raises UserError for an unreadable suite."""
+        """The selection as Choices, for one method on one data set. Raises UserError for an
+        unreadable suite."""
         from harness.config.layers import Choices
 
         keys = ("data", "documents", "questions", "model", "profile", "limit", "sample", "seed")
@@ -130,10 +173,13 @@ class Selection(RunOptions):
             from harness.config.suites import chosen_suite
 
             suite = chosen_suite(self.suite, split_names(self.unset))
-        return Choices(method, dataset, sets=sets, files=tuple(self.config), suite=suite, **settings)
+        return Choices(
+            method, dataset, sets=sets, files=tuple(self.config), suite=suite, **settings
+        )
 
     def runs(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
-        """Each method on each data set at each point of `swept` ("KEY=A,B") with `repeat` seeds. Raises UserError."""
+        """Each method on each data set at each point of `swept` ("KEY=A,B") with `repeat` seeds.
+        Raises UserError."""
         from harness.cli.output import say
         from harness.engine.expand_command import command_runs, with_seeds
 

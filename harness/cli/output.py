@@ -1,4 +1,5 @@
-"""What commands that run methods print: warnings, the result of each run, and which runs are incomplete."""
+"""What commands that run methods print: warnings, the result of each run, and which runs are
+incomplete."""
 
 from __future__ import annotations
 
@@ -14,11 +15,14 @@ def mean_text(score: dict[str, Any]) -> str:
 
     if score["mean"] is None:
         return "-"
-    return with_interval(lambda value: f"{100 * value:.1f}", score["mean"], score["low"], score["high"])
+    return with_interval(
+        lambda value: f"{100 * value:.1f}", score["mean"], score["low"], score["high"]
+    )
 
 
 def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
-    """Score name -> its mean as text, by a run's summary.json, and over how many questions where not over all."""
+    """Score name -> its mean as text, by a run's summary.json, and over how many questions where
+    not over all."""
     counted = summary.get("n_scored" if summary.get("failed_count_as") == "skip" else "n_total")
     texts = {}
     for name, score in summary.get("scores", {}).items():
@@ -39,8 +43,13 @@ if TYPE_CHECKING:
 
 
 def print_warnings(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
-    """Print warnings before the first run, each sentence once; unlogged: sentences about the tracker."""
-    models = {p.config.model.name: p.config.model for p in plans if p.config.model.embedded or p.config.model.small}
+    """Print warnings before the first run, each sentence once; unlogged: sentences about the
+    tracker."""
+    models = {
+        p.config.model.name: p.config.model
+        for p in plans
+        if p.config.model.embedded or p.config.model.small
+    }
     if models:
         from harness.engine import model_warnings
 
@@ -68,15 +77,26 @@ def print_result(result: RunResult, plan: Plan, json: bool) -> None:
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
     no_prefix = summary.get("n_without_prefix")
     note = f", {no_prefix} replies without the answer prefix, scored whole" if no_prefix else ""
-    note += f", {summary['n_truncated']} answered from a truncated context" if summary.get("n_truncated") else ""
+    note += (
+        f", {summary['n_truncated']} answered from a truncated context"
+        if summary.get("n_truncated")
+        else ""
+    )
     note += f", {summary['n_left_out']} left out by the loader" if summary.get("n_left_out") else ""
     note += f", {summary['n_not_asked']} not asked yet" if summary.get("n_not_asked") else ""
     phases = [(phase, total - failed) for phase in summary.get("usage", {}).values()]
     phases += [(phase, 1) for phase in summary.get("index", {}).get("usage", {}).values()]
     if recalled := sum(times * phase.get("recalled", 0) for phase, times in phases):
-        sent = sum(times * (phase["requests"] - phase.get("encoder_requests", 0)) for phase, times in phases)
+        sent = sum(
+            times * (phase["requests"] - phase.get("encoder_requests", 0))
+            for phase, times in phases
+        )
         note += f", {recalled:.0f} of {sent:.0f} requests answered by the cache of replies"
-    lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
+    lines.append(
+        f"  {total} question{'s' * (total != 1)}, {failed} failed"
+        + (f" ({kinds})" if failed else "")
+        + note
+    )
     replies = reply_sentences(summary.get("replies", {}), plan.config.model_dump(mode="json"))
     lines += [f"  {sentence}" for sentence in [*left_out_note(plan.dataset.skipped), *replies]]
     print("\n".join(lines), flush=True)

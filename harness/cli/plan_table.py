@@ -26,16 +26,21 @@ from harness.engine.plan import Plan
 from harness.errors import HarnessError, RunWaits
 
 NOTES = (
-    "tokens and TFLOPs (convention {}) of what is still to be answered, indexes as if none were in the cache;\n"
-    "stored: what the run's answers cost so far; declared: what the method says it reads, 4 bytes a token, "
+    "tokens and TFLOPs (convention {}) of what is still to be answered, indexes as if none were in "
+    "the cache;\n"
+    "stored: what the run's answers cost so far; declared: what the method says it reads, 4 bytes "
+    "a token, "
     "answers as long as they may be"
 )
 
 
 def _together(forecasts: Sequence[Forecast]) -> Forecast:
-    """The sums; what is unknown is in none of them, and `how` says of how many runs something is."""
+    """The sums; what is unknown is in none of them, and `how` says of how many runs something
+    is."""
     columns = [f.tokens for f in forecasts], [f.tflops for f in forecasts]
-    tokens, tflops = (None if {*column} == {None} else sum(value or 0 for value in column) for column in columns)
+    tokens, tflops = (
+        None if {*column} == {None} else sum(value or 0 for value in column) for column in columns
+    )
     missing = sum(None in (f.tokens, f.tflops) for f in forecasts)
     questions, done = sum(f.questions for f in forecasts), sum(f.done for f in forecasts)
     how = f"without {missing} run{'s'[: missing != 1]} whose cost is unknown" if missing else ""
@@ -46,7 +51,14 @@ def _cells(f: Forecast) -> list[str]:
     """A line of the table; what is None is unknown."""
     asked = f"{f.questions - f.done} of {f.questions}" if f.done else str(f.questions or "unknown")
     tokens = "unknown" if f.tokens is None else short_count(f.tokens)
-    return [f.method, f.dataset, asked, tokens, "unknown" if f.tflops is None else f"{f.tflops:.3g}", f.how]
+    return [
+        f.method,
+        f.dataset,
+        asked,
+        tokens,
+        "unknown" if f.tflops is None else f"{f.tflops:.3g}",
+        f.how,
+    ]
 
 
 def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAULT) -> str:
@@ -55,7 +67,9 @@ def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAUL
     cells += map(_cells, [*forecasts, _together(forecasts)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     pattern = "  ".join(f"{{:{side}{width}}}" for side, width in zip("<<>>><", widths, strict=True))
-    return "\n".join([title, *(pattern.format(*line).rstrip() for line in cells), NOTES.format(convention)])
+    return "\n".join(
+        [title, *(pattern.format(*line).rstrip() for line in cells), NOTES.format(convention)]
+    )
 
 
 def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
@@ -67,7 +81,8 @@ def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
 
 
 def only_plan(runs: Sequence[Choices], options: Execution, suite: str | None) -> int:
-    """--plan: print the forecast of every run that can start, the others' mistakes on stderr; returns the exit code."""
+    """--plan: print the forecast of every run that can start, the others' mistakes on stderr;
+    returns the exit code."""
     planned = plan_all(runs, say, elsewhere=True)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
@@ -94,7 +109,14 @@ def run_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]
             before[run_key(plan.choices)] = ready = with_numbers(plan, before, options.folder)
             forecasts.append(forecast(ready, options.folder, options.convention or DEFAULT))
         except HarnessError as e:
-            note = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.pending.items())
+            note = ", ".join(
+                f"{name} {text.replace(':', ' ')}, not known yet"
+                for name, text in plan.pending.items()
+            )
             note = note if isinstance(e, RunWaits) else str(e)
-            forecasts.append(Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, note))
+            forecasts.append(
+                Forecast(
+                    plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, note
+                )
+            )
     return forecasts

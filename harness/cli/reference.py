@@ -26,7 +26,10 @@ def commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Co
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if isinstance(command, Group) and command.default is not None:
-            yield command.default, typer.Context(command.default, parent=context, info_name=name, **CONTEXT)
+            yield (
+                command.default,
+                typer.Context(command.default, parent=context, info_name=name, **CONTEXT),
+            )
         below = typer.Context(command, parent=context, info_name=name, **CONTEXT)
         if hasattr(command, "list_commands"):
             yield from commands(command, below)

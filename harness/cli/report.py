@@ -1,4 +1,5 @@
-"""`harness report [RUNS]`: tables of all runs below a folder, a page of them, or published numbers beside them.
+"""`harness report [RUNS]`: tables of all runs below a folder, a page of them, or published numbers
+beside them.
 
 harness report results                       a table for each data set, best first
 harness report results --out table.tex       to a file: .txt, .md, .csv, .tex or .json
@@ -34,22 +35,34 @@ class Page:
     """The page, and published numbers in tables and on the page."""
 
     html: Annotated[str | None, output("--html FILE", "Write one self-contained page.")] = None
-    title: Annotated[str | None, output("--title TEXT", "Heading of the page.", "the names of the folders")] = None
+    title: Annotated[
+        str | None, output("--title TEXT", "Heading of the page.", "the names of the folders")
+    ] = None
     description: Annotated[str, output("--description TEXT", "A paragraph below the heading.")] = ""
     questions: Annotated[
-        int | None, output("--questions N", "Questions per data set with details on the page.", "all")
+        int | None,
+        output("--questions N", "Questions per data set with details on the page.", "all"),
     ] = None
     force: Annotated[
-        bool, setting("--force", "With --html or --wide --reference: compare runs that differ in more than the method.")
+        bool,
+        setting(
+            "--force",
+            "With --html or --wide --reference: compare runs that differ in more than the method.",
+        ),
     ] = False
     paper: Annotated[
-        bool, setting("--paper", "Show published numbers beside the measured ones: equivalent, differs or undecided.")
+        bool,
+        setting(
+            "--paper",
+            "Show published numbers beside the measured ones: equivalent, differs or undecided.",
+        ),
     ] = False
     margin: Annotated[
         float | None,
         setting(
             "--margin X",
-            "With --paper: largest difference called equivalent, in points of a score or percent of a cost.",
+            "With --paper: largest difference called equivalent, in points of a score or percent "
+            "of a cost.",
             "2",
         ),
     ] = None
@@ -60,9 +73,14 @@ class Wide:
     """The table of methods by data sets."""
 
     wide: Annotated[
-        bool, output("--wide", "One table: a row a method, a column a data set, and the mean over data sets.")
+        bool,
+        output(
+            "--wide", "One table: a row a method, a column a data set, and the mean over data sets."
+        ),
     ] = False
-    intervals: Annotated[bool, output("--intervals", "With --wide: show the interval of each mean.")] = False
+    intervals: Annotated[
+        bool, output("--intervals", "With --wide: show the interval of each mean.")
+    ] = False
     score: Score = None
 
 
@@ -72,19 +90,25 @@ def report(
     wide: Wide,
     folders: RunsFolders = None,
     common: Annotated[
-        bool, setting("--common", "Reduce runs of a data set to the questions that all of them were asked.")
+        bool,
+        setting(
+            "--common", "Reduce runs of a data set to the questions that all of them were asked."
+        ),
     ] = False,
 ) -> int:
     """Print tables of runs, or write them as a page.
 
-    One table for each data set, best method first. The exit code is 3 if a damaged run was left out.
+    One table for each data set, best method first. The exit code is 3 if a damaged run was left
+    out.
     """
     form = format_of(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
     _check_options(table, page, wide)
     _check_wide(table, page, wide)
     folders = folders or [RESULTS]
-    whole = table.average_seeds or (common and page.html is not None)  # a vote and the page need answers
+    whole = table.average_seeds or (
+        common and page.html is not None
+    )  # a vote and the page need answers
     runs, damaged = stored_runs(folders, hold="all" if whole else "numbers")
     runs = average_seeds(without_copies(runs)) if table.average_seeds else without_copies(runs)
     if common:
@@ -100,7 +124,9 @@ def report(
 
         check_reference(runs, table.reference)
     if page.html is not None:
-        title = page.title or " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
+        title = page.title or " · ".join(
+            dict.fromkeys(Path(folder).resolve().name for folder in folders)
+        )
         write(_page(runs, title, table, page), page.html)
     if page.html is None or table.out is not None:
         write(_text(runs, form, columns, (table, page, wide)), table.out)
@@ -109,26 +135,42 @@ def report(
 
 def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
     """Raise UserError for options that would have no effect."""
-    of_page = {"--questions": page.questions is not None, "--title": page.title, "--description": page.description}
-    if page.html is None and (flag := next((flag for flag, value in of_page.items() if value), None)):
+    of_page = {
+        "--questions": page.questions is not None,
+        "--title": page.title,
+        "--description": page.description,
+    }
+    if page.html is None and (
+        flag := next((flag for flag, value in of_page.items() if value), None)
+    ):
         raise UserError(f"{flag} is a setting of the page; add --html FILE")
     if page.html is None and page.force and not (wide.wide and table.reference):
-        raise UserError("--force is a setting of --html FILE and --wide --reference; or use: harness compare --force")
+        raise UserError(
+            "--force is a setting of --html FILE and --wide --reference; or use: harness compare "
+            "--force"
+        )
     if page.questions is not None and page.questions < 0:
         raise UserError(f"--questions {page.questions}: should be 0 or more")
     if table.by is not None and (page.html is not None or page.paper):
-        raise UserError("--by divides tables of runs; leave out --html (the page has each kind) and --paper")
+        raise UserError(
+            "--by divides tables of runs; leave out --html (the page has each kind) and --paper"
+        )
     if page.margin is not None and not page.paper:
-        raise UserError("--margin is a setting of the comparison with published numbers; add --paper")
+        raise UserError(
+            "--margin is a setting of the comparison with published numbers; add --paper"
+        )
     if page.margin is not None and not 0 < page.margin < float("inf"):
         raise UserError(f"--margin {page.margin:g}: should be more than 0")
     if page.paper and (table.columns is not None or table.everything):
-        raise UserError("--columns and --all choose among the columns of runs; leave them out with --paper")
+        raise UserError(
+            "--columns and --all choose among the columns of runs; leave them out with --paper"
+        )
     of_table = {"--format": table.form, "--columns": table.columns, "--all": table.everything}
     table_flags = [flag for flag, value in of_table.items() if value]
     if page.html is not None and table.out is None and table_flags:
         raise UserError(
-            f"{table_flags[0]} is a setting of the table, and --html makes a page only; add --out FILE for both"
+            f"{table_flags[0]} is a setting of the table, and --html makes a page only; add --out "
+            "FILE for both"
         )
 
 
@@ -137,13 +179,22 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
     if not wide.wide:
         for flag, given in (("--score", wide.score), ("--intervals", wide.intervals)):
             if given:
-                raise UserError(f"{flag} is a setting of the table of methods by data sets; add --wide")
+                raise UserError(
+                    f"{flag} is a setting of the table of methods by data sets; add --wide"
+                )
         return
     of_page = {"--paper": page.paper, "--html": page.html}
-    of_table = {"--columns": table.columns, "--all": table.everything, "--convention": table.convention}
+    of_table = {
+        "--columns": table.columns,
+        "--all": table.everything,
+        "--convention": table.convention,
+    }
     for flag, given in {**of_page, **of_table}.items():
         if given:
-            raise UserError(f"--wide shows one score of each run, so {flag} has no effect; leave one of the two out")
+            raise UserError(
+                f"--wide shows one score of each run, so {flag} has no effect; leave one of the "
+                "two out"
+            )
 
 
 def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
@@ -158,11 +209,24 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
     how = Comparison(table.reference, options.force, table.convention, margin)
     written = Written(datetime.now(UTC), command)
     limits = Limits(options.questions)
-    return page(runs, title=title, description=options.description, comparison=how, limits=limits, written=written)
+    return page(
+        runs,
+        title=title,
+        description=options.description,
+        comparison=how,
+        limits=limits,
+        written=written,
+    )
 
 
-def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: tuple[TableOutput, Page, Wide]) -> str:
-    """The table that `options` ask for: published numbers, methods by data sets, or a table for each data set.
+def _text(
+    runs: list[StoredRun],
+    form: str,
+    columns: list[str] | None,
+    options: tuple[TableOutput, Page, Wide],
+) -> str:
+    """The table that `options` ask for: published numbers, methods by data sets, or a table for
+    each data set.
 
     columns: as of chosen_columns. csv and json hold a single table, with every column.
     """
@@ -182,9 +246,17 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
         tested = None
         if table.reference is not None:
             tested = compare(runs, reference=table.reference, score=wide.score, force=page.force)
-        rows = wide_table(frame(runs), wide.score, intervals=wide.intervals or whole, differences=tested)
-        return render(rows, form) if whole else render_sections(wide_sections(rows, wide.score), form, width)
-    means = ordered(frame(runs, convention=table.convention or DEFAULT, reference=table.reference or REFERENCE))
+        rows = wide_table(
+            frame(runs), wide.score, intervals=wide.intervals or whole, differences=tested
+        )
+        return (
+            render(rows, form)
+            if whole
+            else render_sections(wide_sections(rows, wide.score), form, width)
+        )
+    means = ordered(
+        frame(runs, convention=table.convention or DEFAULT, reference=table.reference or REFERENCE)
+    )
     if whole:
         return render(pick_columns(means, columns) if columns else means, form)
     return render_sections(sections(means, columns), form, width)
@@ -195,7 +267,10 @@ def report_curves(
     folders: RunsFolders = None,
     score: Score = None,
     t_p: Annotated[
-        str | None, setting("--t-p X,...", "Confidence thresholds.", "0.1 to 0.98, up to the highest recorded one")
+        str | None,
+        setting(
+            "--t-p X,...", "Confidence thresholds.", "0.1 to 0.98, up to the highest recorded one"
+        ),
     ] = None,
     t_n: Annotated[int, setting("--t-n N", "Stop patience from 1 to N.", min=1)] = 8,
     data: MovedData = None,
@@ -203,24 +278,35 @@ def report_curves(
 ) -> int:
     """Plot score and TFLOPs of other stopping rules, from runs made with --record-stops.
 
-    The recorded answers are scored now, as `harness score` does, so the data set is loaded; no model is.
+    The recorded answers are scored now, as `harness score` does, so the data set is loaded; no
+    model is.
     """
     thresholds = parse_numbers(t_p, "--t-p", float, lambda p: 0 <= p <= 1, "numbers from 0 to 1")
     return write_figure(
-        "curves", output, folders, t_n=t_n, t_p=thresholds, score=score, data=data, convention=convention
+        "curves",
+        output,
+        folders,
+        t_n=t_n,
+        t_p=thresholds,
+        score=score,
+        data=data,
+        convention=convention,
     )
 
 
 def report_front(
     output: FigureOutput,
     folders: RunsFolders = None,
-    dataset: Annotated[str | None, choice("--dataset -d NAME", "The data set, where the runs are of several.")] = None,
+    dataset: Annotated[
+        str | None, choice("--dataset -d NAME", "The data set, where the runs are of several.")
+    ] = None,
     score: Score = None,
     cost: Annotated[
         str,
         choice(
             "--cost whole|search|money",
-            "FLOPs of a question: with its share of the index, or search and answer alone; or money of a server.",
+            "FLOPs of a question: with its share of the index, or search and answer alone; or "
+            "money of a server.",
         ),
     ] = "whole",
     convention: Convention = DEFAULT,
@@ -229,7 +315,9 @@ def report_front(
 
     A hollow mark is a method that another one beats in both.
     """
-    return write_figure("front", output, folders, dataset=dataset, score=score, cost=cost, convention=convention)
+    return write_figure(
+        "front", output, folders, dataset=dataset, score=score, cost=cost, convention=convention
+    )
 
 
 def report_nodes(output: FigureOutput, folders: RunsFolders = None) -> int:
@@ -246,15 +334,26 @@ def report_queries(
     reference: Annotated[
         str | None,
         setting(
-            "--reference NAME", "Show where others break even with this method, run folder or run hash.", "full-context"
+            "--reference NAME",
+            "Show where others break even with this method, run folder or run hash.",
+            "full-context",
         ),
     ] = None,
-    paper: Annotated[bool, setting("--paper", "Add the published numbers below the measured ones.")] = False,
+    paper: Annotated[
+        bool, setting("--paper", "Add the published numbers below the measured ones.")
+    ] = False,
     convention: Convention = None,
 ) -> int:
     """Plot TFLOPs per query where queries share an index."""
-    counts = parse_numbers(per_document, "--per-document", int, lambda k: k >= 1, "whole numbers from 1 on")
-    options: dict[str, Any] = {"per_document": counts, "reference": reference, "paper": paper, "convention": convention}
+    counts = parse_numbers(
+        per_document, "--per-document", int, lambda k: k >= 1, "whole numbers from 1 on"
+    )
+    options: dict[str, Any] = {
+        "per_document": counts,
+        "reference": reference,
+        "paper": paper,
+        "convention": convention,
+    }
     return write_figure("queries", output, folders, **options)
 
 
@@ -262,7 +361,12 @@ def report_sweep(
     output: FigureOutput,
     folders: RunsFolders = None,
     x: Annotated[
-        str | None, setting("--x KEY", "The setting to plot against, as --set names it.", "the only one that differs")
+        str | None,
+        setting(
+            "--x KEY",
+            "The setting to plot against, as --set names it.",
+            "the only one that differs",
+        ),
     ] = None,
     score: Score = None,
     convention: Convention = DEFAULT,

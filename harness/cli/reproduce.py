@@ -1,9 +1,11 @@
-"""`harness reproduce`: run the suite of a published table or figure, and show what it gives beside the printed values.
+"""`harness reproduce`: run the suite of a published table or figure, and show what it gives beside
+the printed values.
 
-With a small model (smollm2-135m) on real data sets profile `small` takes the place of `paper`, with the embedded model
-profile `pocket`, and the model plays the roles of all language models.
+With a small model (smollm2-135m) on real data sets profile `small` takes the place of `paper`, with
+the embedded model profile `pocket`, and the model plays the roles of all language models.
 
---list says what each table and figure needs (reports/paper/needs.py), and what of it is on this machine.
+--list says what each table and figure needs (reports/paper/needs.py), and what of it is on this
+machine.
 """
 
 from __future__ import annotations
@@ -48,18 +50,30 @@ _BELOW = """
 GPU memory: weights and cache of the run that takes most, without activations.
 What a table lacks, with the commands that get it: harness reproduce NAME --list
 Without the weights: harness reproduce NAME --model smollm2-135m; on the made-up world: harness reproduce pocket-NAME"""
-_NOUNS = {"Data sets": "data set", "Files": "file", "Weights": "weight", "Packages": "package", "GPU": "GPU"}
+_NOUNS = {
+    "Data sets": "data set",
+    "Files": "file",
+    "Weights": "weight",
+    "Packages": "package",
+    "GPU": "GPU",
+}
 
 
 @dataclass(frozen=True)
 class Pages:
     """Files with every printed value beside ours."""
 
-    html: Annotated[str | None, output("--html FILE", "Write every printed value beside ours as a page.")] = None
+    html: Annotated[
+        str | None, output("--html FILE", "Write every printed value beside ours as a page.")
+    ] = None
     markdown: Annotated[str | None, output("--markdown FILE", "The same as Markdown.")] = None
     latex: Annotated[str | None, output("--latex FILE", "The same as LaTeX.")] = None
     margin: Annotated[
-        float, setting("--margin X", "Largest difference called equivalent, in points of a score or percent of a cost.")
+        float,
+        setting(
+            "--margin X",
+            "Largest difference called equivalent, in points of a score or percent of a cost.",
+        ),
     ] = 2.0
 
     @property
@@ -76,15 +90,22 @@ def reproduce(
     pages: Pages,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="A table or figure: pecan-table1; on made-up data: pocket-pecan-table1."),
+        typer.Argument(
+            metavar="NAME",
+            help="A table or figure: pecan-table1; on made-up data: pocket-pecan-table1.",
+        ),
     ] = None,
     listing: Annotated[
-        bool, output("--list", "List tables and figures with what each needs and what is here; run nothing.")
+        bool,
+        output(
+            "--list", "List tables and figures with what each needs and what is here; run nothing."
+        ),
     ] = False,
 ) -> int:
     """Run a table or figure of the papers, and show ours beside the printed values.
 
-    The same command again resumes. Without NAME, --html, --markdown and --latex write what the stored runs give.
+    The same command again resumes. Without NAME, --html, --markdown and --latex write what the
+    stored runs give.
     """
     if not 0 < pages.margin < float("inf"):
         raise UserError(f"--margin {pages.margin:g}: should be more than 0")
@@ -92,9 +113,15 @@ def reproduce(
         return _print_needs(name, execution.json)
     if name is None:  # the pages of all runs in --out; without runs, of the printed values alone
         if not pages.files:
-            raise UserError("name a table or figure (harness reproduce --list), or write a page: --html reproduce.html")
+            raise UserError(
+                "name a table or figure (harness reproduce --list), or write a page: --html "
+                "reproduce.html"
+            )
         if options != RunOptions():
-            raise UserError("a page of stored runs runs nothing; name a table, or leave out what a run is chosen with")
+            raise UserError(
+                "a page of stored runs runs nothing; name a table, or leave out what a run is "
+                "chosen with"
+            )
         stored, damaged = stored_runs([execution.out]) if execution.folder.is_dir() else ([], 0)
         _write_pages(stored, None, pages)
         return 3 if damaged else 0
@@ -102,7 +129,9 @@ def reproduce(
 
     item, suite = find_table_or_figure(name)
     ran: list[Path] = []
-    work = partial(run_selection, _suite_selection(options, suite), execution, scaling, finished_folders=ran)
+    work = partial(
+        run_selection, _suite_selection(options, suite), execution, scaling, finished_folders=ran
+    )
     code = until_interrupted(work, SAVED)
     if code in (1, 130) or not ran:
         return code
@@ -112,7 +141,11 @@ def reproduce(
 
         frames = tables(runs, item, margin=pages.margin)
         left = sum(int((frame["verdict"] == NOT_RUN).sum()) for _, frame in frames)
-        frames = [(title, measured) for title, frame in frames if not (measured := frame[frame["run"].notna()]).empty]
+        frames = [
+            (title, measured)
+            for title, frame in frames
+            if not (measured := frame[frame["run"].notna()]).empty
+        ]
         if frames:
             print(text(runs, frames, "text", pages.margin).rstrip("\n"))
         if left:
@@ -125,25 +158,34 @@ def reproduce(
 
 
 def _suite_selection(options: RunOptions, suite: str) -> Selection:
-    """The selection of a suite's runs; a small model plays every role, with its own profile in place of paper."""
+    """The selection of a suite's runs; a small model plays every role, with its own profile in
+    place of paper."""
     from reports.paper.tables_and_figures import MADE_UP
 
-    selection = Selection(**{f.name: getattr(options, f.name) for f in fields(options)}, suite=suite)
+    selection = Selection(
+        **{f.name: getattr(options, f.name) for f in fields(options)}, suite=suite
+    )
     if options.model is None or suite.startswith(MADE_UP):
         return selection
     shipped = suites.read_suite(suite)
-    roles = {key for part in shipped.parts or (shipped,) for key in part.sets if key.startswith("roles.")}
+    roles = {
+        key for part in shipped.parts or (shipped,) for key in part.sets if key.startswith("roles.")
+    }
     selection = replace(selection, unset=[*selection.unset, *sorted(roles - set(selection.unset))])
     model = configured("models", model=options.model)
     profile = "pocket" if model.embedded else "small" if model.small else None
     if options.profile is None and profile is not None:
-        say(f"note: profile {profile} in place of paper: {model.name} in every role, and the encoders that are here")
+        say(
+            f"note: profile {profile} in place of paper: {model.name} in every role, and the "
+            "encoders that are here"
+        )
         return replace(selection, profile=profile)
     return selection
 
 
 def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> None:
-    """Write each drawing of the table or figure to a file in `out`, named after the suite; print why one fails."""
+    """Write each drawing of the table or figure to a file in `out`, named after the suite; print
+    why one fails."""
     from harness.cli.main import root
 
     folders = [str(run.path) for run in runs]
@@ -170,7 +212,8 @@ def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out:
 
 
 def _write_pages(runs: list[StoredRun], item: TableOrFigure | None, pages: Pages) -> None:
-    """Write our values beside the printed ones of `item`, None for all, to each file that is asked for."""
+    """Write our values beside the printed ones of `item`, None for all, to each file that is asked
+    for."""
     from reports.paper.all_values import tables, text
 
     if not pages.files:
@@ -189,10 +232,16 @@ def _print_needs(name: str | None, json: bool) -> int:
     every = [(item, item.name) for item in tables_and_figures() if item.name]
     chosen = every if name is None else [find_table_or_figure(name)]
     needed = [(item, suite, needs(suites.read_suite(str(suite)))) for item, suite in chosen]
-    listed = [(item, suite, [*_file_checks(need), _gpu_check(need)]) for item, suite, need in needed]
+    listed = [
+        (item, suite, [*_file_checks(need), _gpu_check(need)]) for item, suite, need in needed
+    ]
     if json:
         parts = [
-            {"name": suite, **item.model_dump(exclude={"name"}), "needs": [asdict(check) for check in checks]}
+            {
+                "name": suite,
+                **item.model_dump(exclude={"name"}),
+                "needs": [asdict(check) for check in checks],
+            }
             for item, suite, checks in listed
         ]
         print(json_.dumps(parts, indent=2, ensure_ascii=False))
@@ -205,7 +254,9 @@ def _print_needs(name: str | None, json: bool) -> int:
     else:
         lines = [("name", "table or figure", "GPU memory", "here", "")]
         for item, suite, checks in listed:
-            memory, has_size, _ = next(check.text for check in checks if check.part == "GPU").partition(" for ")
+            memory, has_size, _ = next(
+                check.text for check in checks if check.part == "GPU"
+            ).partition(" for ")
             count = Counter(_NOUNS[check.part] for check in checks if check.state != "ok")
             lacks = ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
             here = f"lacks {lacks}" if lacks else "ready"
@@ -216,7 +267,8 @@ def _print_needs(name: str | None, json: bool) -> int:
 
 
 def _file_checks(needs: Needs) -> Iterator[Check]:
-    """Yield a check of each data set, file of documents, weights, adapter and package that is needed."""
+    """Yield a check of each data set, file of documents, weights, adapter and package that is
+    needed."""
     for name in needs.datasets:
         yield check_rows(name)
     for name, place in needs.documents.items():
@@ -241,7 +293,12 @@ def _file_checks(needs: Needs) -> Iterator[Check]:
     if needs.entities:
         here = importlib.util.find_spec("stanza") is not None
         command = "pip install 'longdoc-harness[entities]', then python -c \"import stanza; stanza.download('en')\""
-        yield Check("Packages", "ok" if here else "missing", "stanza", "names in texts (QRMeM)" if here else command)
+        yield Check(
+            "Packages",
+            "ok" if here else "missing",
+            "stanza",
+            "names in texts (QRMeM)" if here else command,
+        )
 
 
 def _gpu_check(needs: Needs) -> Check:
@@ -249,12 +306,17 @@ def _gpu_check(needs: Needs) -> Check:
     need = needs.gpu / _GIB
     if need < 1:
         return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")
-    unknown = f"; without {', '.join(needs.unknown)}, whose size is not known" if needs.unknown else ""
+    unknown = (
+        f"; without {', '.join(needs.unknown)}, whose size is not known" if needs.unknown else ""
+    )
     has = 0.0
     if importlib.util.find_spec("torch") is not None:
         import torch
 
-        sizes = (torch.cuda.get_device_properties(n).total_memory for n in range(torch.cuda.device_count()))
+        sizes = (
+            torch.cuda.get_device_properties(n).total_memory
+            for n in range(torch.cuda.device_count())
+        )
         has = sum(sizes) / _GIB
     here = f"{has:.0f} GiB" if has else "no GPU"
     text = f"{need:.0f} GiB for weights and cache, beside activations{unknown}; here: {here}"

@@ -1,4 +1,5 @@
-"""`harness run`: plan every run, execute them in turn, print each result; one that fails never loses the others.
+"""`harness run`: plan every run, execute them in turn, print each result; one that fails never
+loses the others.
 
 runs = methods x data sets     from --method and --dataset, or from --suite
 names and keys wrong anywhere  -> nothing is run
@@ -6,7 +7,8 @@ a run that cannot be planned   -> its mistakes on stderr, the others go on
 a run that stops midway        -> what was answered stays on disk
 the exit code is the worst     by _CODES_BY_SEVERITY; the last lines name the incomplete runs
 
-Runs are planned by harness/engine/plan.py and executed by harness/engine/runner.py; run_hooks.py attaches the rest.
+Runs are planned by harness/engine/plan.py and executed by harness/engine/runner.py; run_hooks.py
+attaches the rest.
 """
 
 from __future__ import annotations
@@ -26,20 +28,27 @@ from harness.engine.runs_in_turn import Lost, Outcome, bug_sentence, in_turn
 from harness.errors import FirstFailure, HarnessError, RunWaits, UserError
 from harness.storage.files import check_home
 
-# 0 done, 3 incomplete, 4 a check failed, 2 the user's mistake (3 once any run started), 1 a bug; the last one wins.
+# 0 done, 3 incomplete, 4 a check failed, 2 the user's mistake (3 once any run started), 1 a bug;
+# the last one wins.
 _CODES_BY_SEVERITY = (0, 3, 4, 2, 1)
 SAVED = "interrupted; what was answered is saved"
 
 
 def run(
-    selection: Selection, execution: Execution, scaling: WorkerOptions, sweep: Sweep = None, repeat: Repeat = None
+    selection: Selection,
+    execution: Execution,
+    scaling: WorkerOptions,
+    sweep: Sweep = None,
+    repeat: Repeat = None,
 ) -> int:
     """Run methods on data sets; the same command again resumes.
 
-    Every method runs on every data set; --sweep runs each combination of its values, --repeat each of N seeds. Answers
-    are scored and saved one by one, so nothing is lost when a run stops.
+    Every method runs on every data set; --sweep runs each combination of its values, --repeat each
+    of N seeds. Answers are scored and saved one by one, so nothing is lost when a run stops.
     """
-    return until_interrupted(partial(run_selection, selection, execution, scaling, sweep, repeat), SAVED)
+    return until_interrupted(
+        partial(run_selection, selection, execution, scaling, sweep, repeat), SAVED
+    )
 
 
 def run_selection(
@@ -69,7 +78,9 @@ def run_selection(
     print_warnings(plans, unlogged)
     hooks = [*hooks_of_plans(plans, options, scaling, suite, command), *hooks]
     code, started, waiting = planned.code, False, False
-    with scaling.executor(options, command, len(plans) > 1) as execute:  # by default harness.engine.runner.run
+    with scaling.executor(
+        options, command, len(plans) > 1
+    ) as execute:  # by default harness.engine.runner.run
         for number, outcome in enumerate(in_turn(plans, execute, hooks), 1):
             exit_code, problems = _print_one(outcome, len(plans) > 1, options)
             code = max(code, exit_code, key=_CODES_BY_SEVERITY.index)
@@ -79,7 +90,9 @@ def run_selection(
                 finished_folders.append(outcome.result.folder)
             planned.lost += [Lost(outcome.plan.run_name, problems)] if problems else []
             if options.fail_fast and problems:
-                planned.lost += [Lost(p.run_name, "not started, as --fail-fast asks") for p in plans[number:]]
+                planned.lost += [
+                    Lost(p.run_name, "not started, as --fail-fast asks") for p in plans[number:]
+                ]
                 break
     code = 3 if started and code == 2 else code
     if len(choices_of_runs) > 1 and (planned.lost or suite is not None):
@@ -92,7 +105,8 @@ def run_selection(
 
 
 def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int, str | None]:
-    """Print a run's result, named if there are `several`. Returns its exit code, and why it is incomplete, or None."""
+    """Print a run's result, named if there are `several`. Returns its exit code, and why it is
+    incomplete, or None."""
     name, result, error = outcome.plan.run_name, outcome.result, outcome.error
     if isinstance(error, HarnessError):
         if options.debug and isinstance(error, FirstFailure):
@@ -110,6 +124,10 @@ def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int
         from harness.cli.failures import failure_text
 
         say(failure_text(result, f"{name}: " if several else "", options.debug))
-    problems = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
+    problems = (
+        [f"{result.failed} of {result.summary['n_total']} questions failed"]
+        if result.failed
+        else []
+    )
     problems += result.save_problems
     return (3, "; ".join(problems)) if problems else (0, None)

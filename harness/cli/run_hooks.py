@@ -1,6 +1,7 @@
 """What the options of `harness run` attach to its runs:
 
-recorded stops · forecasts (plan_table.py) · MLflow · checks (gate.py) · numbers from other runs · limits of cost
+recorded stops · forecasts (plan_table.py) · MLflow · checks (gate.py) · numbers from other runs ·
+limits of cost
 """
 
 from __future__ import annotations
@@ -24,19 +25,27 @@ def with_option_settings(runs: list[Choices], options: Execution) -> list[Choice
     settings = options.settings
     for run in runs:
         if repeated := sorted(settings.keys() & run.sets.keys()):
-            raise UserError(f"'{repeated[0]}' is given twice: by --set and by the flag of that name; keep one")
+            raise UserError(
+                f"'{repeated[0]}' is given twice: by --set and by the flag of that name; keep one"
+            )
     runs = [replace(run, sets={**run.sets, **settings}) for run in runs]
     if options.record_stops is None and options.record_t_p is None:
         return runs
     from harness.engine.recorded_stops import with_stops
 
-    return with_stops(runs, {"record_stops": options.record_stops, "record_t_p": options.record_t_p}, say)
+    return with_stops(
+        runs, {"record_stops": options.record_stops, "record_t_p": options.record_t_p}, say
+    )
 
 
-def trackers_and_checks(options: Execution, scaling: WorkerOptions, suite: str | None) -> tuple[list[Hook], list[str]]:
-    """The hooks of trackers and declared checks, and sentences on why the default tracker cannot be used.
+def trackers_and_checks(
+    options: Execution, scaling: WorkerOptions, suite: str | None
+) -> tuple[list[Hook], list[str]]:
+    """The hooks of trackers and declared checks, and sentences on why the default tracker cannot be
+    used.
 
-    They are made before runs are planned. Raises ConfigError for a chosen tracker that cannot be used, UnknownName.
+    They are made before runs are planned. Raises ConfigError for a chosen tracker that cannot be
+    used, UnknownName.
     """
     hooks: list[Hook] = []
     unlogged: list[str] = []
@@ -49,7 +58,9 @@ def trackers_and_checks(options: Execution, scaling: WorkerOptions, suite: str |
         unlogged = [f"not logged to MLflow: {problem}" for problem in mlflow.unusable]
         hooks.append(mlflow)
         if options.track is not None:
-            hooks.append(BackgroundTracking(options.folder, address(options.track), suite, 0, **common))
+            hooks.append(
+                BackgroundTracking(options.folder, address(options.track), suite, 0, **common)
+            )
     limits = [part for text in options.fail_under for part in text.split(",")]
     checks = (options.fail_below_baseline, options.junit, options.job_summary)
     if limits or checks != (None, None, None):
@@ -60,9 +71,14 @@ def trackers_and_checks(options: Execution, scaling: WorkerOptions, suite: str |
 
 
 def hooks_of_plans(
-    plans: Sequence[Plan], options: Execution, scaling: WorkerOptions, suite: str | None, command: Sequence[str]
+    plans: Sequence[Plan],
+    options: Execution,
+    scaling: WorkerOptions,
+    suite: str | None,
+    command: Sequence[str],
 ) -> list[Hook]:
-    """The hooks that need the plans; prints the forecast of a suite. command: its words, for one that resumes."""
+    """The hooks that need the plans; prints the forecast of a suite. command: its words, for one
+    that resumes."""
     hooks: list[Hook] = []
     if scaling.budget.limits:
         from harness.engine.command_limits import LimitHook

@@ -27,47 +27,68 @@ class Execution:
         int | None,
         setting(
             "--record-stops N",
-            "Continue past the stop, up to N positive probes (QRMeM: N updates), and record the answer at each.",
+            "Continue past the stop, up to N positive probes (QRMeM: N updates), and record the "
+            "answer at each.",
             min=1,
         ),
     ] = None
     record_t_p: Annotated[
         float | None,
-        setting("--record-t-p X", "Also record stops for every threshold t_p up to X.", "the run's t_p", min=0, max=1),
+        setting(
+            "--record-t-p X",
+            "Also record stops for every threshold t_p up to X.",
+            "the run's t_p",
+            min=0,
+            max=1,
+        ),
     ] = None
     parallel: Annotated[
         int | None,
         execution(
             "--parallel N",
-            "Questions to run at a time: by default 1, on a GPU as many as fit, up to 64. Rounding can then change an "
+            "Questions to run at a time: by default 1, on a GPU as many as fit, up to 64. Rounding "
+            "can then change an "
             "answer, in bfloat16 and float16 above all.",
             min=1,
         ),
     ] = None
     deterministic: Annotated[
         bool,
-        execution("--deterministic", "Give bit-identical answers at any --parallel and load of the machine."),
+        execution(
+            "--deterministic",
+            "Give bit-identical answers at any --parallel and load of the machine.",
+        ),
     ] = False
     retry_failed: RetryFailed = False
-    fail_fast: Annotated[bool, execution("--fail-fast", "Stop at the first question that fails.")] = False
-    debug: Annotated[bool, execution("--debug -v", "Print the traceback of the first question that fails.")] = False
+    fail_fast: Annotated[
+        bool, execution("--fail-fast", "Stop at the first question that fails.")
+    ] = False
+    debug: Annotated[
+        bool, execution("--debug -v", "Print the traceback of the first question that fails.")
+    ] = False
     quiet: Quiet = False
-    plan: Annotated[bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")] = False
+    plan: Annotated[
+        bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")
+    ] = False
     cache: Annotated[
         str | None,
-        execution("--cache replies", "Reuse stored replies to identical requests to the same model."),
+        execution(
+            "--cache replies", "Reuse stored replies to identical requests to the same model."
+        ),
     ] = None
     out: Out = "results"
     keep_texts: Annotated[
         str | None,
         output(
             "--keep-texts yes|no",
-            "Store questions, gold answers and the texts that were shown; no for data whose licence forbids it.",
+            "Store questions, gold answers and the texts that were shown; no for data whose "
+            "licence forbids it.",
             "yes",
         ),
     ] = None
     keep_prompts: Annotated[
-        bool, output("--keep-prompts", "Store every request to a model as it was sent, with its reply.")
+        bool,
+        output("--keep-prompts", "Store every request to a model as it was sent, with its reply."),
     ] = False
     mlflow: Annotated[
         str | None,
@@ -78,17 +99,26 @@ class Execution:
         ),
     ] = None
     track: Annotated[
-        str | None, output("--track wandb[:PROJECT]", "Log to Weights & Biases too; WANDB_MODE=offline works.")
+        str | None,
+        output("--track wandb[:PROJECT]", "Log to Weights & Biases too; WANDB_MODE=offline works."),
     ] = None
     traces: Traces = MOST_TRACES
-    json: Annotated[bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')] = False
+    json: Annotated[
+        bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')
+    ] = False
     convention: Convention = None
     fail_under: Annotated[
-        list[str], execution("--fail-under SCORE=X,...", "Exit code 4 where a run's mean score is below X points.")
+        list[str],
+        execution(
+            "--fail-under SCORE=X,...", "Exit code 4 where a run's mean score is below X points."
+        ),
     ] = field(default_factory=list)
     fail_below_baseline: Annotated[
         str | None,
-        execution("--fail-below-baseline RUN", "Exit code 4 where a run is significantly worse than RUN (paired)."),
+        execution(
+            "--fail-below-baseline RUN",
+            "Exit code 4 where a run is significantly worse than RUN (paired).",
+        ),
     ] = None
     junit: Annotated[str | None, output("--junit FILE", "Write these checks as JUnit XML.")] = None
     job_summary: Annotated[
@@ -107,14 +137,23 @@ class Execution:
             raise UserError(f"--keep-texts {self.keep_texts}: should be yes or no")
         if self.cache not in (None, "replies"):
             raise UserError(f"--cache {self.cache}: should be replies; indexes are always cached")
-        flags = {"keep_prompts": self.keep_prompts, "cache": self.cache, "model.deterministic": self.deterministic}
-        texts = {"dataset.keep_texts": self.keep_texts == "yes"} if self.keep_texts is not None else {}
+        flags = {
+            "keep_prompts": self.keep_prompts,
+            "cache": self.cache,
+            "model.deterministic": self.deterministic,
+        }
+        texts = (
+            {"dataset.keep_texts": self.keep_texts == "yes"} if self.keep_texts is not None else {}
+        )
         return texts | {key: value for key, value in flags.items() if value}
 
     def check(self) -> None:
         """Raise UserError for --convention without --plan or unknown."""
         if not self.plan and self.convention is not None:
-            raise UserError("--convention is for a forecast (--plan); a run keeps the FLOPs under every convention")
+            raise UserError(
+                "--convention is for a forecast (--plan); a run keeps the FLOPs under every "
+                "convention"
+            )
         if self.convention not in {None, *CONVENTIONS}:
             raise UnknownName("FLOPs convention", str(self.convention), CONVENTIONS)
 
@@ -133,41 +172,65 @@ class WorkerOptions:
 
     shard: Annotated[
         str | None,
-        execution("--shard K/N", "Answer the Kth of N parts of the questions; the last part to end merges all."),
+        execution(
+            "--shard K/N",
+            "Answer the Kth of N parts of the questions; the last part to end merges all.",
+        ),
     ] = None
     engine: Annotated[
         str,
         execution("--engine local|ray", "Answer in this process, or by Ray's workers."),
     ] = "local"
     workers: Annotated[
-        int | None, execution("--workers N", "Worker processes.", "one for each GPU or CPU of the cluster", min=1)
+        int | None,
+        execution(
+            "--workers N", "Worker processes.", "one for each GPU or CPU of the cluster", min=1
+        ),
     ] = None
     gpus_per_worker: Annotated[
         float, execution("--gpus-per-worker G", "GPUs of a worker, also a part of one.", min=0)
     ] = 0
     ray_address: Annotated[
-        str | None, execution("--ray-address ADDRESS", "Ray cluster to use.", "$RAY_ADDRESS, else one on this machine")
+        str | None,
+        execution(
+            "--ray-address ADDRESS", "Ray cluster to use.", "$RAY_ADDRESS, else one on this machine"
+        ),
     ] = None
 
     price_per_gpu_hour: Annotated[
-        float | None, execution("--price-per-gpu-hour P", "With --max-money: count hours as money too.", min=0)
+        float | None,
+        execution("--price-per-gpu-hour P", "With --max-money: count hours as money too.", min=0),
     ] = None
     max_tokens: Annotated[
-        int | None, execution("--max-tokens N", "Begin no question once all runs together took N tokens.", min=1)
+        int | None,
+        execution(
+            "--max-tokens N", "Begin no question once all runs together took N tokens.", min=1
+        ),
     ] = None
-    max_tflops: Annotated[float | None, execution("--max-tflops X", "The same for TFLOPs.", min=0)] = None
+    max_tflops: Annotated[
+        float | None, execution("--max-tflops X", "The same for TFLOPs.", min=0)
+    ] = None
     max_hours: Annotated[
         float | None,
-        execution("--max-hours H", "The same for the time of this command and of earlier ones, unless killed.", min=0),
+        execution(
+            "--max-hours H",
+            "The same for the time of this command and of earlier ones, unless killed.",
+            min=0,
+        ),
     ] = None
     max_money: Annotated[
         float | None,
-        execution("--max-money M", "The same for requests at model.price and hours at --price-per-gpu-hour.", min=0),
+        execution(
+            "--max-money M",
+            "The same for requests at model.price and hours at --price-per-gpu-hour.",
+            min=0,
+        ),
     ] = None
 
     @cached_property
     def budget(self) -> Budget:
-        """The limits of the command; the hour of a worker counts for each of its GPUs. Raises UserError."""
+        """The limits of the command; the hour of a worker counts for each of its GPUs. Raises
+        UserError."""
         from harness.engine.spending_limits import Budget
 
         limits = {"tokens": self.max_tokens, "tflops": self.max_tflops}
@@ -175,13 +238,19 @@ class WorkerOptions:
         return Budget(limits, (self.price_per_gpu_hour or 0.0) * (self.gpus_per_worker or 1))
 
     def check(self, plan: bool = False) -> None:
-        """Raise UserError for options that do not fit together; plan: for a forecast, which may name workers anyway."""
+        """Raise UserError for options that do not fit together; plan: for a forecast, which may
+        name workers anyway."""
         if self.price_per_gpu_hour is not None and not self.max_money:
-            raise UserError("--price-per-gpu-hour is for --max-money M; give that limit too, or leave the price out")
+            raise UserError(
+                "--price-per-gpu-hour is for --max-money M; give that limit too, or leave the "
+                "price out"
+            )
         if self.engine not in _ENGINES:
             raise UnknownName("engine", self.engine, _ENGINES)
         if self.shard is not None and self.engine != "local":
-            raise UserError(f"--engine {self.engine} divides the questions by itself; leave --shard out")
+            raise UserError(
+                f"--engine {self.engine} divides the questions by itself; leave --shard out"
+            )
         for name in ("workers", "gpus_per_worker", "ray_address"):
             if getattr(self, name) and self.engine != "ray" and not plan:
                 flag = "--" + name.replace("_", "-")
@@ -193,20 +262,33 @@ class WorkerOptions:
             limits = ("max_tokens", "max_tflops", "max_hours", "max_money")
             if limited := next((name for name in limits if getattr(self, name) is not None), None):
                 flag = "--" + limited.replace("_", "-")
-                raise UserError(f"{flag} counts one process; leave it out, or --shard: --engine ray counts all workers")
+                raise UserError(
+                    f"{flag} counts one process; leave it out, or --shard: --engine ray counts all "
+                    "workers"
+                )
         elif self.engine != "local" and self.price_per_gpu_hour is not None:
-            raise UserError("--price-per-gpu-hour counts the time of one process; leave it out, or --engine")
+            raise UserError(
+                "--price-per-gpu-hour counts the time of one process; leave it out, or --engine"
+            )
 
     @contextlib.contextmanager
-    def executor(self, options: Execution, command: list[str], several: bool) -> Iterator[Callable[[Plan], RunResult]]:
-        """Yield the function that runs a plan: in this process, one shard of it, or by Ray's workers.
+    def executor(
+        self, options: Execution, command: list[str], several: bool
+    ) -> Iterator[Callable[[Plan], RunResult]]:
+        """Yield the function that runs a plan: in this process, one shard of it, or by Ray's
+        workers.
 
-        command: for the manifest; several: whether the command has several runs, so that each is named.
+        command: for the manifest; several: whether the command has several runs, so that each is
+        named.
         """
         from harness.engine import runner
         from harness.engine.progress import Progress
 
-        arguments: dict[str, Any] = {"command": command, "budget": self.budget, "parallel": options.parallel}
+        arguments: dict[str, Any] = {
+            "command": command,
+            "budget": self.budget,
+            "parallel": options.parallel,
+        }
         arguments |= {"retry_failed": options.retry_failed, "fail_fast": options.fail_fast}
 
         def execute(plan: Plan) -> RunResult:
@@ -221,7 +303,9 @@ class WorkerOptions:
                 return runner.run(plan, options.folder, progress=progress, **arguments)
             from harness.scale.shard import parse_shard, run_shard
 
-            return run_shard(plan, options.folder, *parse_shard(self.shard), progress=progress, **arguments)[0]
+            return run_shard(
+                plan, options.folder, *parse_shard(self.shard), progress=progress, **arguments
+            )[0]
 
         if self.engine == "local":
             yield execute
@@ -229,6 +313,8 @@ class WorkerOptions:
         from harness.scale.ray_engine import connect
 
         count, gpus, address = self.workers, self.gpus_per_worker, self.ray_address
-        with connect(workers=count, gpus=gpus, address=address, parallel=options.parallel) as workers:
+        with connect(
+            workers=count, gpus=gpus, address=address, parallel=options.parallel
+        ) as workers:
             arguments |= {"spread": workers, "parallel": workers.parallel}
             yield execute

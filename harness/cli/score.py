@@ -1,4 +1,5 @@
-"""`harness score RUN...`: judge stored predictions again. No model is loaded; the data set is, for its gold answers."""
+"""`harness score RUN...`: judge stored predictions again. No model is loaded; the data set is, for
+its gold answers."""
 
 import json as json_
 from typing import Annotated
@@ -14,17 +15,21 @@ from harness.storage.named_runs import run_folders
 def score(
     runs: Runs,
     scorers: Annotated[
-        str | None, setting("--scorers NAME,...", "Scorers to add to the run's own (harness list scorers).")
+        str | None,
+        setting("--scorers NAME,...", "Scorers to add to the run's own (harness list scorers)."),
     ] = None,
-    only: Annotated[bool, setting("--only", "With --scorers: drop the run's other scores.")] = False,
+    only: Annotated[
+        bool, setting("--only", "With --scorers: drop the run's other scores.")
+    ] = False,
     data: MovedData = None,
     json: Json = False,
 ) -> int:
     """Score stored answers again, without a model.
 
-    The run keeps its scores, and --scorers adds others. The data set is loaded for its gold answers; it must hold the
-    rows that the run was made with. With --data it may hold other gold answers to them; the original rows must still be
-    where they were. The earlier scores stay in the records.
+    The run keeps its scores, and --scorers adds others. The data set is loaded for its gold
+    answers; it must hold the rows that the run was made with. With --data it may hold other gold
+    answers to them; the original rows must still be where they were. The earlier scores stay in the
+    records.
     """
     from harness.engine.rescore import rescore
 

@@ -1,4 +1,5 @@
-"""`harness show NAME`: every value of a configuration with its origin; a method's prompts; what a data set needs."""
+"""`harness show NAME`: every value of a configuration with its origin; a method's prompts; what a
+data set needs."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encode
 
 @dataclass(frozen=True)
 class ShownConfig:
-    """A configuration ready to print. values, origins: by flat key, "method.params.k"; prompts: name -> text.
+    """A configuration ready to print. values, origins: by flat key, "method.params.k"; prompts:
+    name -> text.
 
     origins also has "prompt NAME" for each prompt that is replaced.
     """
@@ -44,10 +46,17 @@ class ShownConfig:
 def show(
     selection: Selection,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A method, data set, model, encoder, scorer, suite or profile.")
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="A method, data set, model, encoder, scorer, suite or profile."
+        ),
     ] = None,
-    kind: Annotated[str | None, choice("--kind KIND", "Kind of NAME, where several have it.")] = None,
-    diff: Annotated[str | None, output("--diff OTHER", "Print only the keys that differ from OTHER.")] = None,
+    kind: Annotated[
+        str | None, choice("--kind KIND", "Kind of NAME, where several have it.")
+    ] = None,
+    diff: Annotated[
+        str | None, output("--diff OTHER", "Print only the keys that differ from OTHER.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Show a configuration: each value with its origin, and a method's prompts.
@@ -65,11 +74,23 @@ def show(
     if diff is not None:
         _print_difference(this, _describe(selection, kind, diff), (name, diff), json)
     elif json:
-        parts = {"values": this.values, "origins": this.origins, "prompts": this.prompts, **this.notes}
+        parts = {
+            "values": this.values,
+            "origins": this.origins,
+            "prompts": this.prompts,
+            **this.notes,
+        }
         parts |= {"parameters": this.parameters} if this.parameters else {}
         print(json_.dumps(parts, indent=2))
     else:
-        print(columns([(as_typed(k), _value_text(v), this.origins.get(k, "")) for k, v in this.values.items()]))
+        print(
+            columns(
+                [
+                    (as_typed(k), _value_text(v), this.origins.get(k, ""))
+                    for k, v in this.values.items()
+                ]
+            )
+        )
         for prompt, text in this.prompts.items():
             origin = this.origins.get(f"prompt {prompt}")
             head = f"prompt {prompt}  ({origin})" if origin else f"prompt {prompt}"
@@ -77,34 +98,56 @@ def show(
         if lines := this.notes.get("download"):
             print("\ndownload\n" + "\n".join(f"  {line}" for line in lines))
         if options := this.notes.get("options"):
-            rows = [(f"  dataset.{k}", o["type"], _value_text(o["default"]), o["meaning"]) for k, o in options.items()]
+            rows = [
+                (f"  dataset.{k}", o["type"], _value_text(o["default"]), o["meaning"])
+                for k, o in options.items()
+            ]
             print(
-                "\noptions, as --set dataset.NAME=VALUE\n" + columns([("  name", "type", "default", "meaning"), *rows])
+                "\noptions, as --set dataset.NAME=VALUE\n"
+                + columns([("  name", "type", "default", "meaning"), *rows])
             )
         if lines := this.notes.get("documents"):
             print("\nretrieved documents\n" + "\n".join(f"  {line}" for line in lines))
         if this.parameters:
-            print("\nparameters, as --set method.NAME=VALUE\n" + "\n".join(f"  {line}" for line in this.parameters))
+            print(
+                "\nparameters, as --set method.NAME=VALUE\n"
+                + "\n".join(f"  {line}" for line in this.parameters)
+            )
     return 0
 
 
 def kind_of(name: str) -> str:
-    """The kind of presets that `name` is a name of. Raises UserError when none or several have it."""
+    """The kind of presets that `name` is a name of. Raises UserError when none or several have
+    it."""
     if ":" in name:
         return "scorers"  # a function of the user's own
-    names_by_kind = {kind: list(summaries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS}
-    kinds = [kind for kind, names in names_by_kind.items() if presets.fold(name) in map(presets.fold, names)]
+    names_by_kind = {
+        kind: list(summaries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS
+    }
+    kinds = [
+        kind
+        for kind, names in names_by_kind.items()
+        if presets.fold(name) in map(presets.fold, names)
+    ]
     if len(kinds) > 1:
         raise UserError(f"'{name}' is a name in {' and '.join(kinds)}; add --kind {kinds[0]}")
     if not kinds:
         if Path(name, "run.yaml").is_file():
-            raise UserError(f"'{name}' is a run: its settings are in run.yaml there, its scores: harness report {name}")
-        raise UnknownName("name", name, {n for names in names_by_kind.values() for n in names}, "harness list")
+            raise UserError(
+                f"'{name}' is a run: its settings are in run.yaml there, its scores: harness "
+                f"report {name}"
+            )
+        raise UnknownName(
+            "name", name, {n for names in names_by_kind.values() for n in names}, "harness list"
+        )
     return kinds[0]
 
 
-def resolve_named(kind: str, name: str, selection: Selection | None = None) -> tuple[Resolution, Any]:
-    """Resolve the method, data set, model or encoder (`kind`) `name`, with the layers that `selection` adds.
+def resolve_named(
+    kind: str, name: str, selection: Selection | None = None
+) -> tuple[Resolution, Any]:
+    """Resolve the method, data set, model or encoder (`kind`) `name`, with the layers that
+    `selection` adds.
 
     Returns the resolution, and its part for `kind`. Raises UserError.
     """
@@ -114,13 +157,16 @@ def resolve_named(kind: str, name: str, selection: Selection | None = None) -> t
     chosen = selection.choices() if selection else Choices()
     part = _PARTS[kind]
     # Choices has no field for an encoder: it is chosen as by --set encoder=NAME.
-    choice: dict[str, Any] = {"sets": {**chosen.sets, part: name}} if part == "encoder" else {part: name}
+    choice: dict[str, Any] = (
+        {"sets": {**chosen.sets, part: name}} if part == "encoder" else {part: name}
+    )
     resolution = resolve_part(kind, replace(chosen, **choice))
     return resolution, resolution.parts[part]
 
 
 def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
-    """What is shown of `name`, a name of `kind`; of a method with --dataset, the whole configuration of a run."""
+    """What is shown of `name`, a name of `kind`; of a method with --dataset, the whole
+    configuration of a run."""
     if kind == "scorers":
         from harness import scorers
 
@@ -157,7 +203,8 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
 
 
 def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
-    """Notes on a data set: lines on "download" and retrieved "documents", "options": name -> type, default, meaning."""
+    """Notes on a data set: lines on "download" and retrieved "documents", "options": name -> type,
+    default, meaning."""
     from harness.datasets.formats import documents_given, option_fields
 
     options = {
@@ -169,7 +216,11 @@ def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
         for option_name, option in option_fields(config.format).items()
     }
     documents = documents_given(config.format).splitlines()
-    return {"download": presets.dataset_note(name, "download") or [], "options": options, "documents": documents}
+    return {
+        "download": presets.dataset_note(name, "download") or [],
+        "options": options,
+        "documents": documents,
+    }
 
 
 def _type_in_words(annotation: Any) -> str:
@@ -180,14 +231,17 @@ def _type_in_words(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
         return _type_in_words(inner[0])
     if get_origin(annotation) in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_type_in_words(member) for member in inner if member is not type(None)))
+        return " or ".join(
+            dict.fromkeys(_type_in_words(member) for member in inner if member is not type(None))
+        )
     if annotation is bool:
         return "true or false"
     return {int: "whole number", float: "number", str: "text"}.get(annotation, "list")
 
 
 def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
-    """Values with origins, a method's prompts and what its parameters mean. parts: path -> part, as in Resolution."""
+    """Values with origins, a method's prompts and what its parameters mean. parts: path -> part, as
+    in Resolution."""
     from harness.engine.plan import make_method, pending_params
     from harness.method import MethodConfig
 
@@ -198,14 +252,25 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
         if path == "method":
             method = make_method(resolution)
             prompts = method.prompts()
-            # What the class of its parameters and the classes that it extends say about them, its own last.
-            classes = [c for c in type(method.config).__mro__ if issubclass(c, MethodConfig) and "__doc__" in vars(c)]
-            texts = [inspect.cleandoc(c.__doc__ or "") for c in reversed(classes) if c is not MethodConfig]
+            # What the class of its parameters and the classes that it extends say about them, its
+            # own last.
+            classes = [
+                c
+                for c in type(method.config).__mro__
+                if issubclass(c, MethodConfig) and "__doc__" in vars(c)
+            ]
+            texts = [
+                inspect.cleandoc(c.__doc__ or "")
+                for c in reversed(classes)
+                if c is not MethodConfig
+            ]
             parameters = [line for text in texts for line in text.splitlines()]
             params = method.config.model_dump(mode="json", exclude={"prompts"})
             params |= pending_params(type(method), part.params)
             part = part.model_copy(update={"params": params})
-        inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
+        inner = (
+            part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
+        )
         if isinstance(part, ModelConfig):
             inner |= {name: getattr(part, name) for name in SAMPLING}
         values.update(flatten(inner, path))
@@ -218,17 +283,27 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
 
 
 def _print_difference(a: ShownConfig, b: ShownConfig, names: tuple[str, str], json: bool) -> None:
-    """Print settings and prompts that differ; names: of `a` and `b`; json: print JSON, with the prompts' texts."""
+    """Print settings and prompts that differ; names: of `a` and `b`; json: print JSON, with the
+    prompts' texts."""
     settings = {**a.values, **b.values}
-    keys = [k for k in settings if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())]
+    keys = [
+        k
+        for k in settings
+        if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())
+    ]
     prompts = [p for p in {**a.prompts, **b.prompts} if a.prompts.get(p) != b.prompts.get(p)]
     if json:
         values = {k: [a.values.get(k), b.values.get(k)] for k in keys}
         texts = {f"prompt {p}": [a.prompts.get(p), b.prompts.get(p)] for p in prompts}
         print(json_.dumps(values | texts, indent=2, ensure_ascii=False))
         return
-    rows = [(as_typed(k), *(_value_text(s.values[k]) if k in s.values else "-" for s in (a, b))) for k in keys]
-    rows += [(f"prompt {p}", *("differs" if p in s.prompts else "-" for s in (a, b))) for p in prompts]
+    rows = [
+        (as_typed(k), *(_value_text(s.values[k]) if k in s.values else "-" for s in (a, b)))
+        for k in keys
+    ]
+    rows += [
+        (f"prompt {p}", *("differs" if p in s.prompts else "-" for s in (a, b))) for p in prompts
+    ]
     print(columns([("", *names), *rows]) if rows else f"{names[0]} and {names[1]} do not differ")
 
 

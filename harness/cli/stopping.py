@@ -1,4 +1,5 @@
-"""Stop a long command: the first Ctrl-C or SIGTERM ends it after the current step, the second at once."""
+"""Stop a long command: the first Ctrl-C or SIGTERM ends it after the current step, the second at
+once."""
 
 import shlex
 import sys
@@ -16,12 +17,16 @@ def print_resume_command(outcome: str) -> None:
     """Print the `outcome` of the work, then this command, which resumes it, passwords masked."""
     command = ["harness", *sys.argv[1:]]
     shown = [masked(word) for word in command]
-    say(f"{outcome}. The same command resumes" + (" (replace *** by the password):" if shown != command else ":"))
+    say(
+        f"{outcome}. The same command resumes"
+        + (" (replace *** by the password):" if shown != command else ":")
+    )
     say(shlex.join(shown))
 
 
 def until_interrupted(work: Callable[[], int], outcome: str) -> int:
-    """Call `work` and return its exit code; after Ctrl-C or SIGTERM print `outcome`, how to resume, and return 130."""
+    """Call `work` and return its exit code; after Ctrl-C or SIGTERM print `outcome`, how to resume,
+    and return 130."""
     with interrupt_on_signals():
         try:
             return work()

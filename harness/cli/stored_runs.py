@@ -16,18 +16,29 @@ FIGURES = ("curves", "front", "nodes", "queries", "sweep", "tokens")
 
 
 def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[StoredRun], int]:
-    """Every run at or below the folders that can be shown, each once, and how many damaged ones were left out.
+    """Every run at or below the folders that can be shown, each once, and how many damaged ones
+    were left out.
 
-    Warns of runs left out. hold: what of their records is read (Hold). Raises UserError for a folder without such runs.
+    Warns of runs left out. hold: what of their records is read (Hold). Raises UserError for a
+    folder without such runs.
     """
     runs: dict[str, StoredRun] = {}
     count = 0
     for folder in folders:
         if not Path(folder).is_dir():
             matches = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
-            figure = f", or did you mean the figure: harness report {matches[0]} RUNS_DIR" if matches else ""
-            problem = "no folder matches the pattern" if set("*?[") & {*folder} else "there is no folder"
-            raise UserError(f"{problem} '{folder}'; name a folder with runs, as given to harness run --out{figure}")
+            figure = (
+                f", or did you mean the figure: harness report {matches[0]} RUNS_DIR"
+                if matches
+                else ""
+            )
+            problem = (
+                "no folder matches the pattern" if set("*?[") & {*folder} else "there is no folder"
+            )
+            raise UserError(
+                f"{problem} '{folder}'; name a folder with runs, as given to harness run "
+                f"--out{figure}"
+            )
         runs_here: dict[str, StoredRun] = {}
         damaged: list[UserError] = []
         for path in run_folders([folder]):
@@ -42,18 +53,24 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
             else:
                 sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
         if not runs_here:
-            raise damaged[0] if damaged else UserError(f"no run below '{folder}' has an answered question yet")
+            raise (
+                damaged[0]
+                if damaged
+                else UserError(f"no run below '{folder}' has an answered question yet")
+            )
         runs |= runs_here
         count += len(damaged)
     names = Counter((run.config["dataset"]["name"], run.name) for run in runs.values())
     ambiguous = {key for key, number in names.items() if number > 1}
     shown = ((r, (r.config["dataset"]["name"], r.name) in ambiguous) for r in runs.values())
-    return [replace(run, known_as=str(run.path)) if is_ambiguous else run for run, is_ambiguous in shown], count
+    return [
+        replace(run, known_as=str(run.path)) if is_ambiguous else run for run, is_ambiguous in shown
+    ], count
 
 
 def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
-    """The runs without copies in other results folders: of several that the same code, packages and weights made, the
-    one with most questions; warns about those."""
+    """The runs without copies in other results folders: of several that the same code, packages and
+    weights made, the one with most questions; warns about those."""
     from reports.settings import made_with
 
     kept: dict[str, StoredRun] = {}
@@ -73,5 +90,8 @@ def average_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
     means = average_over_seeds(runs)
     if len(means) == len(runs):
-        raise UserError("--average-seeds: no two runs differ in their seed alone; harness run --repeat makes such")
+        raise UserError(
+            "--average-seeds: no two runs differ in their seed alone; harness run --repeat makes "
+            "such"
+        )
     return means

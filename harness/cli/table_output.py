@@ -18,12 +18,22 @@ from harness.cli.output import say
 from harness.errors import UnknownName, UserError, printable
 
 ENDINGS = {".txt": "text", ".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
-_NAMES = {"text": "text", "md": "markdown", "markdown": "markdown", "csv": "csv", "latex": "latex", "json": "json"}
+_NAMES = {
+    "text": "text",
+    "md": "markdown",
+    "markdown": "markdown",
+    "csv": "csv",
+    "latex": "latex",
+    "json": "json",
+}
 
 TableFormat = Annotated[
-    str | None, output("--format NAME", "text, md, csv, latex or json.", "by the ending of --out, else text")
+    str | None,
+    output("--format NAME", "text, md, csv, latex or json.", "by the ending of --out, else text"),
 ]
-TableFile = Annotated[str | None, output("--out FILE", "Write to a file: .txt, .md, .csv, .tex or .json.")]
+TableFile = Annotated[
+    str | None, output("--out FILE", "Write to a file: .txt, .md, .csv, .tex or .json.")
+]
 
 
 @dataclass(frozen=True)
@@ -32,25 +42,33 @@ class TableOutput:
 
     form: TableFormat = None
     out: TableFile = None
-    columns: Annotated[str | None, output("--columns NAME,...", "Columns to show.", "those that fit a terminal")] = None
+    columns: Annotated[
+        str | None, output("--columns NAME,...", "Columns to show.", "those that fit a terminal")
+    ] = None
     everything: Annotated[bool, output("--all", "Show every column.")] = False
     reference: Annotated[
         str | None,
-        setting("--reference NAME", "Compare with this run: label, method, run folder or run hash.", "full-context"),
+        setting(
+            "--reference NAME",
+            "Compare with this run: label, method, run folder or run hash.",
+            "full-context",
+        ),
     ] = None
     convention: Convention = None
     by: Annotated[
         str | None,
         setting(
             "--by KIND",
-            "A table for each kind of question: hops, type, level, length, answer, or a column of the rows.",
+            "A table for each kind of question: hops, type, level, length, answer, or a column of "
+            "the rows.",
         ),
     ] = None
     average_seeds: Annotated[
         bool,
         setting(
             "--average-seeds",
-            "Show runs that differ in their seed alone as one: mean, spread; vote and pass@k of drawn answers.",
+            "Show runs that differ in their seed alone as one: mean, spread; vote and pass@k of "
+            "drawn answers.",
         ),
     ] = False
 
@@ -62,36 +80,48 @@ class FigureOutput:
     form: Annotated[
         str | None,
         output(
-            "--format NAME", "text, md, csv, latex, json, svg, pdf, png or html.", "by the ending of --out, else text"
+            "--format NAME",
+            "text, md, csv, latex, json, svg, pdf, png or html.",
+            "by the ending of --out, else text",
         ),
     ] = None
     out: Annotated[
         str | None,
         output(
             "--out FILE",
-            "Write to a file: .svg, .pdf, .png and .html hold the figure; .txt, .md, .csv, .tex and .json its numbers.",
+            "Write to a file: .svg, .pdf, .png and .html hold the figure; .txt, .md, .csv, .tex "
+            "and .json its numbers.",
         ),
     ] = None
 
 
 def format_of(form: str | None, out: str | None) -> str:
-    """The table format: --format (`form`), else by the ending of --out, else text. Raises UnknownName, UserError."""
+    """The table format: --format (`form`), else by the ending of --out, else text. Raises
+    UnknownName, UserError."""
     if form is not None:
         if form not in _NAMES:
-            raise UnknownName("format", form, ("text", "md", "csv", "latex", "json"), "--html FILE makes a page")
+            raise UnknownName(
+                "format", form, ("text", "md", "csv", "latex", "json"), "--html FILE makes a page"
+            )
         return _NAMES[form]
     if out is None:
         return "text"
     ending = Path(out).suffix.lower()
     if ending in (".html", ".htm"):
-        raise UserError(f"'{out}' would be a page; make one with: harness report RUNS_DIR --html {out}")
+        raise UserError(
+            f"'{out}' would be a page; make one with: harness report RUNS_DIR --html {out}"
+        )
     if ending not in ENDINGS:
-        raise UserError(f"no format ends in '{ending}' ('{out}'); use {', '.join(ENDINGS)}, or name it with --format")
+        raise UserError(
+            f"no format ends in '{ending}' ('{out}'); use {', '.join(ENDINGS)}, or name it with "
+            "--format"
+        )
     return ENDINGS[ending]
 
 
 def write(content: str | bytes, out: str | None) -> None:
-    """Print `content` (bytes as UTF-8), or write it to the file `out`, whose folder is made. Raises SaveError."""
+    """Print `content` (bytes as UTF-8), or write it to the file `out`, whose folder is made. Raises
+    SaveError."""
     if out is None:
         print((content.decode() if isinstance(content, bytes) else content).rstrip("\n"))
         return
@@ -109,16 +139,25 @@ def write(content: str | bytes, out: str | None) -> None:
 
 
 def terminal_width(form: str, out: str | None) -> int | None:
-    """The terminal's columns, where a table is printed there as text; None for another format, a file or a pipe."""
-    return shutil.get_terminal_size().columns if out is None and form == "text" and sys.stdout.isatty() else None
+    """The terminal's columns, where a table is printed there as text; None for another format, a
+    file or a pipe."""
+    return (
+        shutil.get_terminal_size().columns
+        if out is None and form == "text" and sys.stdout.isatty()
+        else None
+    )
 
 
 def columns(rows: Iterable[Sequence[str]], widest: int = 44) -> str:
-    """Rows of text with their columns aligned; a cell over `widest` characters pushes only its own row."""
+    """Rows of text with their columns aligned; a cell over `widest` characters pushes only its own
+    row."""
     rows = [[printable(cell) for cell in row] for row in rows]
     if not rows:
         return ""
     widths = [min(widest, max(len(row[i]) for row in rows)) for i in range(len(rows[0]) - 1)]
     return "\n".join(
-        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows
+        "  ".join(
+            [*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]
+        ).rstrip()
+        for row in rows
     )

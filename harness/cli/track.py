@@ -14,12 +14,14 @@ from harness.tracking.store import expand_home
 def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> int:
     """Log stored runs to MLflow; what is already logged is skipped.
 
-    A run that cannot be logged is named and the others go on. After two failures of the MLflow server in a row, the
-    others are not tried. The exit code is 3 if any run was not logged.
+    A run that cannot be logged is named and the others go on. After two failures of the MLflow
+    server in a row, the others are not tried. The exit code is 3 if any run was not logged.
     """
     folders = run_folders(runs)
     uri = uri and expand_home(uri)
-    for place in dict.fromkeys(uri or tracking.default_uri(folder.parent.parent) for folder in folders):
+    for place in dict.fromkeys(
+        uri or tracking.default_uri(folder.parent.parent) for folder in folders
+    ):
         if problems := tracking.uri_problems(place):
             raise CannotRun(". ".join(problems))
 

@@ -32,7 +32,8 @@ def ui(
 ) -> int:
     """Open the MLflow user interface on a results folder; MLflow's own telemetry is off.
 
-    Replaces this process by MLflow's server, and prints the address of each data set's comparison, the newest first.
+    Replaces this process by MLflow's server, and prints the address of each data set's comparison,
+    the newest first.
     """
     from harness.tracking import track as tracking
 
@@ -41,12 +42,17 @@ def ui(
         raise CannotRun(". ".join(problems))
     file = sqlite_path(uri)
     if file is not None and not file.is_file():
-        raise UserError(f"there is no MLflow database '{file}'; fill one with: harness track {out} --uri {masked(uri)}")
+        raise UserError(
+            f"there is no MLflow database '{file}'; fill one with: harness track {out} --uri "
+            f"{masked(uri)}"
+        )
     server = f"http://127.0.0.1:{port}"
     sys.stderr.write(f"MLflow over {masked(uri)}: {server} (press Ctrl-C to stop)\n")
     if file is not None:
         with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as store:
-            experiments = store.execute(_NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)).fetchall()
+            experiments = store.execute(
+                _NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)
+            ).fetchall()
             for number, name in experiments:
                 sys.stderr.write(f"  {name}: {server}/{view_url(str(number))}\n")
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]

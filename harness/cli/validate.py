@@ -1,4 +1,5 @@
-"""`harness validate`: check a run without running it; without options, check every configuration file."""
+"""`harness validate`: check a run without running it; without options, check every configuration
+file."""
 
 import itertools
 import json as json_
@@ -16,10 +17,13 @@ from harness.engine.plan import Plan, make_method
 from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all, unknown
 
 
-def validate(selection: Selection, sweep: Sweep = None, repeat: Repeat = None, json: Json = False) -> int:
+def validate(
+    selection: Selection, sweep: Sweep = None, repeat: Repeat = None, json: Json = False
+) -> int:
     """Check a run, or every shipped configuration, without running anything.
 
-    With options, prints what `harness run` would run with them; without, checks every configuration file.
+    With options, prints what `harness run` would run with them; without, checks every configuration
+    file.
     """
     if selection == Selection() and not sweep and not repeat:
         return _check_all(json)
@@ -35,20 +39,35 @@ def _plan_line(plan: Plan, json: bool) -> str:
     models = {role: model.name for role, model in plan.models.items()}
     encoders = {role: encoder.name for role, encoder in plan.encoders.items()}
     if json:
-        names = {"method": plan.config.method.name, "dataset": plan.config.dataset.name, "questions": questions}
+        names = {
+            "method": plan.config.method.name,
+            "dataset": plan.config.dataset.name,
+            "questions": questions,
+        }
         names |= {"left_out": plan.dataset.left_out} if plan.dataset.left_out else {}
-        row = {"run": plan.folder, **names, "models": models, "encoders": encoders, "warnings": list(plan.warnings)}
+        row = {
+            "run": plan.folder,
+            **names,
+            "models": models,
+            "encoders": encoders,
+            "warnings": list(plan.warnings),
+        }
         return json_.dumps(row)
     roles = ", ".join(f"{role} {name}" for role, name in {**models, **encoders}.items())
-    numbers = [f"method.{name} comes {text.replace(':', ' ')}" for name, text in plan.pending.items()]
+    numbers = [
+        f"method.{name} comes {text.replace(':', ' ')}" for name, text in plan.pending.items()
+    ]
     place = f"run folder known later: {', '.join(numbers)}" if numbers else plan.folder
-    left_out = f" ({plan.dataset.left_out} more left out by the loader)" if plan.dataset.left_out else ""
+    left_out = (
+        f" ({plan.dataset.left_out} more left out by the loader)" if plan.dataset.left_out else ""
+    )
     lines = [f"ok  {plan.run_name}: {questions} questions{left_out}, {roles}", f"    {place}"]
     return "\n".join([*lines, *(f"    warning: {w}" for w in plan.warnings)])
 
 
 def _check_all(json: bool) -> int:
-    """Check each file of each kind and print their counts; returns 0. Raises ConfigError with every mistake."""
+    """Check each file of each kind and print their counts; returns 0. Raises ConfigError with every
+    mistake."""
     problems: list[str] = []
     counts: dict[str, int] = {}
     for kind in presets.KINDS:
@@ -69,7 +88,8 @@ def _check_all(json: bool) -> int:
 
 
 def check_file(kind: str, name: str) -> None:
-    """Check keys, names and code of one configuration file, without data or models. Raises UserError, ConfigError."""
+    """Check keys, names and code of one configuration file, without data or models. Raises
+    UserError, ConfigError."""
     if kind == "suites":
         _check_suite(name)
     elif kind == "profiles":
@@ -98,7 +118,8 @@ def check_file(kind: str, name: str) -> None:
 
 
 def _check_suite(name: str) -> None:
-    """Check that a suite's settings fit every method, data set and model it names. Raises ConfigError, UserError."""
+    """Check that a suite's settings fit every method, data set and model it names. Raises
+    ConfigError, UserError."""
     suite = suites.read_suite(name)
     problems: list[HarnessError] = []
     for part in suite.parts or (suite,):

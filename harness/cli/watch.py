@@ -1,10 +1,12 @@
-"""`harness watch [RESULTS]`: the page of stored runs, served to this machine's user while runs are written.
+"""`harness watch [RESULTS]`: the page of stored runs, served to this machine's user while runs are
+written.
 
     http://127.0.0.1:PORT/TOKEN/         the page of `harness report --html`, with what is new on top (live_progress.py)
     http://127.0.0.1:PORT/TOKEN/state    what is new, which the page asks for
 
-Only this machine reaches the port. The token in the address keeps its other users out, and the check of the Host header
-pages of other sites whose name leads here (DNS rebinding). Only these two addresses are served; no file is written.
+Only this machine reaches the port. The token in the address keeps its other users out, and the
+check of the Host header pages of other sites whose name leads here (DNS rebinding). Only these two
+addresses are served; no file is written.
 """
 
 import json
@@ -27,8 +29,13 @@ from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 
 _HOST = "127.0.0.1"
-_OWN_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")  # a port forwarded by ssh may have another number
-_PAUSE, _SHARE = 20.0, 0.05  # seconds between two versions of the page at least; of the time that making them takes
+_OWN_HOST = re.compile(
+    r"(127\.0\.0\.1|localhost)(:\d+)?"
+)  # a port forwarded by ssh may have another number
+_PAUSE, _SHARE = (
+    20.0,
+    0.05,
+)  # seconds between two versions of the page at least; of the time that making them takes
 _NICENESS = 10  # a run on this machine comes first
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -40,21 +47,29 @@ _HEADERS = {
 
 def watch(
     folders: RunsFolders = None,
-    port: Annotated[int, execution("--port N", "Port on this machine.", "a free one", min=0, max=65535)] = 0,
+    port: Annotated[
+        int, execution("--port N", "Port on this machine.", "a free one", min=0, max=65535)
+    ] = 0,
 ) -> int:
     """Serve the page of stored runs and follow them while they are written; Ctrl-C ends it.
 
-    Only files are read, so runs may be on other machines that share the folder, and none is disturbed.
+    Only files are read, so runs may be on other machines that share the folder, and none is
+    disturbed.
     """
     folders = folders or [RESULTS]
     try:
         server = _Server(port, folders)
     except OSError as error:
-        raise UserError(f"port {port} cannot be used ({error.strerror}); leave out --port for a free one") from None
+        raise UserError(
+            f"port {port} cannot be used ({error.strerror}); leave out --port for a free one"
+        ) from None
     os.nice(_NICENESS)
     try:
         with server, interrupt_on_signals():
-            say(f"watching {', '.join(folders)}; for a browser on this machine (Ctrl-C ends the view, no run):")
+            say(
+                f"watching {', '.join(folders)}; for a browser on this machine (Ctrl-C ends the "
+                "view, no run):"
+            )
             print(f"http://{_HOST}:{server.server_port}/{server.token}/", flush=True)
             server.serve_forever()
     except KeyboardInterrupt:
@@ -63,7 +78,8 @@ def watch(
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves the page and the state below a token that nobody can guess, each made by one thread at a time."""
+    """Serves the page and the state below a token that nobody can guess, each made by one thread at
+    a time."""
 
     daemon_threads = True
 
@@ -78,7 +94,8 @@ class _Server(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
 
     def content(self, path: str) -> tuple[str, str] | None:
-        """Content type and text at the path of an address, "/TOKEN/state"; None where nothing is served."""
+        """Content type and text at the path of an address, "/TOKEN/state"; None where nothing is
+        served."""
         from reports.page import page
 
         with self._lock:
@@ -94,7 +111,8 @@ class _Server(ThreadingHTTPServer):
             return "text/html", html
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print the traceback of the exception that a request raised, unless the browser has gone away."""
+        """Print the traceback of the exception that a request raised, unless the browser has gone
+        away."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -104,7 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """Answer with the page or the state; 403 for a foreign Host header, 404 for another path."""
+        """Answer with the page or the state; 403 for a foreign Host header, 404 for another
+        path."""
         if not _OWN_HOST.fullmatch(self.headers.get("Host", "")):
             self.send_error(403, "this page is for the machine that serves it")
             return

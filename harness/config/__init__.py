@@ -1,1 +1,2 @@
-"""Configurations: their schema, how values are resolved and where each came from, presets, suites, the registry."""
+"""Configurations: their schema, how values are resolved and where each came from, presets, suites,
+the registry."""

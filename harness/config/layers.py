@@ -1,12 +1,14 @@
-"""The user's choices as layers in the shape of a RunConfig, lowest first, each with the origin of its values.
+"""The user's choices as layers in the shape of a RunConfig, lowest first, each with the origin of
+its values.
 
 suite's profile < suite < --profile < config files < --set < flags
 
 [("profile pocket", {"model": {"window": 2048}}), ("--set", {"method": {"params": {"k": 3}}}), ...]
 
-A profile or config file has any part of a RunConfig. `method`, `dataset`, `model`, `encoder`, `reranker` and
-`roles.<role>` may be just a name; `{default: NAME, ...}` is used where nothing else is named, and what stands beside
-`name` belongs to that one alone. It may also set methods and data sets by name:
+A profile or config file has any part of a RunConfig. `method`, `dataset`, `model`, `encoder`,
+`reranker` and `roles.<role>` may be just a name; `{default: NAME, ...}` is used where nothing else
+is named, and what stands beside `name` belongs to that one alone. It may also set methods and data
+sets by name:
 
 methods:
   "*": {chunk_tokens: 200}                            every method that has the parameter
@@ -53,8 +55,8 @@ _UNTRUSTED = ("trust_remote_code", "base_url", "api_key_env")
 class Choices:
     """The user's choices. sets: "method.k" -> value; files: config files in order.
 
-    suite: its settings hold where nothing else is set; its lists of names are ignored. point: the swept keys with this
-    run's values, which are in `sets` already (config/sweep.py).
+    suite: its settings hold where nothing else is set; its lists of names are ignored. point: the
+    swept keys with this run's values, which are in `sets` already (config/sweep.py).
     """
 
     method: str | None = None
@@ -74,19 +76,25 @@ class Choices:
 
 
 def point_text(point: Mapping[str, Any]) -> str:
-    """A point of a sweep as labels and messages say it: "k=3 chunk_tokens=150", "" without a sweep."""
-    return " ".join(f"{key.removeprefix('method.')}={value_text(value)}" for key, value in point.items())
+    """A point of a sweep as labels and messages say it: "k=3 chunk_tokens=150", "" without a
+    sweep."""
+    return " ".join(
+        f"{key.removeprefix('method.')}={value_text(value)}" for key, value in point.items()
+    )
 
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
-    """Read suite, profile, files, --set and flags as layers, lowest first; mistakes are added to `problems`."""
+    """Read suite, profile, files, --set and flags as layers, lowest first; mistakes are added to
+    `problems`."""
     # 1. Config files.
     files: list[Layer] = []
     for name in c.files:
         values = attempt(problems, read_yaml, Path(name).expanduser()) or {}
         if set(values) == {"config", "origins"} and isinstance(values["config"], dict):
             values = dict(with_home(values["config"]))  # a run.yaml; the run may be a stranger's
-            for key in (key for key, value in flatten(values).items() if value and key not in c.sets):
+            for key in (
+                key for key, value in flatten(values).items() if value and key not in c.sets
+            ):
                 if key.rpartition(".")[2] in _UNTRUSTED:
                     sentence = "could run code of others or send them a key of yours; if you trust it, repeat it"
                     problems.append(UserError(f"{name}: {key} {sentence}: --set {key}=VALUE"))
@@ -102,15 +110,26 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     found = attempt(problems, presets.find, "profiles", profile) if profile else None
     layers: list[Layer] = []
     if found:
-        layers += [(f"profile {found}", v) for _, v in attempt(problems, presets.read, "profiles", found) or []]
+        layers += [
+            (f"profile {found}", v)
+            for _, v in attempt(problems, presets.read, "profiles", found) or []
+        ]
     # 3. The suite, above the profile that it names and below another one.
     if suite:
         limit = {} if suite.limit is None else {"limit": suite.limit}
         settings = {"methods": suite.methods, **limit, **_layer_of(suite.sets, problems)}
         layers.insert(len(layers) if origin == label else 0, (label, settings))
-    layers += [*files, *(("--set", _layer_of({key: value}, problems)) for key, value in c.sets.items())]
-    # 4. The command line. --limit takes the place of a sample that a suite or a file sets, and the reverse.
-    flags: dict[str, Any] = {"method.name": c.method, "dataset.name": c.dataset, "model.name": c.model}
+    layers += [
+        *files,
+        *(("--set", _layer_of({key: value}, problems)) for key, value in c.sets.items()),
+    ]
+    # 4. The command line. --limit takes the place of a sample that a suite or a file sets, and the
+    # reverse.
+    flags: dict[str, Any] = {
+        "method.name": c.method,
+        "dataset.name": c.dataset,
+        "model.name": c.model,
+    }
     flags |= {"dataset.data": c.data, "seed": c.seed, "limit": c.limit, "sample": c.sample}
     if c.documents and c.questions and not c.data and c.dataset in (None, FOLDER):
         flags |= {"dataset.data": c.questions, "dataset.documents": c.documents}
@@ -118,10 +137,14 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
         sentence = "--documents DIR and --questions FILE go together, without --dataset and --data"
         problems.append(UserError(sentence))
     if c.limit is not None and c.sample is not None:
-        problems.append(UserError("--limit takes the first questions and --sample draws some; give one of them"))
+        problems.append(
+            UserError("--limit takes the first questions and --sample draws some; give one of them")
+        )
     twice = [key for key in c.sets if flags.get(key, flags.get(f"{key}.name")) is not None]
     for key in twice:
-        problems += [UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one")]
+        problems += [
+            UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one")
+        ]
     other = {"limit": {"sample": None}, "sample": {"limit": None}}
     for key, value in flags.items():
         if value is not None:
@@ -132,7 +155,8 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
 
 
 def _layer_of(sets: Mapping[str, Any], problems: list[HarnessError]) -> dict[str, Any]:
-    """--set, or a suite's, as a layer whose code is trusted: {"method.k": 3} -> {"method": {"params": {"k": 3}}}."""
+    """--set, or a suite's, as a layer whose code is trusted: {"method.k": 3} -> {"method":
+    {"params": {"k": 3}}}."""
     layer: dict[str, Any] = {}
     trust(*sets.values())
     for key, value in sets.items():
@@ -146,21 +170,29 @@ def _layer_of(sets: Mapping[str, Any], problems: list[HarnessError]) -> dict[str
             params = attempt(problems, with_prompts, nested(rest, value), "--set")
             layer = merged(layer, {"method": {"params": params or {}}})
         else:
-            is_name = not isinstance(value, dict) and (key in PARTS or (root == "roles" and rest and "." not in rest))
-            layer = merged(layer, nested(f"{key}.name", value_text(value)) if is_name else nested(key, value))
+            is_name = not isinstance(value, dict) and (
+                key in PARTS or (root == "roles" and rest and "." not in rest)
+            )
+            layer = merged(
+                layer, nested(f"{key}.name", value_text(value)) if is_name else nested(key, value)
+            )
     return layer
 
 
 def _checked(
     values: Mapping[str, Any], origin: str, method: str | None, problems: list[HarnessError]
 ) -> dict[str, Any]:
-    """A layer with "model: NAME" as {"name": NAME}; mistakes are added to `problems`. method: the run's, for hints."""
+    """A layer with "model: NAME" as {"name": NAME}; mistakes are added to `problems`. method: the
+    run's, for hints."""
     layer: dict[str, Any] = {}
     for key, value in values.items():
         if key in PARTS and isinstance(value, str):
             value = {"name": value}
         elif key == "roles" and isinstance(value, dict):
-            value = {role: model if isinstance(model, dict) else {"name": model} for role, model in value.items()}
+            value = {
+                role: model if isinstance(model, dict) else {"name": model}
+                for role, model in value.items()
+            }
         if key in Settings.model_fields or (key in _MAPPINGS and isinstance(value, dict)):
             layer[key] = value
         elif key not in _MAPPINGS:
@@ -171,11 +203,14 @@ def _checked(
 
 
 def _unknown_key(key: str, origin: str, method: str | None) -> UserError:
-    """The error for a key that no part of a configuration has, with the keys that were meant: k -> method.k."""
+    """The error for a key that no part of a configuration has, with the keys that were meant: k ->
+    method.k."""
     roots = [*_MAPPINGS, *Settings.model_fields]
     known = [f"{part}.{name}" for part, schema in PARTS.items() for name in schema.model_fields]
     with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
-        cls = method_class(str(Tree(presets.read("methods", str(method))).values.get("implementation")))
+        cls = method_class(
+            str(Tree(presets.read("methods", str(method))).values.get("implementation"))
+        )
         known += [f"method.{name}" for name in cls.Config.model_fields]
     same = [name for name in known if name.partition(".")[2] == key.rpartition(".")[2]]
     near = same[:1] or close_matches(key, [*known, *roots])
@@ -183,19 +218,27 @@ def _unknown_key(key: str, origin: str, method: str | None) -> UserError:
 
 
 def chosen_by_name(
-    layers: list[Layer], kind: str, chosen: Collection[str], implementation: str, problems: list[HarnessError]
+    layers: list[Layer],
+    kind: str,
+    chosen: Collection[str],
+    implementation: str,
+    problems: list[HarnessError],
 ) -> Iterator[Layer]:
-    """The layers, each behind what its `methods` or `datasets` (kind) sets for one preset, as settings of that part.
+    """The layers, each behind what its `methods` or `datasets` (kind) sets for one preset, as
+    settings of that part.
 
-    chosen: the preset's names by presets.fold; implementation: the method's class. Of "*" only parameters of this
-    class are taken; settings by name come on top. An unknown name, or an entry that is no mapping, is a mistake.
+    chosen: the preset's names by presets.fold; implementation: the method's class. Of "*" only
+    parameters of this class are taken; settings by name come on top. An unknown name, or an entry
+    that is no mapping, is a mistake.
     """
     for origin, values in layers:
         entries = sorted(values.get(kind, {}).items(), key=lambda item: item[0] != "*")
         known = {presets.fold(name): name for name in presets.names(kind)} if entries else {}
         for key, entry in entries:
             if not isinstance(entry, dict):
-                problems.append(UserError(f"{origin}: {kind}.{key} must be a mapping of its settings"))
+                problems.append(
+                    UserError(f"{origin}: {kind}.{key} must be a mapping of its settings")
+                )
             elif kind == "datasets" and presets.fold(key) in chosen:
                 yield origin, {"dataset": entry}
             elif kind == "methods" and (key == "*" or presets.fold(key) in chosen):
@@ -203,24 +246,33 @@ def chosen_by_name(
                 params = {name: value for name, value in entry.items() if name != "roles"}
                 if key == "*":
                     params = _general(method_class(implementation), params, origin)
-                yield origin, _checked({"method": {"params": params}} | roles, origin, None, problems)
+                yield (
+                    origin,
+                    _checked({"method": {"params": params}} | roles, origin, None, problems),
+                )
             elif presets.fold(key) not in known:
-                problems.append(unknown(f"{presets.singular(kind)} '{key}' ({origin})", key, known.values()))
+                problems.append(
+                    unknown(f"{presets.singular(kind)} '{key}' ({origin})", key, known.values())
+                )
         yield origin, values
 
 
 def _general(cls: type[Method], params: dict[str, Any], origin: str) -> dict[str, Any]:
-    """Of `params` for every method those that the method has; prompts also by a name close to one: a typing error."""
+    """Of `params` for every method those that the method has; prompts also by a name close to one:
+    a typing error."""
     params = {name: value for name, value in params.items() if name in cls.Config.model_fields}
     if "prompts" in params:
         known = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
         replaced = with_prompts(params, origin)["prompts"]
-        params["prompts"] = {name: turns for name, turns in replaced.items() if close_matches(name, known)}
+        params["prompts"] = {
+            name: turns for name, turns in replaced.items() if close_matches(name, known)
+        }
     return params
 
 
 def with_prompts(params: Any, origin: str) -> Any:
-    """A method's parameters with `prompts`, a mapping or a file's name, as prompt name -> {"user" or "system": text}.
+    """A method's parameters with `prompts`, a mapping or a file's name, as prompt name -> {"user"
+    or "system": text}.
 
     Raises UserError for prompts that are neither a mapping nor a file with one.
     """
@@ -230,6 +282,11 @@ def with_prompts(params: Any, origin: str) -> Any:
     if isinstance(prompts, str):
         prompts = read_yaml(Path(prompts).expanduser(), prompts)
     if not isinstance(prompts, dict):
-        raise UserError(f"{origin}: prompts must be a mapping of names to texts, or a YAML file with one")
-    turns = {str(name): text if isinstance(text, dict) else {"user": text} for name, text in prompts.items()}
+        raise UserError(
+            f"{origin}: prompts must be a mapping of names to texts, or a YAML file with one"
+        )
+    turns = {
+        str(name): text if isinstance(text, dict) else {"user": text}
+        for name, text in prompts.items()
+    }
     return {**params, "prompts": turns}

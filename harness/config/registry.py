@@ -1,4 +1,5 @@
-"""Short names of code, and when it may be imported: "pecan" is imported when a run is planned, not before.
+"""Short names of code, and when it may be imported: "pecan" is imported when a run is planned, not
+before.
 
 load("pecan", Method)                    -> the class that configs/registry.yaml names "pecan"
 load("mine:Method", Method)              -> the user's own class
@@ -9,9 +10,10 @@ trust("mine:parse_row")                  the user named it: it may be imported f
 check_trusted("mine:parse_row")          raises UserError unless it may
 register_target(Mine)                    a class or function of this process: harness.run(Mine, ...)
 
-Importing a module executes it, so a target is imported only where the user chose it: on the command line, in Python,
-in a preset or --config file, as a module of the folder HARNESS_CONFIGS, or by installing a package with entry points.
-A run folder, a bundle or a run.yaml cannot choose one (docs/security.md).
+Importing a module executes it, so a target is imported only where the user chose it: on the command
+line, in Python, in a preset or --config file, as a module of the folder HARNESS_CONFIGS, or by
+installing a package with entry points. A run folder, a bundle or a run.yaml cannot choose one
+(docs/security.md).
 """
 
 from __future__ import annotations
@@ -33,14 +35,21 @@ if TYPE_CHECKING:
 ENV = "HARNESS_CONFIGS"
 
 KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
-GROUPS = {"methods": "harness.methods", "datasets": "harness.datasets", "scorers": "harness.scorers"}
+GROUPS = {
+    "methods": "harness.methods",
+    "datasets": "harness.datasets",
+    "scorers": "harness.scorers",
+}
 
-_trusted: set[str] = set()  # texts with a colon that the user chose; what is no "module:name" is never looked up
+_trusted: set[str] = (
+    set()
+)  # texts with a colon that the user chose; what is no "module:name" is never looked up
 _objects: dict[str, Any] = {}  # target -> what `register_target` was given
 
 
 def trust(*values: Any) -> None:
-    """Allow the import of every "module:name" in these texts, or in settings of any depth; only for the user's own."""
+    """Allow the import of every "module:name" in these texts, or in settings of any depth; only for
+    the user's own."""
     for value in values:
         if isinstance(value, str) and ":" in value:
             _trusted.add(value)
@@ -49,7 +58,8 @@ def trust(*values: Any) -> None:
 
 
 def register_target(value: Any) -> str:
-    """Register a class or function of this process; returns its target "module:name", which `load` then finds."""
+    """Register a class or function of this process; returns its target "module:name", which `load`
+    then finds."""
     target = f"{value.__module__}:{value.__name__}"
     _objects[target] = value
     trust(target)
@@ -61,44 +71,58 @@ def check_trusted(target: str) -> None:
     module, user_folder = target.partition(":")[0], os.environ.get(ENV)
     if user_folder and module.isidentifier() and (Path(user_folder) / f"{module}.py").is_file():
         return
-    if target not in _trusted and not any(target in plugins(group).values() for group in GROUPS.values()):
+    if target not in _trusted and not any(
+        target in plugins(group).values() for group in GROUPS.values()
+    ):
         raise UserError(
-            f"'{target}' is code that nobody chose, so it is not imported; name it yourself with --set or --scorers, "
+            f"'{target}' is code that nobody chose, so it is not imported; name it yourself with "
+            "--set or --scorers, "
             f"or put its module into the folder {ENV} (docs/security.md)"
         )
 
 
 @functools.cache
 def shipped(section: str) -> dict[str, str]:
-    """Name -> "module:name" of a section of configs/registry.yaml and of installed packages; imports nothing."""
+    """Name -> "module:name" of a section of configs/registry.yaml and of installed packages;
+    imports nothing."""
     import configs
-    from harness.config.yaml_tree import read_yaml  # 40 ms of `harness --help`, which needs no table
+    from harness.config.yaml_tree import (
+        read_yaml,
+    )  # 40 ms of `harness --help`, which needs no table
 
     table = read_yaml(Path(configs.__path__[0]) / "registry.yaml").get(section, {})
-    return plugins(f"harness.{section}") | {str(name): str(target) for name, target in table.items()}
+    return plugins(f"harness.{section}") | {
+        str(name): str(target) for name, target in table.items()
+    }
 
 
 def short_name(target: str) -> str:
-    """The short name of a method's class, `target` if it has none: older run folders hold the class."""
+    """The short name of a method's class, `target` if it has none: older run folders hold the
+    class."""
     return next((name for name, known in shipped("methods").items() if known == target), target)
 
 
 def model_hooks(package: str) -> Any | None:
-    """Import the module that a package with a model registers for checks of its files; None where it has none."""
+    """Import the module that a package with a model registers for checks of its files; None where
+    it has none."""
     module = shipped("packages").get(package)
     return None if module is None else importlib.import_module(module)
 
 
 def load(target: str, base: type | None = None, section: str = "methods") -> Any:
-    """Import a short name of a section of the registry, or "module:name"; with `base`, it must be a subclass of it.
+    """Import a short name of a section of the registry, or "module:name"; with `base`, it must be a
+    subclass of it.
 
-    Raises UserError for a malformed target and for one that the user did not choose, UnknownName for a module or name
-    that does not exist, CannotRun for a package the module needs and that is not installed.
+    Raises UserError for a malformed target and for one that the user did not choose, UnknownName
+    for a module or name that does not exist, CannotRun for a package the module needs and that is
+    not installed.
     """
     known = shipped(section)
     module_name, colon, name = known.get(target, target).partition(":")
     if not colon or not module_name or not name.isidentifier():
-        raise UnknownName(section.removesuffix("s"), target, known, "your own code is of the form module:name")
+        raise UnknownName(
+            section.removesuffix("s"), target, known, "your own code is of the form module:name"
+        )
     if target not in known:
         check_trusted(target)
     loaded = import_target(known.get(target, target))
@@ -118,8 +142,8 @@ def method_class(implementation: str) -> type[Method]:
 def import_target(target: str) -> Any:
     """The attribute that "module:name" names; modules may lie in the folder HARNESS_CONFIGS.
 
-    Whether `target` may be imported is the caller's to check. Raises UserError for a module that does not exist or that
-    raises, CannotRun for a package that it needs, UnknownName for the name.
+    Whether `target` may be imported is the caller's to check. Raises UserError for a module that
+    does not exist or that raises, CannotRun for a package that it needs, UnknownName for the name.
     """
     if target in _objects:
         return _objects[target]
@@ -135,28 +159,37 @@ def import_target(target: str) -> Any:
         top = module_name.partition(".")[0]
         if missing and f"{module_name}.".startswith(f"{missing}."):
             raise UserError(
-                f"no module '{module_name}' (named by '{target}'); put {top}.py into the folder {ENV}, or install its "
+                f"no module '{module_name}' (named by '{target}'); put {top}.py into the folder "
+                f"{ENV}, or install its "
                 "package"
             ) from e
         if missing and "." not in missing:
-            raise CannotRun(f"'{target}' needs the package '{missing}'; install it with: pip install {missing}") from e
+            raise CannotRun(
+                f"'{target}' needs the package '{missing}'; install it with: pip install {missing}"
+            ) from e
         if top in ("harness", "methods"):
             raise  # a bug of this project
-        frames = [frame for frame in traceback.extract_tb(e.__traceback__) if frame.name == "<module>"]
+        frames = [
+            frame for frame in traceback.extract_tb(e.__traceback__) if frame.name == "<module>"
+        ]
         place = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in frames[-1:])
         raise UserError(f"'{target}' cannot be imported: {place}{type(e).__name__}: {e}") from e
     if not hasattr(module, name):
         public = [n for n in vars(module) if not n.startswith("_")]
         place = getattr(module, "__file__", "built in")
-        raise UnknownName(f"name in module '{module_name}' ({place})", name, close_matches(name, public) or public)
+        raise UnknownName(
+            f"name in module '{module_name}' ({place})", name, close_matches(name, public) or public
+        )
     return getattr(module, name)
 
 
 @functools.cache
 def plugins(group: str) -> dict[str, str]:
-    """Name -> "module:attribute" that installed packages add under an entry-point group; nothing is imported.
+    """Name -> "module:attribute" that installed packages add under an entry-point group; nothing is
+    imported.
 
-    Reads the packages' entry_points.txt itself: importing importlib.metadata takes 26 ms of the 100 of `--help`.
+    Reads the packages' entry_points.txt itself: importing importlib.metadata takes 26 ms of the 100
+    of `--help`.
     """
     targets: dict[str, str] = {}
     for folder in map(Path, sys.path):

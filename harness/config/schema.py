@@ -20,7 +20,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from harness.storage.paths import expanded
 
-# A file or folder, or what is none (a hub id, "package:..."): a leading ~ is the home folder from here on.
+# A file or folder, or what is none (a hub id, "package:..."): a leading ~ is the home folder from
+# here on.
 PathOrName = Annotated[str, AfterValidator(expanded)]
 
 _Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -28,11 +29,14 @@ _Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 def canonical(value: Any) -> str:
     """JSON with sorted keys and no spaces, dataclasses as objects: the form that is hashed."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_by_field)
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_by_field
+    )
 
 
 def _by_field(value: Any) -> dict[str, Any]:
-    """A dataclass as field -> value, for json.dumps; its values are not copied, as asdict would. Raises TypeError."""
+    """A dataclass as field -> value, for json.dumps; its values are not copied, as asdict would.
+    Raises TypeError."""
     if not dataclasses.is_dataclass(value):
         raise TypeError(f"a {type(value).__name__} is not a JSON value")
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -56,9 +60,10 @@ class Frozen(BaseModel):
 class MethodChoice(Frozen):
     """A preset: which implementation with which parameters, on which view of the documents.
 
-    view "evidence" cuts the documents to the supporting passages before the method sees them (oracle-evidence only).
-    encoder, reranker: the preset's own, where it has one; a run with another shows that in its name. mark: what tables
-    add to the name where parameters or prompts are not the preset's (harness/config/run_label.py); written by the plan.
+    view "evidence" cuts the documents to the supporting passages before the method sees them
+    (oracle-evidence only). encoder, reranker: the preset's own, where it has one; a run with
+    another shows that in its name. mark: what tables add to the name where parameters or prompts
+    are not the preset's (harness/config/run_label.py); written by the plan.
     """
 
     name: str
@@ -73,16 +78,20 @@ class MethodChoice(Frozen):
 class DatasetConfig(Frozen):
     """Where questions come from and how answers are judged.
 
-    format: registered loader; hub, subset, revision, split: where the rows are on the hub; data: a local file or folder
-    to load instead; options: settings of the format; scorers: names, the first is the headline; answer_prefix: a phrase
-    that a reply has before its final answer; scorers then see only that answer; None = the reply is the answer;
+    format: registered loader; hub, subset, revision, split: where the rows are on the hub; data: a
+    local file or folder to load instead; options: settings of the format; scorers: names, the first
+    is the headline; answer_prefix: a phrase that a reply has before its final answer; scorers then
+    see only that answer; None = the reply is the answer;
     demonstration: a question with its reply, shown behind the instruction as an example (both:
-    harness/datasets/answer_prefix.py); raw_replies: scorers see white space around a reply, too (code);
+    harness/datasets/answer_prefix.py); raw_replies: scorers see white space around a reply, too
+    (code);
     chat: False shows the shared prompt without the model's chat template;
     keep_texts: whether run folders hold its questions, gold answers and texts,
-    which a licence may forbid; swap: "entities" for a copy with other names and numbers (packages/audit),
-    "entities:rules" with the recogniser named; swap_seed: another one makes another copy; shots, shots_from, shots_by,
-    shots_ids, shots_seed: solved examples of training rows (harness/datasets/few_shot.py).
+    which a licence may forbid; swap: "entities" for a copy with other names and numbers
+    (packages/audit),
+    "entities:rules" with the recogniser named; swap_seed: another one makes another copy; shots,
+    shots_from, shots_by, shots_ids, shots_seed: solved examples of training rows
+    (harness/datasets/few_shot.py).
     """
 
     name: str
@@ -113,7 +122,8 @@ class DatasetConfig(Frozen):
 
 
 class Shape(Frozen):
-    """The sizes of a model that is not here, as its config.json has them (tied: tie_word_embeddings); for FLOPs."""
+    """The sizes of a model that is not here, as its config.json has them (tied:
+    tie_word_embeddings); for FLOPs."""
 
     layers: int = Field(gt=0)
     width: int = Field(gt=0)
@@ -127,7 +137,8 @@ class Shape(Frozen):
 
 
 class Price(Frozen):
-    """Money of a million tokens of a server; cached: of those that it had in its prefix cache (None: as input).
+    """Money of a million tokens of a server; cached: of those that it had in its prefix cache
+    (None: as input).
 
     batch: what a request in a batch costs (model.batch), as a share of these prices.
     """
@@ -141,8 +152,8 @@ class Price(Frozen):
 class Thinking(Frozen):
     """How a reasoning model thinks before it answers.
 
-    open, close: the markers around its thinking; tokens: most tokens of thinking in one reply, markers included, beyond
-    those of the answer. They are kept free in the window.
+    open, close: the markers around its thinking; tokens: most tokens of thinking in one reply,
+    markers included, beyond those of the answer. They are kept free in the window.
     """
 
     open: str = Field(default="<think>", min_length=1)
@@ -151,16 +162,18 @@ class Thinking(Frozen):
 
 
 SAMPLING = ("temperature", "top_p", "max_tokens")
-"""Settings of how the reader's replies are drawn. A dump leaves out defaults, so that older runs have the same hash."""
+"""Settings of how the reader's replies are drawn. A dump leaves out defaults, so that older runs
+have the same hash."""
 
 
 class _Weights(Frozen):
     """What language models and encoders share: where their weights are, or which server has them.
 
-    source: hub id or folder; package: an installed package that carries the files under `package_path`; sha256: of the
-    file of weights; base_url: of a server that runs it, up to and with /v1, under the name `source`; api_key_env: name
-    of the environment variable with the key; timeout: seconds for one reply; retries: after the first try; shape: for
-    FLOPs and plans where the weights are not here.
+    source: hub id or folder; package: an installed package that carries the files under
+    `package_path`; sha256: of the file of weights; base_url: of a server that runs it, up to and
+    with /v1, under the name `source`; api_key_env: name of the environment variable with the key;
+    timeout: seconds for one reply; retries: after the first try; shape: for FLOPs and plans where
+    the weights are not here.
     """
 
     name: str
@@ -180,23 +193,29 @@ class _Weights(Frozen):
 class ModelConfig(_Weights):
     """A language model and how it is run.
 
-    source: None = `name`, or a GGUF file; dtype: of weights and cache, "auto" = the one that the checkpoint's
-    config.json names, else float32; attention: "sdpa" is the session's fused kernel where it is exact for the model,
-    else what transformers picks; window: tokens, None = the model's own; template: "model" (its own chat template),
-    "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction: share of
-    free memory that weights and cache may take before loading is refused; adapter: a folder, or "package:NAME/folder",
-    with the LoRA adapter that is added to the weights; adapters: name -> folder, for methods that switch between some;
-    offers: those of them that come with the package, loaded for a role whose method uses one of that name; small:
-    tables say that the model is a small one; thinking: of a reasoning model, the markers of its thinking and its
-    length: it is cut off before scoring and reported apart; deterministic: predictions do not depend on --parallel or
-    on load; temperature, top_p: of the reader's replies to a question that its method leaves greedy; max_tokens: most
-    tokens of any of these replies, where the method allows more; extra: further fields of a server's requests (null: a
-    field is left out), or further variables of a loaded model's chat template (enable_thinking).
+    source: None = `name`, or a GGUF file; dtype: of weights and cache, "auto" = the one that the
+    checkpoint's config.json names, else float32; attention: "sdpa" is the session's fused kernel
+    where it is exact for the model, else what transformers picks; window: tokens, None = the
+    model's own; template: "model" (its own chat template),
+    "none", or a path to a jinja file; template_date: shown to templates that print a date;
+    memory_fraction: share of free memory that weights and cache may take before loading is refused;
+    adapter: a folder, or "package:NAME/folder", with the LoRA adapter that is added to the weights;
+    adapters: name -> folder, for methods that switch between some;
+    offers: those of them that come with the package, loaded for a role whose method uses one of
+    that name; small: tables say that the model is a small one; thinking: of a reasoning model, the
+    markers of its thinking and its
+    length: it is cut off before scoring and reported apart; deterministic: predictions do not
+    depend on --parallel or on load; temperature, top_p: of the reader's replies to a question that
+    its method leaves greedy; max_tokens: most tokens of any of these replies, where the method
+    allows more; extra: further fields of a server's requests (null: a field is left out), or
+    further variables of a loaded model's chat template (enable_thinking).
 
-    backend: "hf", "endpoint", "scripted" or one of your own (harness/llm/backend.py). "endpoint" asks an
-    OpenAI-compatible server. logprobs: how many tokens the server gives probabilities of, 0 for one that gives none;
-    price: of its tokens; batch: a run sends its requests as batch files (harness/llm/endpoint_batch.py); tokenizer:
-    None = lengths are estimated (harness/llm/endpoint_tokens.py).
+    backend: "hf", "endpoint", "scripted" or one of your own (harness/llm/backend.py). "endpoint"
+    asks an OpenAI-compatible server. logprobs: how many tokens the server gives probabilities of, 0
+    for one that gives none;
+    price: of its tokens; batch: a run sends its requests as batch files
+    (harness/llm/endpoint_batch.py); tokenizer: None = lengths are estimated
+    (harness/llm/endpoint_tokens.py).
     """
 
     backend: str = "hf"
@@ -230,14 +249,20 @@ class ModelConfig(_Weights):
     def sampling(self) -> dict[str, Any]:
         """The settings of SAMPLING that are not the defaults: {"temperature": 0.7}."""
         default = type(self).model_fields
-        return {name: setting for name in SAMPLING if (setting := getattr(self, name)) != default[name].default}
+        return {
+            name: setting
+            for name in SAMPLING
+            if (setting := getattr(self, name)) != default[name].default
+        }
 
 
 class EncoderConfig(_Weights):
-    """A sentence encoder, with everything about it that changes a vector; of a server: harness/embed/served.py.
+    """A sentence encoder, with everything about it that changes a vector; of a server:
+    harness/embed/served.py.
 
-    pooling: how tokens become one vector, None = as the folder says, else their mean; query_source: where the network
-    for questions is, None = one network for both; price: money of a million tokens of a server.
+    pooling: how tokens become one vector, None = as the folder says, else their mean; query_source:
+    where the network for questions is, None = one network for both; price: money of a million
+    tokens of a server.
     """
 
     source: PathOrName
@@ -254,9 +279,10 @@ class EncoderConfig(_Weights):
 class Settings(Frozen):
     """What a run has beside its parts.
 
-    limit, sample, failed, keep_prompts, cache change no prediction and are left out of the hash. limit: the first
-    questions; sample: about so many drawn by sample_seed (question_kinds.py); keep_prompts: whether the run folder
-    holds every request as it was sent; cache: whether requests that earlier runs have sent are sent again.
+    limit, sample, failed, keep_prompts, cache change no prediction and are left out of the hash.
+    limit: the first questions; sample: about so many drawn by sample_seed (question_kinds.py);
+    keep_prompts: whether the run folder holds every request as it was sent; cache: whether requests
+    that earlier runs have sent are sent again.
     """
 
     seed: int = Field(default=0, ge=0)
@@ -284,5 +310,6 @@ class RunConfig(Settings):
 
 
 def sampling(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of SAMPLING of a model's configuration, defaults included: {"temperature": 0.0, ...}."""
+    """The settings of SAMPLING of a model's configuration, defaults included: {"temperature": 0.0,
+    ...}."""
     return {name: model.get(name, ModelConfig.model_fields[name].default) for name in SAMPLING}

@@ -38,7 +38,8 @@ def _parse_methods(rows: Any) -> Any:
 
 
 def _parse_sets(texts: Any) -> dict[str, Any]:
-    """Parse a suite's `set`, ["method.k=3"], to {"method.k": 3}; raises ValueError, as pydantic asks, for a mistake."""
+    """Parse a suite's `set`, ["method.k=3"], to {"method.k": 3}; raises ValueError, as pydantic
+    asks, for a mistake."""
     if not isinstance(texts, list):
         raise ValueError("should be a list of KEY=VALUE, as after --set")
     try:
@@ -50,13 +51,15 @@ def _parse_sets(texts: Any) -> dict[str, Any]:
 class Suite(Frozen):
     """A suite as in its file.
 
-    methods: name -> its own parameters; sets: key of --set -> value; limit: as it stands in the file, the run's
-    configuration checks it; parts: the suites that it is made of, () for one without; methods and data sets are then
-    those of all parts.
+    methods: name -> its own parameters; sets: key of --set -> value; limit: as it stands in the
+    file, the run's configuration checks it; parts: the suites that it is made of, () for one
+    without; methods and data sets are then those of all parts.
     """
 
     name: str
-    methods: Annotated[dict[str, dict[str, Any]], BeforeValidator(_parse_methods)] = Field(min_length=1)
+    methods: Annotated[dict[str, dict[str, Any]], BeforeValidator(_parse_methods)] = Field(
+        min_length=1
+    )
     datasets: list[str] = Field(min_length=1)
     sets: Annotated[dict[str, Any], BeforeValidator(_parse_sets)] = Field(default={}, alias="set")
     models: tuple[str, ...] = ()
@@ -67,9 +70,11 @@ class Suite(Frozen):
 
 
 def read_suite(name: str) -> Suite:
-    """Read a suite with those that it extends. Raises UnknownName, and ConfigError with the mistakes in its file.
+    """Read a suite with those that it extends. Raises UnknownName, and ConfigError with the
+    mistakes in its file.
 
-    With `parts`, each has the other keys of the suite too; the result is the first, with methods and data sets of all.
+    With `parts`, each has the other keys of the suite too; the result is the first, with methods
+    and data sets of all.
     """
     values: dict[str, Any] = {"name": presets.find("suites", name)}
     for _, layer in (layers := presets.read("suites", name)):
@@ -77,15 +82,28 @@ def read_suite(name: str) -> Suite:
     file, entries = layers[-1][0], values.pop("parts", None)
     if entries is None:
         return build(Suite, Tree([(file, values)]), "")
-    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise ConfigError([f"{file}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"])
+    if (
+        not isinstance(entries, list)
+        or not entries
+        or not all(isinstance(entry, dict) for entry in entries)
+    ):
+        raise ConfigError(
+            [
+                (
+                    f"{file}: 'parts' must be a list of mappings, each with what is its own of a "
+                    "suite's keys"
+                )
+            ]
+        )
     first = {**values, **entries[0], "set": values.get("set", [])}
     shared = build(Suite, Tree([(file, first)]), "").sets
     parts = [build(Suite, Tree([(file, {**values, "set": [], **entry})]), "") for entry in entries]
     parts = [part.model_copy(update={"sets": {**shared, **part.sets}}) for part in parts]
     methods = {method: params for part in parts for method, params in part.methods.items()}
     datasets = list(dict.fromkeys(dataset for part in parts for dataset in part.datasets))
-    return parts[0].model_copy(update={"methods": methods, "datasets": datasets, "parts": tuple(parts)})
+    return parts[0].model_copy(
+        update={"methods": methods, "datasets": datasets, "parts": tuple(parts)}
+    )
 
 
 def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
@@ -95,7 +113,9 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
     """
     if name is None:
         if unset:
-            raise UserError(f"--unset {','.join(unset)}: leaves out settings of a suite; name one with --suite")
+            raise UserError(
+                f"--unset {','.join(unset)}: leaves out settings of a suite; name one with --suite"
+            )
         return None
     suite = read_suite(name)
     known = dict.fromkeys(key for part in (suite, *suite.parts) for key in part.sets)
@@ -103,7 +123,9 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
         if key not in known:
             raise unknown(f"setting '{key}' of suite {suite.name} (--unset)", key, known)
     whole, *parts = (
-        part.model_copy(update={"sets": {key: value for key, value in part.sets.items() if key not in unset}})
+        part.model_copy(
+            update={"sets": {key: value for key, value in part.sets.items() if key not in unset}}
+        )
         for part in (suite, *suite.parts)
     )
     return whole.model_copy(update={"parts": tuple(parts)})

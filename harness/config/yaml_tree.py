@@ -1,6 +1,8 @@
-"""YAML read strictly, and settings in layers: merged with the origin of each value, and checked as a pydantic model.
+"""YAML read strictly, and settings in layers: merged with the origin of each value, and checked as
+a pydantic model.
 
-    tree = Tree([("configs/methods/bm25.yaml", {"params": {"k": 5}}), ("--set", {"params": {"k": 7}})])
+    tree = Tree([("configs/methods/bm25.yaml", {"params": {"k": 5}}), ("--set", {"params": {"k":
+    7}})])
     tree.values                          {"params": {"k": 7}}
     tree.origins                         {"params.k": "--set"}
     build(MethodChoice, tree, "method")  the model, or every mistake as a sentence:
@@ -26,11 +28,14 @@ M = TypeVar("M", bound=BaseModel)
 Layer = tuple[str, dict[str, Any]]
 """The origin of some settings (a file or flag), and the settings."""
 
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is five times as fast; same grammar
+_Base: Any = getattr(
+    yaml, "CSafeLoader", yaml.SafeLoader
+)  # the C parser is five times as fast; same grammar
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """Safe loader with the scalars of YAML 1.2: `yes`, `on` and dates stay text, 1e-5 is a number; no key twice."""
+    """Safe loader with the scalars of YAML 1.2: `yes`, `on` and dates stay text, 1e-5 is a number;
+    no key twice."""
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -49,7 +54,11 @@ def _parse_mapping(loader: Any, node: Any) -> dict[Any, Any]:
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, Hashable) or key in seen:
-            problem = f"the key '{key}' is given twice" if isinstance(key, Hashable) else "a key must be plain text"
+            problem = (
+                f"the key '{key}' is given twice"
+                if isinstance(key, Hashable)
+                else "a key must be plain text"
+            )
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
         seen[key] = loader.construct_object(value_node, deep=True)
     return seen
@@ -61,10 +70,13 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
 
 
 def parsed(text: str) -> Any:
-    """What text typed on the command line says as YAML: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes".
+    """What text typed on the command line says as YAML: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" ->
+    "yes".
 
-    Only text that begins with a bracket is a list or mapping, so that prompts stay as typed: "Q: {question}",
-    "{question}". Raises ConfigError for a list or mapping that is not closed, and for what is not UTF-8.
+    Only text that begins with a bracket is a list or mapping, so that prompts stay as typed: "Q:
+    {question}",
+    "{question}". Raises ConfigError for a list or mapping that is not closed, and for what is not
+    UTF-8.
     """
     first = text.lstrip()[:1]
     try:
@@ -72,7 +84,9 @@ def parsed(text: str) -> Any:
     except UnicodeEncodeError as e:
         raise ConfigError([f"{text!r} is not UTF-8 text; save it as UTF-8"]) from e
     except (yaml.YAMLError, ValueError) as e:
-        if first in ("[", "{") and text.count("[") + text.count("{") != text.count("]") + text.count("}"):
+        if first in ("[", "{") and text.count("[") + text.count("{") != text.count(
+            "]"
+        ) + text.count("}"):
             raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e
         return text
     if isinstance(value, str):
@@ -94,7 +108,9 @@ def parse_assignments(texts: Iterable[str], prefix: str, several: bool = False) 
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
-            problems.append(f"'{prefix}{text}' is no assignment; write KEY=VALUE, for instance method.k=3")
+            problems.append(
+                f"'{prefix}{text}' is no assignment; write KEY=VALUE, for instance method.k=3"
+            )
         elif assigned.setdefault(key, value) != value:
             problems.append(f"'{key}' is set twice: to {assigned[key]} and to {value}")
     if problems:
@@ -103,7 +119,8 @@ def parse_assignments(texts: Iterable[str], prefix: str, several: bool = False) 
 
 
 def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
-    """The mapping in a YAML file; `shown` is how messages name it. Raises ConfigError with the line."""
+    """The mapping in a YAML file; `shown` is how messages name it. Raises ConfigError with the
+    line."""
     shown = shown or str(path)
     try:
         value = yaml.load(path.read_bytes().decode(), _Loader)
@@ -114,7 +131,9 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
     except (yaml.YAMLError, ValueError) as e:
         mark = getattr(e, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError([f"{shown}{place}: {getattr(e, 'problem', None) or 'not valid YAML'}"]) from e
+        raise ConfigError(
+            [f"{shown}{place}: {getattr(e, 'problem', None) or 'not valid YAML'}"]
+        ) from e
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
@@ -150,7 +169,9 @@ def value_text(value: Any) -> str:
     """A value as one types it: null, true, 3, document, [a, b]."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
-    return f"[{', '.join(map(value_text, value))}]" if isinstance(value, list | tuple) else str(value)
+    return (
+        f"[{', '.join(map(value_text, value))}]" if isinstance(value, list | tuple) else str(value)
+    )
 
 
 class Tree:
@@ -166,12 +187,17 @@ class Tree:
 
 def origin_of(path: str, origins: Mapping[str, str]) -> str:
     """The origin of the value at `path`, else of one around or inside it; "" if nothing set it."""
-    related = (o for at, o in origins.items() if f"{path}.".startswith(f"{at}.") or at.startswith(f"{path}."))
+    related = (
+        o
+        for at, o in origins.items()
+        if f"{path}.".startswith(f"{at}.") or at.startswith(f"{path}.")
+    )
     return origins.get(path) or next(related, "")
 
 
 def build(model: type[M], tree: Tree, path: str) -> M:
-    """Validate `tree` as `model`; `path` is where it sits in a RunConfig. Raises ConfigError with all mistakes."""
+    """Validate `tree` as `model`; `path` is where it sits in a RunConfig. Raises ConfigError with
+    all mistakes."""
     try:
         return model.model_validate(tree.values)
     except ValidationError as e:
@@ -183,8 +209,11 @@ def as_typed(path: str) -> str:
     return re.sub(r"^method\.params\.", "method.", path)
 
 
-def error_sentences(error: ValidationError, model: type[BaseModel], path: str, origins: Mapping[str, str]) -> list[str]:
-    """One sentence for each error in a `model`. path: goes before every key; origins: key below it -> its source."""
+def error_sentences(
+    error: ValidationError, model: type[BaseModel], path: str, origins: Mapping[str, str]
+) -> list[str]:
+    """One sentence for each error in a `model`. path: goes before every key; origins: key below it
+    -> its source."""
     sentences = []
     for e in error.errors():
         at = ".".join(map(str, e["loc"]))
@@ -196,7 +225,10 @@ def error_sentences(error: ValidationError, model: type[BaseModel], path: str, o
             sentences.append(str(unknown(f"key '{key}'{source}", str(e["loc"][-1]), known)))
         elif e["type"] == "missing":
             file = "" if path else "".join(f"{origin}: " for origin in [*origins.values()][-1:])
-            sentences.append(f"{file}{key} is missing; give it a value" + (f" with --set {key}=..." if path else ""))
+            sentences.append(
+                f"{file}{key} is missing; give it a value"
+                + (f" with --set {key}=..." if path else "")
+            )
         else:
             expected = re.sub(r"^Value error, |^Input |, unable to parse.*", "", e["msg"])
             expected = re.sub("[Tt]uple", "list", expected)
@@ -205,17 +237,23 @@ def error_sentences(error: ValidationError, model: type[BaseModel], path: str, o
                 hint = f"; in quotes it is text: --set {key}='\"...\"'"
             elif re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"])):
                 hint = f"; several values: --sweep {key}=1,2,3"
-            sentences.append(f"{key}={e['input']!r}{source}: {expected[:1].lower()}{expected[1:]}{hint}")
+            sentences.append(
+                f"{key}={e['input']!r}{source}: {expected[:1].lower()}{expected[1:]}{hint}"
+            )
     return sentences
 
 
 def _fields_at(model: Any, loc: tuple[int | str, ...]) -> list[str]:
     """Names of the fields of the model that sits at `loc` below `model`."""
     for step in loc:
-        if step in (fields := getattr(model, "model_fields", {})):  # else an index, or a branch of a union
+        if step in (
+            fields := getattr(model, "model_fields", {})
+        ):  # else an index, or a branch of a union
             annotation = fields[step].annotation
             members = (annotation, *get_args(annotation))
-            model = next((a for a in members if isinstance(a, type) and issubclass(a, BaseModel)), None)
+            model = next(
+                (a for a in members if isinstance(a, type) and issubclass(a, BaseModel)), None
+            )
     return [field.alias or name for name, field in getattr(model, "model_fields", {}).items()]
 
 
@@ -224,13 +262,17 @@ def part_of_run(model: type[M], values: Any, folder: str) -> M:
     try:
         return model.model_validate(values)
     except ValidationError as e:
-        raise UserError(f"{folder}/run.yaml is not of this version: {error_sentences(e, model, '', {})[0]}") from e
+        raise UserError(
+            f"{folder}/run.yaml is not of this version: {error_sentences(e, model, '', {})[0]}"
+        ) from e
 
 
 def dataset_of_run(config: Mapping[str, Any], folder: str) -> DatasetConfig:
-    """The data set of a run's configuration, to score answers or to find rows; `folder` is the run's. Raises UserError.
+    """The data set of a run's configuration, to score answers or to find rows; `folder` is the
+    run's. Raises UserError.
 
-    An imported run lacks instruction and max_answer_tokens; values that neither use reads stand in for them.
+    An imported run lacks instruction and max_answer_tokens; values that neither use reads stand in
+    for them.
     """
     elsewhere = config["method"].get("implementation") == ELSEWHERE
     lacking = {"instruction": "", "max_answer_tokens": 1} if elsewhere else {}

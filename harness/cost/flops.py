@@ -1,4 +1,5 @@
-"""FLOPs of one event, by formula, under four conventions; `all-params`, that of the papers, is the default.
+"""FLOPs of one event, by formula, under four conventions; `all-params`, that of the papers, is the
+default.
 
 With L layers, width d, H query heads of size h, KV key/value heads, MLP width f and vocabulary V:
 
@@ -17,10 +18,12 @@ With L layers, width d, H query heads of size h, KV key/value heads, MLP width f
 | causal     | 2 P_A tokens      | only pairs with key <= query                           |
 | executed   | 2 W tokens + head at the positions whose logits were computed | as causal; QK^T twice where it ranks |
 
-The papers name no convention; `all-params` alone fits the TFLOPs they print (docs/methods/costs.md#costs-and-flops).
+The papers name no convention; `all-params` alone fits the TFLOPs they print
+(docs/methods/costs.md#costs-and-flops).
 
-Encoders: bidirectional, so every convention counts the full square of each text. A BERT-like model also runs its pooler
-(d x d) once a text where it has one, and a cross-encoder its classifier (d) once a pair; `Event.logits` counts those.
+Encoders: bidirectional, so every convention counts the full square of each text. A BERT-like model
+also runs its pooler (d x d) once a text where it has one, and a cross-encoder its classifier (d)
+once a pair; `Event.logits` counts those.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ DEFAULT = "all-params"
 
 
 class Flops(dict[str, float]):
-    """FLOPs by convention, {"all-params": 1.2e12, ...}; added and subtracted convention by convention."""
+    """FLOPs by convention, {"all-params": 1.2e12, ...}; added and subtracted convention by
+    convention."""
 
     def __add__(self, other: Mapping[str, float]) -> Flops:
         return Flops({name: self.get(name, 0.0) + other.get(name, 0.0) for name in CONVENTIONS})
@@ -46,7 +50,8 @@ class Flops(dict[str, float]):
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The sizes that the formulas need. vocab: 0 for encoders (no head); gated: m = 3; tied: the head is the table."""
+    """The sizes that the formulas need. vocab: 0 for encoders (no head); gated: m = 3; tied: the
+    head is the table."""
 
     layers: int
     width: int
@@ -61,13 +66,26 @@ class ModelShape:
     @property
     def key(self) -> str:
         """The sizes as one word, by which an event names them: "2-64-4-4-16-128-100-gated"."""
-        sizes = (self.layers, self.width, self.heads, self.kv_heads, self.head_size, self.mlp, self.vocab)
-        return "-".join([*map(str, sizes), "gated" if self.gated else "plain", *(["tied"] if self.tied else [])])
+        sizes = (
+            self.layers,
+            self.width,
+            self.heads,
+            self.kv_heads,
+            self.head_size,
+            self.mlp,
+            self.vocab,
+        )
+        return "-".join(
+            [*map(str, sizes), "gated" if self.gated else "plain", *(["tied"] if self.tied else [])]
+        )
 
     @property
     def linear(self) -> int:
         """W: multiply-adds a token in all layers, without the head."""
-        attention = 2 * self.width * self.heads * self.head_size + 2 * self.width * self.kv_heads * self.head_size
+        attention = (
+            2 * self.width * self.heads * self.head_size
+            + 2 * self.width * self.kv_heads * self.head_size
+        )
         return self.layers * (attention + (3 if self.gated else 2) * self.width * self.mlp)
 
     @property
@@ -87,7 +105,8 @@ class ModelShape:
 
 
 def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
-    """FLOPs of `event` on a model of `shape`; 1 multiply-add = 2 FLOPs. Raises ValueError for an unknown convention."""
+    """FLOPs of `event` on a model of `shape`; 1 multiply-add = 2 FLOPs. Raises ValueError for an
+    unknown convention."""
     if convention not in CONVENTIONS:
         raise ValueError(f"convention {convention!r} is not one of {CONVENTIONS}")
     if event.kind in ("embed", "rerank"):
@@ -95,10 +114,14 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
         return float(2 * (shape.linear * event.new + top * event.logits) + shape.pair * event.pairs)
     if convention == "executed":
         pairs = event.pairs + event.ranking_pairs / 2  # QK^T alone, without AV
-        return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * pairs)
+        return float(
+            2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * pairs
+        )
     weights = shape.parameters if convention == "all-params" else shape.linear + shape.head
     triangular = convention == "causal" or event.kind == "decode"
-    pairs = event.new * event.cached + (event.new * (event.new + 1) // 2 if triangular else event.new**2)
+    pairs = event.new * event.cached + (
+        event.new * (event.new + 1) // 2 if triangular else event.new**2
+    )
     return float(2 * weights * event.new + shape.pair * pairs)
 
 
@@ -125,16 +148,24 @@ class Event:
     cut: int = 0  # texts that the encoder's or reranker's length limit cut
     texts: int = 0  # texts given to an encoder or reranker
     retries: int = 0  # further tries of the request
-    shape: str = ""  # ModelShape.key of the sizes by which FLOPs are counted; "" where they are unknown
+    shape: str = (
+        ""  # ModelShape.key of the sizes by which FLOPs are counted; "" where they are unknown
+    )
     reused: int = 0  # of `new`, those that a server reports from its prefix cache; never subtracted from the cost
     endings: int = 0  # 1 where end markers were cut off the reply (harness/llm/endings.py)
-    recounted: int = 0  # counts of tokens that a server left out or gave implausibly, and that were estimated
+    recounted: int = (
+        0  # counts of tokens that a server left out or gave implausibly, and that were estimated
+    )
     markers: int = 0  # turn markers that were broken up in a request to a server
-    thinking: int = 0  # of `out`, those of a reasoning model's thinking, which has an event of its own
+    thinking: int = (
+        0  # of `out`, those of a reasoning model's thinking, which has an event of its own
+    )
     unclosed: int = 0  # 1 where the thinking did not end by itself
     recalled: int = 0  # 1 for a request that was not sent, as the cache of replies had its reply
     queued: float = 0.0  # seconds of waiting, for other questions or before a retry
-    billed: int | None = None  # written tokens that a server takes money for, beside `new`; None: not from a server
+    billed: int | None = (
+        None  # written tokens that a server takes money for, beside `new`; None: not from a server
+    )
     reply: str = ""  # what is wrong with a reply (`Written.problem`), in an event of its own
     answered: bool = True  # False for requests that were sent and got no usable reply
 
@@ -143,8 +174,9 @@ class Event:
 class Request:
     """One request as it was sent to a language model.
 
-    kind: "write", "probe" or "score"; prompt: the whole context as text, markers of the template included; reply: what
-    was written, the probabilities of a probe as JSON, or the log-probability of a text that was scored.
+    kind: "write", "probe" or "score"; prompt: the whole context as text, markers of the template
+    included; reply: what was written, the probabilities of a probe as JSON, or the log-probability
+    of a text that was scored.
     """
 
     role: str

@@ -6,7 +6,8 @@ import time
 
 
 def available_bytes() -> int | None:
-    """Bytes of main memory that are available; all of it where only that is known, None where nothing is."""
+    """Bytes of main memory that are available; all of it where only that is known, None where
+    nothing is."""
     try:
         with open("/proc/meminfo", encoding="ascii") as f:
             for line in f:
@@ -21,8 +22,11 @@ def available_bytes() -> int | None:
 
 
 def free_cores() -> int:
-    """Cores on which no other process computes, at least 1: the median of nine samples within 50 ms."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores on which no other process computes, at least 1: the median of nine samples within 50
+    ms."""
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     runnable = []  # processes and threads that compute or wait for a core, this one included
     try:
         for _ in range(9):

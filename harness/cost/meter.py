@@ -18,13 +18,15 @@ from harness.cost.usage import usage_of
 
 
 class Branch:
-    """The events of one item of a tools.map call: inside `with branch`, the thread records there. flops: sum so far."""
+    """The events of one item of a tools.map call: inside `with branch`, the thread records there.
+    flops: sum so far."""
 
     def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
         self.events: list[Event] = []
         self.requests: list[Request] = []
         self.phase = phase
-        # Kept as a running sum: a search asks after every step, and summing all events each time was quadratic.
+        # Kept as a running sum: a search asks after every step, and summing all events each time
+        # was quadratic.
         self.flops: Flops = Flops(parent.flops if parent else dict.fromkeys(CONVENTIONS, 0.0))
         self._local = local
 
@@ -37,11 +39,13 @@ class Branch:
 
 
 class Meter:
-    """Collects events. One meter a question or a document; thread-safe, because tools.map may run calls together.
+    """Collects events. One meter a question or a document; thread-safe, because tools.map may run
+    calls together.
 
-    phase: of the first events; keeps_requests: whether `request` keeps texts; shapes: by `Event.shape`. Items that run
-    together have a branch each, so that the events, their order and phase do not depend on which of them was faster. A
-    thread that belongs to no branch records on the meter itself.
+    phase: of the first events; keeps_requests: whether `request` keeps texts; shapes: by
+    `Event.shape`. Items that run together have a branch each, so that the events, their order and
+    phase do not depend on which of them was faster. A thread that belongs to no branch records on
+    the meter itself.
     """
 
     def __init__(self, phase: str = "answer", *, keeps_requests: bool = False) -> None:
@@ -72,7 +76,8 @@ class Meter:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the events of the block under phase `name`, one of PHASES. Raises ValueError for another."""
+        """Count the events of the block under phase `name`, one of PHASES. Raises ValueError for
+        another."""
         if name not in PHASES:
             raise ValueError(f"phase {name!r} is not one of {PHASES}")
         branch = self._branch
@@ -83,7 +88,8 @@ class Meter:
             branch.phase = before
 
     def fork(self, count: int) -> list[Branch]:
-        """Branches for `count` items that run together, each entered once, in any thread; `join` ends them.
+        """Branches for `count` items that run together, each entered once, in any thread; `join`
+        ends them.
 
         An item begins in the phase, and with the FLOPs, that the calling thread has now.
         """
@@ -91,14 +97,16 @@ class Meter:
         return [Branch(self._local, parent.phase, parent) for _ in range(count)]
 
     def join(self, branches: Iterable[Branch]) -> None:
-        """Put the events of the branches behind those of the calling thread, in the order of `branches`."""
+        """Put the events of the branches behind those of the calling thread, in the order of
+        `branches`."""
         for branch in branches:
             for event in branch.events:
                 self.record(event, self.shapes.get(event.shape))
             self._branch.requests.extend(branch.requests)
 
     def record(self, event: Event, shape: ModelShape | None) -> None:
-        """Keep `event`. shape: its model's sizes, None where FLOPs are unknown (a scripted model, or a server's)."""
+        """Keep `event`. shape: its model's sizes, None where FLOPs are unknown (a scripted model,
+        or a server's)."""
         event = replace(event, shape="" if shape is None else shape.key)
         with self._lock:
             branch = self._branch
@@ -106,14 +114,20 @@ class Meter:
             if shape is not None:
                 self.shapes[event.shape] = shape
             if shape is not None and event.answered:
-                branch.flops = Flops({name: total + flops(event, shape, name) for name, total in branch.flops.items()})
+                branch.flops = Flops(
+                    {
+                        name: total + flops(event, shape, name)
+                        for name, total in branch.flops.items()
+                    }
+                )
 
     @contextlib.contextmanager
     def request(self, role: str, kind: str, prompt: Callable[[], str]) -> Iterator[list[str]]:
-        """Keep the request made inside (see Request) if this meter keeps them; append its reply to the yielded list.
+        """Keep the request made inside (see Request) if this meter keeps them; append its reply to
+        the yielded list.
 
-        prompt: returns the context as text, called only then. A request that fails is kept with an empty reply: its
-        cost is counted too.
+        prompt: returns the context as text, called only then. A request that fails is kept with an
+        empty reply: its cost is counted too.
         """
         replies: list[str] = []
         if not self.keeps_requests:
@@ -123,7 +137,9 @@ class Meter:
         try:
             yield replies
         finally:
-            self._branch.requests.append(Request(role, self.current_phase, kind, text, "".join(replies)))
+            self._branch.requests.append(
+                Request(role, self.current_phase, kind, text, "".join(replies))
+            )
 
     @overload
     def flops(self) -> Flops: ...
@@ -132,7 +148,8 @@ class Meter:
     def flops(self, convention: str) -> float: ...
 
     def flops(self, convention: str | None = None) -> Flops | float:
-        """FLOPs so far, of all conventions or of one. Inside tools.map, items in flight do not count each other's."""
+        """FLOPs so far, of all conventions or of one. Inside tools.map, items in flight do not
+        count each other's."""
         total = self._branch.flops
         return total if convention is None else total[convention]
 

@@ -1,4 +1,5 @@
-"""The FLOPs of one prefill by the formula (flops.py) beside the operators that fvcore counts in the same network."""
+"""The FLOPs of one prefill by the formula (flops.py) beside the operators that fvcore counts in the
+same network."""
 
 from pathlib import Path
 
@@ -12,7 +13,8 @@ TOKENS = 512
 def prefill_by_both(folder: Path, tokens: int = TOKENS) -> tuple[float, float]:
     """(FLOPs by the convention `executed`, FLOPs of the operators that fvcore traces) of a prefill.
 
-    folder: with config.json; the network is built without weights, so an 8B model takes seconds and no memory.
+    folder: with config.json; the network is built without weights, so an 8B model takes seconds and
+    no memory.
     tokens: of the prompt; logits are computed at each. Raises CannotRun without the extra `flops`.
     """
     with import_error_as_cannot_run():
@@ -21,7 +23,8 @@ def prefill_by_both(folder: Path, tokens: int = TOKENS) -> tuple[float, float]:
         from transformers import AutoConfig, AutoModelForCausalLM
 
     config = AutoConfig.from_pretrained(folder)
-    # fvcore counts nothing for fused attention; `eager` multiplies the full square of queries and keys.
+    # fvcore counts nothing for fused attention; `eager` multiplies the full square of queries and
+    # keys.
     with torch.device("meta"):
         net = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
 

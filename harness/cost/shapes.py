@@ -4,16 +4,20 @@ from typing import Any
 
 from harness.cost.flops import ModelShape
 
-# Decoders whose config names key/value heads but whose MLP is two matrices with an activation between them; the others
-# have a third one, the gate. Counted on the modules of transformers 5 (tests/cost/test_flops.py).
-_NOT_GATED = frozenset({"apertus", "arcee", "gpt_bigcode", "jais2", "nanochat", "nemotron", "phi", "starcoder2"})
+# Decoders whose config names key/value heads but whose MLP is two matrices with an activation
+# between them; the others have a third one, the gate. Counted on the modules of transformers 5
+# (tests/cost/test_flops.py).
+_NOT_GATED = frozenset(
+    {"apertus", "arcee", "gpt_bigcode", "jais2", "nanochat", "nemotron", "phi", "starcoder2"}
+)
 
 
 def shape_of(config: Any, head: bool = False) -> ModelShape:
     """Read a transformers config (decoder or BERT-like encoder) into a ModelShape.
 
-    head: whether it has a language-model head although it names no key/value heads, as GPT-2 does. Of a mixture of
-    experts the MLP is what the config calls intermediate_size. Raises AttributeError for a config without these sizes.
+    head: whether it has a language-model head although it names no key/value heads, as GPT-2 does.
+    Of a mixture of experts the MLP is what the config calls intermediate_size. Raises
+    AttributeError for a config without these sizes.
     """
     heads = config.num_attention_heads
     decoder, family = hasattr(config, "num_key_value_heads"), getattr(config, "model_type", None)

@@ -12,7 +12,8 @@ import math
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that fits, with two significant digits: "0.38 s", "42 s", "10 min"; minutes from 90 s on."""
+    """A time in the unit that fits, with two significant digits: "0.38 s", "42 s", "10 min";
+    minutes from 90 s on."""
     if seconds < 0.0995:
         return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
     units = ((1, "s", 90), (60, "min", 5_400), (3_600, "h", 172_800), (86_400, "days", math.inf))
@@ -24,7 +25,9 @@ def short_count(count: float) -> str:
     """A count with three significant digits and k, M or G: "21.3k"."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= 0.9995 * size:
-            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
+            return (
+                f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
+            )
     return f"{count:.0f}"
 
 

@@ -1,11 +1,14 @@
-"""Sums of events by phase, as records, indexes and summaries hold them: {"search": {"tokens_in": 812, ...}, ...}.
+"""Sums of events by phase, as records, indexes and summaries hold them: {"search": {"tokens_in":
+812, ...}, ...}.
 
-Money of requests to a server: the tokens that it billed, by role, times the prices in run.yaml (`model.price`).
+Money of requests to a server: the tokens that it billed, by role, times the prices in run.yaml
+(`model.price`).
 
     usage["billed"]          {"reader": {"input": 900, "cached": 100, "output": 12}}, cached: read from the prefix cache
     money(usage, config)     (900 * input + 100 * cached + 12 * output) / 1e6
 
-Records keep tokens, not money, so that a price that is set or corrected later holds for all questions of a run.
+Records keep tokens, not money, so that a price that is set or corrected later holds for all
+questions of a run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,15 +18,16 @@ from harness.cost.flops import CONVENTIONS, DEFAULT, Event, ModelShape, flops
 
 
 def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str, dict[str, Any]]:
-    """Sum events by phase: phase -> name -> sum. shapes: sizes of models by the keys (`Event.shape`) in the events.
+    """Sum events by phase: phase -> name -> sum. shapes: sizes of models by the keys
+    (`Event.shape`) in the events.
 
     tokens_in         tokens read (prefill, probe, score, embed, rerank)
     tokens_cached     context that a request did not have to send again
     uncounted         events of models whose shape is unknown
     encoder_requests  requests that went to an encoder or reranker
     roles             FLOPs (convention "all-params") by role
-    Other counts are sums of fields of Event; markers_broken (docs/security.md#forged-turns) and recalled only if not 0.
-    Only in phases that had any:
+    Other counts are sums of fields of Event; markers_broken (docs/security.md#forged-turns) and
+    recalled only if not 0. Only in phases that had any:
     probes            {requests, tokens, flops} of probes, which read the words that close the turn
     thinking          {tokens, unclosed, flops}; unclosed: how often it was ended at its limit
     billed            role -> {input, cached, output}: tokens that a server takes money for (`money`)
@@ -35,7 +39,11 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         shape = shapes.get(e.shape)
         spent = {name: 0.0 if shape is None else flops(e, shape, name) for name in CONVENTIONS}
         if not e.answered:
-            billed = {} if e.billed is None else {"billed": {e.role: {"input": e.new, "cached": 0, "output": e.billed}}}
+            billed = (
+                {}
+                if e.billed is None
+                else {"billed": {e.role: {"input": e.new, "cached": 0, "output": e.billed}}}
+            )
             add_usage(total, {e.phase: {"unanswered": {"tokens": e.new, "flops": spent, **billed}}})
             continue
         usage = {
@@ -56,13 +64,19 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
             "encoder_requests": e.requests if e.kind in ("embed", "rerank") else 0,
             "roles": {} if shape is None else {e.role: spent[DEFAULT]},
         }
-        usage |= {name: count for name, count in (("markers_broken", e.markers), ("recalled", e.recalled)) if count}
+        usage |= {
+            name: count
+            for name, count in (("markers_broken", e.markers), ("recalled", e.recalled))
+            if count
+        }
         if e.reply:
             usage["replies"] = {e.reply: 1}
         if e.kind == "probe":
             usage["probes"] = {"requests": e.requests, "tokens": e.new, "flops": spent}
         if e.billed is not None:
-            usage["billed"] = {e.role: {"input": e.new - e.reused, "cached": e.reused, "output": e.billed}}
+            usage["billed"] = {
+                e.role: {"input": e.new - e.reused, "cached": e.reused, "output": e.billed}
+            }
         if e.thinking:
             usage["thinking"] = {"tokens": e.thinking, "unclosed": e.unclosed, "flops": spent}
         add_usage(total, {e.phase: usage})
@@ -70,7 +84,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
 
 
 def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:
-    """(texts that encoders and rerankers were given, those of them that they cut), summed over `usages` and phases.
+    """(texts that encoders and rerankers were given, those of them that they cut), summed over
+    `usages` and phases.
 
     The first is None where an older run or index counted only the second.
     """
@@ -83,7 +98,8 @@ def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | No
 
 
 def sum_phases(usages: Iterable[Mapping[str, Mapping[str, Any]]], *phases: str) -> dict[str, Any]:
-    """Sum `usages`, each as `usage_of` returns it, over their phases; over `phases` alone where any is named."""
+    """Sum `usages`, each as `usage_of` returns it, over their phases; over `phases` alone where any
+    is named."""
     total: dict[str, Any] = {}
     for usage in usages:
         for name, phase in usage.items():
@@ -97,8 +113,11 @@ def tokens_of(phase: Mapping[str, Any]) -> int:
     return int(phase.get("tokens_in", 0) + phase.get("tokens_out", 0))
 
 
-def sent(usage: Mapping[str, Mapping[str, Any]], earlier: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """All that a question or an index sent, {"tokens", "flops", "billed"}: `usage` and its requests without a reply.
+def sent(
+    usage: Mapping[str, Mapping[str, Any]], earlier: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """All that a question or an index sent, {"tokens", "flops", "billed"}: `usage` and its requests
+    without a reply.
 
     earlier: what earlier tries of it sent, in the same form.
     """
@@ -111,14 +130,17 @@ def sent(usage: Mapping[str, Mapping[str, Any]], earlier: Mapping[str, Any] | No
 
 
 def add_usage(total: dict[str, Any], added: Mapping[str, Any]) -> None:
-    """Add the numbers of `added` to those of `total`, in place; both as `usage_of` returns them, or one phase of it.
+    """Add the numbers of `added` to those of `total`, in place; both as `usage_of` returns them, or
+    one phase of it.
 
     What is no number is left out: a run of another version may hold other keys.
     """
     for key, value in added.items():
         if isinstance(value, dict) and isinstance(part := total.setdefault(key, {}), dict):
             add_usage(part, value)
-        elif isinstance(value, (int, float)) and isinstance(before := total.get(key, 0), (int, float)):
+        elif isinstance(value, (int, float)) and isinstance(
+            before := total.get(key, 0), (int, float)
+        ):
             total[key] = before + value
 
 
@@ -129,22 +151,32 @@ ENCODERS = ("encoder", "reranker")
 def price_of(config: Mapping[str, Any], role: str) -> dict[str, float] | None:
     """The prices of a role's model, None without one. config: of a run.
 
-    Cached tokens cost as input unless it says, and requests in batches the share `price.batch` of the others.
+    Cached tokens cost as input unless it says, and requests in batches the share `price.batch` of
+    the others.
     """
     if role in ENCODERS:
         encoder = config.get(role) or {}
         encoder_price = encoder.get("price") if encoder.get("base_url") else 0.0
-        return None if encoder_price is None else {"input": encoder_price, "cached": encoder_price, "output": 0.0}
+        return (
+            None
+            if encoder_price is None
+            else {"input": encoder_price, "cached": encoder_price, "output": 0.0}
+        )
     model = (config.get("roles") or {}).get(role) or config["model"]
     if not (price := model.get("price")):
         return None
     cached = price["input"] if price.get("cached") is None else price["cached"]
     share = price["batch"] if model.get("batch") else 1.0
-    return {"input": share * price["input"], "cached": share * cached, "output": share * price["output"]}
+    return {
+        "input": share * price["input"],
+        "cached": share * cached,
+        "output": share * price["output"],
+    }
 
 
 def money(usage: Mapping[str, Any], config: Mapping[str, Any]) -> float | None:
-    """Money of one phase's usage, or of a sum of phases; 0 where no server billed anything, None without a price.
+    """Money of one phase's usage, or of a sum of phases; 0 where no server billed anything, None
+    without a price.
 
     config: of the run, as in run.yaml.
     """

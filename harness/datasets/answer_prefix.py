@@ -1,12 +1,14 @@
-"""A phrase before the final answer, and an example of a reply, if a data set configures them; both off by default.
+"""A phrase before the final answer, and an example of a reply, if a data set configures them; both
+off by default.
 
 task(dataset)                the task of a method: the instruction, the phrase, the example
 text_after("Two towns. So the final answer is: Mira", "So the final answer is:")   "Mira"   scorers see this
 text_after("Mira", "So the final answer is:")                                      None     scored whole, and counted
 
-dataset.answer_prefix is the phrase, dataset.demonstration the example. LongRefiner has both in its short-answer prompt
-(LongRefiner, appendix D, prompt C.1) and scores what stands behind the phrase's last occurrence, stripped. The record
-keeps the whole reply. See docs/methods/longrefiner.md#longrefiner-answer.
+dataset.answer_prefix is the phrase, dataset.demonstration the example. LongRefiner has both in its
+short-answer prompt (LongRefiner, appendix D, prompt C.1) and scores what stands behind the phrase's
+last occurrence, stripped. The record keeps the whole reply. See
+docs/methods/longrefiner.md#longrefiner-answer.
 """
 
 from harness.config.schema import DatasetConfig
@@ -18,11 +20,16 @@ EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 
 def task(dataset: DatasetConfig) -> Task:
-    """The task for every method: the instruction, then the phrase, the example reply and solved examples, if given."""
+    """The task for every method: the instruction, then the phrase, the example reply and solved
+    examples, if given."""
     request = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
-    request += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
+    request += (
+        "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
+    )
     shots = None
-    if any(getattr(dataset, name) != DatasetConfig.model_fields[name].default for name in _SHOT_OPTIONS):
+    if any(
+        getattr(dataset, name) != DatasetConfig.model_fields[name].default for name in _SHOT_OPTIONS
+    ):
         from harness.datasets.few_shot import shots_of
 
         shots = shots_of(dataset)
@@ -37,6 +44,7 @@ def task(dataset: DatasetConfig) -> Task:
 
 
 def text_after(reply: str, prefix: str) -> str | None:
-    """The text behind the last `prefix`, stripped; None for a reply without it. Upper and lower case differ."""
+    """The text behind the last `prefix`, stripped; None for a reply without it. Upper and lower
+    case differ."""
     _, separator, answer = reply.rpartition(prefix)
     return answer.strip() if separator else None

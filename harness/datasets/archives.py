@@ -3,7 +3,8 @@
     members(Path("qasper-test-and-evaluator-v0.3.tgz"))      ["qasper-test-v0.3.json", "qasper_evaluator.py"]
     with opened(Member(archive, "qasper-test-v0.3.json")) as stream: ...
 
-Nothing is unpacked to the disk. A tar archive has no directory: each look into it reads it from its start.
+Nothing is unpacked to the disk. A tar archive has no directory: each look into it reads it from its
+start.
 """
 
 import gzip
@@ -49,7 +50,8 @@ def _bad_archive(name: str, archive: Path, error: Exception) -> DataError:
 
 
 def members(archive: Path) -> list[str]:
-    """Names of the files in a zip or tar archive. Raises DataError for a file that is none, or damaged."""
+    """Names of the files in a zip or tar archive. Raises DataError for a file that is none, or
+    damaged."""
     try:
         if _is_zip(archive):
             with zipfile.ZipFile(archive) as zipped:
@@ -62,7 +64,8 @@ def members(archive: Path) -> list[str]:
 
 @contextmanager
 def opened(source: Path | Member) -> Iterator[_Stream]:
-    """Open a file or an archive's member as a stream of bytes, unzipped if it is named .gz. Raises DataError."""
+    """Open a file or an archive's member as a stream of bytes, unzipped if it is named .gz. Raises
+    DataError."""
     name = source.name
     try:
         if isinstance(source, Member):
@@ -75,9 +78,17 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
             with open(source, "rb") as stream:
                 yield stream
     except _BAD_GZIP as error:
-        raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
+        raise DataError(
+            name, None, None, f"not a readable gzip file ({error}); fetch it again"
+        ) from None
     # An archive that is encrypted, or packed by an unknown method.
-    except (zipfile.BadZipFile, tarfile.TarError, KeyError, RuntimeError, NotImplementedError) as error:
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        KeyError,
+        RuntimeError,
+        NotImplementedError,
+    ) as error:
         archive = source.archive if isinstance(source, Member) else source
         raise _bad_archive(str(source), archive, error) from None
     except OSError as error:
@@ -86,22 +97,31 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
 
 @contextmanager
 def _in_zip(source: Member) -> Iterator[_Stream]:
-    """Open a file of a zip archive as a stream of bytes. Raises DataError if encrypted or packed by another method."""
+    """Open a file of a zip archive as a stream of bytes. Raises DataError if encrypted or packed by
+    another method."""
     with zipfile.ZipFile(source.archive) as archive:
         entry = archive.getinfo(source.name)
         if entry.flag_bits & 1:
             raise DataError(str(source), None, None, "has a password; unpack the archive")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise DataError(str(source), None, None, "is packed by a method that is not read; unpack the archive")
+            raise DataError(
+                str(source),
+                None,
+                None,
+                "is packed by a method that is not read; unpack the archive",
+            )
         with archive.open(entry) as inner:
             yield _unzip_by_name(inner, source.name)
 
 
 @contextmanager
 def _in_tar(source: Member) -> Iterator[_Stream]:
-    """Open a file of a tar archive as a stream of bytes. Raises KeyError where there is no such file."""
+    """Open a file of a tar archive as a stream of bytes. Raises KeyError where there is no such
+    file."""
     with _open_tar(source.archive) as archive:
-        entry = next((e for e in archive if e.isreg() and e.name.removeprefix("./") == source.name), None)
+        entry = next(
+            (e for e in archive if e.isreg() and e.name.removeprefix("./") == source.name), None
+        )
         inner = archive.extractfile(entry) if entry is not None else None
         if inner is None:
             raise KeyError(f"there is no file {source.name} in it")
@@ -121,4 +141,6 @@ def gunzipped(data: bytes, name: str) -> bytes:
     try:
         return gzip.decompress(data)
     except _BAD_GZIP as error:
-        raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
+        raise DataError(
+            name, None, None, f"not a readable gzip file ({error}); fetch it again"
+        ) from None

@@ -1,4 +1,5 @@
-"""What a loaded data set is. Loaders (one file a family) return a `Dataset`; the runner reads nothing else."""
+"""What a loaded data set is. Loaders (one file a family) return a `Dataset`; the runner reads
+nothing else."""
 
 import importlib
 from collections.abc import Mapping
@@ -13,12 +14,13 @@ from harness.types import Document, Example
 class Dataset:
     """Questions with gold answers, and their documents.
 
-    fingerprint: sha256 of the rows as used (content, not path); where that would mean reading whole libraries, of
-    what stands for their content (harness.datasets.narrativeqa); source: where the rows came from, for the manifest (no
-    absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and reported, of
-    those before the limit is reached; copied: what made this copy of another data set (dataset.swap), None for an
-    original. rows, kinds: the number of all questions and of those by (name, kind) (datasets.question_kinds), whatever
-    the limit; 0 where they were not counted.
+    fingerprint: sha256 of the rows as used (content, not path); where that would mean reading whole
+    libraries, of what stands for their content (harness.datasets.narrativeqa); source: where the
+    rows came from, for the manifest (no absolute path: a file's name, or hub id); skipped: reason
+    -> count of rows left out on purpose and reported, of those before the limit is reached; copied:
+    what made this copy of another data set (dataset.swap), None for an original. rows, kinds: the
+    number of all questions and of those by (name, kind) (datasets.question_kinds), whatever the
+    limit; 0 where they were not counted.
     notes: sentences about the source, printed as warnings.
     """
 
@@ -54,6 +56,7 @@ def left_out_note(skipped: Mapping[str, int]) -> list[str]:
 
 
 def loader_of(name: str) -> Any | None:
-    """The module with `load` and `Options` of a format that has its own; None for a format of rows."""
+    """The module with `load` and `Options` of a format that has its own; None for a format of
+    rows."""
     target = registry.shipped("loaders").get(name)
     return None if target is None else importlib.import_module(target.partition(":")[0])

@@ -15,7 +15,8 @@ from harness.types import Document, Example
 
 
 class RowChecker:
-    """Checks the rows of a data set one by one: keeps counts, ids, a hash of all rows and the first bad row."""
+    """Checks the rows of a data set one by one: keeps counts, ids, a hash of all rows and the first
+    bad row."""
 
     def __init__(self, parser: RowParser) -> None:
         self.parser = parser
@@ -27,8 +28,11 @@ class RowChecker:
         self.first_error: tuple[RowPlace, RowError] | None = None  # bad row
         self._documents: dict[str, bytes] = {}  # id -> sha256, of documents that rows share
 
-    def check_rows(self, rows: Rows, limit: int | None) -> tuple[list[Example], dict[str, Document]]:
-        """Check all rows; return the first `limit` questions (None: all), documents by id. `dataset` raises errors."""
+    def check_rows(
+        self, rows: Rows, limit: int | None
+    ) -> tuple[list[Example], dict[str, Document]]:
+        """Check all rows; return the first `limit` questions (None: all), documents by id.
+        `dataset` raises errors."""
         examples: list[Example] = []
         documents: dict[str, Document] = {}
         for place, raw in rows:
@@ -40,7 +44,9 @@ class RowChecker:
                 self.first_error = self.first_error or (place, error)
                 continue
             if isinstance(parsed, Skip):
-                if limit is None or len(examples) < limit:  # a row behind the last question is not left out
+                if (
+                    limit is None or len(examples) < limit
+                ):  # a row behind the last question is not left out
                     self.skipped[parsed.reason] += 1
                 continue
             self.kinds.update(count_kinds(parsed.examples))
@@ -52,7 +58,8 @@ class RowChecker:
         return examples, documents
 
     def _check(self, place: RowPlace, raw: dict[str, Any] | BrokenRow) -> Group | Retrieved | Skip:
-        """Parse and hash a row; return its questions and documents, or why it is left out. Raises RowError if bad."""
+        """Parse and hash a row; return its questions and documents, or why it is left out. Raises
+        RowError if bad."""
         if isinstance(raw, BrokenRow):
             raise RowError(None, raw.problem)
         row = self.parser(raw)
@@ -65,17 +72,22 @@ class RowChecker:
         for document in row.documents:  # must be the same in all its rows; each adds it to the hash
             digest = hashlib.sha256(canonical_line(document)).digest()
             if self._documents.setdefault(document.id, digest) != digest:
-                raise RowError(None, f"the document '{document.id}' has another text in an earlier row")
+                raise RowError(
+                    None, f"the document '{document.id}' has another text in an earlier row"
+                )
             self.hash.update(digest)
         for example in row.examples:
             self._add_to_hash(place, "question id", example.question.id, canonical_line(example))
         return row
 
     def _add_to_hash(self, place: RowPlace, field: str, key: str, line: bytes) -> None:
-        """Hash a row's JSON `line`. key: its id, found in `field`. Raises RowError where an earlier row has that id."""
+        """Hash a row's JSON `line`. key: its id, found in `field`. Raises RowError where an earlier
+        row has that id."""
         earlier = self.places.get(key)
         if earlier is not None:
-            raise RowError(field, f"'{key}' is also the id of the row at {earlier}; ids must differ")
+            raise RowError(
+                field, f"'{key}' is also the id of the row at {earlier}; ids must differ"
+            )
         self.places[key] = place
         self.hash.update(line + b"\n")
 
@@ -88,7 +100,8 @@ class RowChecker:
         documents: dict[str, Document],
         notes: tuple[str, ...] = (),
     ) -> Dataset:
-        """The data set of the checked questions. source_suffix: ends the source's name, such as " with pages.jsonl".
+        """The data set of the checked questions. source_suffix: ends the source's name, such as "
+        with pages.jsonl".
 
         Raises DataError for the first bad row, or where no row can be used.
         """
@@ -103,7 +116,10 @@ class RowChecker:
         if not self.rows:
             raise DataError(source.name, None, None, "the file has no rows")
         if not self.places:
-            reasons = ", ".join(f"{n} {reason}" for reason, n in self.skipped.items()) or "they ask no question"
+            reasons = (
+                ", ".join(f"{n} {reason}" for reason, n in self.skipped.items())
+                or "they ask no question"
+            )
             raise DataError(source.name, None, None, f"no row can be used: {reasons}")
         return Dataset(
             name=name,

@@ -1,10 +1,12 @@
-"""Bytes to rows: JSON lines, a JSON list or object, gzipped or in an archive, parquet, and tab-separated tables.
+"""Bytes to rows: JSON lines, a JSON list or object, gzipped or in an archive, parquet, and
+tab-separated tables.
 
     for place, row in read_rows(Path("dev.jsonl")): ...        # row: a dict, or a BrokenRow saying why it is none
 
-The first character distinguishes .json from .jsonl, since ".json" files of JSON lines are common. A format whose
-files may be one object, {id: row, ...}, says which keys a row of its own can start with. Blank lines, a byte-order mark
-and CRLF are tolerated. Nothing is repaired: no UTF-8 or no JSON is an error.
+The first character distinguishes .json from .jsonl, since ".json" files of JSON lines are common. A
+format whose files may be one object, {id: row, ...}, says which keys a row of its own can start
+with. Blank lines, a byte-order mark and CRLF are tolerated. Nothing is repaired: no UTF-8 or no
+JSON is an error.
 """
 
 import codecs
@@ -37,7 +39,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """The place of a row: its file and, from 1, its line (JSON lines) or its row (JSON list, parquet)."""
+    """The place of a row: its file and, from 1, its line (JSON lines) or its row (JSON list,
+    parquet)."""
 
     file: str
     line: int | None = None
@@ -45,10 +48,13 @@ class RowPlace:
 
     def __str__(self) -> str:
         numbers = {"line": self.line, "row": self.row}.items()
-        return ", ".join([self.file, *(f"{name} {number}" for name, number in numbers if number is not None)])
+        return ", ".join(
+            [self.file, *(f"{name} {number}" for name, number in numbers if number is not None)]
+        )
 
     def error(self, field: str | None, problem: str) -> DataError:
-        """A DataError for this place. field: the bad field (None: the whole row); problem: what is wrong with it."""
+        """A DataError for this place. field: the bad field (None: the whole row); problem: what is
+        wrong with it."""
         if self.line is not None or self.row is None:
             return DataError(self.file, self.line, field, problem)
         return DataError(f"{self.file}, row {self.row}", None, field, problem)
@@ -62,7 +68,8 @@ class BrokenRow:
 
 
 def file_kind(path: Path | Member) -> str | None:
-    """ "parquet", "table" or "json" by the file's name (the content distinguishes JSON's forms), None for others."""
+    """ "parquet", "table" or "json" by the file's name (the content distinguishes JSON's forms),
+    None for others."""
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
         return None
@@ -75,7 +82,8 @@ def _refuse_constant(text: str) -> NoReturn:  # NaN or Infinity, which Python wo
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 PYTHON_JSON = json.JSONDecoder()
-"""Takes NaN and Infinity, which Python's json writes for such numbers; for files of tools that do."""
+"""Takes NaN and Infinity, which Python's json writes for such numbers; for files of tools that
+do."""
 
 
 def _json_problem(error: Exception) -> str:
@@ -86,7 +94,8 @@ def _json_problem(error: Exception) -> str:
 
 
 def as_row(value: Any) -> dict[str, Any] | BrokenRow:
-    """Return a JSON object (or a BrokenRow) as it is; for any other value a BrokenRow that says what it is."""
+    """Return a JSON object (or a BrokenRow) as it is; for any other value a BrokenRow that says
+    what it is."""
     if isinstance(value, dict | BrokenRow):
         return value
     return BrokenRow(f"a row should be a JSON object, is {type_name(value)}")
@@ -97,17 +106,21 @@ def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> dict[str, A
     try:
         return as_row(decoder.decode(line.decode("utf-8")))
     except UnicodeDecodeError as error:
-        return BrokenRow(f"not UTF-8 at byte {error.start + 1} of the line ({error.reason}); save the file as UTF-8")
+        return BrokenRow(
+            f"not UTF-8 at byte {error.start + 1} of the line ({error.reason}); save the file as "
+            "UTF-8"
+        )
     except ValueError as error:
         return BrokenRow(_json_problem(error))
 
 
 class JsonText:
-    """A JSON text that is parsed value by value, so that a long list takes the memory of its longest entry.
+    """A JSON text that is parsed value by value, so that a long list takes the memory of its
+    longest entry.
 
-    name: the file, for errors; decoder: of single values. Methods raise DataError, with the line, for broken JSON.
-    Libraries that stream were tried: ijson 3.6 refuses the NaN of other tools' logs; json-stream 2.5 says nothing about
-    a key that is there twice, or text behind the end.
+    name: the file, for errors; decoder: of single values. Methods raise DataError, with the line,
+    for broken JSON. Libraries that stream were tried: ijson 3.6 refuses the NaN of other tools'
+    logs; json-stream 2.5 says nothing about a key that is there twice, or text behind the end.
     """
 
     def __init__(self, name: str, stream: _Stream, decoder: json.JSONDecoder = _DECODER) -> None:
@@ -143,7 +156,8 @@ class JsonText:
             more = self._take(",]") == ","
 
     def pairs(self, list_key: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield (key, value) of the object that comes next; of a list at the key `list_key` each entry with the key."""
+        """Yield (key, value) of the object that comes next; of a list at the key `list_key` each
+        entry with the key."""
         self._take("{")
         more, keys = self._peek() != "}" or self._take("}") == ",", set[str]()
         while more:
@@ -171,7 +185,8 @@ class JsonText:
                 return self._text[self._at : self._at + 1]
 
     def _take(self, signs: str) -> str:
-        """Consume the next character and return it. Raises DataError unless it is one of `signs`."""
+        """Consume the next character and return it. Raises DataError unless it is one of
+        `signs`."""
         if (sign := self._peek()) == "" or sign not in signs:
             raise self._error_at(f"broken JSON: Expecting '{signs[0]}' delimiter")
         self._at += 1
@@ -185,8 +200,12 @@ class JsonText:
             self._text = self._text[self._at :] + self._utf8.decode(data, not data)
         except UnicodeDecodeError as error:
             self._line += data.count(b"\n", 0, error.start)
-            problem = f"not UTF-8 at byte {self._bytes + error.start + 1} of the file ({error.reason})"
-            raise DataError(self._name, self._line, None, f"{problem}; save the file as UTF-8") from None
+            problem = (
+                f"not UTF-8 at byte {self._bytes + error.start + 1} of the file ({error.reason})"
+            )
+            raise DataError(
+                self._name, self._line, None, f"{problem}; save the file as UTF-8"
+            ) from None
         self._at, self._bytes = 0, self._bytes + len(data)
         return bool(data)
 
@@ -207,7 +226,11 @@ def _rows_by_key(pairs: Iterator[tuple[str, Any]]) -> Iterator[Any]:
             yield value
         else:
             same = value.get("id", key) == key
-            yield {**value, "id": key} if same else BrokenRow(f"its key is '{key}' and its 'id' another")
+            yield (
+                {**value, "id": key}
+                if same
+                else BrokenRow(f"its key is '{key}' and its 'id' another")
+            )
 
 
 def _first_key_in(beginning: bytes) -> str | None:
@@ -221,12 +244,15 @@ def _first_key_in(beginning: bytes) -> str | None:
 
 
 def _read_parquet(path: Path) -> Rows:
-    """Yield the rows of a parquet file. Imports its packages, which takes a second. Raises CannotRun, DataError."""
+    """Yield the rows of a parquet file. Imports its packages, which takes a second. Raises
+    CannotRun, DataError."""
     try:
         arrow, hf = importlib.import_module("pyarrow"), importlib.import_module("datasets")
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise CannotRun(f"reading {path.name} needs the package '{error.name}': pip install datasets") from None
+        raise CannotRun(
+            f"reading {path.name} needs the package '{error.name}': pip install datasets"
+        ) from None
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         try:
             parquet.read_metadata(path)  # of a damaged file `datasets` would also log a page
@@ -239,18 +265,24 @@ def _read_parquet(path: Path) -> Rows:
 
 
 def _read_table(name: str, stream: _Stream) -> Rows:
-    """Yield the rows of a tab-separated table with a header, every value a string. Raises DataError if unreadable."""
+    """Yield the rows of a tab-separated table with a header, every value a string. Raises DataError
+    if unreadable."""
     text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
     reader = csv.DictReader(text, delimiter="\t")
     try:
         for row in reader:
             place = RowPlace(name, line=reader.line_num)
             if None in row or None in row.values():
-                yield place, BrokenRow(f"has not the {len(reader.fieldnames or ())} columns of the header")
+                yield (
+                    place,
+                    BrokenRow(f"has not the {len(reader.fieldnames or ())} columns of the header"),
+                )
             else:
                 yield place, dict(row)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(name, reader.line_num + 1, None, f"not a table in UTF-8 ({error})") from None
+        raise DataError(
+            name, reader.line_num + 1, None, f"not a table in UTF-8 ({error})"
+        ) from None
 
 
 def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> Any:
@@ -263,7 +295,8 @@ def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> A
 
 
 def first_key(source: Path | Member) -> str | None:
-    """The first key of a JSON file that starts with an object; None for any other file. Raises DataError."""
+    """The first key of a JSON file that starts with an object; None for any other file. Raises
+    DataError."""
     if file_kind(source) != "json":
         return None
     with opened(source) as stream:
@@ -272,7 +305,8 @@ def first_key(source: Path | Member) -> str | None:
 
 
 def parse_each(rows: Rows, parse: Callable[[dict[str, Any]], T], advice: str = "") -> Iterator[T]:
-    """Yield parse(row) of each row. Raises DataError, with place and `advice`, for a broken row and a RowError."""
+    """Yield parse(row) of each row. Raises DataError, with place and `advice`, for a broken row and
+    a RowError."""
     for place, raw in rows:
         try:
             if isinstance(raw, BrokenRow):
@@ -291,16 +325,22 @@ def content_digest(source: Path | Member) -> bytes:
     return sha256.digest()
 
 
-def read_rows(source: Path | Member, row_keys: Collection[str] = (), decoder: json.JSONDecoder = _DECODER) -> Rows:
-    """Yield (place, row) for each row of a file, in order; a BrokenRow where a line or an entry is no row.
+def read_rows(
+    source: Path | Member, row_keys: Collection[str] = (), decoder: json.JSONDecoder = _DECODER
+) -> Rows:
+    """Yield (place, row) for each row of a file, in order; a BrokenRow where a line or an entry is
+    no row.
 
-    row_keys: the keys of a row; given, a file that starts with an object whose first key is none of them holds one
-    object {id: row, ...}. A file {"data": [row, ...]}, with a version or a name before it, holds that list. decoder:
-    of JSON. Raises DataError for a file that cannot be read on: not the format its name says, not UTF-8, broken list.
+    row_keys: the keys of a row; given, a file that starts with an object whose first key is none of
+    them holds one object {id: row, ...}. A file {"data": [row, ...]}, with a version or a name
+    before it, holds that list. decoder: of JSON. Raises DataError for a file that cannot be read
+    on: not the format its name says, not UTF-8, broken list.
     """
     if file_kind(source) == "parquet":
         if isinstance(source, Member):
-            raise DataError(str(source), None, None, "parquet inside an archive is not read; unpack it")
+            raise DataError(
+                str(source), None, None, "parquet inside an archive is not read; unpack it"
+            )
         yield from _read_parquet(source)
         return
     name = str(source) if isinstance(source, Member) else source.name
@@ -315,7 +355,11 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = (), decoder: js
             rows = text.entries()
         elif _OBJECT_OF_DATA.match(beginning):
             rows = (value for key, value in text.pairs("data") if key == "data")
-        elif row_keys and beginning.startswith(b"{") and _first_key_in(beginning) not in (None, *row_keys):
+        elif (
+            row_keys
+            and beginning.startswith(b"{")
+            and _first_key_in(beginning) not in (None, *row_keys)
+        ):
             rows = _rows_by_key(text.pairs())
         else:
             for number, line in enumerate(stream, start=1):

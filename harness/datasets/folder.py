@@ -2,13 +2,15 @@
 
     --documents wiki      guide/setup.md, faq.txt, page.html, manual.pdf, pages.jsonl ({"id", "title", "text"})
     --questions q.jsonl   {"question": "How long is the warranty?", "answer": "two years", "document": "guide/setup",
-                            "gold_pages": ["guide/setup#Warranty"]}; also .json, .csv, .tsv and .yaml
+                            "gold_pages": ["guide/setup#Warranty"]}; also .json, .csv, .tsv and
+                            .yaml
 
-A page's id is its path in the folder, without the suffix. Only "question" and an answer ("answer" or "answers") are
-needed. A question that names no "document" (or "documents") is asked about the whole folder: its document is all pages,
-one after another. A page is its sections: Markdown headings outside of code blocks start one, and each page of a PDF is
-one ("manual#page 3"). They are the document's passages, so "gold_pages", a page or a page and a heading, mark what
-supports an answer.
+A page's id is its path in the folder, without the suffix. Only "question" and an answer ("answer"
+or "answers") are needed. A question that names no "document" (or "documents") is asked about the
+whole folder: its document is all pages, one after another. A page is its sections: Markdown
+headings outside of code blocks start one, and each page of a PDF is one ("manual#page 3"). They are
+the document's passages, so "gold_pages", a page or a page and a heading, mark what supports an
+answer.
 """
 
 import csv
@@ -36,7 +38,12 @@ from harness.stats.question_clusters import WHOLE_FOLDER
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 SEPARATOR = "\n\n"
-_MARKDOWN, _PLAIN, _HTML, _ROWS = (".md", ".markdown"), (".txt", ".rst"), (".html", ".htm"), (".jsonl",)
+_MARKDOWN, _PLAIN, _HTML, _ROWS = (
+    (".md", ".markdown"),
+    (".txt", ".rst"),
+    (".html", ".htm"),
+    (".jsonl",),
+)
 _PDF = ".pdf"
 _NEEDS_PYPDF = "needs pypdf: pip install 'longdoc-harness[pdf]'"
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -47,12 +54,15 @@ _FENCE = re.compile(r"[ ]{0,3}(```+|~~~+)")
 class Options(FileOptions):
     """Those of every data set that is read from files, and the folder."""
 
-    documents: str | None = Field(default=None, description="the folder of pages: .md, .txt, .rst, .html, .pdf, .jsonl")
+    documents: str | None = Field(
+        default=None, description="the folder of pages: .md, .txt, .rst, .html, .pdf, .jsonl"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the folder. sections: (heading, text); the text before the first heading has the heading ""."""
+    """A page of the folder. sections: (heading, text); the text before the first heading has the
+    heading ""."""
 
     id: str
     title: str
@@ -72,8 +82,8 @@ def markdown_sections(text: str) -> list[tuple[str, str]]:
         text: Markdown without front matter.
 
     Returns:
-        (heading, text) of each section that is not blank. The text does not repeat its heading; tables and code blocks
-        stay as they are.
+        (heading, text) of each section that is not blank. The text does not repeat its heading;
+        tables and code blocks stay as they are.
     """
     sections: list[tuple[str, list[str]]] = [("", [])]
     fence = ""
@@ -93,7 +103,8 @@ def markdown_sections(text: str) -> list[tuple[str, str]]:
 
 
 def _page(name: str, suffix: str, text: str) -> Page:
-    """A page from the `text` of a file. Its title: front matter, else the first heading, else its id `name`."""
+    """A page from the `text` of a file. Its title: front matter, else the first heading, else its
+    id `name`."""
     title = ""
     if suffix in _MARKDOWN:
         if front := _FRONT_MATTER.match(text):
@@ -138,7 +149,11 @@ def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
             if suffix == _PDF:
                 page, blank = _read_pdf(path, name[: -len(suffix)])
                 new_pages: Iterable[Page] = [page]
-                unread += [f"{name} ({blank} of its pages have no text)"] if blank and page.sections else []
+                unread += (
+                    [f"{name} ({blank} of its pages have no text)"]
+                    if blank and page.sections
+                    else []
+                )
             elif suffix in _ROWS:
                 rows = parse_each(read_rows(path), _PageRow.read)
                 new_pages = [Page(row.id, row.title or row.id, (("", row.text),)) for row in rows]
@@ -159,7 +174,12 @@ def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
             else:
                 pages[page.id], files[page.id] = page, name
     if not pages:
-        raise DataError(folder.name, None, None, "the folder has no page (.md, .txt, .rst, .html, .pdf or .jsonl)")
+        raise DataError(
+            folder.name,
+            None,
+            None,
+            "the folder has no page (.md, .txt, .rst, .html, .pdf or .jsonl)",
+        )
     return list(pages.values()), unread
 
 
@@ -175,7 +195,8 @@ class _Unreadable(Exception):
 
 
 def _read_pdf(path: Path, name: str) -> tuple[Page, int]:
-    """The page `name` whose sections are the pages of a PDF, and how many of these have no text. Raises _Unreadable."""
+    """The page `name` whose sections are the pages of a PDF, and how many of these have no text.
+    Raises _Unreadable."""
     try:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
@@ -185,8 +206,17 @@ def _read_pdf(path: Path, name: str) -> tuple[Page, int]:
         reader = PdfReader(path)
         texts = [page.extract_text().strip() for page in reader.pages]
         title = str((reader.metadata and reader.metadata.title) or name)
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:  # a damaged file
-        raise _Unreadable(f"cannot be read: {' '.join(str(error).split()) or type(error).__name__}") from None
+    except (
+        PyPdfError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:  # a damaged file
+        raise _Unreadable(
+            f"cannot be read: {' '.join(str(error).split()) or type(error).__name__}"
+        ) from None
     sections = tuple((f"page {n}", text) for n, text in enumerate(texts, start=1) if text)
     return Page(name, title, sections), len(texts) - len(sections)
 
@@ -199,8 +229,9 @@ def joined_document(name: str, pages: Sequence[Page]) -> tuple[Document, dict[st
         pages: Its pages, in order.
 
     Returns:
-        The document, whose passages are the sections, each with "page title: heading" on a line of its own before it,
-        and the span of each page ("guide/setup") and of each section ("guide/setup#Warranty"; the first of a name).
+        The document, whose passages are the sections, each with "page title: heading" on a line of
+        its own before it, and the span of each page ("guide/setup") and of each section
+        ("guide/setup#Warranty"; the first of a name).
     """
     pieces: list[str] = []
     passages: list[Passage] = []
@@ -221,7 +252,8 @@ def joined_document(name: str, pages: Sequence[Page]) -> tuple[Document, dict[st
 
 
 class _Questions:
-    """Parses a row of the questions' file; documents that several questions name are put together once."""
+    """Parses a row of the questions' file; documents that several questions name are put together
+    once."""
 
     def __init__(self, pages: Sequence[Page], extensions: dict[str, str]) -> None:
         self._pages = {page.id: page for page in pages}
@@ -229,7 +261,8 @@ class _Questions:
         self._joined: dict[tuple[str, ...], tuple[Document, dict[str, Support]]] = {}
 
     def __call__(self, raw: dict[str, Any]) -> Group | Skip:
-        """The question of a row with its document; Skip where it names a page that is not there. Raises RowError."""
+        """The question of a row with its document; Skip where it names a page that is not there.
+        Raises RowError."""
         row = parse_question({key: value for key, value in raw.items() if value not in (None, "")})
         page_names = [*_page_names(raw, "document"), *_page_names(raw, "documents")]
         gold_pages = _page_names(raw, "gold_pages")
@@ -248,7 +281,9 @@ class _Questions:
                 return _skip_missing_page(name)
             supporting.append(span)
         question = Question(row.id, row.question, (document.id,))
-        return Group(document, (Example(question, Gold(row.answers, tuple(supporting), row.extra)),))
+        return Group(
+            document, (Example(question, Gold(row.answers, tuple(supporting), row.extra)),)
+        )
 
 
 def _skip_missing_page(name: str) -> Skip:
@@ -256,7 +291,8 @@ def _skip_missing_page(name: str) -> Skip:
 
 
 def _page_names(raw: dict[str, Any], key: str) -> list[str]:
-    """The page names under `key`: a list, or a text with ";" between several (tables). Raises RowError."""
+    """The page names under `key`: a list, or a text with ";" between several (tables). Raises
+    RowError."""
     value = raw.get(key)
     if value is None or value == "":
         return []
@@ -272,15 +308,24 @@ def _question_rows(path: Path) -> Rows:
     suffix = path.suffix.lower()
     if suffix == ".csv":
         with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from ((RowPlace(path.name, row=n), dict(row)) for n, row in enumerate(csv.DictReader(file), start=1))
+            yield from (
+                (RowPlace(path.name, row=n), dict(row))
+                for n, row in enumerate(csv.DictReader(file), start=1)
+            )
     elif suffix in (".yaml", ".yml"):
         try:
             listed = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
         except yaml.YAMLError as error:
-            raise DataError(path.name, None, None, f"not YAML ({' '.join(str(error).split())})") from None
+            raise DataError(
+                path.name, None, None, f"not YAML ({' '.join(str(error).split())})"
+            ) from None
         if not isinstance(listed, list):
-            raise DataError(path.name, None, None, f"should be a list of questions, is {type_name(listed)}")
-        yield from ((RowPlace(path.name, row=n), as_row(row)) for n, row in enumerate(listed, start=1))
+            raise DataError(
+                path.name, None, None, f"should be a list of questions, is {type_name(listed)}"
+            )
+        yield from (
+            (RowPlace(path.name, row=n), as_row(row)) for n, row in enumerate(listed, start=1)
+        )
     else:
         yield from read_rows(path)
 
@@ -293,7 +338,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         limit: Keep the first so many questions; None: all.
 
     Returns:
-        The data set. Its fingerprint covers all questions and all pages. Its notes name the files that were not read.
+        The data set. Its fingerprint covers all questions and all pages. Its notes name the files
+        that were not read.
 
     Raises:
         ConfigError: One of the two is missing.
@@ -301,22 +347,43 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     documents = config.options.get("documents")
     if not config.data or not documents:
-        raise ConfigError(["dataset folder: name both, the pages and the questions: --documents DIR --questions FILE"])
+        raise ConfigError(
+            [
+                (
+                    "dataset folder: name both, the pages and the questions: --documents DIR "
+                    "--questions FILE"
+                )
+            ]
+        )
     folder, file = Path(str(documents)).expanduser(), Path(config.data)
-    for path, exists, noun in ((folder, folder.is_dir(), "folder of documents"), (file, file.is_file(), "questions")):
+    for path, exists, noun in (
+        (folder, folder.is_dir(), "folder of documents"),
+        (file, file.is_file(), "questions"),
+    ):
         if not exists:
             raise ConfigError([f"{noun}: {path} is not there"])
     pages, unread = read_pages(folder)
     suffixes = (*_MARKDOWN, *_PLAIN, *_HTML, _PDF)
-    checker = RowChecker(_Questions(pages, {page.id + suffix: page.id for page in pages for suffix in suffixes}))
+    checker = RowChecker(
+        _Questions(pages, {page.id + suffix: page.id for page in pages for suffix in suffixes})
+    )
     digest = hashlib.sha256()
     for page in pages:
         digest.update(canonical_line(page) + b"\n")
     checker.hash.update(digest.digest())
     examples, documents_by_id = checker.check_rows(_question_rows(file), limit)
     noun = "file was" if len(unread) == 1 else "files were"
-    note = f"{len(unread)} {noun} not read, or not in full, in {folder.name}: {', '.join(unread)}" if unread else ""
+    note = (
+        f"{len(unread)} {noun} not read, or not in full, in {folder.name}: {', '.join(unread)}"
+        if unread
+        else ""
+    )
     source = Source([file], file.name)
     return checker.dataset(
-        config.name, source, f" with {folder.resolve().name}", examples, documents_by_id, (note,) if note else ()
+        config.name,
+        source,
+        f" with {folder.resolve().name}",
+        examples,
+        documents_by_id,
+        (note,) if note else (),
     )

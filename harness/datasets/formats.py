@@ -2,7 +2,8 @@
 
 parser_of(config)        "musique", "qasper", "module:function": one raw row to a `Row`, a `Group` or a `Skip`
 loader_of(name)          "pocket" makes its rows up, "narrativeqa" reads only those of its stories that it needs,
-                         "retrieved" puts questions and the documents that were retrieved for them together
+                         "retrieved" puts questions and the documents that were retrieved for them
+                         together
 option_fields(name)      what `dataset.options` may hold
 """
 
@@ -21,13 +22,23 @@ from harness.datasets.base import loader_of
 from harness.datasets.find_files import FileOptions
 from harness.datasets.place_options import LOOKED_UP, PLACED, Placement, PlaceOptions
 from harness.datasets.placing import rearrange, split_options
-from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, StrictRow, assemble, canonical_line
+from harness.datasets.rows import (
+    Group,
+    Retrieved,
+    Row,
+    RowError,
+    Skip,
+    StrictRow,
+    assemble,
+    canonical_line,
+)
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.failures import describe_failure, one_line
 
 
 class LookUpOptions(PlaceOptions):
-    """The options of LongBench's data sets: to move supporting paragraphs, and for rows that ask nothing."""
+    """The options of LongBench's data sets: to move supporting paragraphs, and for rows that ask
+    nothing."""
 
     support: str | None = Field(
         default=None,
@@ -53,17 +64,21 @@ def option_fields(name: str) -> dict[str, FieldInfo]:
 
 
 def documents_given(name: str) -> str:
-    """Help on how to give a format its retrieved documents; "" for a format whose rows have their own document."""
+    """Help on how to give a format its retrieved documents; "" for a format whose rows have their
+    own document."""
     return str(getattr(loader_of(name), "GIVEN", ""))
 
 
 def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
-    """The parser of the format's rows, and the keys of a row where a file may be one object {id: row, ...}, else ()."""
+    """The parser of the format's rows, and the keys of a row where a file may be one object {id:
+    row, ...}, else ()."""
     name = config.format
     parsers = registry.shipped("row_formats")
     module, _, function = parsers.get(name, name).partition(":")
     if not function:
-        raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
+        raise UnknownName(
+            "data set format", name, formats(), see="or 'module:function' for a format of your own"
+        )
     parser = registry.load(name, section="row_formats")
     if not callable(parser):
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
@@ -76,7 +91,8 @@ def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
 
 
 class _RowFields(StrictRow):
-    """The types of a Row's fields, to check one of the user's own parser; lists will do for tuples."""
+    """The types of a Row's fields, to check one of the user's own parser; lists will do for
+    tuples."""
 
     model_config = ConfigDict(strict=False)
     id: str
@@ -86,8 +102,11 @@ class _RowFields(StrictRow):
     supporting: tuple[int, ...]
 
 
-def _run_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
-    """Parse a row by the user's parser, called `name`. Raises RowError for its errors, with the line that failed."""
+def _run_users_parser(
+    parser: RowParser, name: str, raw: dict[str, Any]
+) -> Row | Skip | Group | Retrieved:
+    """Parse a row by the user's parser, called `name`. Raises RowError for its errors, with the
+    line that failed."""
     try:
         row = parser(raw)
         if isinstance(row, Row):
@@ -97,17 +116,25 @@ def _run_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> Row 
         raise
     except Exception as error:  # the user's code may raise anything
         field = str(error.args[0]) if isinstance(error, KeyError) and error.args else None
-        raise RowError(field, f"the parser '{name}' failed: {one_line(describe_failure(error))}") from error
+        raise RowError(
+            field, f"the parser '{name}' failed: {one_line(describe_failure(error))}"
+        ) from error
     if not isinstance(row, Row | Skip | Group | Retrieved):
-        raise RowError(None, f"the parser '{name}' returned {type(row).__name__}; return a Row, a Group or a Skip")
+        raise RowError(
+            None,
+            f"the parser '{name}' returned {type(row).__name__}; return a Row, a Group or a Skip",
+        )
     return row
 
 
-def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[str, ...], Placement | None]:
+def parser_of(
+    config: DatasetConfig,
+) -> tuple[DatasetConfig, RowParser, tuple[str, ...], Placement | None]:
     """Return (config, parser, row keys, placement): how to parse the rows of `config`.
 
-    The placement says where supporting paragraphs move (None: nowhere); the config returned lacks its options. Row keys
-    tell a row from a file that is one object {id: row, ...}. Raises ConfigError, UnknownName.
+    The placement says where supporting paragraphs move (None: nowhere); the config returned lacks
+    its options. Row keys tell a row from a file that is one object {id: row, ...}. Raises
+    ConfigError, UnknownName.
     """
     parser, row_keys = _find_parser(config)
     if config.format not in (*PLACED, LOOKED_UP):
@@ -124,7 +151,9 @@ def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[st
     return config.model_copy(update={"options": rest}), parser, row_keys, placement
 
 
-def _parse_and_place(parser: RowParser, placement: Placement, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
+def _parse_and_place(
+    parser: RowParser, placement: Placement, raw: dict[str, Any]
+) -> Row | Skip | Group | Retrieved:
     """Parse a row and move its supporting paragraphs to `placement`."""
     row = parser(raw)
     return rearrange(row, placement) if isinstance(row, Row) else row

@@ -1,10 +1,12 @@
-"""HELMET's questions with retrieved passages (Yen et al., ICLR 2025): NQ, TriviaQA, HotpotQA and PopQA.
+"""HELMET's questions with retrieved passages (Yen et al., ICLR 2025): NQ, TriviaQA, HotpotQA and
+PopQA.
 
     {"question": "..", "answers": ["..", ".."], "ctxs": [{"title": "..", "text": ".."}, ..]}
 
-A document is a question's passages in the file's order: a question comes several times, its answer at other depths, so
-ids have the hash of the passages. Of PopQA (`s_pop`) only subjects with fewer than 1,000 views are asked, as by the
-authors (popqa_3). The solved examples that they put first (`demo_files`) are left out.
+A document is a question's passages in the file's order: a question comes several times, its answer
+at other depths, so ids have the hash of the passages. Of PopQA (`s_pop`) only subjects with fewer
+than 1,000 views are asked, as by the authors (popqa_3). The solved examples that they put first
+(`demo_files`) are left out.
 """
 
 from typing import Any
@@ -34,4 +36,9 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
         return Skip(KNOWN)
     passages = tuple((passage.title, passage.text) for passage in row.ctxs)
     key = made_id("helmet", row.question, 8) if row.id is None else str(row.id)
-    return Row(made_id(key, str(passages), 8), row.question, passages, clean_answers(row.answers, "answers"))
+    return Row(
+        made_id(key, str(passages), 8),
+        row.question,
+        passages,
+        clean_answers(row.answers, "answers"),
+    )

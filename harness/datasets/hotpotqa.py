@@ -1,12 +1,14 @@
-"""HotpotQA (Yang et al., EMNLP 2018), distractor setting: 10 paragraphs a question, sentences apart, 2 hops.
+"""HotpotQA (Yang et al., EMNLP 2018), distractor setting: 10 paragraphs a question, sentences
+apart, 2 hops.
 
     official   {"_id": "5a..", "question": "..", "answer": "..", "type": "bridge", "level": "hard",
-                "supporting_facts": [["Title", 0], ..], "context": [["Title", ["One.", " Two."]], ..]}
+                "supporting_facts": [["Title", 0], ..], "context": [["Title", ["One.", " Two."]],
+                ..]}
     hub copy   the same with "id", and columns: "supporting_facts": {"title": [..], "sent_id": [..]},
                 "context": {"title": [..], "sentences": [[..], ..]}
 
-A paragraph's text is its sentences joined with "". A row without `_id` and `id` gets the id "hotpotqa-" + the first
-12 hex digits of the sha256 of its question. Unknown fields are left alone.
+A paragraph's text is its sentences joined with "". A row without `_id` and `id` gets the id
+"hotpotqa-" + the first 12 hex digits of the sha256 of its question. Unknown fields are left alone.
 """
 
 from collections.abc import Mapping
@@ -14,7 +16,14 @@ from typing import Any
 
 from pydantic import ConfigDict, StrictInt, StrictStr
 
-from harness.datasets.rows import Row, RowError, StrictRow, gold_answers, made_id, records_from_columns
+from harness.datasets.rows import (
+    Row,
+    RowError,
+    StrictRow,
+    gold_answers,
+    made_id,
+    records_from_columns,
+)
 
 
 class _HotpotRow(StrictRow):
@@ -30,7 +39,8 @@ class _HotpotRow(StrictRow):
 
 
 def _pairs(raw: dict[str, Any], name: str, second: str) -> Any:
-    """The field raw[name] as [[title, value], ..], also from columns or objects with the keys "title" and `second`."""
+    """The field raw[name] as [[title, value], ..], also from columns or objects with the keys
+    "title" and `second`."""
     value = records_from_columns(raw[name], name)
     if not isinstance(value, list):
         return value
@@ -46,10 +56,12 @@ def _pairs(raw: dict[str, Any], name: str, second: str) -> Any:
 
 
 def parse_row(raw: dict[str, Any]) -> Row:
-    """One HotpotQA row. Gold.extra: the official supporting facts, type, level, and the supporting paragraphs.
+    """One HotpotQA row. Gold.extra: the official supporting facts, type, level, and the supporting
+    paragraphs.
 
-    A supporting title that no paragraph has is an error; a sentence number past the end of its paragraph is kept and
-    named in extra["facts_past_the_end"]: only scores of sentences depend on it. Raises RowError naming the field.
+    A supporting title that no paragraph has is an error; a sentence number past the end of its
+    paragraph is kept and named in extra["facts_past_the_end"]: only scores of sentences depend on
+    it. Raises RowError naming the field.
     """
     seconds = {"supporting_facts": "sent_id", "context": "sentences"}
     nested = {name: _pairs(raw, name, second) for name, second in seconds.items() if name in raw}
@@ -63,7 +75,9 @@ def parse_row(raw: dict[str, Any]) -> Row:
     past = []
     for number, (title, sentence) in enumerate(row.supporting_facts):
         if title not in lengths:
-            problem = "is not the title of one of the paragraphs (the fullwiki setting is not supported)"
+            problem = (
+                "is not the title of one of the paragraphs (the fullwiki setting is not supported)"
+            )
             raise RowError(f"supporting_facts[{number}]", f"'{title}' {problem}")
         if sentence < 0:
             raise RowError(f"supporting_facts[{number}]", f"sentence number {sentence} is negative")

@@ -3,8 +3,9 @@
     page_text("<p>One <i>two</i>.</p><p>Three &amp; four</p>")   -> "One two.\\n\\nThree & four"
     wiki_text(["Email\\n", "Section::::Use.:Early.", "One."], "Email")   -> "=== Early ===\\nOne."
 
-HTML loses its tags, a paragraph becomes a block, and entities are resolved; a text without such tags is returned as it
-is: "a < b" is no HTML. KILT's Wikipedia pages are lists of paragraphs, headings and list items among them.
+HTML loses its tags, a paragraph becomes a block, and entities are resolved; a text without such
+tags is returned as it is: "a < b" is no HTML. KILT's Wikipedia pages are lists of paragraphs,
+headings and list items among them.
 """
 
 import re
@@ -45,7 +46,8 @@ class _Text(HTMLParser):
 
 
 def page_text(text: str) -> str:
-    """The visible text of an HTML page, its blocks separated by blank lines; other text is returned unchanged."""
+    """The visible text of an HTML page, its blocks separated by blank lines; other text is returned
+    unchanged."""
     if _TAG.search(text[:_HEAD_LENGTH]) is None:
         return text
     reader = _Text()
@@ -56,9 +58,11 @@ def page_text(text: str) -> str:
 
 
 def wiki_text(paragraphs: Sequence[str], title: str) -> str:
-    """The text of a KILT page, one paragraph a line; a first paragraph that repeats the title is left out.
+    """The text of a KILT page, one paragraph a line; a first paragraph that repeats the title is
+    left out.
 
-    "Section::::Career.:Early years." is the heading of a subsection and becomes "=== Early years ===", a list item
+    "Section::::Career.:Early years." is the heading of a subsection and becomes "=== Early years
+    ===", a list item
     "BULLET::::- x" becomes "- x".
     """
     lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
@@ -68,7 +72,8 @@ def wiki_text(paragraphs: Sequence[str], title: str) -> str:
 
 
 def _wiki_line_text(line: str) -> str:
-    """One line of KILT's Wikipedia as text: headings get marks of a wiki, list items lose theirs."""
+    """One line of KILT's Wikipedia as text: headings get marks of a wiki, list items lose
+    theirs."""
     kind, mark, text = line.partition("::::")
     if mark and kind == "Section":
         *above, heading = text.removesuffix(".").split(".:")

@@ -15,17 +15,21 @@ from harness.datasets.base import Dataset
 from harness.datasets.rows import NO_DOCUMENTS
 from harness.errors import CannotRun, HarnessError, Missing, attempt
 
-_SHARED = {"retrieved": "pocket/retrieved"}  # format -> made-up data set, for those that have none of their own name
+_SHARED = {
+    "retrieved": "pocket/retrieved"
+}  # format -> made-up data set, for those that have none of their own name
 
 _loaded: dict[str, Dataset | HarnessError] = {}
 
 
 def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
-    """Load the first `limit` questions (None: all) of a data set; a later call returns, or raises, the same.
+    """Load the first `limit` questions (None: all) of a data set; a later call returns, or raises,
+    the same.
 
-    So several methods share one data set, and an unreachable hub is tried once. After a change of its files, or of the
-    code of the user's own parser, it is loaded again. Raises what harness.datasets.load raises; where the hub cannot be
-    reached, the message offers made-up questions.
+    So several methods share one data set, and an unreachable hub is tried once. After a change of
+    its files, or of the code of the user's own parser, it is loaded again. Raises what
+    harness.datasets.load raises; where the hub cannot be reached, the message offers made-up
+    questions.
     """
     from harness.datasets import load
 
@@ -52,21 +56,30 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
 
 
 def load_asked(r: Resolution) -> Dataset:
-    """Load the questions that a run asks: the first ones up to its limit, or a random sample. r: the run's settings.
+    """Load the questions that a run asks: the first ones up to its limit, or a random sample. r:
+    the run's settings.
 
-    Adds a warning to `r` where the first questions are not like the rest. A method that reads no documents also gets
-    questions for which none were retrieved; `r` then says documents: []. Raises as load_once does.
+    Adds a warning to `r` where the first questions are not like the rest. A method that reads no
+    documents also gets questions for which none were retrieved; `r` then says documents: []. Raises
+    as load_once does.
     """
     config, limit, sample = r.parts["dataset"], r.parts.get("limit"), r.parts.get("sample")
     try:
         dataset = load_once(config, None if sample else limit)
     except HarnessError as error:
-        if NO_DOCUMENTS not in str(error) or method_class(r.parts["method"].implementation).reads_documents:
+        if (
+            NO_DOCUMENTS not in str(error)
+            or method_class(r.parts["method"].implementation).reads_documents
+        ):
             raise
-        config = r.parts["dataset"] = config.model_copy(update={"options": {**config.options, "documents": ()}})
+        config = r.parts["dataset"] = config.model_copy(
+            update={"options": {**config.options, "documents": ()}}
+        )
         dataset = load_once(config, None if sample else limit)
     r.warnings += dataset.notes
-    if not sample and not (limit and dataset.kinds):  # without kinds the first questions are like the rest
+    if not sample and not (
+        limit and dataset.kinds
+    ):  # without kinds the first questions are like the rest
         return dataset
     from harness.datasets.question_kinds import first_rows_warning, random_sample
 
@@ -78,16 +91,34 @@ def load_asked(r: Resolution) -> Dataset:
 
 
 def _file_states(config: DatasetConfig) -> list[tuple[str, int, int]]:
-    """Path, time of the last change in ns and size of every local file that the rows are read from."""
-    places = [Path(str(place)).absolute() for place in (config.data, config.options.get("documents")) if place]
+    """Path, time of the last change in ns and size of every local file that the rows are read
+    from."""
+    places = [
+        Path(str(place)).absolute()
+        for place in (config.data, config.options.get("documents"))
+        if place
+    ]
     try:
-        files = [file for place in places for file in (sorted(place.rglob("*")) if place.is_dir() else [place])]
-        return [(str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.is_file()]
+        files = [
+            file
+            for place in places
+            for file in (sorted(place.rglob("*")) if place.is_dir() else [place])
+        ]
+        return [
+            (str(file), file.stat().st_mtime_ns, file.stat().st_size)
+            for file in files
+            if file.is_file()
+        ]
     except OSError:  # a name that is too long; `load` says what is wrong with it
         return []
 
 
 def made_up_hint(config: DatasetConfig) -> str:
-    """The end of an error message that names made-up questions of the same kind; "" without such, and for a file."""
-    name = None if config.data is not None else presets.synthetic_counterpart(config.name) or _SHARED.get(config.format)
+    """The end of an error message that names made-up questions of the same kind; "" without such,
+    and for a file."""
+    name = (
+        None
+        if config.data is not None
+        else presets.synthetic_counterpart(config.name) or _SHARED.get(config.format)
+    )
     return f"; made-up questions of its kind: --dataset {name}" if name else ""

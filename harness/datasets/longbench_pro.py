@@ -1,10 +1,12 @@
-"""LongBench Pro (Chen et al. 2026): 25 tasks on English and Chinese texts of 8,000 to 256,000 tokens.
+"""LongBench Pro (Chen et al. 2026): 25 tasks on English and Chinese texts of 8,000 to 256,000
+tokens.
 
     {"id": "..", "context": "..", "language": "English", "token_length": "8k", "difficulty": "Easy",
      "primary_task": "T3. Evidence-Grounded QA", "secondary_task": "T3.2 Single-Hop Fact QA",
      "question_nonthinking": "..", "question_thinking": "..", "answer": ["..", ".."]}
 
-The question is `question_nonthinking`. `answer` lists the lines of one answer; of a summary (T4) several answers.
+The question is `question_nonthinking`. `answer` lists the lines of one answer; of a summary (T4)
+several answers.
 """
 
 from typing import Any
@@ -22,9 +24,12 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: dict[str, Any]) -> Group:
-    """One row. Gold.extra: lines (the answer's), type (the secondary task), level. Raises RowError naming the field."""
+    """One row. Gold.extra: lines (the answer's), type (the secondary task), level. Raises RowError
+    naming the field."""
     row = _Row.read(raw)
-    refuse_blank({"id": row.id, "context": row.context, "question_nonthinking": row.question_nonthinking})
+    refuse_blank(
+        {"id": row.id, "context": row.context, "question_nonthinking": row.question_nonthinking}
+    )
     extra = {"lines": row.answer, "type": row.secondary_task, "level": row.difficulty.lower()}
     asked, answers = (row.id, row.question_nonthinking), clean_answers(row.answer, "answer")
     return text_with_question("longbench-pro", row.context, asked, answers, extra)

@@ -1,11 +1,14 @@
-"""LongBench v2 (Bai et al., ACL 2025): 503 questions with four options on texts of 8,000 to 2 million words.
+"""LongBench v2 (Bai et al., ACL 2025): 503 questions with four options on texts of 8,000 to 2
+million words.
 
-    {"_id": "66f3..", "domain": "Single-Document QA", "sub_domain": "Literary", "difficulty": "hard", "length": "short",
-     "question": "..", "choice_A": "..", "choice_B": "..", "choice_C": "..", "choice_D": "..", "answer": "B",
+    {"_id": "66f3..", "domain": "Single-Document QA", "sub_domain": "Literary", "difficulty":
+    "hard", "length": "short",
+     "question": "..", "choice_A": "..", "choice_B": "..", "choice_C": "..", "choice_D": "..",
+     "answer": "B",
      "context": ".."}
 
-The answer is the text of the right option, Gold.extra has its number from 1. `difficulty` becomes the question's level,
-`domain` its type. Questions on the same text share a document.
+The answer is the text of the right option, Gold.extra has its number from 1. `difficulty` becomes
+the question's level, `domain` its type. Questions on the same text share a document.
 """
 
 from collections.abc import Sequence
@@ -16,7 +19,11 @@ from pydantic import Field
 from harness.datasets.rows import Group, RowError, StrictRow, refuse_blank, text_with_question
 
 LETTERS = "ABCD"
-_VALUES = {"answer": tuple(LETTERS), "difficulty": ("easy", "hard"), "length": ("short", "medium", "long")}
+_VALUES = {
+    "answer": tuple(LETTERS),
+    "difficulty": ("easy", "hard"),
+    "length": ("short", "medium", "long"),
+}
 
 
 class _Row(StrictRow):
@@ -32,28 +39,43 @@ class _Row(StrictRow):
 
 
 def four_options(options: Sequence[str], label: int) -> dict[str, Any]:
-    """What Gold.extra has of four options: gold_label (from 1), all_classes. Raises RowError for others, or blank ones.
+    """What Gold.extra has of four options: gold_label (from 1), all_classes. Raises RowError for
+    others, or blank ones.
 
     label: index of the right option, from 0.
     """
     if len(options) != len(LETTERS):
         raise RowError("options", f"should be 4 options, are {len(options)}")
-    if blank := [letter for letter, option in zip(LETTERS, options, strict=True) if not option.strip()]:
+    if blank := [
+        letter for letter, option in zip(LETTERS, options, strict=True) if not option.strip()
+    ]:
         raise RowError("options", f"option {blank[0]} is empty")
     return {"gold_label": label + 1, "all_classes": list(options)}
 
 
 def parse_row(raw: dict[str, Any]) -> Group:
-    """One LongBench v2 row. Gold.extra: gold_label (from 1), all_classes, level, type, sub_domain, length_class.
+    """One LongBench v2 row. Gold.extra: gold_label (from 1), all_classes, level, type, sub_domain,
+    length_class.
 
     Raises RowError naming the field.
     """
-    row = _Row.read({**raw, "options": [raw[key] for letter in LETTERS if (key := f"choice_{letter}") in raw]})
+    row = _Row.read(
+        {**raw, "options": [raw[key] for letter in LETTERS if (key := f"choice_{letter}") in raw]}
+    )
     refuse_blank({"_id": row.id, "question": row.question, "context": row.context})
     for name, values in _VALUES.items():
         if (value := getattr(row, name)) not in values:
-            raise RowError(name, f"should be {', '.join(values[:-1])} or {values[-1]}, is '{value}'")
-    more = {"level": row.difficulty, "type": row.domain, "sub_domain": row.sub_domain, "length_class": row.length}
+            raise RowError(
+                name, f"should be {', '.join(values[:-1])} or {values[-1]}, is '{value}'"
+            )
+    more = {
+        "level": row.difficulty,
+        "type": row.domain,
+        "sub_domain": row.sub_domain,
+        "length_class": row.length,
+    }
     right = LETTERS.index(row.answer)
     extra, asked = four_options(row.options, right) | more, (row.id, row.question)
-    return text_with_question("longbench-v2", row.context, asked, (row.options[right],), extra, *row.options)
+    return text_with_question(
+        "longbench-v2", row.context, asked, (row.options[right],), extra, *row.options
+    )

@@ -1,17 +1,29 @@
-"""LongMemEval (Wu et al., ICLR 2025): questions on the sessions of a user with a chat assistant, each with its date.
+"""LongMemEval (Wu et al., ICLR 2025): questions on the sessions of a user with a chat assistant,
+each with its date.
 
-    {"question_id": "e1", "question_type": "multi-session", "question": "..", "answer": "..", "question_date": "..",
-     "haystack_dates": ["2023/05/20 (Sat) 02:21", ..], "haystack_session_ids": [..], "answer_session_ids": [..],
+    {"question_id": "e1", "question_type": "multi-session", "question": "..", "answer": "..",
+    "question_date": "..",
+     "haystack_dates": ["2023/05/20 (Sat) 02:21", ..], "haystack_session_ids": [..],
+     "answer_session_ids": [..],
      "haystack_sessions": [[{"role": "user", "content": "..", "has_answer": true}, ..], ..]}
 
-A question's document is its history, oldest session first, as the authors' prompt in plain words writes it
-(history_format nl of run_generation). An id with `_abs` is of a question to be declined.
+A question's document is its history, oldest session first, as the authors' prompt in plain words
+writes it (history_format nl of run_generation). An id with `_abs` is of a question to be declined.
 """
 
 from dataclasses import replace
 from typing import Any
 
-from harness.datasets.rows import Group, Row, RowError, Skip, StrictRow, assemble, refuse_blank, type_name
+from harness.datasets.rows import (
+    Group,
+    Row,
+    RowError,
+    Skip,
+    StrictRow,
+    assemble,
+    refuse_blank,
+    type_name,
+)
 from harness.types import Support
 
 PROMPTS = {  # type of question -> its prompt in configs/judges/longmemeval.yaml
@@ -41,17 +53,26 @@ class _Row(StrictRow):
 
 
 def _checked_row(raw: dict[str, Any]) -> _Row:
-    """Parse a row. Raises RowError: a blank text, an unknown type, more or fewer dates than sessions."""
+    """Parse a row. Raises RowError: a blank text, an unknown type, more or fewer dates than
+    sessions."""
     row = _Row.read(raw)
     if isinstance(row.answer, bool) or not isinstance(row.answer, str | int | float):
         raise RowError("answer", f"should be a string or a number, is {type_name(row.answer)}")
     dates = {f"haystack_dates[{n}]": date for n, date in enumerate(row.haystack_dates)}
-    asked = {"question": row.question, "answer": str(row.answer), "question_date": row.question_date}
+    asked = {
+        "question": row.question,
+        "answer": str(row.answer),
+        "question_date": row.question_date,
+    }
     refuse_blank({**asked, **dates})
     if (sessions := len(row.haystack_sessions)) != len(dates):
-        raise RowError("haystack_dates", f"should be a date for each of {sessions} sessions, are {len(dates)}")
+        raise RowError(
+            "haystack_dates", f"should be a date for each of {sessions} sessions, are {len(dates)}"
+        )
     if row.question_type not in PROMPTS:
-        raise RowError("question_type", f"should be one of {', '.join(PROMPTS)}, is '{row.question_type}'")
+        raise RowError(
+            "question_type", f"should be one of {', '.join(PROMPTS)}, is '{row.question_type}'"
+        )
     return row
 
 
@@ -68,26 +89,33 @@ def _session_text(date: str, turns: list[_Turn]) -> tuple[str, list[tuple[int, i
 
 
 def parse_row(raw: dict[str, Any]) -> Group:
-    """One question with its history. Gold.supporting: the turns with evidence, none of a question to be declined.
+    """One question with its history. Gold.supporting: the turns with evidence, none of a question
+    to be declined.
 
-    Gold.extra: type; question without its date; declined; evidence_sessions, the number of each supporting turn's
-    session; judge, the published prompt. Raises RowError naming the field.
+    Gold.extra: type; question without its date; declined; evidence_sessions, the number of each
+    supporting turn's session; judge, the published prompt. Raises RowError naming the field.
     """
     row = _checked_row(raw)
-    dated = sorted(zip(row.haystack_dates, row.haystack_sessions, strict=True), key=lambda pair: pair[0])
+    dated = sorted(
+        zip(row.haystack_dates, row.haystack_sessions, strict=True), key=lambda pair: pair[0]
+    )
     sessions = [_session_text(date, turns) for date, turns in dated]
     declined = "_abs" in row.question_id
     example, document = assemble(
         Row(
             id=row.question_id,
             question=f"{row.question} (Current Date: {row.question_date})",
-            paragraphs=tuple((f"### Session {n}:", text) for n, (text, _) in enumerate(sessions, 1)),
+            paragraphs=tuple(
+                (f"### Session {n}:", text) for n, (text, _) in enumerate(sessions, 1)
+            ),
             answers=(str(row.answer),),
         )
     )
     evidence = [  # a passage ends where its session's text ends
         (n, passage.end - len(text) + start, passage.end - len(text) + end)
-        for n, (passage, (text, spans)) in enumerate(zip(document.passages, sessions, strict=True), 1)
+        for n, (passage, (text, spans)) in enumerate(
+            zip(document.passages, sessions, strict=True), 1
+        )
         for start, end in spans
         if not declined
     ]
@@ -99,11 +127,15 @@ def parse_row(raw: dict[str, Any]) -> Group:
         "judge": f"longmemeval/{'abstention' if declined else PROMPTS[row.question_type]}",
     }
     supporting = tuple(Support(document.id, start, end) for _, start, end in evidence)
-    return Group(document, (replace(example, gold=replace(example.gold, supporting=supporting, extra=extra)),))
+    return Group(
+        document,
+        (replace(example, gold=replace(example.gold, supporting=supporting, extra=extra)),),
+    )
 
 
 def parse_row_of_430(raw: dict[str, Any]) -> Group | Skip:
-    """As `parse_row`, but the 70 rows of "single-session-user", on which QRHead's heads were found, are left out."""
+    """As `parse_row`, but the 70 rows of "single-session-user", on which QRHead's heads were found,
+    are left out."""
     row = parse_row(raw)
     excluded = row.examples[0].gold.extra["type"] == "single-session-user"
     return Skip("of single-session-user, on which QRHead's heads were found") if excluded else row

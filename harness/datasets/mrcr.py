@@ -1,10 +1,13 @@
-"""OpenAI MRCR (OpenAI 2025, after Vodrahalli et al. 2024): a long chat in which one request comes 2, 4 or 8 times.
+"""OpenAI MRCR (OpenAI 2025, after Vodrahalli et al. 2024): a long chat in which one request comes
+2, 4 or 8 times.
 
-    {"prompt": '[{"role": "user", "content": "write a poem about tapirs"}, {"role": "assistant", "content": ".."}, ..]',
+    {"prompt": '[{"role": "user", "content": "write a poem about tapirs"}, {"role": "assistant",
+    "content": ".."}, ..]',
      "answer": "aYooSG8CQgIn the..", "random_string_to_prepend": "aYooSG8CQg", "n_needles": 2}
 
-The last message asks ("Prepend aYooSG8CQg to the 2nd (1 indexed) poem about tapirs. .."); those before it are the
-document, a passage each, as "User: .." and "Assistant: ..". Supporting is the message that is to be repeated.
+The last message asks ("Prepend aYooSG8CQg to the 2nd (1 indexed) poem about tapirs. .."); those
+before it are the document, a passage each, as "User: .." and "Assistant: ..". Supporting is the
+message that is to be repeated.
 """
 
 import json
@@ -26,7 +29,8 @@ class _Message(StrictRow):
 
 
 def parse_row(raw: dict[str, Any]) -> Row:
-    """One MRCR row. Gold.extra: prefix (what the reply must begin with), type. Raises RowError naming the field."""
+    """One MRCR row. Gold.extra: prefix (what the reply must begin with), type. Raises RowError
+    naming the field."""
     row = _Row.read(raw)
     try:
         *messages, last = [_Message.read(message) for message in json.loads(row.prompt)]

@@ -1,11 +1,15 @@
 """MuSiQue (Trivedi et al., TACL 2022): 20 paragraphs a question, 2 to 4 hops.
 
-    {"id": "2hop__1_2", "question": "...", "answer": "...", "answer_aliases": ["..."], "answerable": true,
-     "paragraphs": [{"idx": 0, "title": "...", "paragraph_text": "...", "is_supporting": false}, ...],
-     "question_decomposition": [{"id": 1, "question": "...", "answer": "...", "paragraph_support_idx": 0}, ...]}
+    {"id": "2hop__1_2", "question": "...", "answer": "...", "answer_aliases": ["..."], "answerable":
+    true,
+     "paragraphs": [{"idx": 0, "title": "...", "paragraph_text": "...", "is_supporting": false},
+     ...],
+     "question_decomposition": [{"id": 1, "question": "...", "answer": "...",
+     "paragraph_support_idx": 0}, ...]}
 
-The official schema (StonyBrookNLP/musique), and the same with `paragraphs` and `question_decomposition` stored
-column-wise, as Hugging Face `datasets` may do. Unknown fields are left alone.
+The official schema (StonyBrookNLP/musique), and the same with `paragraphs` and
+`question_decomposition` stored column-wise, as Hugging Face `datasets` may do. Unknown fields are
+left alone.
 """
 
 from dataclasses import replace
@@ -41,7 +45,8 @@ class _MusiqueRow(StrictRow):
 
 
 def parse_row(raw: dict[str, Any]) -> Row | Skip:
-    """One MuSiQue row. Gold.extra: what the official scorer needs (`idx` of supporting paragraphs, all aliases, hops).
+    """One MuSiQue row. Gold.extra: what the official scorer needs (`idx` of supporting paragraphs,
+    all aliases, hops).
 
     Raises RowError naming the field. Rows with `answerable` false (MuSiQue-Full) are left out.
     """
@@ -56,7 +61,9 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
     for number, hop in enumerate(row.question_decomposition or ()):
         if hop.paragraph_support_idx not in (None, *positions):
             name = f"question_decomposition[{number}].paragraph_support_idx"
-            raise RowError(name, f"{hop.paragraph_support_idx} is not the idx of one of the paragraphs")
+            raise RowError(
+                name, f"{hop.paragraph_support_idx} is not the idx of one of the paragraphs"
+            )
     aliases = row.answer_aliases or []
     supporting = [p.idx for p in row.paragraphs if p.is_supporting]
     hops = [hop.model_dump() for hop in row.question_decomposition or ()]
@@ -78,12 +85,16 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
 
 
 def parse_row_of_full(raw: dict[str, Any]) -> Row:
-    """One row of MuSiQue-Full: as `parse_row`, with Gold.extra `declined`. Raises RowError naming the field.
+    """One row of MuSiQue-Full: as `parse_row`, with Gold.extra `declined`. Raises RowError naming
+    the field.
 
-    Of the two rows of a question one lacks a supporting paragraph: its id ends in "~unanswerable", as is its answer.
+    Of the two rows of a question one lacks a supporting paragraph: its id ends in "~unanswerable",
+    as is its answer.
     """
     declined = raw.get("answerable") is False
-    changed = {"answer": "unanswerable", "answer_aliases": [], "answerable": True} if declined else {}
+    changed = (
+        {"answer": "unanswerable", "answer_aliases": [], "answerable": True} if declined else {}
+    )
     row = parse_row({**raw, **changed})
     assert isinstance(row, Row)
     row = replace(row, extra={**row.extra, "declined": declined})

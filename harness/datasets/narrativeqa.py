@@ -1,17 +1,22 @@
-"""NarrativeQA (Kočiský et al., TACL 2018), full stories: some 30 questions a book or film script, two answers each.
+"""NarrativeQA (Kočiský et al., TACL 2018), full stories: some 30 questions a book or film script,
+two answers each.
 
     official files   a folder with qaps.csv (document_id, set, question, answer1, answer2), documents.csv (document_id,
-                     set, kind, wiki_title) and the stories (see narrativeqa_stories); or the two archives of the
-                     hub copy: narrativeqa-master.zip with the tables, narrativeqa_full_text.zip with the stories
+                     set, kind, wiki_title) and the stories (see narrativeqa_stories); or the two
+                     archives of the hub copy: narrativeqa-master.zip with the tables,
+                     narrativeqa_full_text.zip with the stories
     rows             a question and its whole story each, which comes again with every question on it and is kept once:
-                     {"document": {"id": "..", "text": "..", "kind": ".."}, "question": {"text": ".."},
+                     {"document": {"id": "..", "text": "..", "kind": ".."}, "question": {"text":
+                     ".."},
                      "answers": [{"text": ".."}, ..]}
 
-A story is one document, shared by its questions. Questions have no ids of their own: theirs is made of the first 12
-characters of the document's id and the first 8 hex digits of the sha256 of the question ("-2" for a repeated question).
+A story is one document, shared by its questions. Questions have no ids of their own: theirs is made
+of the first 12 characters of the document's id and the first 8 hex digits of the sha256 of the
+question ("-2" for a repeated question).
 
-With a limit, later stories, and later rows of row files, are not parsed, nor later row files fetched from the hub. The
-fingerprint covers all: the split's questions, and each story file's size and checksum (archive) or sha256 (loose).
+With a limit, later stories, and later rows of row files, are not parsed, nor later row files
+fetched from the hub. The fingerprint covers all: the split's questions, and each story file's size
+and checksum (archive) or sha256 (loose).
 """
 
 import csv
@@ -30,14 +35,27 @@ from harness.datasets.base import Dataset
 from harness.datasets.files import RowPlace, content_digest, parse_each, read_rows
 from harness.datasets.find_files import PACKAGE, FileOptions, Source, file_patterns, find_source
 from harness.datasets.narrativeqa_stories import STORIES, Stories, stories_in
-from harness.datasets.rows import Records, RowError, StrictRow, canonical_line, clean_answers, refuse_blank
+from harness.datasets.rows import (
+    Records,
+    RowError,
+    StrictRow,
+    canonical_line,
+    clean_answers,
+    refuse_blank,
+)
 from harness.errors import ConfigError, DataError
 from harness.storage.hub_download import DATASETS, download, resolve
 from harness.types import Document, Example, Gold, Question
 
 TABLES = "narrativeqa-master.zip"
 _HINT = "; mend or remove the row"
-_SET_OF_SPLIT = {"validation": "valid", "valid": "valid", "dev": "valid", "train": "train", "test": "test"}
+_SET_OF_SPLIT = {
+    "validation": "valid",
+    "valid": "valid",
+    "dev": "valid",
+    "train": "train",
+    "test": "test",
+}
 _COLUMNS = {
     "qaps.csv": ("document_id", "set", "question", "answer1", "answer2"),
     "documents.csv": ("document_id", "set"),
@@ -57,8 +75,11 @@ class _Collected:
         """Whether the limit of questions is reached."""
         return self.limit is not None and len(self.examples) >= self.limit
 
-    def add(self, document: Document, question: str, answers: tuple[str, ...], extra: dict[str, Any]) -> None:
-        """Add a question on a story. extra: Gold.extra. Raises RowError: unusable text, or a story with two texts."""
+    def add(
+        self, document: Document, question: str, answers: tuple[str, ...], extra: dict[str, Any]
+    ) -> None:
+        """Add a question on a story. extra: Gold.extra. Raises RowError: unusable text, or a story
+        with two texts."""
         canonical_line([question, answers, extra])
         question_id = f"{document.id[:12]}-{hashlib.sha256(question.encode()).hexdigest()[:8]}"
         self.ids[question_id] += 1
@@ -69,24 +90,35 @@ class _Collected:
             self.documents[document.id] = document
         kept = self.documents[document.id]
         if kept.text != document.text:
-            raise RowError("document.text", f"the story '{document.id}' has another text in an earlier row")
-        self.examples.append(Example(Question(question_id, question, (kept.id,)), Gold(answers, extra=extra)))
+            raise RowError(
+                "document.text", f"the story '{document.id}' has another text in an earlier row"
+            )
+        self.examples.append(
+            Example(Question(question_id, question, (kept.id,)), Gold(answers, extra=extra))
+        )
 
-    def dataset(self, config: DatasetConfig, fingerprint: str, source: str, revision: str | None) -> Dataset:
+    def dataset(
+        self, config: DatasetConfig, fingerprint: str, source: str, revision: str | None
+    ) -> Dataset:
         """The questions and stories as a data set."""
-        return Dataset(config.name, tuple(self.examples), self.documents, fingerprint, source, revision)
+        return Dataset(
+            config.name, tuple(self.examples), self.documents, fingerprint, source, revision
+        )
 
 
 Options = FileOptions
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Load the first `limit` questions (None: all) with their stories; check all it reads. Raises as datasets.load."""
+    """Load the first `limit` questions (None: all) with their stories; check all it reads. Raises
+    as datasets.load."""
     patterns = file_patterns(config, tuple(Options.model_fields))
     folder = _official_folder(config)
     if folder is not None and not patterns:
         if config.revision is not None:
-            raise ConfigError(["dataset.revision: only rows from the hub have one; leave it out with --data"])
+            raise ConfigError(
+                ["dataset.revision: only rows from the hub have one; leave it out with --data"]
+            )
         return _load_official(folder, config, limit, folder.resolve().name, None)
     if config.data is None and config.hub is not None and not patterns:
         commit, files = resolve(DATASETS, config.hub, config.revision)
@@ -94,22 +126,35 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         names = (tables[0], str(PurePosixPath(tables[0]).with_name(STORIES))) if tables else ()
         if names and set(names).issubset(files):
             first, _ = (download(DATASETS, config.hub, commit, name) for name in names)
-            return _load_official(first.parent, config, limit, f"{config.hub} ({', '.join(names)})", commit)
+            return _load_official(
+                first.parent, config, limit, f"{config.hub} ({', '.join(names)})", commit
+            )
     return _load_rows(find_source(config), config, limit)
 
 
 def _official_folder(config: DatasetConfig) -> Path | None:
-    """The folder of official files that config.data names, itself or by its qaps.csv; None: it names rows."""
+    """The folder of official files that config.data names, itself or by its qaps.csv; None: it
+    names rows."""
     if config.data is None or config.data.startswith(PACKAGE):
         return None
     path = Path(config.data).expanduser()
     path = path.parent if path.name == "qaps.csv" and path.is_file() else path
     places = (path, path / "data")  # of the authors' repository, and of a clone of the hub's
-    return next((place for place in places if any((place / name).is_file() for name in ("qaps.csv", TABLES))), None)
+    return next(
+        (
+            place
+            for place in places
+            if any((place / name).is_file() for name in ("qaps.csv", TABLES))
+        ),
+        None,
+    )
 
 
-def _load_official(folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None) -> Dataset:
-    """Load the first `limit` questions of the official files; check all. source, commit: said in the `Dataset`."""
+def _load_official(
+    folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None
+) -> Dataset:
+    """Load the first `limit` questions of the official files; check all. source, commit: said in
+    the `Dataset`."""
     split_name = _SET_OF_SPLIT.get(config.split.lower(), config.split)
     rows = (row for _, row in _read_table(folder, "documents.csv"))
     story_rows = {row["document_id"]: row for row in rows if row["set"] == split_name}
@@ -121,7 +166,10 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
             continue
         try:
             if row["document_id"] not in story_rows:
-                raise RowError("document_id", f"'{row['document_id']}' is not a document of this set in documents.csv")
+                raise RowError(
+                    "document_id",
+                    f"'{row['document_id']}' is not a document of this set in documents.csv",
+                )
             refuse_blank({"question": row["question"]})
             clean_answers([row["answer1"]], "answer1")  # the second one alone will not do
             answers = clean_answers([row["answer1"], row["answer2"]], "answer1")
@@ -130,7 +178,9 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
             hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
             if not examples.full():
                 about = story_rows[document_id]
-                document = examples.documents.get(document_id) or _story_document(document_id, about, stories, folder)
+                document = examples.documents.get(document_id) or _story_document(
+                    document_id, about, stories, folder
+                )
                 examples.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
         except RowError as error:
             raise place.error(error.field, error.problem + _HINT) from None
@@ -141,8 +191,11 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
     return examples.dataset(config, hashed.hexdigest(), source, commit)
 
 
-def _story_document(document_id: str, about: dict[str, str], stories: Stories, folder: Path) -> Document:
-    """The document of a story. about: its row of documents.csv; folder: for messages. Raises RowError if missing."""
+def _story_document(
+    document_id: str, about: dict[str, str], stories: Stories, folder: Path
+) -> Document:
+    """The document of a story. about: its row of documents.csv; folder: for messages. Raises
+    RowError if missing."""
     text = stories.read(document_id)
     if text is None:
         advice = f"put {document_id}.content into '{folder.name}' or its tmp/, or {STORIES} into '{folder.name}'"
@@ -153,27 +206,40 @@ def _story_document(document_id: str, about: dict[str, str], stories: Stories, f
 
 
 def _read_table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]:
-    """Yield the rows of a CSV table, each with its place. name: a key of _COLUMNS. Raises DataError if damaged."""
+    """Yield the rows of a CSV table, each with its place. name: a key of _COLUMNS. Raises DataError
+    if damaged."""
     source: Path | Member = folder / name
     if not (folder / name).is_file():
         listed = members(folder / TABLES) if (folder / TABLES).is_file() else []
         inside = [member for member in listed if PurePosixPath(member).name == name]
         if not inside:
-            raise DataError(folder.name, None, None, f"the folder has no {name}, which belongs to the official files")
+            raise DataError(
+                folder.name,
+                None,
+                None,
+                f"the folder has no {name}, which belongs to the official files",
+            )
         source = Member(folder / TABLES, inside[0])
     with opened(source) as stream:
         try:
             reader = csv.DictReader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""))
             columns = reader.fieldnames or ()
             if lacking := [c for c in _COLUMNS[name] if c not in columns]:
-                raise DataError(name, 1, None, f"has no column '{lacking[0]}' (it has {', '.join(columns) or 'none'})")
+                raise DataError(
+                    name,
+                    1,
+                    None,
+                    f"has no column '{lacking[0]}' (it has {', '.join(columns) or 'none'})",
+                )
             for row in reader:
                 place = RowPlace(name, line=reader.line_num)
                 if missing := [c for c in _COLUMNS[name] if row[c] is None]:
                     raise place.error(missing[0], "is missing: the row has too few columns")
                 yield place, row
         except UnicodeDecodeError as error:
-            raise DataError(name, None, None, f"not UTF-8 ({error.reason}); save the file as UTF-8") from None
+            raise DataError(
+                name, None, None, f"not UTF-8 ({error.reason}); save the file as UTF-8"
+            ) from None
         except csv.Error as error:
             raise DataError(name, None, None, f"not readable as a table ({error})") from None
 
@@ -202,16 +268,21 @@ def _parse_and_add(stories: _Collected, raw: dict[str, Any]) -> None:
     """Parse a row and add its question to `stories`. Raises RowError for a bad row."""
     row = _Row.read(raw)
     story = row.document
-    refuse_blank({"document.id": story.id, "document.text": story.text, "question.text": row.question.text})
+    refuse_blank(
+        {"document.id": story.id, "document.text": story.text, "question.text": row.question.text}
+    )
     answers = [answer.text for answer in row.answers]
     clean_answers(answers[:1], "answers")
     title = story.summary.title if story.summary else None
     document = Document(story.id, story.text, title or "")
-    stories.add(document, row.question.text, clean_answers(answers, "answers"), {"kind": story.kind or ""})
+    stories.add(
+        document, row.question.text, clean_answers(answers, "answers"), {"kind": story.kind or ""}
+    )
 
 
 def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Dataset:
-    """Load the first `limit` questions of row files (None: all). Raises DataError, and CannotRun for fetched files.
+    """Load the first `limit` questions of row files (None: all). Raises DataError, and CannotRun
+    for fetched files.
 
     The fingerprint is that of the files' bytes or, on the hub, of their names at the commit.
     """
@@ -221,7 +292,9 @@ def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Data
     for file in source.files:
         if source.revision is None:
             hashed.update(content_digest(file))
-        for _ in parse_each(iter(()) if stories.full() else read_rows(file), partial(_parse_and_add, stories), _HINT):
+        for _ in parse_each(
+            iter(()) if stories.full() else read_rows(file), partial(_parse_and_add, stories), _HINT
+        ):
             if stories.full():
                 break
         if stories.full() and source.revision is not None:

@@ -1,12 +1,14 @@
-"""The stories of NarrativeQA where they lie: loose files, an archive, or JSON lines; each is read when it is needed.
+"""The stories of NarrativeQA where they lie: loose files, an archive, or JSON lines; each is read
+when it is needed.
 
     <id>.content, in the folder or its tmp/     what download_stories.sh leaves
     narrativeqa_full_text.zip                   the same files in an archive, as in the hub copy
     stories.jsonl, stories.jsonl.gz             {"document_id": "..", "text": ".."}
 
-Bytes are decoded as UTF-8 or, where they are not, as Latin-1, and line ends become "\\n". Nothing else is changed: the
-frames of Project Gutenberg and the HTML of scripts stay, as in the hub copy. The official word counts, and with them
-the papers' shortest document (5,077 tokens), include the frames; LongBench cuts them off.
+Bytes are decoded as UTF-8 or, where they are not, as Latin-1, and line ends become "\\n". Nothing
+else is changed: the frames of Project Gutenberg and the HTML of scripts stay, as in the hub copy.
+The official word counts, and with them the papers' shortest document (5,077 tokens), include the
+frames; LongBench cuts them off.
 """
 
 import codecs
@@ -28,17 +30,21 @@ LINES = ("stories.jsonl", "stories.jsonl.gz")
 
 
 class Stories(Protocol):
-    """Where the stories are: a folder, an archive or a file of lines. Texts are read by document id."""
+    """Where the stories are: a folder, an archive or a file of lines. Texts are read by document
+    id."""
 
     def read(self, document_id: str) -> str | None:
-        """The text of a story, None where it is not there. Raises DataError for one that cannot be read."""
+        """The text of a story, None where it is not there. Raises DataError for one that cannot be
+        read."""
 
     def digest(self, document_ids: Iterable[str]) -> str:
-        """A digest that identifies these texts; "-" stands for a missing one. No text is kept or decoded."""
+        """A digest that identifies these texts; "-" stands for a missing one. No text is kept or
+        decoded."""
 
 
 def decode_story(data: bytes, name: str = "a story") -> str:
-    """A story's bytes as text; see the module's docstring. Raises DataError, naming `name`, for bad gzip data."""
+    """A story's bytes as text; see the module's docstring. Raises DataError, naming `name`, for bad
+    gzip data."""
     if data.startswith(b"\x1f\x8b"):
         data = gunzipped(data, name)  # as some servers send them
     try:
@@ -56,10 +62,13 @@ class _Folder:
 
     def _path(self, document_id: str) -> Path | None:
         file_name = document_id + SUFFIX
-        return next((path for place in self._folders if (path := inside(place, file_name)).is_file()), None)
+        return next(
+            (path for place in self._folders if (path := inside(place, file_name)).is_file()), None
+        )
 
     def read(self, document_id: str) -> str | None:
-        """The text of a story's file, None without one. Raises DataError for one that cannot be read."""
+        """The text of a story's file, None without one. Raises DataError for one that cannot be
+        read."""
         path = self._path(document_id)
         try:
             return None if path is None else decode_story(path.read_bytes(), path.name)
@@ -75,7 +84,8 @@ class _Folder:
 
 
 class _Archive:
-    """The `Stories` of a zip archive: one member each, with size and checksum in the archive's directory."""
+    """The `Stories` of a zip archive: one member each, with size and checksum in the archive's
+    directory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -83,11 +93,16 @@ class _Archive:
             with zipfile.ZipFile(path) as archive:
                 stories = [entry for entry in archive.infolist() if entry.filename.endswith(SUFFIX)]
         except (OSError, zipfile.BadZipFile) as error:
-            raise DataError(path.name, None, None, f"not a readable zip archive ({error}); fetch it again") from None
-        self._members = {PurePosixPath(entry.filename).name.removesuffix(SUFFIX): entry for entry in stories}
+            raise DataError(
+                path.name, None, None, f"not a readable zip archive ({error}); fetch it again"
+            ) from None
+        self._members = {
+            PurePosixPath(entry.filename).name.removesuffix(SUFFIX): entry for entry in stories
+        }
 
     def read(self, document_id: str) -> str | None:
-        """The text of a story's member, None without one. Raises DataError for a damaged archive."""
+        """The text of a story's member, None without one. Raises DataError for a damaged
+        archive."""
         entry = self._members.get(document_id)
         if entry is None:
             return None
@@ -103,7 +118,8 @@ class _Archive:
 
 
 class _Lines:
-    """The `Stories` of one JSON lines file, read up to the requested one, which is kept with those before it."""
+    """The `Stories` of one JSON lines file, read up to the requested one, which is kept with those
+    before it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -111,7 +127,8 @@ class _Lines:
         self._seen: dict[str, str] = {}
 
     def read(self, document_id: str) -> str | None:
-        """Read on in the file until the story comes; None at its end. Raises DataError for a bad row."""
+        """Read on in the file until the story comes; None at its end. Raises DataError for a bad
+        row."""
         while document_id not in self._seen:
             try:
                 place, row = next(self._rows)
@@ -130,7 +147,8 @@ class _Lines:
 
 
 def stories_in(folder: Path) -> Stories:
-    """The stories of a folder of official files: its archive, else its file of lines, else its loose files."""
+    """The stories of a folder of official files: its archive, else its file of lines, else its
+    loose files."""
     if (folder / STORIES).is_file():
         return _Archive(folder / STORIES)
     lines = [folder / name for name in LINES if (folder / name).is_file()]

@@ -4,14 +4,22 @@
              "answer_type": "ANSWER_TYPE.LABEL", "task_group": "counting"}    or "[datetime.date(2023, 5, 1)]"
     real    {"id": "1", "context_window_text": "..", "question": "..", "answer": "84"}    or names: "Ada, Bo"
 
-Fields as the authors' program reads them (abertsch72/oolong, src/eval). Questions on the same text share a document.
+Fields as the authors' program reads them (abertsch72/oolong, src/eval). Questions on the same text
+share a document.
 """
 
 import ast
 import re
 from typing import Any
 
-from harness.datasets.rows import Group, RowError, StrictRow, clean_answers, refuse_blank, text_with_question
+from harness.datasets.rows import (
+    Group,
+    RowError,
+    StrictRow,
+    clean_answers,
+    refuse_blank,
+    text_with_question,
+)
 
 _DATE = re.compile(r"\[datetime\.date\((\d+), (\d+), (\d+)\)\]")
 
@@ -42,4 +50,6 @@ def parse_row(raw: dict[str, Any]) -> Group:
     synthetic = row.answer_type is not None
     answers = clean_answers([_gold_answer(row.answer) if synthetic else row.answer], "answer")
     extra = {"answer_type": row.answer_type, "type": row.task_group} if synthetic else {}
-    return text_with_question("oolong", row.context_window_text, (str(row.id), row.question), answers, extra)
+    return text_with_question(
+        "oolong", row.context_window_text, (str(row.id), row.question), answers, extra
+    )

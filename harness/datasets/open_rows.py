@@ -31,7 +31,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class OpenRow:
-    """A question without its documents. extra: what Gold.extra gets, short_answers (ASQA) or type (PopQA)."""
+    """A question without its documents. extra: what Gold.extra gets, short_answers (ASQA) or type
+    (PopQA)."""
 
     id: str
     question: str
@@ -40,7 +41,8 @@ class OpenRow:
 
 
 def _string(raw: Mapping[str, Any], key: str, prefix: str = "") -> str:
-    """The text raw[key]. prefix: path to `raw` in the row, "output[0].". Raises RowError if it is no text, or blank."""
+    """The text raw[key]. prefix: path to `raw` in the row, "output[0].". Raises RowError if it is
+    no text, or blank."""
     value = raw.get(key)
     if not isinstance(value, str):
         problem = "is missing" if key not in raw else f"should be a string, is {type_name(value)}"
@@ -51,7 +53,8 @@ def _string(raw: Mapping[str, Any], key: str, prefix: str = "") -> str:
 
 
 def _list_of(kind: type[T], value: Any, name: str) -> list[T]:
-    """Return `value` if it is a list of `kind`. name: its field, for the RowError that anything else raises."""
+    """Return `value` if it is a list of `kind`. name: its field, for the RowError that anything
+    else raises."""
     if not isinstance(value, list):
         raise RowError(name, f"should be a list, is {type_name(value)}")
     for index, entry in enumerate(value):
@@ -62,7 +65,8 @@ def _list_of(kind: type[T], value: Any, name: str) -> list[T]:
 
 
 def _strings(value: Any, name: str) -> list[str]:
-    """The strings of a list, a JSON list in a string, or a single string. name: the field. Raises RowError."""
+    """The strings of a list, a JSON list in a string, or a single string. name: the field. Raises
+    RowError."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -76,7 +80,8 @@ def _answers(raw: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _row_id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
-    """The row's id, under the first of `keys` or "_id" that it has; else one made of the question. Raises RowError."""
+    """The row's id, under the first of `keys` or "_id" that it has; else one made of the question.
+    Raises RowError."""
     for key in (*keys, "_id"):
         value = raw.get(key)
         if isinstance(value, bool) or not isinstance(value, (str, int, type(None))):
@@ -89,7 +94,8 @@ def _row_id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
 
 
 def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
-    """{"short_answers": [answers of a sub-question, ..]} of ASQA's qa_pairs, {} without any. name: the field."""
+    """{"short_answers": [answers of a sub-question, ..]} of ASQA's qa_pairs, {} without any. name:
+    the field."""
     texts = []
     for i, pair in enumerate(_list_of(dict, pairs if pairs is not None else [], name)):
         answers = _strings(pair.get("short_answers"), f"{name}[{i}].short_answers")
@@ -110,12 +116,20 @@ def _flashrag_row(raw: dict[str, Any]) -> OpenRow:
 
 
 def _asqa_row(raw: dict[str, Any]) -> OpenRow:
-    """A row of ASQA's own file: the annotators' long answers, and the short ones. Raises RowError."""
+    """A row of ASQA's own file: the annotators' long answers, and the short ones. Raises
+    RowError."""
     question = _string(raw, "ambiguous_question")
     annotations = _list_of(dict, raw.get("annotations"), "annotations")
-    long = [_string(entry, "long_answer", f"annotations[{i}].") for i, entry in enumerate(annotations)]
+    long = [
+        _string(entry, "long_answer", f"annotations[{i}].") for i, entry in enumerate(annotations)
+    ]
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
-    return OpenRow(_row_id(raw, question, "id", "sample_id"), question, clean_answers(long, "annotations"), extra)
+    return OpenRow(
+        _row_id(raw, question, "id", "sample_id"),
+        question,
+        clean_answers(long, "annotations"),
+        extra,
+    )
 
 
 def _popqa_row(raw: dict[str, Any]) -> OpenRow:
@@ -127,32 +141,43 @@ def _popqa_row(raw: dict[str, Any]) -> OpenRow:
 
 
 def _kilt_row(raw: dict[str, Any]) -> OpenRow:
-    """A row of a KILT task; outputs without an answer hold provenance only and are skipped. Raises RowError."""
+    """A row of a KILT task; outputs without an answer hold provenance only and are skipped. Raises
+    RowError."""
     question = _string(raw, "input")
     output = _list_of(dict, raw.get("output"), "output")
-    texts = [_string(o, "answer", f"output[{i}].") for i, o in enumerate(output) if o.get("answer") is not None]
+    texts = [
+        _string(o, "answer", f"output[{i}].")
+        for i, o in enumerate(output)
+        if o.get("answer") is not None
+    ]
     return OpenRow(_row_id(raw, question, "id"), question.strip(), clean_answers(texts, "output"))
 
 
 def _trivia_row(raw: dict[str, Any]) -> OpenRow:
-    """A row of TriviaQA's files (Question, Answer) or of the hub copy (question, answer). Raises RowError."""
+    """A row of TriviaQA's files (Question, Answer) or of the hub copy (question, answer). Raises
+    RowError."""
     official = "Question" in raw
     question = _string(raw, "Question" if official else "question")
     name = "Answer" if official else "answer"
     answer = raw.get(name)
     if not isinstance(answer, dict):
         hidden = "is missing (test splits are published without; use the dev split)"
-        raise RowError(name, hidden if answer is None else f"should be an object, is {type_name(answer)}")
+        raise RowError(
+            name, hidden if answer is None else f"should be an object, is {type_name(answer)}"
+        )
     keys = ("Value", "Aliases", "HumanAnswers")
     value, aliases, human = keys if official else tuple(key.lower() for key in keys)
     texts = [_string(answer, value, f"{name}.")]
     for key in (aliases, human):
         texts += _strings(answer.get(key) or [], f"{name}.{key}")
-    return OpenRow(_row_id(raw, question, "QuestionId", "question_id"), question, clean_answers(texts, name))
+    return OpenRow(
+        _row_id(raw, question, "QuestionId", "question_id"), question, clean_answers(texts, name)
+    )
 
 
 def _plain_row(raw: dict[str, Any]) -> OpenRow:
-    """A row of NQ-open, DPR, ALCE, HotpotQA and others: a question and "answers" or "answer". Raises RowError."""
+    """A row of NQ-open, DPR, ALCE, HotpotQA and others: a question and "answers" or "answer".
+    Raises RowError."""
     question = _string(raw, "question")
     name = "answers" if "answers" in raw else "answer"
     if name not in raw:
@@ -160,7 +185,9 @@ def _plain_row(raw: dict[str, Any]) -> OpenRow:
         raise RowError("answer", f"is missing (it may also be called {answer_keys})")
     answers = _answers(raw, name)
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
-    return OpenRow(_row_id(raw, question, "id", "sample_id", "question_id"), question, answers, extra)
+    return OpenRow(
+        _row_id(raw, question, "id", "sample_id", "question_id"), question, answers, extra
+    )
 
 
 _FORMS: tuple[tuple[str, Callable[[dict[str, Any]], OpenRow]], ...] = (

@@ -5,17 +5,25 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-PLACED = ("2wikimultihopqa", "hotpotqa", "musique")  # formats, and kinds of pocket text, of paragraphs in any order
-LOOKED_UP = "longbench"  # the format whose supporting passages are in the original data sets (longbench.py)
+PLACED = (
+    "2wikimultihopqa",
+    "hotpotqa",
+    "musique",
+)  # formats, and kinds of pocket text, of paragraphs in any order
+LOOKED_UP = (
+    "longbench"  # the format whose supporting passages are in the original data sets (longbench.py)
+)
 
 
 class PlaceOptions(BaseModel):
-    """`dataset.options` that move the supporting paragraphs; both None: the paragraphs keep their places."""
+    """`dataset.options` that move the supporting paragraphs; both None: the paragraphs keep their
+    places."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     place: Literal["head", "middle", "tail"] | None = Field(
-        default=None, description="move the supporting paragraphs there; null leaves them where they are"
+        default=None,
+        description="move the supporting paragraphs there; null leaves them where they are",
     )
     distance: float | None = Field(
         default=None,
@@ -28,13 +36,16 @@ class PlaceOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Placement:
-    """The place of the supporting paragraphs; distance: from the first to the last of them, a share of the text."""
+    """The place of the supporting paragraphs; distance: from the first to the last of them, a share
+    of the text."""
 
     place: Literal["head", "middle", "tail"] = "middle"
     distance: float = 0.0
 
     def __str__(self) -> str:
-        return f"support at the {self.place}" + (f", {self.distance:g} of the text apart" if self.distance else "")
+        return f"support at the {self.place}" + (
+            f", {self.distance:g} of the text apart" if self.distance else ""
+        )
 
 
 def placement(options: PlaceOptions) -> Placement | None:

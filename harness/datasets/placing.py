@@ -1,4 +1,5 @@
-"""Move supporting paragraphs to a place: the same paragraphs in another order (QRMeM, table 3 and study of distances).
+"""Move supporting paragraphs to a place: the same paragraphs in another order (QRMeM, table 3 and
+study of distances).
 
     place       head  [S][S][ ][ ][ ][ ]     middle  [ ][ ][S][S][ ][ ]     tail  [ ][ ][ ][ ][S][S]
     distance    0.5   [S][ ][ ][S][ ][ ]             [ ][S][ ][ ][S][ ]           [ ][ ][S][ ][ ][S]
@@ -6,10 +7,11 @@
     dataset.place=tail            the supporting paragraphs end the text
     dataset.distance=1            the first and the last one stand at its ends; place is "middle" by default
 
-distance is from the first centre to the last, a share of the text, as `harness study position` measures it. Supporting
-paragraphs keep their order among themselves, and so do the others; what stands between more than two is spread evenly.
-Whole paragraphs are moved, so both numbers are met as nearly as their sizes allow. Nothing is drawn by chance: the
-rows of all places hold the same questions over the same paragraphs.
+distance is from the first centre to the last, a share of the text, as `harness study position`
+measures it. Supporting paragraphs keep their order among themselves, and so do the others; what
+stands between more than two is spread evenly. Whole paragraphs are moved, so both numbers are met
+as nearly as their sizes allow. Nothing is drawn by chance: the rows of all places hold the same
+questions over the same paragraphs.
 """
 
 from bisect import bisect_left
@@ -24,24 +26,29 @@ from harness.datasets.rows import SEPARATOR, Row
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[Placement | None, dict[str, Any]]:
-    """(placement that dataset.options ask for, None: no move; the other options). Raises ConfigError."""
+    """(placement that dataset.options ask for, None: no move; the other options). Raises
+    ConfigError."""
     values = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}
     other_options = {key: value for key, value in options.items() if key not in values}
     return placement(build(PlaceOptions, Tree([("", values)]), "dataset")), other_options
 
 
 def rearrange(row: Row, placement: Placement) -> Row:
-    """The row with supporting paragraphs moved to `placement`; numbers in `extra` still count the original order."""
+    """The row with supporting paragraphs moved to `placement`; numbers in `extra` still count the
+    original order."""
     sizes = [sum(map(len, part)) + all(part) + len(SEPARATOR) for part in row.paragraphs]
     order = _new_order(sizes, sorted(set(row.supporting)), placement)
     at = {old: new for new, old in enumerate(order)}
     return replace(
-        row, paragraphs=tuple(row.paragraphs[old] for old in order), supporting=tuple(at[old] for old in row.supporting)
+        row,
+        paragraphs=tuple(row.paragraphs[old] for old in order),
+        supporting=tuple(at[old] for old in row.supporting),
     )
 
 
 def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Placement) -> list[int]:
-    """The old positions of all paragraphs in their new order. sizes: characters of each; supporting: old positions."""
+    """The old positions of all paragraphs in their new order. sizes: characters of each;
+    supporting: old positions."""
     if not supporting:
         return [*range(len(sizes))]
     fillers = [index for index in range(len(sizes)) if index not in set(supporting)]
@@ -57,28 +64,37 @@ def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Place
     return order + fillers[n_before + n_between :]
 
 
-def _best_split(fillers: Sequence[int], supporting: Sequence[int], placement: Placement) -> tuple[int, int]:
-    """How many other paragraphs to put before the first supporting one, and how many between it and the last.
+def _best_split(
+    fillers: Sequence[int], supporting: Sequence[int], placement: Placement
+) -> tuple[int, int]:
+    """How many other paragraphs to put before the first supporting one, and how many between it and
+    the last.
 
     fillers, supporting: characters of each paragraph that is not supporting and that is.
     """
     ends = [0, *accumulate(fillers)]
     total_size, supporting_size = ends[-1] + sum(supporting), sum(supporting)
-    apart = supporting_size - (supporting[0] + supporting[-1]) / 2  # from centre to centre with nothing in between
+    apart = (
+        supporting_size - (supporting[0] + supporting[-1]) / 2
+    )  # from centre to centre with nothing in between
     between = max(0.0, placement.distance * total_size - apart) if len(supporting) > 1 else 0.0
 
     def misplacement(choice: tuple[int, int]) -> float:
-        """Characters by which a (before, inside) misses the wanted distance and, for "middle", the centre."""
+        """Characters by which a (before, inside) misses the wanted distance and, for "middle", the
+        centre."""
         before, inside = choice
         span = ends[before + inside] - ends[before]
         centre = ends[before] + (supporting[0] + apart + span) / 2
-        return abs(span - between) + (abs(centre - total_size / 2) if placement.place == "middle" else 0.0)
+        return abs(span - between) + (
+            abs(centre - total_size / 2) if placement.place == "middle" else 0.0
+        )
 
     return min(_candidate_splits(ends, between, placement.place), key=misplacement)
 
 
 def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterator[tuple[int, int]]:
-    """Yield the (before, inside) to try. ends[i]: characters of the first i fillers; between: those wanted inside."""
+    """Yield the (before, inside) to try. ends[i]: characters of the first i fillers; between: those
+    wanted inside."""
     last = len(ends) - 1
     for before in range(last + 1):
         if place == "head" and before:

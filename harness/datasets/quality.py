@@ -1,13 +1,16 @@
-"""QuALITY (Pang et al., NAACL 2022): articles of some 5,000 words, each with multiple-choice questions, easy and hard.
+"""QuALITY (Pang et al., NAACL 2022): articles of some 5,000 words, each with multiple-choice
+questions, easy and hard.
 
     official   {"article_id": "23592", "set_unique_id": "23592_U", "title": "..", "article": "..",
-                 "questions": [{"question": "..", "question_unique_id": "23592_U_1", "options": [..],
+                 "questions": [{"question": "..", "question_unique_id": "23592_U_1", "options":
+                 [..],
                                 "gold_label": 1, "difficult": 0}, ..]}
     hub copy   a row a question: {"article": "..", "question": "..", "options": [..], "answer": 0, "hard": false}
 
-Official labels count from 1, the hub copy's `answer` from 0. An article has two rows, one a writer of questions; their
-questions share it. `difficult` is 1 where fewer than half of the annotators under time pressure were right. The
-answer is the text of the right option. The official files with HTML are read too, their tags taken out; those named
+Official labels count from 1, the hub copy's `answer` from 0. An article has two rows, one a writer
+of questions; their questions share it. `difficult` is 1 where fewer than half of the annotators
+under time pressure were right. The answer is the text of the right option. The official files with
+HTML are read too, their tags taken out; those named
 "htmlstripped" are the better choice (a reader script of the authors made them).
 """
 
@@ -45,12 +48,15 @@ class _Single(StrictRow):
 
 
 def _example(row: _Question, field: str, document: Document) -> Example:
-    """A question with its gold answer. field: its place, for a RowError: "questions[0]", or "" for a row of its own.
+    """A question with its gold answer. field: its place, for a RowError: "questions[0]", or "" for
+    a row of its own.
 
     Gold.extra has gold_label (from 1), all_classes (the options), and difficult where known.
     """
     prefix = f"{field}." if field else ""
-    refuse_blank({f"{prefix}question_unique_id": row.question_unique_id, f"{prefix}question": row.question})
+    refuse_blank(
+        {f"{prefix}question_unique_id": row.question_unique_id, f"{prefix}question": row.question}
+    )
     options = tuple(row.options)
     if not 2 <= len(options) <= _LETTERS:
         raise RowError(f"{prefix}options", f"should be 2 to {_LETTERS} options, are {len(options)}")
@@ -71,14 +77,16 @@ def _example(row: _Question, field: str, document: Document) -> Example:
 
 
 def _article_document(prefix: str, article: str, title: str) -> Document:
-    """An article as a document, HTML tags taken out. head: how its id begins. Raises RowError if it is blank."""
+    """An article as a document, HTML tags taken out. head: how its id begins. Raises RowError if it
+    is blank."""
     text = page_text(article)
     refuse_blank({"article": text})
     return Document(made_id(prefix, text, 8), text, title)
 
 
 def _parse_hub_row(raw: dict[str, Any]) -> Group:
-    """Parse a row of the hub copy: a question, whose id is made of its texts, and its article. Raises RowError."""
+    """Parse a row of the hub copy: a question, whose id is made of its texts, and its article.
+    Raises RowError."""
     row = _Single.read(raw)
     document = _article_document("quality", row.article, "")
     options = row.options
@@ -97,10 +105,14 @@ def _parse_hub_row(raw: dict[str, Any]) -> Group:
 
 
 def parse_row(raw: dict[str, Any]) -> Group:
-    """One QuALITY row: an article with questions, or the hub copy's single question. Raises RowError with the field."""
+    """One QuALITY row: an article with questions, or the hub copy's single question. Raises
+    RowError with the field."""
     if "questions" not in raw and "question" in raw:
         return _parse_hub_row(raw)
     row = _Article.read(raw)
     refuse_blank({"article_id": row.article_id})
     document = _article_document(row.article_id, row.article, row.title or "")
-    return Group(document, tuple(_example(q, f"questions[{n}]", document) for n, q in enumerate(row.questions)))
+    return Group(
+        document,
+        tuple(_example(q, f"questions[{n}]", document) for n, q in enumerate(row.questions)),
+    )

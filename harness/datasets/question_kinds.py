@@ -1,4 +1,5 @@
-"""What kind a question is, in the data set's own words, and samples that keep the shares of each kind.
+"""What kind a question is, in the data set's own words, and samples that keep the shares of each
+kind.
 
 kinds({"hops": 2, "type": "bridge", "level": "hard"})   -> {"hops": "2", "type": "bridge", "level": "hard"}
 answer_kind(["Ada Lovelace"])                           -> "text"
@@ -23,10 +24,12 @@ _RESAMPLES = 999
 
 
 def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
-    """What kind a question is, in its data set's words: {"hops": "2", "type": "bridge"}. extra: Gold.extra.
+    """What kind a question is, in its data set's words: {"hops": "2", "type": "bridge"}. extra:
+    Gold.extra.
 
-    HotpotQA, MuSiQue and 2WikiMultihopQA have hops and type, HotpotQA a level; QuALITY's level is hard or easy (its
-    `difficult`); Qasper's types are the kinds of its annotators' answers, "abstractive/extractive" where they differ.
+    HotpotQA, MuSiQue and 2WikiMultihopQA have hops and type, HotpotQA a level; QuALITY's level is
+    hard or easy (its `difficult`); Qasper's types are the kinds of its annotators' answers,
+    "abstractive/extractive" where they differ.
     """
     kind_by_name = {name: str(extra[name]) for name in KINDS if extra.get(name) not in (None, "")}
     if extra.get("difficult") is not None:
@@ -37,7 +40,8 @@ def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
 
 
 def answer_kind(answers: Sequence[str]) -> str:
-    """The kind of the first gold answer: "yes/no", "unanswerable" (or none), "number" (with a digit) or "text"."""
+    """The kind of the first gold answer: "yes/no", "unanswerable" (or none), "number" (with a
+    digit) or "text"."""
     first = answers[0].strip(" .").lower() if answers else "unanswerable"
     if first in ("yes", "no", "unanswerable"):
         return "unanswerable" if first == "unanswerable" else "yes/no"
@@ -50,13 +54,16 @@ def count_kinds(examples: Iterable[Example]) -> Counter[tuple[str, str]]:
 
 
 def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
-    """A warning if the first `limit` questions have other shares of a kind than all questions; else None."""
+    """A warning if the first `limit` questions have other shares of a kind than all questions; else
+    None."""
     total, n = dataset.rows, len(dataset.examples)
     if not total or n >= total:
         return None
     counts = count_kinds(dataset.examples)
     for name in dict.fromkeys(name for name, _ in dataset.kinds):
-        all_counts = {kind: count for (kind_name, kind), count in dataset.kinds.items() if kind_name == name}
+        all_counts = {
+            kind: count for (kind_name, kind), count in dataset.kinds.items() if kind_name == name
+        }
         first = {kind: counts[name, kind] for kind in all_counts}
         if _p_value(list(first.values()), list(all_counts.values())) < _SIGNIFICANT:
             kind = max(all_counts, key=lambda k: abs(first[k] / n - all_counts[k] / total))
@@ -66,39 +73,51 @@ def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
 
 
 def _p_value(sample_counts: Sequence[int], all_counts: Sequence[int]) -> float:
-    """The p-value of a sample's counts by kind against random samples from all questions (`all_counts`).
+    """The p-value of a sample's counts by kind against random samples from all questions
+    (`all_counts`).
 
-    The statistic is the likelihood ratio G = sum of o ln(o / e) over the kinds, observed and expected. Samples are
-    drawn without replacement from a fixed seed, as the table of chi-square fails for few questions.
+    The statistic is the likelihood ratio G = sum of o ln(o / e) over the kinds, observed and
+    expected. Samples are drawn without replacement from a fixed seed, as the table of chi-square
+    fails for few questions.
     """
     import numpy as np
 
     counts, sample_size = np.array(all_counts), sum(sample_counts)
     expected = counts * sample_size / counts.sum()
-    draws = np.random.default_rng(0).multivariate_hypergeometric(counts, sample_size, size=_RESAMPLES)
+    draws = np.random.default_rng(0).multivariate_hypergeometric(
+        counts, sample_size, size=_RESAMPLES
+    )
     observed = np.vstack([sample_counts, draws])
-    statistics = (observed * np.log(np.maximum(observed, 1) / np.maximum(expected, 1e-9))).sum(axis=1)
+    statistics = (observed * np.log(np.maximum(observed, 1) / np.maximum(expected, 1e-9))).sum(
+        axis=1
+    )
     return float((statistics >= statistics[0] - 1e-9).mean())
 
 
 def random_sample(dataset: Dataset, dataset_format: str, number: int, seed: int) -> Dataset:
-    """The data set with `number` random questions (the first of a random order), in the order of the data set.
+    """The data set with `number` random questions (the first of a random order), in the order of
+    the data set.
 
-    Kinds keep their shares: the order within a kind is random, and the kinds take turns by their size. Questions that
-    share a document (by dataset_format; stats/question_clusters.py) are drawn together, so there may be some more;
-    of the next few such documents, the one comes first that brings the shares nearest to those of all. The order
-    depends on `seed` and on all questions, not on `number`: 100 questions contain the 50 of the same seed.
+    Kinds keep their shares: the order within a kind is random, and the kinds take turns by their
+    size. Questions that share a document (by dataset_format; stats/question_clusters.py) are drawn
+    together, so there may be some more; of the next few such documents, the one comes first that
+    brings the shares nearest to those of all. The order depends on `seed` and on all questions, not
+    on `number`: 100 questions contain the 50 of the same seed.
     """
     examples = dataset.examples
     questions = [example.question for example in examples]
-    labels = question_labels(dataset_format, [q.id for q in questions], [q.document_ids for q in questions])
+    labels = question_labels(
+        dataset_format, [q.id for q in questions], [q.document_ids for q in questions]
+    )
     units: dict[str, list[int]] = defaultdict(list)
     for index, label in enumerate(labels):
         units[label].append(index)
     strata: dict[str, list[list[int]]] = defaultdict(list)
     for unit in units.values():
         alone = len(unit) == 1
-        strata[str(sorted(kinds(examples[unit[0]].gold.extra).items())) if alone else ""].append(unit)
+        strata[str(sorted(kinds(examples[unit[0]].gold.extra).items())) if alone else ""].append(
+            unit
+        )
     ranked: list[tuple[float, str, list[int]]] = []
     for name, stratum in sorted(strata.items()):
         random.Random(f"{seed} {name}").shuffle(stratum)
@@ -114,7 +133,8 @@ def random_sample(dataset: Dataset, dataset_format: str, number: int, seed: int)
 
 
 def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
-    """Reorder `units`, the indices of examples that share a document, to keep shares of kinds near those of all.
+    """Reorder `units`, the indices of examples that share a document, to keep shares of kinds near
+    those of all.
 
     Greedy: of the next _LOOKAHEAD units, the one that brings the shares nearest comes first.
     """
@@ -124,9 +144,13 @@ def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> 
     so_far, size, order = Counter[tuple[str, str]](), 0, []
 
     def distance(at: int) -> float:
-        """How far the shares of kinds would be from those of all if the unit remaining[at] came next."""
+        """How far the shares of kinds would be from those of all if the unit remaining[at] came
+        next."""
         unit, unit_kinds = remaining[at]
-        return sum((so_far[k] + unit_kinds[k] - (size + len(unit)) * n / number) ** 2 for k, n in total.items())
+        return sum(
+            (so_far[k] + unit_kinds[k] - (size + len(unit)) * n / number) ** 2
+            for k, n in total.items()
+        )
 
     while remaining:
         unit, unit_kinds = remaining.pop(min(range(min(_LOOKAHEAD, len(remaining))), key=distance))

@@ -1,10 +1,12 @@
-"""Open-domain questions with the documents that were retrieved for them: NQ, TriviaQA, PopQA, ASQA, ELI5.
+"""Open-domain questions with the documents that were retrieved for them: NQ, TriviaQA, PopQA, ASQA,
+ELI5.
 
     rows of questions ──┐                     options.documents: a file or folder of documents, where rows bring none
     retrieved documents ┴──► question + its documents, best first     options.top: only the first so many
 
-The documents come from the rows or, where `documents` names a place, from there (harness.datasets.row_documents). A
-question for which there is none is asked all the same, without a text. The fingerprint covers questions and documents.
+The documents come from the rows or, where `documents` names a place, from there
+(harness.datasets.row_documents). A question for which there is none is asked all the same, without
+a text. The fingerprint covers questions and documents.
 """
 
 import dataclasses
@@ -19,7 +21,16 @@ from harness.config.yaml_tree import Tree, build
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
 from harness.datasets.check_rows import RowChecker
-from harness.datasets.files import BrokenRow, RowPlace, Rows, as_row, first_key, json_value, parse_each, read_rows
+from harness.datasets.files import (
+    BrokenRow,
+    RowPlace,
+    Rows,
+    as_row,
+    first_key,
+    json_value,
+    parse_each,
+    read_rows,
+)
 from harness.datasets.find_files import FileOptions, find_source
 from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import DocumentStore, documents_in_row, open_store
@@ -37,13 +48,16 @@ _QUESTIONS_KEY = "Data"  # the key of the questions in TriviaQA's files
 
 
 class Options(FileOptions):
-    """Those of every data set that is read from files, and what is taken of the retrieved documents."""
+    """Those of every data set that is read from files, and what is taken of the retrieved
+    documents."""
 
     documents: str | tuple[str, ...] | None = Field(
         default=None,
         description="file or folder with the retrieved documents, or several; null: those in the rows; []: none",
     )
-    top: StrictInt | None = Field(default=None, ge=1, description="keep the best so many of each question; null: all")
+    top: StrictInt | None = Field(
+        default=None, ge=1, description="keep the best so many of each question; null: all"
+    )
 
 
 GIVEN = """\
@@ -63,7 +77,8 @@ KILT's Wikipedia: dataset.documents=[RETRIEVED,PAGES]. PAGES is kilt_knowledgeso
 
 @dataclasses.dataclass
 class _RowParser:
-    """Parses a question and its documents. top: documents to keep (None: all); bare: leave the documents out."""
+    """Parses a question and its documents. top: documents to keep (None: all); bare: leave the
+    documents out."""
 
     store: DocumentStore | None  # None: the documents are in the rows
     top: int | None
@@ -71,22 +86,32 @@ class _RowParser:
     n_without: int = 0  # questions for which nothing was retrieved; they are asked all the same
 
     def __call__(self, raw: dict[str, Any]) -> Retrieved:
-        """The question of a row with its best documents, none where nothing was retrieved. Raises RowError."""
+        """The question of a row with its best documents, none where nothing was retrieved. Raises
+        RowError."""
         row = parse_question(raw)
-        entries = documents_in_row(raw) if self.store is None else self.store.find(raw, row.id, row.question)
+        entries = (
+            documents_in_row(raw)
+            if self.store is None
+            else self.store.find(raw, row.id, row.question)
+        )
         self.n_without += not entries and not self.bare
         unique: dict[str, tuple[Document, bool]] = {}
-        for document, marked in () if self.bare else entries or ():  # one that comes twice keeps its better rank
+        for document, marked in (
+            () if self.bare else entries or ()
+        ):  # one that comes twice keeps its better rank
             unique.setdefault(document.id, (document, marked))
         best = list(unique.values())[: self.top]
         documents = tuple(document for document, _ in best)
-        supporting = tuple(Support(document.id, 0, len(document.text)) for document, marked in best if marked)
+        supporting = tuple(
+            Support(document.id, 0, len(document.text)) for document, marked in best if marked
+        )
         question = Question(row.id, row.question, tuple(document.id for document in documents))
         return Retrieved(documents, Example(question, Gold(row.answers, supporting, row.extra)))
 
 
 def _read_file(file: Path | Member, split: str) -> Rows:
-    """Yield the rows of a file with their places, also from TriviaQA's {"Data": [..]} and ASQA's {"dev": {id: row}}."""
+    """Yield the rows of a file with their places, also from TriviaQA's {"Data": [..]} and ASQA's
+    {"dev": {id: row}}."""
     split_names = {name for names in _SPLITS.values() for name in names}
     key, name = first_key(file), str(file) if isinstance(file, Member) else file.name
     if key == _QUESTIONS_KEY or key in ("Domain", "Split", "Version", "VerifiedEval"):
@@ -101,19 +126,26 @@ def _read_file(file: Path | Member, split: str) -> Rows:
 
 
 def _read_split(value: dict[str, Any], name: str, split: str) -> Rows:
-    """Yield the rows of one split of {"dev": {id: row}}, with their ids. name: the file. Raises DataError."""
+    """Yield the rows of one split of {"dev": {id: row}}, with their ids. name: the file. Raises
+    DataError."""
     key_of_split = next((n for n in _SPLITS.get(split.lower(), (split,)) if n in value), None)
     if key_of_split is None:
-        raise DataError(name, None, None, f"has no split '{split}' among {', '.join(value)}; set dataset.split")
+        raise DataError(
+            name, None, None, f"has no split '{split}' among {', '.join(value)}; set dataset.split"
+        )
     if not isinstance(value[key_of_split], dict):
         raise DataError(name, None, key_of_split, "should be an object {id: row}")
     for number, (key, row) in enumerate(value[key_of_split].items(), start=1):
         values = as_row(row)
-        yield RowPlace(name, row=number), values if isinstance(values, BrokenRow) else {"id": key, **values}
+        yield (
+            RowPlace(name, row=number),
+            values if isinstance(values, BrokenRow) else {"id": key, **values},
+        )
 
 
 def _evidence_folder(config: DatasetConfig) -> str | None:
-    """TriviaQA's folder evidence/wikipedia if config.data is its qa/wikipedia-dev.json beside it; else None."""
+    """TriviaQA's folder evidence/wikipedia if config.data is its qa/wikipedia-dev.json beside it;
+    else None."""
     path = Path(config.data or "").expanduser()
     if path.parent.name != "qa" or "wikipedia" not in path.name or path.suffix != ".json":
         return None
@@ -122,10 +154,13 @@ def _evidence_folder(config: DatasetConfig) -> str | None:
 
 
 def load_questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
-    """Load the first `limit` questions (None: all) without documents, for a retriever. Raises as datasets.load."""
+    """Load the first `limit` questions (None: all) without documents, for a retriever. Raises as
+    datasets.load."""
     options = build(Options, Tree([("", config.options)]), "dataset")
     if options.documents or options.top:
-        raise ConfigError(["dataset.documents and dataset.top: leave them out to retrieve documents"])
+        raise ConfigError(
+            ["dataset.documents and dataset.top: leave them out to retrieve documents"]
+        )
     source = find_source(config, tuple(Options.model_fields))
     rows = (row for file in source.files for row in _read_file(file, config.split))
     questions = list(islice(parse_each(rows, parse_question), limit))
@@ -137,7 +172,8 @@ def load_questions(config: DatasetConfig, limit: int | None = None) -> list[Open
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """Load the first `limit` questions (None: all) with their documents; every row is checked.
 
-    Raises as harness.datasets.load; CannotRun where the hub's rows bring no documents and none are named.
+    Raises as harness.datasets.load; CannotRun where the hub's rows bring no documents and none are
+    named.
     """
     options = build(Options, Tree([("", config.options)]), "dataset")
     source = find_source(config, tuple(Options.model_fields))
@@ -156,12 +192,20 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             sentence = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES_HINT}"
             raise DataError(source.name, None, None, sentence)
         if store is not None:
-            sentence = f"none of the {checker.rows} questions is in {store.name} by its id or its text"
-            raise DataError(source.name, None, None, f"{sentence}; name the documents of this data set")
-        sentence = f"the {checker.rows} questions come without retrieved documents; {_DOCUMENTS_HINT}"
+            sentence = (
+                f"none of the {checker.rows} questions is in {store.name} by its id or its text"
+            )
+            raise DataError(
+                source.name, None, None, f"{sentence}; name the documents of this data set"
+            )
+        sentence = (
+            f"the {checker.rows} questions come without retrieved documents; {_DOCUMENTS_HINT}"
+        )
         if config.data is None:
             raise CannotRun(f"{source.name}: {sentence}")
         raise DataError(source.name, None, None, sentence)
     note = f"{parser.n_without} of {checker.rows} questions are {NO_DOCUMENTS}: they are answered from no text"
     suffix = f" with {store.name}" if store else ""
-    return checker.dataset(config.name, source, suffix, examples, documents, (note,) if parser.n_without else ())
+    return checker.dataset(
+        config.name, source, suffix, examples, documents, (note,) if parser.n_without else ()
+    )

@@ -1,9 +1,12 @@
-"""One checked row: what every format is turned into, and how it becomes a question with its document.
+"""One checked row: what every format is turned into, and how it becomes a question with its
+document.
 
-Row(id="q1", question="Who ...?", paragraphs=(("Title", "Text."),), answers=("Ada",), supporting=(0,))
+Row(id="q1", question="Who ...?", paragraphs=(("Title", "Text."),), answers=("Ada",),
+supporting=(0,))
   ─► Document(id="q1", text="Title\\nText.", passages=(Passage("Title", 0, 11),)), Example(...)
 
-Formats in which questions share a document turn a row into a `Group`, those with retrieved documents into `Retrieved`.
+Formats in which questions share a document turn a row into a `Group`, those with retrieved
+documents into `Retrieved`.
 """
 
 import hashlib
@@ -41,13 +44,15 @@ class RowError(Exception):
 
 
 class StrictRow(BaseModel):
-    """A raw row, or a part of one: no value is converted, and fields that are not named are left alone."""
+    """A raw row, or a part of one: no value is converted, and fields that are not named are left
+    alone."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> Self:
-        """Check a raw row and return it as an object of this class. Raises RowError for its first mistake."""
+        """Check a raw row and return it as an object of this class. Raises RowError for its first
+        mistake."""
         try:
             return cls.model_validate(raw)
         except ValidationError as error:
@@ -56,9 +61,13 @@ class StrictRow(BaseModel):
         for part in first["loc"]:
             path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
         if first["type"] in ("missing", "columns"):
-            raise RowError(path or None, "is missing" if first["type"] == "missing" else first["msg"])
+            raise RowError(
+                path or None, "is missing" if first["type"] == "missing" else first["msg"]
+            )
         actual, expected = type_name(first["input"]), _EXPECTED.get(first["type"])
-        problem = f"should be {expected}, is {actual}" if expected else f"{first['msg']} (is {actual})"
+        problem = (
+            f"should be {expected}, is {actual}" if expected else f"{first['msg']} (is {actual})"
+        )
         raise RowError(path or None, problem)
 
 
@@ -70,7 +79,9 @@ def _to_records(value: Any) -> Any:
         raise PydanticCustomError("columns", "{problem}", {"problem": error.problem}) from None
 
 
-Records = Annotated[list[T], BeforeValidator(_to_records)]  # field: list of objects, or columns as on Hugging Face
+Records = Annotated[
+    list[T], BeforeValidator(_to_records)
+]  # field: list of objects, or columns as on Hugging Face
 
 
 NO_DOCUMENTS = "without retrieved documents"  # the reason of a Skip
@@ -85,7 +96,8 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A checked row. paragraphs: (title, text); supporting: indices of those with evidence; extra: for `Gold.extra`."""
+    """A checked row. paragraphs: (title, text); supporting: indices of those with evidence; extra:
+    for `Gold.extra`."""
 
     id: str
     question: str
@@ -97,7 +109,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one row holds of a document: its text and questions about it. Other rows may hold the same document."""
+    """What one row holds of a document: its text and questions about it. Other rows may hold the
+    same document."""
 
     document: Document
     examples: tuple[Example, ...]
@@ -110,7 +123,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """A question and the documents that were retrieved for it, best first; questions may share some of them."""
+    """A question and the documents that were retrieved for it, best first; questions may share some
+    of them."""
 
     documents: tuple[Document, ...]
     example: Example
@@ -133,28 +147,40 @@ def normalise_space(text: str) -> str:
 
 
 def made_id(prefix: str, text: str, digits: int = 12) -> str:
-    """An id for an item without one: `head`, a hyphen and the first hex digits of the sha256 of `text`."""
+    """An id for an item without one: `head`, a hyphen and the first hex digits of the sha256 of
+    `text`."""
     return f"{prefix}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:digits]}"
 
 
 def text_with_question(
-    name: str, text: str, question: tuple[str, str], answers: tuple[str, ...], extra: dict[str, Any], *options: str
+    name: str,
+    text: str,
+    question: tuple[str, str],
+    answers: tuple[str, ...],
+    extra: dict[str, Any],
+    *options: str,
 ) -> Group:
-    """A question (id, words) on a document that is named after `name` and a hash of its text: others on it share it."""
+    """A question (id, words) on a document that is named after `name` and a hash of its text:
+    others on it share it."""
     document = Document(made_id(name, text), text)
     asked = Question(*question, (document.id,), options or None)
     return Group(document, (Example(asked, Gold(answers, extra=extra)),))
 
 
 def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, ...]:
-    """The answer, then its aliases, without repeats and blanks. Raises RowError if `answer` is missing or blank."""
+    """The answer, then its aliases, without repeats and blanks. Raises RowError if `answer` is
+    missing or blank."""
     if answer is None or not answer.strip():
-        raise RowError("answer", "the row has no answer (test splits are published without; use the validation split)")
+        raise RowError(
+            "answer",
+            "the row has no answer (test splits are published without; use the validation split)",
+        )
     return clean_answers((answer, *aliases), "answer")
 
 
 def clean_answers(texts: Iterable[str], name: str) -> tuple[str, ...]:
-    """Answers without repeats and blanks (they match anything). Raises RowError, for field `name`, if none is left."""
+    """Answers without repeats and blanks (they match anything). Raises RowError, for field `name`,
+    if none is left."""
     answers = tuple(dict.fromkeys(text for text in texts if text.strip()))
     if not answers:
         raise RowError(name, "the row has no answer")
@@ -162,11 +188,17 @@ def clean_answers(texts: Iterable[str], name: str) -> tuple[str, ...]:
 
 
 def records_from_columns(value: Any, name: str) -> Any:
-    """Turn columns, {"title": [..], "text": [..]}, into a list of objects; any other value is returned as it is.
+    """Turn columns, {"title": [..], "text": [..]}, into a list of objects; any other value is
+    returned as it is.
 
-    Hugging Face stores nested lists either way. name: the field. Raises RowError where the columns differ in length.
+    Hugging Face stores nested lists either way. name: the field. Raises RowError where the columns
+    differ in length.
     """
-    if not isinstance(value, Mapping) or not value or not all(isinstance(v, list) for v in value.values()):
+    if (
+        not isinstance(value, Mapping)
+        or not value
+        or not all(isinstance(v, list) for v in value.values())
+    ):
         return value
     lengths = {str(key): len(column) for key, column in value.items()}
     if len(set(lengths.values())) > 1:
@@ -185,11 +217,18 @@ def type_name(value: Any) -> str:
         return "a string"
     if isinstance(value, (int, float)):
         return "a number"
-    return "an object" if isinstance(value, Mapping) else "a list" if isinstance(value, (list, tuple)) else "not JSON"
+    return (
+        "an object"
+        if isinstance(value, Mapping)
+        else "a list"
+        if isinstance(value, (list, tuple))
+        else "not JSON"
+    )
 
 
 def canonical_line(value: Any) -> bytes:
-    """JSON with sorted keys, as bytes to hash. Raises RowError for a lone surrogate, which is not valid text."""
+    """JSON with sorted keys, as bytes to hash. Raises RowError for a lone surrogate, which is not
+    valid text."""
     try:
         return canonical(value).encode()
     except UnicodeEncodeError as error:
@@ -198,9 +237,11 @@ def canonical_line(value: Any) -> bytes:
 
 
 def assemble(row: Row) -> tuple[Example, Document]:
-    """A row's question with its gold answers, and its document: passages (title, newline, text), blank lines between.
+    """A row's question with its gold answers, and its document: passages (title, newline, text),
+    blank lines between.
 
-    Raises RowError for what is empty (id, question, paragraph, document), and a supporting paragraph that is not there.
+    Raises RowError for what is empty (id, question, paragraph, document), and a supporting
+    paragraph that is not there.
     """
     refuse_blank({"id": row.id, "question": row.question})
     if not any(text.strip() for _, text in row.paragraphs):
@@ -217,7 +258,9 @@ def assemble(row: Row) -> tuple[Example, Document]:
         start += len(piece) + len(SEPARATOR)
     document = Document(id=row.id, text=SEPARATOR.join(pieces), passages=tuple(passages))
     if wrong := [i for i in row.supporting if i not in range(len(passages))]:
-        raise RowError("supporting", f"{wrong[0]!r} is no paragraph's number, 0 to {len(passages) - 1}")
+        raise RowError(
+            "supporting", f"{wrong[0]!r} is no paragraph's number, 0 to {len(passages) - 1}"
+        )
     spans = (passages[i] for i in sorted(set(row.supporting)))
     supporting = tuple(Support(row.id, span.start, span.end) for span in spans)
     question = Question(id=row.id, text=row.question, document_ids=(row.id,))

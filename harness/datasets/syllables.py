@@ -1,4 +1,5 @@
-"""Syllables of made-up words and names: "Bal" + "ba" + "ford" is a town, and no word of any language."""
+"""Syllables of made-up words and names: "Bal" + "ba" + "ford" is a town, and no word of any
+language."""
 
 
 def split_words(text: str, by: str = ", ") -> tuple[str, ...]:
@@ -7,12 +8,15 @@ def split_words(text: str, by: str = ", ") -> tuple[str, ...]:
 
 
 STARTS = split_words(
-    "Bal Bel Cor Dal Dur Fal Fen Gor Hal Har Jor Kal Kir Lem Lor Mal Mir Nor Per Quo Ral Sel Sil Tam Tor Ulm Val Ver "
+    "Bal Bel Cor Dal Dur Fal Fen Gor Hal Har Jor Kal Kir Lem Lor Mal Mir Nor Per Quo Ral Sel Sil "
+    "Tam Tor Ulm Val Ver "
     "Wil Zan",
     " ",
 )
 MIDDLES = tuple(
-    consonant + vowel for consonant in ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t") for vowel in "aeiou"
+    consonant + vowel
+    for consonant in ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t")
+    for vowel in "aeiou"
 )
 ENDINGS: dict[str, tuple[str, ...]] = {
     kind: split_words(endings, " ")

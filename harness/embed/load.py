@@ -1,4 +1,5 @@
-"""Sentence encoders and rerankers through sentence-transformers: loaded once a process, bound to a meter for every use.
+"""Sentence encoders and rerankers through sentence-transformers: loaded once a process, bound to a
+meter for every use.
 
 folder of sentence-transformers (modules.json)   built as it says; a configuration that says otherwise is refused
 folder of transformers alone (config.json)       its network with the pooling of the configuration, else the mean
@@ -32,10 +33,14 @@ from harness.parallel.scheduler import timed
 _kept: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
 
 
-def load_nets(config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]) -> tuple[Any, dict[str, Any]]:
-    """(what load(folder, device) returned for `config`, the identity of its files), both kept for the whole process.
+def load_nets(
+    config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]
+) -> tuple[Any, dict[str, Any]]:
+    """(what load(folder, device) returned for `config`, the identity of its files), both kept for
+    the whole process.
 
-    what: for messages. Raises CannotRun when it is missing, is not what it says, or cannot be loaded.
+    what: for messages. Raises CannotRun when it is missing, is not what it says, or cannot be
+    loaded.
     """
     key = (what, config.model_dump_json())
     if key not in _kept:
@@ -56,18 +61,29 @@ def load_nets(config: EncoderConfig, what: str, load: Callable[[str, str | None]
 
 
 def with_token_counts(event: Event, lengths: Sequence[int], limit: int) -> Event:
-    """`event` with counts of a batch of texts. lengths: tokens of each; limit: tokens that the encoder reads of one."""
+    """`event` with counts of a batch of texts. lengths: tokens of each; limit: tokens that the
+    encoder reads of one."""
     read = [min(n, limit) for n in lengths]
     cut = sum(n > limit for n in lengths)
-    return replace(event, new=sum(read), pairs=sum(n * n for n in read), requests=1, texts=len(lengths), cut=cut)
+    return replace(
+        event,
+        new=sum(read),
+        pairs=sum(n * n for n in read),
+        requests=1,
+        texts=len(lengths),
+        cut=cut,
+    )
 
 
 @dataclass(eq=False)
 class Together:
-    """A network of sentence-transformers, whose short calls that wait together run as one: a RequestQueue.
+    """A network of sentence-transformers, whose short calls that wait together run as one: a
+    RequestQueue.
 
-    run_items: from items (texts or pairs) to a row of numbers and a length for each; most: items of a call that several
-    share: a longer one gains nothing by company. With 1 each call runs alone. ahead: as in RequestQueue.
+    run_items: from items (texts or pairs) to a row of numbers and a length for each; most: items of
+    a call that several
+    share: a longer one gains nothing by company. With 1 each call runs alone. ahead: as in
+    RequestQueue.
     """
 
     net: Any
@@ -81,7 +97,8 @@ class Together:
         return self.run_items(items) if scheduler is None else scheduler.do(self, items)
 
     def take(self, asks: Sequence[list[Any]]) -> list[int]:
-        """Indices of the asks of the next call: the oldest ask, and others while they have `most` items."""
+        """Indices of the asks of the next call: the oldest ask, and others while they have `most`
+        items."""
         taken, room = [], self.most
         for n, items in enumerate(asks):
             if n == 0 or len(items) <= room:
@@ -95,7 +112,10 @@ class Together:
             rows, lengths = self.run_items([item for items in asks for item in items])
         except Exception as error:  # noqa: BLE001 - raised in the thread that asked
             return [error] if len(asks) == 1 else [self.run([items])[0] for items in asks]
-        parts = [slice(end - len(items), end) for items, end in zip(asks, accumulate(map(len, asks)), strict=True)]
+        parts = [
+            slice(end - len(items), end)
+            for items, end in zip(asks, accumulate(map(len, asks)), strict=True)
+        ]
         return [(rows[part], lengths[part]) for part in parts]
 
 
@@ -103,7 +123,12 @@ class SentenceEncoder:
     """An encoder bound to a meter; what `tools.encoder()` returns."""
 
     def __init__(
-        self, config: EncoderConfig, nets: Sequence[Together], identity: dict[str, Any], meter: Meter, role: str
+        self,
+        config: EncoderConfig,
+        nets: Sequence[Together],
+        identity: dict[str, Any],
+        meter: Meter,
+        role: str,
     ) -> None:
         """nets: for passages and questions, or the same one twice; role: for the meter."""
         self.name, self.identity = config.name, identity
@@ -111,7 +136,8 @@ class SentenceEncoder:
         self._net, self._query_net = nets
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
-        """Vectors [len(texts), width], float32, normalised for cosine. Raises ModelOutputError on NaN."""
+        """Vectors [len(texts), width], float32, normalised for cosine. Raises ModelOutputError on
+        NaN."""
         if not texts:
             return np.zeros((0, int(self._net.net.get_embedding_dimension())), dtype=np.float32)
         prefix = self._config.query_prefix if kind == "query" else self._config.passage_prefix
@@ -119,21 +145,35 @@ class SentenceEncoder:
         with timed() as took:
             vectors, lengths = together([prefix + t for t in texts])
         if not np.isfinite(vectors).all():
-            raise ModelOutputError(f"encoder '{self.name}' gave NaN or infinite embeddings; check its weights")
+            raise ModelOutputError(
+                f"encoder '{self.name}' gave NaN or infinite embeddings; check its weights"
+            )
         network = together.net[0].auto_model
         # sentence-transformers runs BERT's pooler even where mean pooling ignores it.
         logits = len(lengths) if getattr(network, "pooler", None) is not None else 0
-        batch = Event(self._role, self.name, self._meter.current_phase, "embed", 0, logits=logits, **vars(took))
-        self._meter.record(with_token_counts(batch, lengths, together.net.max_seq_length), shape_of(network.config))
+        batch = Event(
+            self._role,
+            self.name,
+            self._meter.current_phase,
+            "embed",
+            0,
+            logits=logits,
+            **vars(took),
+        )
+        self._meter.record(
+            with_token_counts(batch, lengths, together.net.max_seq_length), shape_of(network.config)
+        )
         return vectors
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
-        """Scores [passages] of vectors from `encode`; those for cosine have length 1, so both are dot products."""
+        """Scores [passages] of vectors from `encode`; those for cosine have length 1, so both are
+        dot products."""
         return np.asarray(passages @ query)
 
 
 def _vectors(config: EncoderConfig, net: Any, texts: list[str]) -> tuple[np.ndarray, list[int]]:
-    """Vectors [len(texts), width] of `net`, and the length of each text in tokens, also beyond its limit."""
+    """Vectors [len(texts), width] of `net`, and the length of each text in tokens, also beyond its
+    limit."""
     vectors = net.encode(
         texts,
         batch_size=config.batch_size,
@@ -148,22 +188,30 @@ def _vectors(config: EncoderConfig, net: Any, texts: list[str]) -> tuple[np.ndar
 def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Encoder:
     """Bind the encoder that `config` names to `meter`; loads it once a process. Raises CannotRun.
 
-    alone: each call runs by itself, so that no bit of its vectors depends on the other questions in flight.
+    alone: each call runs by itself, so that no bit of its vectors depends on the other questions in
+    flight.
     """
     if config.base_url is not None:
         return ServedEncoder(config, meter, role)
 
     def load(folder: str, device: str | None) -> tuple[Together, Together]:
         passage = _load_network(Path(folder), config, device)
-        query = passage if config.query_source is None else _load_network(query_folder(config), config, device)
+        query = (
+            passage
+            if config.query_source is None
+            else _load_network(query_folder(config), config, device)
+        )
         return passage, query
 
     nets, identity = load_nets(config, "encoder", load)
-    return SentenceEncoder(config, [replace(net, most=1) for net in nets] if alone else nets, identity, meter, role)
+    return SentenceEncoder(
+        config, [replace(net, most=1) for net in nets] if alone else nets, identity, meter, role
+    )
 
 
 def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> Together:
-    """The SentenceTransformer in `folder`, pooling as it says, else by `config`. Raises what the libraries raise."""
+    """The SentenceTransformer in `folder`, pooling as it says, else by `config`. Raises what the
+    libraries raise."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
@@ -172,7 +220,9 @@ def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> To
     else:
         words = Transformer(str(folder))
         width = words.get_embedding_dimension()
-        net = SentenceTransformer(modules=[words, Pooling(width, config.pooling or "mean")], device=device)
+        net = SentenceTransformer(
+            modules=[words, Pooling(width, config.pooling or "mean")], device=device
+        )
     if config.max_length:
         net.max_seq_length = config.max_length
     return Together(net, partial(_vectors, config, net), config.batch_size)
@@ -181,13 +231,21 @@ def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> To
 class CrossEncoderReranker:
     """A cross-encoder bound to a meter: what `tools.reranker()` returns."""
 
-    def __init__(self, config: EncoderConfig, net: Together, identity: dict[str, Any], meter: Meter, role: str) -> None:
+    def __init__(
+        self,
+        config: EncoderConfig,
+        net: Together,
+        identity: dict[str, Any],
+        meter: Meter,
+        role: str,
+    ) -> None:
         self.name, self.identity = config.name, identity
         self._config, self._together, self._meter, self._role = config, net, meter, role
         self._net, self._shape = net.net, shape_of(net.net.model.config)
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
-        """Raw logit of each (query, passage) pair, [passages], higher is better. Raises ModelOutputError on NaN."""
+        """Raw logit of each (query, passage) pair, [passages], higher is better. Raises
+        ModelOutputError on NaN."""
         if not passages:
             return np.zeros(0, dtype=np.float32)
         question = self._config.query_prefix + query
@@ -195,19 +253,36 @@ class CrossEncoderReranker:
         with timed() as took:
             scores, lengths = self._together(pairs)
         if not np.isfinite(scores).all():
-            raise ModelOutputError(f"reranker '{self.name}' gave NaN or infinite scores; check its weights")
+            raise ModelOutputError(
+                f"reranker '{self.name}' gave NaN or infinite scores; check its weights"
+            )
         limit = self._net.max_length or self._net.tokenizer.model_max_length
-        batch = Event(self._role, self.name, self._meter.current_phase, "rerank", 0, logits=len(lengths), **vars(took))
+        batch = Event(
+            self._role,
+            self.name,
+            self._meter.current_phase,
+            "rerank",
+            0,
+            logits=len(lengths),
+            **vars(took),
+        )
         self._meter.record(with_token_counts(batch, lengths, limit), self._shape)
         return scores
 
 
-def _scores(config: EncoderConfig, net: Any, pairs: list[tuple[str, str]]) -> tuple[np.ndarray, list[int]]:
+def _scores(
+    config: EncoderConfig, net: Any, pairs: list[tuple[str, str]]
+) -> tuple[np.ndarray, list[int]]:
     """Scores [pairs] of `net`, and the length of each pair in tokens, also beyond the limit."""
     logits = net.predict(
-        pairs, batch_size=config.batch_size, activation_fn=lambda logits: logits, show_progress_bar=False
+        pairs,
+        batch_size=config.batch_size,
+        activation_fn=lambda logits: logits,
+        show_progress_bar=False,
     )
-    encoded = net.tokenizer([a for a, _ in pairs], [b for _, b in pairs], truncation=False, verbose=False)
+    encoded = net.tokenizer(
+        [a for a, _ in pairs], [b for _, b in pairs], truncation=False, verbose=False
+    )
     scores = np.asarray(logits, dtype=np.float32).reshape(len(pairs))
     return scores, [len(ids) for ids in encoded["input_ids"]]
 
@@ -219,22 +294,30 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = 
     from sentence_transformers import CrossEncoder
 
     def load(folder: str, device: str | None) -> Together:
-        net = CrossEncoder(folder, device=device, max_length=config.max_length, local_files_only=True)
+        net = CrossEncoder(
+            folder, device=device, max_length=config.max_length, local_files_only=True
+        )
         if missing := _missing_head_weight(net.model, Path(folder)):
             raise CannotRun(
-                f"'{config.name}' is no reranker: its weights have no '{missing}', so its scores would be noise; name "
+                f"'{config.name}' is no reranker: its weights have no '{missing}', so its scores "
+                "would be noise; name "
                 "a cross-encoder with --set reranker=NAME"
             )
         return Together(net, partial(_scores, config, net), config.batch_size)
 
     net, identity = load_nets(config, "reranker", load)
     if net.net.num_labels != 1:
-        raise CannotRun(f"'{config.name}' gives {net.net.num_labels} scores a pair; a reranker gives one")
-    return CrossEncoderReranker(config, replace(net, most=1) if alone else net, identity, meter, role)
+        raise CannotRun(
+            f"'{config.name}' gives {net.net.num_labels} scores a pair; a reranker gives one"
+        )
+    return CrossEncoderReranker(
+        config, replace(net, most=1) if alone else net, identity, meter, role
+    )
 
 
 def _missing_head_weight(model: Any, folder: Path) -> str | None:
-    """The name of a weight of the network's head that the folder lacks (libraries draw it at random), else None."""
+    """The name of a weight of the network's head that the folder lacks (libraries draw it at
+    random), else None."""
     from safetensors import safe_open
 
     stored: set[str] = set()
@@ -243,5 +326,10 @@ def _missing_head_weight(model: Any, folder: Path) -> str | None:
             stored.update(file.keys())
     body = f"{model.base_model_prefix}."
     return next(
-        (name for name, _ in model.named_parameters() if not name.startswith(body) and name not in stored), None
+        (
+            name
+            for name, _ in model.named_parameters()
+            if not name.startswith(body) and name not in stored
+        ),
+        None,
     )

@@ -1,10 +1,11 @@
-"""Encoders and rerankers behind a server: POST /embeddings as OpenAI has it, POST /rerank as text-embeddings-inference.
+"""Encoders and rerankers behind a server: POST /embeddings as OpenAI has it, POST /rerank as
+text-embeddings-inference.
 
     encoder.base_url=http://127.0.0.1:8080/v1     {"model", "input": [...]} -> {"data": [{"index", "embedding"}, ...]}
     reranker.base_url=http://127.0.0.1:8081       {"query", "texts": [...]} -> [{"index", "score"}, ...]
 
-Texts go in batches of `batch_size`, whole: one that is too long for the server fails its question. Tokens are the
-server's counts (`usage`), else estimates (`Event.recounted`).
+Texts go in batches of `batch_size`, whole: one that is too long for the server fails its question.
+Tokens are the server's counts (`usage`), else estimates (`Event.recounted`).
 """
 
 import functools
@@ -50,7 +51,12 @@ class _Served:
         self._shape = None if config.shape is None else ModelShape(**config.shape.model_dump())
 
     def _ask(
-        self, kind: Kind, path: str, body: dict[str, Any], texts: Sequence[str], check: Callable[[Any], str | None]
+        self,
+        kind: Kind,
+        path: str,
+        body: dict[str, Any],
+        texts: Sequence[str],
+        check: Callable[[Any], str | None],
     ) -> Any:
         """The parsed reply to a batch of `texts`, booked as `kind`; check: as of Server.post."""
         tries, reply = Tries(), None
@@ -62,14 +68,25 @@ class _Served:
             finally:
                 if unanswered := tries.sent - (reply is not None):
                     self._book(kind, unanswered * tokens, answered=False)
-        counted = (reply.get("usage") or {}).get("prompt_tokens") if isinstance(reply, dict) else None
+        counted = (
+            (reply.get("usage") or {}).get("prompt_tokens") if isinstance(reply, dict) else None
+        )
         read = counted if isinstance(counted, int) and 0 < counted < 64 * (tokens + 64) else tokens
-        counts = {"requests": 1, "texts": len(texts), "retries": tries.retries, "recounted": int(read is not counted)}
-        self._book(kind, read, pairs=sum(n * n for n in sizes), logits=len(texts), **counts, **vars(took))
+        counts = {
+            "requests": 1,
+            "texts": len(texts),
+            "retries": tries.retries,
+            "recounted": int(read is not counted),
+        }
+        self._book(
+            kind, read, pairs=sum(n * n for n in sizes), logits=len(texts), **counts, **vars(took)
+        )
         return reply
 
     def _book(self, kind: Kind, new: int, **counts: Any) -> None:
-        event = Event(self._role, self.name, self._meter.current_phase, kind, new, billed=0, **counts)
+        event = Event(
+            self._role, self.name, self._meter.current_phase, kind, new, billed=0, **counts
+        )
         self._meter.record(event, self._shape)
 
     def _batches(self, texts: Sequence[str]) -> list[Sequence[str]]:
@@ -81,23 +98,29 @@ class ServedEncoder(_Served):
     """An encoder behind a server; what `tools.encoder()` returns."""
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
-        """Vectors [len(texts), width], float32, normalised for cosine. Raises RequestFailed, ModelOutputError."""
+        """Vectors [len(texts), width], float32, normalised for cosine. Raises RequestFailed,
+        ModelOutputError."""
         prefix = self._config.query_prefix if kind == "query" else self._config.passage_prefix
         rows: list[list[float]] = []
         for batch in self._batches([prefix + text for text in texts]):
             body = {"model": self._config.source, "input": list(batch), "encoding_format": "float"}
             check = functools.partial(_vectors_problem, len(batch))
             reply = self._ask("embed", "/embeddings", body, batch, check)
-            rows += [row["embedding"] for row in sorted(reply["data"], key=lambda row: row["index"])]
+            rows += [
+                row["embedding"] for row in sorted(reply["data"], key=lambda row: row["index"])
+            ]
         if len({len(row) for row in rows}) > 1:
             raise ModelOutputError(f"encoder '{self.name}' gave vectors of several widths")
         vectors = np.asarray(rows, dtype=np.float32).reshape(len(rows), len(rows[0]) if rows else 0)
         if self._config.similarity == "cosine":
-            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+            vectors /= np.maximum(
+                np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny
+            )
         return vectors
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
-        """Scores [passages] of vectors from `encode`; those for cosine have length 1, so both are dot products."""
+        """Scores [passages] of vectors from `encode`; those for cosine have length 1, so both are
+        dot products."""
         return np.asarray(passages @ query) if len(passages) else np.zeros(0, dtype=np.float32)
 
 
@@ -105,7 +128,8 @@ class ServedReranker(_Served):
     """A reranker behind a server; what `tools.reranker()` returns."""
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
-        """Raw logit of each (query, passage) pair, [passages], higher is better. Raises RequestFailed."""
+        """Raw logit of each (query, passage) pair, [passages], higher is better. Raises
+        RequestFailed."""
         question, prefix = self._config.query_prefix + query, self._config.passage_prefix
         scores: list[float] = []
         for batch in self._batches([prefix + passage for passage in passages]):
@@ -117,7 +141,8 @@ class ServedReranker(_Served):
 
 
 def _rows_problem(rows: Any, count: int) -> str | None:
-    """Why `rows` of a reply are not one for each of `count` texts, by "index"; None where they are."""
+    """Why `rows` of a reply are not one for each of `count` texts, by "index"; None where they
+    are."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return "the reply is no list of results"
     if sorted(str(row.get("index")) for row in rows) != sorted(map(str, range(count))):
@@ -131,7 +156,9 @@ def _vectors_problem(count: int, reply: Any) -> str | None:
     if problem := _rows_problem(rows, count):
         return problem
     vectors = [row.get("embedding") for row in rows or ()]
-    fine = all(isinstance(vector, list) and vector and all(map(_is_finite, vector)) for vector in vectors)
+    fine = all(
+        isinstance(vector, list) and vector and all(map(_is_finite, vector)) for vector in vectors
+    )
     return None if fine else "the reply has an embedding that is no list of numbers"
 
 

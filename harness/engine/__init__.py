@@ -1,1 +1,2 @@
-"""A run: the plan, the loop over questions, indexing, the tools a method gets, scoring, parallel execution."""
+"""A run: the plan, the loop over questions, indexing, the tools a method gets, scoring, parallel
+execution."""

@@ -1,4 +1,5 @@
-"""The questions of a run whose requests go in batches: asked until their requests are known, again with the replies."""
+"""The questions of a run whose requests go in batches: asked until their requests are known, again
+with the replies."""
 
 from __future__ import annotations
 
@@ -19,15 +20,25 @@ Ask = Callable[[Sequence[Example]], None]
 
 
 class BatchRounds:
-    """What a job knows of batches. paid: ids of questions whose requests a batch has answered, whatever the limits."""
+    """What a job knows of batches. paid: ids of questions whose requests a batch has answered,
+    whatever the limits."""
 
     def __init__(self, progress: Progress, budget: Budget) -> None:
         self.paid: set[str] = set()
         self._progress, self._budget = progress, budget
-        self._waiting: list[tuple[Example, dict[str, Any]]] = []  # with the most that its request costs
+        self._waiting: list[
+            tuple[Example, dict[str, Any]]
+        ] = []  # with the most that its request costs
 
-    def wait(self, example: Example, request: WaitsForBatch, meter: Meter, tried: dict[str, dict[str, Any]]) -> None:
-        """Note a question whose request waits, and add to `tried` what it sent besides, as to an encoder."""
+    def wait(
+        self,
+        example: Example,
+        request: WaitsForBatch,
+        meter: Meter,
+        tried: dict[str, dict[str, Any]],
+    ) -> None:
+        """Note a question whose request waits, and add to `tried` what it sent besides, as to an
+        encoder."""
         self._waiting.append((example, self._budget.spend(request.expected)))
         if (before := sent(self._budget.spend(meter.usage())))["tokens"]:
             add_usage(tried.setdefault(example.question.id, {}), before)

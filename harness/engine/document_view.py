@@ -1,4 +1,5 @@
-"""The view of the documents that a method gets, and the mapping of its spans back to the documents' offsets.
+"""The view of the documents that a method gets, and the mapping of its spans back to the documents'
+offsets.
 
 View.of(documents)       as they are; made_documents.py cuts and joins them
 view.original(answer)    maps every span in an answer back to (document, start, end) of the data set.
@@ -12,12 +13,14 @@ from dataclasses import dataclass, replace
 from harness.types import Answer, Document, Shown, Step
 
 NO_EVIDENCE = "no evidence"
-"""The record's stop reason where nothing is marked as supporting: the method reads an empty text."""
+"""The record's stop reason where nothing is marked as supporting: the method reads an empty
+text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The view's text[start : start + length] is text[origin : origin + length] of the document `document_id`."""
+    """The view's text[start : start + length] is text[origin : origin + length] of the document
+    `document_id`."""
 
     start: int
     length: int
@@ -27,7 +30,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class View:
-    """Documents as a method sees them. pieces: id of a document of the view -> where its characters come from."""
+    """Documents as a method sees them. pieces: id of a document of the view -> where its characters
+    come from."""
 
     documents: tuple[Document, ...]
     pieces: dict[str, tuple[Piece, ...]]
@@ -40,7 +44,8 @@ class View:
     def original(self, answer: Answer) -> Answer:
         """The answer with what was shown, in its steps too, as spans of the data set's documents.
 
-        Raises ValueError when a span names a document the method was not handed, or leaves its text.
+        Raises ValueError when a span names a document the method was not handed, or leaves its
+        text.
         """
         return replace(
             answer,
@@ -49,19 +54,26 @@ class View:
         )
 
     def _original_step(self, step: Step) -> Step:
-        """The step with what it shows in original documents: one span, or a text whose sources are several spans."""
+        """The step with what it shows in original documents: one span, or a text whose sources are
+        several spans."""
         assert step.shown is not None
         originals = self._to_original(step.shown)
         if len(originals) == 1:
             return replace(step, shown=originals[0])
-        # A step shows one thing: a span over several pieces becomes the sources of a text without a place of its own.
+        # A step shows one thing: a span over several pieces becomes the sources of a text without a
+        # place of its own.
         sources = tuple((s.document_id, s.start, s.end) for s in originals)
-        return replace(step, shown=replace(step.shown, document_id="", start=0, end=0, sources=sources))
+        return replace(
+            step, shown=replace(step.shown, document_id="", start=0, end=0, sources=sources)
+        )
 
     def _to_original(self, shown: Shown) -> list[Shown]:
-        """A shown span as spans of the original documents; a generated text as one, with its sources mapped back."""
+        """A shown span as spans of the original documents; a generated text as one, with its
+        sources mapped back."""
         if shown.kind == "generated":
-            sources = tuple(span for source in shown.sources for span in self._original_spans(*source))
+            sources = tuple(
+                span for source in shown.sources for span in self._original_spans(*source)
+            )
             return [replace(shown, sources=sources)]
         return [
             replace(shown, document_id=d, start=start, end=end)
@@ -69,15 +81,25 @@ class View:
         ]
 
     def _original_spans(self, document_id: str, start: int, end: int) -> list[tuple[str, int, int]]:
-        """(document id, start, end) of the original parts in [start, end) of the view's document. Raises ValueError."""
+        """(document id, start, end) of the original parts in [start, end) of the view's document.
+        Raises ValueError."""
         if document_id not in self.pieces:
             raise ValueError(f"the method showed document '{document_id}', which it was not handed")
         size = next(len(d.text) for d in self.documents if d.id == document_id)
         if not 0 <= start <= end <= size:
-            raise ValueError(f"the method showed [{start}, {end}) of '{document_id}', which has {size} characters")
+            raise ValueError(
+                f"the method showed [{start}, {end}) of '{document_id}', which has {size} "
+                "characters"
+            )
         spans = []
         for piece in self.pieces[document_id]:
             a, b = max(start, piece.start), min(end, piece.start + piece.length)
             if a < b:
-                spans.append((piece.document_id, a - piece.start + piece.origin, b - piece.start + piece.origin))
+                spans.append(
+                    (
+                        piece.document_id,
+                        a - piece.start + piece.origin,
+                        b - piece.start + piece.origin,
+                    )
+                )
         return spans

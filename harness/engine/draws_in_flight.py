@@ -12,22 +12,28 @@ from harness.engine.tools import seed_everything
 
 @contextlib.contextmanager
 def warn_of_global_draws(note: Callable[[str], None], seed: int) -> Iterator[None]:
-    """Seed the global generators, which questions in flight share, and warn by `note` if the block drew from them."""
+    """Seed the global generators, which questions in flight share, and warn by `note` if the block
+    drew from them."""
     seed_everything(seed)
     before = _generator_states()
     yield
     after = _generator_states()
     if changed := [name for name, state in before.items() if state != after[name]]:
         note(
-            f"something drew from the global random generator of {' and '.join(changed)} while several questions were "
-            "in flight: such draws depend on which question was faster; --parallel 1 gives the same ones every time"
+            f"something drew from the global random generator of {' and '.join(changed)} while "
+            "several questions were "
+            "in flight: such draws depend on which question was faster; --parallel 1 gives the "
+            "same ones every time"
         )
 
 
 def _generator_states() -> dict[str, object]:
     """Library -> state of its global random generator, comparable by ==."""
     name, keys, *rest = np.random.get_state()
-    states: dict[str, object] = {"Python": random.getstate(), "NumPy": (name, np.asarray(keys).tobytes(), *rest)}
+    states: dict[str, object] = {
+        "Python": random.getstate(),
+        "NumPy": (name, np.asarray(keys).tobytes(), *rest),
+    }
     if torch := sys.modules.get("torch"):
         states["torch"] = torch.get_rng_state().numpy().tobytes()
     return states

@@ -25,10 +25,12 @@ Note = Callable[[str], None]
 def command_runs(
     shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note
 ) -> list[Choices]:
-    """The runs of a command: every method on every data set, by default those of the suite, at each point of the sweep.
+    """The runs of a command: every method on every data set, by default those of the suite, at each
+    point of the sweep.
 
-    shared: settings of all runs, with the suite; swept: axes beside those of the suite; note: gets a sentence for each
-    method that lacks a swept parameter. Raises UserError, also for a setting of a data set that is not run.
+    shared: settings of all runs, with the suite; swept: axes beside those of the suite; note: gets
+    a sentence for each method that lacks a swept parameter. Raises UserError, also for a setting of
+    a data set that is not run.
     """
     suite = shared.suite
     datasets = datasets or [FOLDER] * bool(shared.documents or shared.questions)
@@ -36,11 +38,18 @@ def command_runs(
     folded = {presets.fold(name) for name in named}
     for setting in shared.sets:
         root, _, rest = setting.partition(".")
-        if root == "datasets" and folded and presets.fold(name := rest.partition(".")[0]) not in folded:
-            raise UserError(f"'{setting}' is set, but '{name}' is not run; the data sets are {', '.join(named)}")
+        if (
+            root == "datasets"
+            and folded
+            and presets.fold(name := rest.partition(".")[0]) not in folded
+        ):
+            raise UserError(
+                f"'{setting}' is set, but '{name}' is not run; the data sets are {', '.join(named)}"
+            )
     if shared.data is not None and len(named) > 1:
         raise UserError(
-            f"--data holds the rows of one data set, but {len(named)} are named; keep one, or name each one's: "
+            f"--data holds the rows of one data set, but {len(named)} are named; keep one, or name "
+            "each one's: "
             f"--set {' '.join(f'datasets.{name}.data=PATH' for name in named)}"
         )
     if suite is None or not suite.parts:
@@ -49,13 +58,17 @@ def command_runs(
 
     notes: dict[str, None] = {}
     parts = parts_to_run(suite, methods, datasets)
-    runs = [_cross(replace(shared, suite=part), m, d, swept, notes.setdefault) for part, m, d in parts]
+    runs = [
+        _cross(replace(shared, suite=part), m, d, swept, notes.setdefault) for part, m, d in parts
+    ]
     for line in notes:
         note(line)
     return distinct_runs(suite, [run for of_part in runs for run in of_part])
 
 
-def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
+def _cross(
+    shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note
+) -> list[Choices]:
     """Every method on every data set at each point of the sweep; a suite has no parts here."""
     suite = shared.suite
     axes = dict(swept)
@@ -64,8 +77,12 @@ def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swe
 
         methods, datasets = methods or [*suite.methods], datasets or suite.datasets
         axes = sweep.suite_axes(suite, shared.model, shared.sets) | axes
-    none: list[str | None] = [None]  # nothing is named: a file may name it, and planning says what is missing
-    choices = [replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none]
+    none: list[str | None] = [
+        None
+    ]  # nothing is named: a file may name it, and planning says what is missing
+    choices = [
+        replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none
+    ]
     if not axes:
         return choices
     from harness.config import sweep
@@ -81,13 +98,16 @@ def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choic
     if repeat is None:
         return shared, swept
     if "seed" in swept or "seed" in shared.sets:
-        raise UserError("the seed is given by --repeat and by --sweep or --set; leave one of the two out")
+        raise UserError(
+            "the seed is given by --repeat and by --sweep or --set; leave one of the two out"
+        )
     first = shared.seed or 0
     return replace(shared, seed=None), {**swept, "seed": tuple(range(first, first + repeat))}
 
 
 def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) -> Planned:
-    """Plan every run; the mistakes of single runs go to `note` and give exit code 2 while the others go on.
+    """Plan every run; the mistakes of single runs go to `note` and give exit code 2 while the
+    others go on.
 
     elsewhere: as for plan_choices.
     Raises UserError when a name or key is wrong, or when no run at all can be planned.

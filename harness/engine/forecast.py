@@ -1,6 +1,7 @@
 """Forecast of a run's cost before it starts: rough, with how it was made, or "unknown".
 
-forecast(plan, Path("results")) -> Forecast("bm25", "musique", questions=24, done=10, tokens=7.8e3, tflops=0.08,
+forecast(plan, Path("results")) -> Forecast("bm25", "musique", questions=24, done=10, tokens=7.8e3,
+tflops=0.08,
                                             how="stored: the mean cost of 10 questions")
 """
 
@@ -26,7 +27,8 @@ Call = tuple[Kind, int, int, ModelShape | None]
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One run of a plan. done: questions recorded; tokens, tflops: of the others, None if unknown; how: from what.
+    """One run of a plan. done: questions recorded; tokens, tflops: of the others, None if unknown;
+    how: from what.
 
     questions: 0 if unknown.
     """
@@ -41,10 +43,12 @@ class Forecast:
 
 
 def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
-    """Predict what the questions of `plan` that are not recorded in the results folder `out` will cost.
+    """Predict what the questions of `plan` that are not recorded in the results folder `out` will
+    cost.
 
-    By the mean cost of the questions that the run has answered and of the indexes that it has; for a new run by what
-    the method says it reads (`Method.reads`), with answers as long as they may be and no index in the cache.
+    By the mean cost of the questions that the run has answered and of the indexes that it has; for
+    a new run by what the method says it reads (`Method.reads`), with answers as long as they may be
+    and no index in the cache.
 
     Args:
         plan: The run; its models are not loaded.
@@ -56,29 +60,47 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     stored = attempt([], read_run, out / plan.folder)  # None also for a damaged one
     recorded = {record["question_id"] for record in stored.records} if stored else set()
     left = [example for example in asked if example.question.id not in recorded]
-    run_facts = (plan.method_name, plan.config.dataset.name, len(asked) or plan.questions, len(asked) - len(left))
+    run_facts = (
+        plan.method_name,
+        plan.config.dataset.name,
+        len(asked) or plan.questions,
+        len(asked) - len(left),
+    )
     if not asked:
         return Forecast(*run_facts, None, None, "unknown: the rows are not here")
     if not left:
         return Forecast(*run_facts, 0.0, 0.0, "done: every question is stored")
     sizes = {name: text_tokens(document.text) for name, document in documents.items()}
-    indexes: dict[tuple[str, ...], float] = {}  # ids of its documents, the question's where it is its own -> tokens
+    indexes: dict[
+        tuple[str, ...], float
+    ] = {}  # ids of its documents, the question's where it is its own -> tokens
     for question in (example.question for example in asked if plan.method.scope != "none"):
         ids = [document_id for document_id in question.document_ids if document_id in sizes]
         question_scope = (question.id,) if plan.method.scope == "question" else ()
-        groups = [tuple(ids)] if plan.method.one_document else [(document_id,) for document_id in ids]
-        indexes |= {(*group, *question_scope): sum(map(sizes.__getitem__, group)) for group in groups}
-    answered = [record["usage"] for record in stored.records if record["error"] is None] if stored else []
+        groups = (
+            [tuple(ids)] if plan.method.one_document else [(document_id,) for document_id in ids]
+        )
+        indexes |= {
+            (*group, *question_scope): sum(map(sizes.__getitem__, group)) for group in groups
+        }
+    answered = (
+        [record["usage"] for record in stored.records if record["error"] is None] if stored else []
+    )
     if stored and answered:
         built = [line["usage"] for line in stored.documents if line["status"] != "failed"]
         found = [(answered, len(left)), (built, max(len(indexes) - len(built), 0))]
         means = [(sum_phases(usages), count / max(len(usages), 1)) for usages, count in found]
         stored_tokens = sum(tokens_of(spent) * share for spent, share in means)
-        spent_flops = sum(spent.get("flops", {}).get(convention, 0.0) * share for spent, share in means)
+        spent_flops = sum(
+            spent.get("flops", {}).get(convention, 0.0) * share for spent, share in means
+        )
         tflops = None if any(spent.get("uncounted") for spent, _ in means) else spent_flops / 1e12
         how = f"stored: the mean cost of {len(answered)} question{'s'[: len(answered) > 1]}"
         return Forecast(*run_facts, stored_tokens, tflops, how)
-    window, cap = int((plan.identities.get("reader") or {}).get("window") or 0), task.max_answer_tokens
+    window, cap = (
+        int((plan.identities.get("reader") or {}).get("window") or 0),
+        task.max_answer_tokens,
+    )
     shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
     calls: list[Call] = []
     embeds = False
@@ -88,10 +110,15 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
         frame += sum(text_tokens(option) for option in question.options or ())
         shown = sum(sizes.get(document_id, 0.0) for document_id in question.document_ids)
         if plan.config.method.view == "evidence":
-            shown = sum(text_tokens(documents[s.document_id].text[s.start : s.end]) for s in example.gold.supporting)
+            shown = sum(
+                text_tokens(documents[s.document_id].text[s.start : s.end])
+                for s in example.gold.supporting
+            )
         reading = plan.method.reads(round(shown), max(int(window - frame - cap), 0))
         if reading is None or (plan.missing and not window):
-            return Forecast(*run_facts, None, None, "unknown: nothing stored yet; --limit 3 would measure it")
+            return Forecast(
+                *run_facts, None, None, "unknown: nothing stored yet; --limit 3 would measure it"
+            )
         prompt = round(frame + reading.shown / max(reading.requests, 1))
         asking: list[tuple[Kind, int, int]] = [("prefill", prompt, 0), ("decode", cap, prompt)]
         calls += [(*call, shapes["reader"]) for call in asking * reading.requests]
@@ -111,7 +138,8 @@ def text_tokens(text: str) -> float:
 
 
 def tokens_and_flops(calls: Iterable[Call], convention: str = DEFAULT) -> tuple[int, float | None]:
-    """Sum the tokens and, by formula, the FLOPs of `calls`; None where the sizes of a model are unknown.
+    """Sum the tokens and, by formula, the FLOPs of `calls`; None where the sizes of a model are
+    unknown.
 
     Logits: of the last position in a prefill, of each token in decoding.
     An encoder's attention is not counted.

@@ -1,4 +1,5 @@
-"""Scores of a model's attention heads over rows with marked evidence (docs/methods/attention.md#head-lists).
+"""Scores of a model's attention heads over rows with marked evidence
+(docs/methods/attention.md#head-lists).
 
 score(head) = mean over questions of the sum of the head's scores of the supporting passages   (QRHead, section 3)
 """
@@ -19,8 +20,8 @@ from harness.types import Document, Support
 class HeadScores:
     """The result of `find_heads`.
 
-    scores [layers, heads]: means over `questions` questions; left_out: questions that could not be used; sizes: of the
-    model, by their names in config.json.
+    scores [layers, heads]: means over `questions` questions; left_out: questions that could not be
+    used; sizes: of the model, by their names in config.json.
     """
 
     scores: np.ndarray
@@ -31,11 +32,15 @@ class HeadScores:
     def best(self, top: int) -> list[tuple[int, int]]:
         """The `top` heads (layer, head) with the highest scores, best first."""
         order = np.argsort(-self.scores, axis=None, kind="stable")[:top]
-        return [(int(a), int(b)) for a, b in zip(*np.unravel_index(order, self.scores.shape), strict=True)]
+        return [
+            (int(a), int(b))
+            for a, b in zip(*np.unravel_index(order, self.scores.shape), strict=True)
+        ]
 
 
 def find_heads(plan: Plan, say: Callable[[str], None]) -> HeadScores:
-    """Score all heads of the plan's reader; `say` prints progress. Raises UserError if no question can be used."""
+    """Score all heads of the plan's reader; `say` prints progress. Raises UserError if no question
+    can be used."""
     models = Models(plan)
     tools = EngineTools(models, Meter(), plan.task, lambda *_: None)
     total, used = np.zeros(()), 0
@@ -56,13 +61,22 @@ def find_heads(plan: Plan, say: Callable[[str], None]) -> HeadScores:
             f"no question of '{plan.dataset.name}' has marked passages that fit the window of "
             f"'{plan.config.model.name}' together; name another data set or a larger model.window"
         )
-    shape, names = models.model("reader").shape, {"hidden_size": "width", "num_hidden_layers": "layers"}
-    names |= {"num_attention_heads": "heads", "num_key_value_heads": "kv_heads", "vocab_size": "vocab"}
+    shape, names = (
+        models.model("reader").shape,
+        {"hidden_size": "width", "num_hidden_layers": "layers"},
+    )
+    names |= {
+        "num_attention_heads": "heads",
+        "num_key_value_heads": "kv_heads",
+        "vocab_size": "vocab",
+    }
     sizes = {} if shape is None else {name: getattr(shape, field) for name, field in names.items()}
     return HeadScores(total / used, used, len(plan.dataset.examples) - used, sizes)
 
 
-def _passages(documents: list[Document], supporting: tuple[Support, ...]) -> tuple[list[str], list[bool]]:
+def _passages(
+    documents: list[Document], supporting: tuple[Support, ...]
+) -> tuple[list[str], list[bool]]:
     """The texts of all passages of the documents, and for each whether it holds supporting text."""
     texts, gold = [], []
     for document in documents:

@@ -1,7 +1,8 @@
-"""The index of a document: from memory, from the cache, or built now; its cost is known in every case.
+"""The index of a document: from memory, from the cache, or built now; its cost is known in every
+case.
 
-One line of documents.jsonl a document: {document_id, key, "status": built | hit | failed, usage}, with question_id for
-methods whose index belongs to a question.
+One line of documents.jsonl a document: {document_id, key, "status": built | hit | failed, usage},
+with question_id for methods whose index belongs to a question.
 """
 
 import copy
@@ -30,27 +31,42 @@ _KEPT = 4  # indexes held in memory at least: questions on one document follow e
 
 
 class Indexer:
-    """The indexes of one run: if several questions need the same one, one builds it. kept: how many stay in memory."""
+    """The indexes of one run: if several questions need the same one, one builds it. kept: how many
+    stay in memory."""
 
     def __init__(
-        self, plan: Plan, models: Models, cache: IndexCache, store: RunStore, progress: Progress, budget: Budget
+        self,
+        plan: Plan,
+        models: Models,
+        cache: IndexCache,
+        store: RunStore,
+        progress: Progress,
+        budget: Budget,
     ) -> None:
         self._plan, self._models, self._cache = plan, models, cache
         self._store, self._progress, self._budget = store, progress, budget
         self.kept = _KEPT
         self._building = KeyedLocks()
-        self._lock = threading.Lock()  # for what all questions share: the recent indexes, documents.jsonl
+        self._lock = (
+            threading.Lock()
+        )  # for what all questions share: the recent indexes, documents.jsonl
         self._recent: OrderedDict[str, Entry] = OrderedDict()
         self._failed: dict[str, dict[str, str]] = {}
         self._uncached: list[str] = []
-        self._being_indexed: set[str] = set()  # ids of documents that a question in flight is indexing
-        self._indexed: set[str] = set()  # ids of documents that were indexed, or failed; no question waits for them
+        self._being_indexed: set[str] = (
+            set()
+        )  # ids of documents that a question in flight is indexing
+        self._indexed: set[str] = (
+            set()
+        )  # ids of documents that were indexed, or failed; no question waits for them
 
     def choose_next(self, examples: Iterable[Example]) -> int:
-        """Position in `examples` of the first question none of whose documents is being indexed by another thread.
+        """Position in `examples` of the first question none of whose documents is being indexed by
+        another thread.
 
-        So several documents are indexed at the same time, also where many questions on one follow each other. The
-        question's documents count as being indexed until `documents_done`. If there is no such question: 0.
+        So several documents are indexed at the same time, also where many questions on one follow
+        each other. The question's documents count as being indexed until `documents_done`. If there
+        is no such question: 0.
         """
         if self._plan.method.scope != "document":
             return 0
@@ -76,7 +92,8 @@ class Indexer:
         return [f"{what} not cached: {self._uncached[0]}"] if count else []
 
     def indexes(self, documents: Sequence[Document], question: Question) -> list[Index]:
-        """The index of each document, every one a fresh copy. Raises IndexFailed when one cannot be built."""
+        """The index of each document, every one a fresh copy. Raises IndexFailed when one cannot be
+        built."""
         if self._plan.method.scope == "none":
             return [{} for _ in documents]
         of_question = question if self._plan.method.scope == "question" else None
@@ -85,14 +102,20 @@ class Indexer:
             key = index_key(self._plan, document, of_question)
             with self._building.hold(digest := key_digest(key)):
                 # 1. From memory.
-                if digest in self._failed:  # the other questions of this document do not pay for the failure again
+                if (
+                    digest in self._failed
+                ):  # the other questions of this document do not pay for the failure again
                     raise IndexFailed(self._failed[digest])
                 with self._lock:
                     entry = self._recent.get(digest)
                 # 2. From the cache.
-                if entry is None and (entry := self._cache.get(self._cache.folder(key), key)) is not None:
+                if (
+                    entry is None
+                    and (entry := self._cache.get(self._cache.folder(key), key)) is not None
+                ):
                     self._record_status(document, of_question, digest, "hit", entry.usage)
-                # 3. Built, recorded, cached: a run killed in between would otherwise find its own index in the cache,
+                # 3. Built, recorded, cached: a run killed in between would otherwise find its own
+                # index in the cache,
                 #    as if another had paid for it.
                 if entry is None:
                     entry = self._build(document, of_question, key, digest)
@@ -100,9 +123,13 @@ class Indexer:
                     try:
                         self._cache.put(self._cache.folder(key), key, entry)
                     except SaveError as error:
-                        if self._cache.written:  # it could be written before: later indexes would be lost too
+                        if (
+                            self._cache.written
+                        ):  # it could be written before: later indexes would be lost too
                             raise
-                        if not self._uncached:  # report a cache that cannot be written once, not once a document
+                        if (
+                            not self._uncached
+                        ):  # report a cache that cannot be written once, not once a document
                             self._progress.note(f"an index is not cached: {error}")
                         self._uncached.append(str(error))
                 with self._lock:
@@ -113,8 +140,11 @@ class Indexer:
             indexes.append(entry.value())
         return indexes
 
-    def _build(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
-        """Call the method's `index` and keep its cost; digest: of `key`. Raises IndexFailed, now and the next time."""
+    def _build(
+        self, document: Document, question: Question | None, key: dict[str, Any], digest: str
+    ) -> Entry:
+        """Call the method's `index` and keep its cost; digest: of `key`. Raises IndexFailed, now
+        and the next time."""
         plan, method = self._plan, self._plan.method
         if (fields := method.index_fields) is not None:
             method = copy.copy(method)
@@ -128,7 +158,10 @@ class Indexer:
         try:
             value = method.index(document, tools)
             if not isinstance(value, dict):
-                raise TypeError(f"{type(plan.method).__name__}.index returned {type(value).__name__}, not a dict")
+                raise TypeError(
+                    f"{type(plan.method).__name__}.index returned {type(value).__name__}, not a "
+                    "dict"
+                )
             entry = Entry.of(value, meter.events, meter)
         except STOPS:
             raise
@@ -143,10 +176,21 @@ class Indexer:
         return entry
 
     def _record_status(
-        self, document: Document, question: Question | None, digest: str, status: str, usage: dict[str, Any]
+        self,
+        document: Document,
+        question: Question | None,
+        digest: str,
+        status: str,
+        usage: dict[str, Any],
     ) -> None:
-        """Append an index's line to documents.jsonl and count its cost. digest: of its key; status: see the module."""
-        row: dict[str, Any] = {"document_id": document.id, "key": digest, "status": status, "usage": usage}
+        """Append an index's line to documents.jsonl and count its cost. digest: of its key; status:
+        see the module."""
+        row: dict[str, Any] = {
+            "document_id": document.id,
+            "key": digest,
+            "status": status,
+            "usage": usage,
+        }
         if question is not None:
             row["question_id"] = question.id
         with self._lock:
@@ -157,7 +201,8 @@ class Indexer:
 
 
 class _IndexSettings:
-    """A method's configuration while it builds an index: reading a field that `fields` lacks raises LookupError."""
+    """A method's configuration while it builds an index: reading a field that `fields` lacks raises
+    LookupError."""
 
     def __init__(self, method: Method, fields: Sequence[str]) -> None:
         self._method, self._fields = method, {*fields, "prompts"}
@@ -166,7 +211,8 @@ class _IndexSettings:
         if name in self._method.Config.model_fields and name not in self._fields:
             # Otherwise an index of another value of this setting would be taken from the cache.
             raise LookupError(
-                f"{type(self._method).__name__}.index reads the setting {name!r}, which its index_fields lacks; add it"
+                f"{type(self._method).__name__}.index reads the setting {name!r}, which its "
+                "index_fields lacks; add it"
             )
         return getattr(self._method.config, name)
 
@@ -174,10 +220,15 @@ class _IndexSettings:
 def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:
     """The key of the index of `document`; question: for an index of scope "question" only."""
     method = plan.method
-    params: dict[str, Any] = method.config.model_dump(mode="json", exclude={"prompts"})  # they stand apart
+    params: dict[str, Any] = method.config.model_dump(
+        mode="json", exclude={"prompts"}
+    )  # they stand apart
     if method.index_fields is not None:
         params = {name: params[name] for name in method.index_fields}
-    outside = {"code": plan.code, "packages": versions(method.index_packages())}  # inputs outside the configuration
+    outside = {
+        "code": plan.code,
+        "packages": versions(method.index_packages()),
+    }  # inputs outside the configuration
     key: dict[str, Any] = {
         "document": document_digest(document),
         "method": plan.config.method.implementation,

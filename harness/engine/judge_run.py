@@ -4,8 +4,8 @@ records.jsonl    scores[judge.name] 0 or 1; notes.judges[judge.name] verdict and
 manifest.json    judges[judge.name]: prompt, model, version, what the replies cost
 summary.json     its mean and interval
 
-If the work ends early, finished judgements are kept. Scores of another judge are kept too, and those of this judge if
-they have the same version.
+If the work ends early, finished judgements are kept. Scores of another judge are kept too, and
+those of this judge if they have the same version.
 """
 
 from collections import Counter
@@ -35,9 +35,11 @@ MAX_IN_A_ROW = 5
 
 @dataclass
 class Judged:
-    """Result of `judge_run`. judgements, failures (why not judged): by question id; summary: the run's new one.
+    """Result of `judge_run`. judgements, failures (why not judged): by question id; summary: the
+    run's new one.
 
-    lost: what requests that brought no judgement sent, earlier ones too, summed as by `harness.cost.usage.sent`.
+    lost: what requests that brought no judgement sent, earlier ones too, summed as by
+    `harness.cost.usage.sent`.
     """
 
     judgements: dict[str, Judgement] = field(default_factory=dict)
@@ -69,18 +71,26 @@ class Judged:
 
 
 def judge_run(
-    folder: Path, examples: Mapping[str, Example], judge: Judge, *, parallel: int, progress: Progress
+    folder: Path,
+    examples: Mapping[str, Example],
+    judge: Judge,
+    *,
+    parallel: int,
+    progress: Progress,
 ) -> Judged:
-    """Judge every answer of a run folder, store the scores and return the judgements with what they cost.
+    """Judge every answer of a run folder, store the scores and return the judgements with what they
+    cost.
 
     examples: by question id; parallel: requests in flight.
 
-    A question that failed scores 0, as by every scorer. Raises UserError, SaveError, and CannotRun once the model can
-    judge no more; what was judged before is then stored.
+    A question that failed scores 0, as by every scorer. Raises UserError, SaveError, and CannotRun
+    once the model can judge no more; what was judged before is then stored.
     """
     stored = read_run(folder)
     if judge.name in stored.config["dataset"]["scorers"]:
-        raise UserError(f"{folder} has a scorer '{judge.name}'; give the judge another name with --name")
+        raise UserError(
+            f"{folder} has a scorer '{judge.name}'; give the judge another name with --name"
+        )
     if not stored.records:
         raise UserError(f"{folder} has no answered question yet")
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
@@ -89,15 +99,24 @@ def judge_run(
         shown = "shown" in judge.places
         if shown and not stored.config["dataset"].get("keep_texts", True):
             raise UserError(
-                f"{folder} keeps no texts, so what was shown cannot be judged; run it with --keep-texts yes"
+                f"{folder} keeps no texts, so what was shown cannot be judged; run it with "
+                "--keep-texts yes"
             )
         texts = stored.texts(by_question.values()) if shown else {}
         answered = [record for record in by_question.values() if has_answer(record)]
-        cases = [_case(folder, record, examples, judge.published is not None) for record in answered]
+        cases = [
+            _case(folder, record, examples, judge.published is not None) for record in answered
+        ]
         if shown:
-            cases = [replace(case, shown=_shown(record, texts)) for case, record in zip(cases, answered, strict=True)]
+            cases = [
+                replace(case, shown=_shown(record, texts))
+                for case, record in zip(cases, answered, strict=True)
+            ]
         work = _JudgeWork(judge, progress, len(cases))
-        add_usage(work.judged.lost, ((stored.manifest.get("judges") or {}).get(judge.name) or {}).get("earlier") or {})
+        add_usage(
+            work.judged.lost,
+            ((stored.manifest.get("judges") or {}).get(judge.name) or {}).get("earlier") or {},
+        )
         try:
             work.judge(cases, parallel)
         except HarnessError as error:
@@ -106,10 +125,16 @@ def judge_run(
         finally:
             progress.stop()
             if work.judged.replied or len(work.judged.judgements) == len(cases):
-                failed = (record["question_id"] for record in by_question.values() if not has_answer(record))
+                failed = (
+                    record["question_id"]
+                    for record in by_question.values()
+                    if not has_answer(record)
+                )
                 work.judged.judgements |= {name: Judgement(name, FAILED) for name in failed}
                 _store_judgements(store, stored, by_question, judge, work.judged)
-            elif work.judged.lost.get("tokens"):  # limits count what was sent, also where nothing came back
+            elif work.judged.lost.get(
+                "tokens"
+            ):  # limits count what was sent, also where nothing came back
                 before = (stored.manifest.get("judges") or {}).get(judge.name) or _price_of(judge)
                 _write_entry(store, judge, {**before, "earlier": work.judged.lost})
     return work.judged
@@ -121,10 +146,14 @@ def _shown(record: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[str, ..
     return tuple(text for text in whole if text.strip())
 
 
-def _case(folder: Path, record: Mapping[str, Any], examples: Mapping[str, Example], published: bool) -> Case:
-    """The judge's input for an answer; of a reply with an answer prefix only the text after it, as for scorers.
+def _case(
+    folder: Path, record: Mapping[str, Any], examples: Mapping[str, Example], published: bool
+) -> Case:
+    """The judge's input for an answer; of a reply with an answer prefix only the text after it, as
+    for scorers.
 
-    record: a record; published: whether the judge uses prompts of the data set's authors, which see their own question.
+    record: a record; published: whether the judge uses prompts of the data set's authors, which see
+    their own question.
     """
     name = record["question_id"]
     if name not in examples:
@@ -134,11 +163,14 @@ def _case(folder: Path, record: Mapping[str, Any], examples: Mapping[str, Exampl
     if not published:
         return Case(name, question.text, question.options, gold.answers, str(answer))
     asked, prompt = gold.extra.get("question", question.text), gold.extra.get("judge", "")
-    return Case(name, str(asked), question.options, gold.answers, str(answer), str(prompt).partition("/")[2])
+    return Case(
+        name, str(asked), question.options, gold.answers, str(answer), str(prompt).partition("/")[2]
+    )
 
 
 class _JudgeWork:
-    """Judges the `n_cases` cases of one run folder, one by one or several in flight; judged: the result so far."""
+    """Judges the `n_cases` cases of one run folder, one by one or several in flight; judged: the
+    result so far."""
 
     def __init__(self, judge: Judge, progress: Progress, n_cases: int) -> None:
         self.judged = Judged()
@@ -147,7 +179,8 @@ class _JudgeWork:
         progress.start(n_cases, judge.name)
 
     def judge(self, cases: list[Case], parallel: int) -> None:
-        """Judge all cases: first those that need no request, then the others, `parallel` at a time."""
+        """Judge all cases: first those that need no request, then the others, `parallel` at a
+        time."""
         open_cases = []
         for case in cases:
             if judgement := self._judge.without_request(case):
@@ -162,7 +195,8 @@ class _JudgeWork:
         in_flight(open_cases, places, self._ask, self._finish)
 
     def _ask(self, case: Case) -> tuple[Case, Judgement | QuestionError, Meter]:
-        """The case with the model's judgement, or the error that prevented it, and what was sent."""
+        """The case with the model's judgement, or the error that prevented it, and what was
+        sent."""
         meter = Meter("answer")
         try:
             return case, self._judge.request(case, meter), meter
@@ -170,13 +204,16 @@ class _JudgeWork:
             return case, error, meter
 
     def _finish(self, outcome: tuple[Case, Judgement | QuestionError, Meter]) -> None:
-        """Keep what `_ask` returned and show progress. Raises CannotRun after MAX_IN_A_ROW failures in a row."""
+        """Keep what `_ask` returned and show progress. Raises CannotRun after MAX_IN_A_ROW failures
+        in a row."""
         case, result, meter = outcome
         if isinstance(result, Judgement):
             self._failed_in_a_row = 0
             self.judged.judgements[case.question_id] = result
             usage = {"answer": result.usage} if result.usage else {}
-            self._progress.done({"error": None, "scores": {self._judge.name: result.score}, "usage": usage})
+            self._progress.done(
+                {"error": None, "scores": {self._judge.name: result.score}, "usage": usage}
+            )
             return
         self._failed_in_a_row += 1
         self.judged.failures[case.question_id] = str(result)
@@ -184,14 +221,20 @@ class _JudgeWork:
         self._progress.done({"error": {}, "scores": {}, "usage": {}})
         if self._failed_in_a_row == MAX_IN_A_ROW:
             raise CannotRun(
-                f"{MAX_IN_A_ROW} answers one after the other could not be judged; the last, because: {result}"
+                f"{MAX_IN_A_ROW} answers one after the other could not be judged; the last, "
+                f"because: {result}"
             )
 
 
 def _store_judgements(
-    store: RunStore, stored: StoredRun, by_question: dict[str, dict[str, Any]], judge: Judge, judged: Judged
+    store: RunStore,
+    stored: StoredRun,
+    by_question: dict[str, dict[str, Any]],
+    judge: Judge,
+    judged: Judged,
 ) -> None:
-    """Write the judge's entry into the manifest, then the records with its judgements, and the summary.
+    """Write the judge's entry into the manifest, then the records with its judgements, and the
+    summary.
 
     by_question: question id -> record.
 
@@ -203,7 +246,9 @@ def _store_judgements(
     for name, record in by_question.items():
         if name in judged.judgements:
             record = _with_judgement(record, judge.name, judged.judgements[name], keep_texts)
-        elif before.get("version") != judge.version:  # a mean over two prompts or two models would be meaningless
+        elif (
+            before.get("version") != judge.version
+        ):  # a mean over two prompts or two models would be meaningless
             record = _without_judgement(record, judge.name)
         records.append(record)
     _write_entry(store, judge, _manifest_entry(judge, judged))
@@ -213,7 +258,9 @@ def _store_judgements(
     store.write(SUMMARY, judged.summary)
 
 
-def _with_judgement(record: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool) -> dict[str, Any]:
+def _with_judgement(
+    record: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool
+) -> dict[str, Any]:
     """The record with what judge `name` said; its reply only where texts may be kept."""
     notes, entry = dict(record.get("notes") or {}), {"verdict": judgement.verdict}
     if judgement.reply is not None and keep_texts:
@@ -238,7 +285,9 @@ def _without_judgement(record: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _write_entry(store: RunStore, judge: Judge, entry: dict[str, Any]) -> None:
     manifest = store.manifest()
-    store.write(MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: entry}})
+    store.write(
+        MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: entry}}
+    )
 
 
 def _price_of(judge: Judge) -> dict[str, Any]:

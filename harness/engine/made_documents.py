@@ -14,11 +14,15 @@ from harness.types import GAP, Document, Passage, Support
 
 
 def view_for_method(
-    documents: Sequence[Document], supporting: Sequence[Support] | None, one_document: bool, notes: dict[str, Any]
+    documents: Sequence[Document],
+    supporting: Sequence[Support] | None,
+    one_document: bool,
+    notes: dict[str, Any],
 ) -> View:
     """The whole documents, or only their `supporting` parts; joined into one where `one_document`.
 
-    notes: of the record; gets "view" ("evidence" or NO_EVIDENCE) and "joined" (number of documents) if they apply.
+    notes: of the record; gets "view" ("evidence" or NO_EVIDENCE) and "joined" (number of documents)
+    if they apply.
     """
     view = View.of(documents)
     if supporting is not None:
@@ -33,12 +37,15 @@ def view_for_method(
 def evidence_view(documents: Sequence[Document], supporting: Sequence[Support]) -> View:
     """The view of the supporting parts alone, in text order; documents without any are left out.
 
-    If nothing is marked, as for a question that cannot be answered: the first document without its text.
+    If nothing is marked, as for a question that cannot be answered: the first document without its
+    text.
     """
     kept: list[Document] = []
     pieces: dict[str, tuple[Piece, ...]] = {}
     for document in documents:
-        spans = _merge_overlaps((s.start, s.end) for s in supporting if s.document_id == document.id)
+        spans = _merge_overlaps(
+            (s.start, s.end) for s in supporting if s.document_id == document.id
+        )
         if spans:
             cut, parts = _cut_to_spans(document, spans)
             kept.append(cut)
@@ -83,8 +90,11 @@ def _merge_overlaps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _cut_to_spans(document: Document, spans: Sequence[tuple[int, int]]) -> tuple[Document, tuple[Piece, ...]]:
-    """Return (the document and its passages cut to `spans`, a blank line between them; where its pieces come from)."""
+def _cut_to_spans(
+    document: Document, spans: Sequence[tuple[int, int]]
+) -> tuple[Document, tuple[Piece, ...]]:
+    """Return (the document and its passages cut to `spans`, a blank line between them; where its
+    pieces come from)."""
     pieces: list[Piece] = []
     passages: list[Passage] = []
     at = 0
@@ -100,7 +110,8 @@ def _cut_to_spans(document: Document, spans: Sequence[tuple[int, int]]) -> tuple
 
 
 def joined_id(ids: Sequence[str]) -> str:
-    """The id of the document that joins those of `ids`: "a+b", shortened to a hash beyond 80 characters."""
+    """The id of the document that joins those of `ids`: "a+b", shortened to a hash beyond 80
+    characters."""
     name = "+".join(ids)
     if len(name) <= 80:
         return name

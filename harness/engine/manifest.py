@@ -1,16 +1,19 @@
 """The manifest: all that a run was made with, so that two runs can be distinguished years later.
 
-    {"id", "command", "started", "finished", "starts": [{"command", "started", "finished", "state", "changed"?}, ...],
-     "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "shapes": {role: sizes},
+    {"id", "command", "started", "finished", "starts": [{"command", "started", "finished", "state",
+    "changed"?}, ...],
+     "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "shapes": {role:
+     sizes},
      "prompts",
      "dataset": {"fingerprint", "source", ...},
      "amounts"?: {field: {"value", "note", ...}},
-     "scorers": {name: version}, "git": {"commit", "dirty"} | null, "packages", "python", "platform", "cpus",
+     "scorers": {name: version}, "git": {"commit", "dirty"} | null, "packages", "python",
+     "platform", "cpus",
      "memory_gib", "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
 
-A run that is continued keeps its first description, and its id, which is drawn at random; each later start says what
-had changed by then. The user's home folder is written ~, in the command too, and what is secret in an address of the
-command is written ***; prompts are kept as they were sent.
+A run that is continued keeps its first description, and its id, which is drawn at random; each
+later start says what had changed by then. The user's home folder is written ~, in the command too,
+and what is secret in an address of the command is written ***; prompts are kept as they were sent.
 """
 
 import os
@@ -42,7 +45,8 @@ _PACKAGES = """
 accelerate datasets evaluate fvcore jieba llmlingua mlflow nltk numpy pandas peft pydantic rank-bm25 rouge rouge-score
 safetensors scikit-learn scipy sentence-transformers spacy stanza tokenizers torch transformers umap-learn
 """
-# Keys that `changes` does not compare: they identify the run, are known only later, or belong to one start.
+# Keys that `changes` does not compare: they identify the run, are known only later, or belong to
+# one start.
 _FIXED = {"id", "method", "hash", "dataset", "amounts", "first_prompts", "command"}
 _FIXED |= {"started", "finished", "starts", "shard"}
 
@@ -53,11 +57,14 @@ def utc_now() -> str:
 
 
 def git_state(root: Path) -> dict[str, Any] | None:
-    """{"commit", "dirty"} of the git checkout whose top folder is `root` (commit None before the first), else None."""
+    """{"commit", "dirty"} of the git checkout whose top folder is `root` (commit None before the
+    first), else None."""
 
     def git(*words: str) -> str | None:  # what the command prints; None if it fails
         try:
-            done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10)
+            done = subprocess.run(
+                ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10
+            )
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None
@@ -66,37 +73,52 @@ def git_state(root: Path) -> dict[str, Any] | None:
     if not top or Path(top).resolve() != root.resolve():
         return None
     status = git("status", "--porcelain")
-    return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": None if status is None else status != ""}
+    return {
+        "commit": git("rev-parse", "--verify", "HEAD"),
+        "dirty": None if status is None else status != "",
+    }
 
 
 @cache
 def made_by() -> dict[str, Any]:
-    """The checkout of this project and the packages of this process, as a manifest has them: "git" and "packages".
+    """The checkout of this project and the packages of this process, as a manifest has them: "git"
+    and "packages".
 
-    Read once: at the first run it is nearest to the code imported, and parsing metadata takes a tenth of a second.
+    Read once: at the first run it is nearest to the code imported, and parsing metadata takes a
+    tenth of a second.
     """
     packages = {"longdoc-harness": VERSION, **installed(_PACKAGES.split())}
     return {"git": git_state(Path(__file__).resolve().parents[2]), "packages": packages}
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """The parts of a plan's manifest that are known before it starts: no times, command or first prompts."""
+    """The parts of a plan's manifest that are known before it starts: no times, command or first
+    prompts."""
     dataset, served = plan.dataset, server_shapes(plan.models)
-    numbers: dict[str, dict[str, Any]] = {}  # that the paper prints for the data set, or that another run gave
+    numbers: dict[
+        str, dict[str, Any]
+    ] = {}  # that the paper prints for the data set, or that another run gave
     for name in type(plan.method).from_other_runs:
         origin = plan.origins.get(f"method.params.{name}", "")
         if origin.startswith("configs/") and origin.endswith(", by_dataset"):
             value = getattr(plan.method.config, name)
-            numbers[name] = {"value": value, "note": f"{name} = {value}, printed in the paper ({origin})"}
+            numbers[name] = {
+                "value": value,
+                "note": f"{name} = {value}, printed in the paper ({origin})",
+            }
     numbers |= plan.amounts
-    shapes = [(role, served[role] if role in served else shape_of_role(plan, role)) for role in plan.identities]
+    shapes = [
+        (role, served[role] if role in served else shape_of_role(plan, role))
+        for role in plan.identities
+    ]
     described = {
         "method": plan.config.method.name,
         "hash": plan.hash8,
         "seed": plan.config.seed,
         "models": plan.identities,
         **({"servers": {role: plan.models[role].base_url for role in served}} if served else {}),
-        # They change no answer and are in no hash, but FLOPs are counted by them: a later start records their change.
+        # They change no answer and are in no hash, but FLOPs are counted by them: a later start
+        # records their change.
         "shapes": {role: None if shape is None else asdict(shape) for role, shape in shapes},
         "prompts": plan.method.prompts(),
         "dataset": {
@@ -123,7 +145,8 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 
 def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
-    """The sizes of a role's model, read from its small files, or its `shape` if they are not here; None if unknown."""
+    """The sizes of a role's model, read from its small files, or its `shape` if they are not here;
+    None if unknown."""
     config = plan.encoders.get(role) or plan.models.get(role)
     if config is None:
         return None
@@ -134,7 +157,9 @@ def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
     from harness.llm.model_info import local_folder
 
     try:
-        folder = encoder_folder(config) if isinstance(config, EncoderConfig) else local_folder(config)[0]
+        folder = (
+            encoder_folder(config) if isinstance(config, EncoderConfig) else local_folder(config)[0]
+        )
         return shape_of(SimpleNamespace(**read_object(folder / "config.json")))
     except (UserError, OSError, ValueError, AttributeError):
         return None
@@ -143,7 +168,8 @@ def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
 def with_start(
     before: dict[str, Any], described: dict[str, Any], command: list[str], parallel: int = 1
 ) -> dict[str, Any]:
-    """The manifest `before` with one more start, or a new one made of `described` (`describe`) where it has none.
+    """The manifest `before` with one more start, or a new one made of `described` (`describe`)
+    where it has none.
 
     command: what was typed; parallel: questions in flight at most.
     """
@@ -166,17 +192,26 @@ def with_start(
 
 
 def changes(before: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys of the manifest `other` (of a later start or process) that differ from `before`, with new values."""
-    left_out = _FIXED if "shapes" in before else _FIXED | {"shapes"}  # older runs have the sizes of servers alone
-    return {key: value for key, value in other.items() if key not in left_out and before.get(key) != value}
+    """Keys of the manifest `other` (of a later start or process) that differ from `before`, with
+    new values."""
+    left_out = (
+        _FIXED if "shapes" in before else _FIXED | {"shapes"}
+    )  # older runs have the sizes of servers alone
+    return {
+        key: value
+        for key, value in other.items()
+        if key not in left_out and before.get(key) != value
+    }
 
 
 def asked_counts(manifest: Mapping[str, Any], asked: int, recorded: int) -> dict[str, int]:
     """The keys n_asked, n_left_out and n_not_asked (if any) of a summary.
 
-    n_scored + n_failed + n_left_out + n_not_asked = n_asked; n_not_asked: what an unfinished run has still to ask.
+    n_scored + n_failed + n_left_out + n_not_asked = n_asked; n_not_asked: what an unfinished run
+    has still to ask.
 
-    asked: questions that this command asks; recorded: n_total, which holds those of earlier commands too.
+    asked: questions that this command asks; recorded: n_total, which holds those of earlier
+    commands too.
     """
     left_out = sum((manifest.get("dataset") or {}).get("skipped", {}).values())
     counts = {"n_asked": max(asked, recorded) + left_out}
@@ -187,17 +222,25 @@ def asked_counts(manifest: Mapping[str, Any], asked: int, recorded: int) -> dict
     return counts
 
 
-def with_first_prompts(manifest: dict[str, Any], prompts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The manifest with `prompts` (role -> first prompt) of roles it has none of; the same object if none is new."""
+def with_first_prompts(
+    manifest: dict[str, Any], prompts: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """The manifest with `prompts` (role -> first prompt) of roles it has none of; the same object
+    if none is new."""
     prompts_before = manifest.get("first_prompts", {})
-    if not (new := {role: prompt for role, prompt in prompts.items() if role not in prompts_before}):
+    if not (
+        new := {role: prompt for role, prompt in prompts.items() if role not in prompts_before}
+    ):
         return manifest
     gpu = describe_gpu() if manifest.get("gpu") is None else manifest["gpu"]
     return {**manifest, "first_prompts": {**prompts_before, **new}, "gpu": gpu}
 
 
-def with_end(manifest: dict[str, Any], state: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The manifest with its last start ended. state: finished, interrupted or stopped; extra: keys of that start."""
+def with_end(
+    manifest: dict[str, Any], state: str, extra: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The manifest with its last start ended. state: finished, interrupted or stopped; extra: keys
+    of that start."""
     time = utc_now()
     last = {**manifest["starts"][-1], "finished": time, "state": state, **(extra or {})}
     finished = time if state == "finished" else None
@@ -206,7 +249,9 @@ def with_end(manifest: dict[str, Any], state: str, extra: dict[str, Any] | None 
 
 def describe_gpu() -> str | None:
     """Name of the GPU, None if there is none or torch is not loaded."""
-    torch = sys.modules.get("torch")  # not imported for this: a run that loads no model has no use for it
+    torch = sys.modules.get(
+        "torch"
+    )  # not imported for this: a run that loads no model has no use for it
     if torch is None or not torch.cuda.is_available():
         return None
     return str(torch.cuda.get_device_name())

@@ -1,17 +1,21 @@
-"""A language model that judges an answer: by default whether it is right, beside the gold answers (judge_kinds.py).
+"""A language model that judges an answer: by default whether it is right, beside the gold answers
+(judge_kinds.py).
 
-Decoding is greedy. A reply is kept under HARNESS_HOME by all that it depends on, so that none is paid for twice; the
-model is loaded when the first reply is missing.
-Question, gold answers and answer are pieces of their own, as in a method's prompt: they cannot forge a turn.
+Decoding is greedy. A reply is kept under HARNESS_HOME by all that it depends on, so that none is
+paid for twice; the model is loaded when the first reply is missing.
+Question, gold answers and answer are pieces of their own, as in a method's prompt: they cannot
+forge a turn.
 
-The authors of some data sets publish prompts for a judge, which take the place of PROMPT: configs/judges/NAME.yaml.
+The authors of some data sets publish prompts for a judge, which take the place of PROMPT:
+configs/judges/NAME.yaml.
 
     source: repository and file
     max_tokens: 10                              of a reply
     prompts: {fact: "..", abstention: ".."}     with {question}, {answers}: the gold answer, {answer}
 
-A gold answer names its prompt: `judge: NAME/fact` in Gold.extra. As in the authors' code the question is asked without
-what the data set added to it (`question` in Gold.extra), and a reply is a yes where "yes" stands anywhere in it.
+A gold answer names its prompt: `judge: NAME/fact` in Gold.extra. As in the authors' code the
+question is asked without what the data set added to it (`question` in Gold.extra), and a reply is a
+yes where "yes" stands anywhere in it.
 """
 
 from __future__ import annotations
@@ -49,17 +53,25 @@ from harness.storage.files import home, read_object, save_error, write_json
 from harness.storage.index_cache import key_digest
 from harness.types import Example
 
-EMPTY, FAILED, NO_GOLD, NO_TEXT = "empty answer", "failed question", "no gold answer", "no text shown"
+EMPTY, FAILED, NO_GOLD, NO_TEXT = (
+    "empty answer",
+    "failed question",
+    "no gold answer",
+    "no text shown",
+)
 """Verdicts that are no model's; they score 0."""
 
-_PUBLISHED = {path.stem: path for path in (Path(__file__).parents[2] / "configs" / "judges").glob("*.yaml")}
+_PUBLISHED = {
+    path.stem: path for path in (Path(__file__).parents[2] / "configs" / "judges").glob("*.yaml")
+}
 
 
 @dataclass(frozen=True)
 class Case:
     """A stored answer with what the judge is shown.
 
-    options: the answers to choose from, None for a free answer; prompt: the published one that its gold answer names;
+    options: the answers to choose from, None for a free answer; prompt: the published one that its
+    gold answer names;
     shown: the texts that the reader was shown, only for a judge that sees them.
     """
 
@@ -76,8 +88,9 @@ class Case:
 class Judgement:
     """The judgement of one answer.
 
-    verdict: yes, no, a number of a rubric, unclear, or one of `EMPTY`; score: from 0 to 1; reply: the model's, None if
-    it was not asked; usage: cost of that reply, also if it came from the cache (`cached`).
+    verdict: yes, no, a number of a rubric, unclear, or one of `EMPTY`; score: from 0 to 1; reply:
+    the model's, None if it was not asked; usage: cost of that reply, also if it came from the cache
+    (`cached`).
     """
 
     question_id: str
@@ -100,7 +113,8 @@ class Judgement:
 
 @dataclass(frozen=True)
 class PublishedPrompts:
-    """The judge's prompts of one file of configs/judges. version: its name and hash; prompts: by kind, as "fact"."""
+    """The judge's prompts of one file of configs/judges. version: its name and hash; prompts: by
+    kind, as "fact"."""
 
     version: str
     source: str
@@ -109,7 +123,8 @@ class PublishedPrompts:
 
 
 def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
-    """The published prompts that the questions' `Gold.extra` names, None for none. examples: by id, all of one file."""
+    """The published prompts that the questions' `Gold.extra` names, None for none. examples: by id,
+    all of one file."""
     first = next(iter(examples.values()), None)
     name = "" if first is None else str(first.gold.extra.get("judge", "")).partition("/")[0]
     if name not in _PUBLISHED:  # a name of a received run opens nothing
@@ -121,7 +136,8 @@ def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
 
 
 class JudgeReplies:
-    """Cache of replies, a JSON file each: <root>/<first 2 of digest>/<digest>.json, without a data set's texts."""
+    """Cache of replies, a JSON file each: <root>/<first 2 of digest>/<digest>.json, without a data
+    set's texts."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -153,10 +169,12 @@ class JudgeReplies:
 
 @dataclass
 class Judge:
-    """A model and its prompt. name: of its score, for instance "judge.endpoint"; max_tokens: of a reply.
+    """A model and its prompt. name: of its score, for instance "judge.endpoint"; max_tokens: of a
+    reply.
 
-    identity: everything that changes the model's output, as in a run's manifest; replies: its cache; published: prompts
-    that take the place of `prompt`; kind, scale: what is judged, and the numbers of a rubric (judge_kinds.py).
+    identity: everything that changes the model's output, as in a run's manifest; replies: its
+    cache; published: prompts that take the place of `prompt`; kind, scale: what is judged, and the
+    numbers of a rubric (judge_kinds.py).
     """
 
     name: str
@@ -187,8 +205,13 @@ class Judge:
         return f"{self.prompt_version} ({self.max_tokens} tokens, model {model})"
 
     def without_request(self, case: Case) -> Judgement | None:
-        """The judgement of an answer that lacks what is judged or has a cached reply; None: the model must be asked."""
-        parts = ("answer", case.answer.strip(), EMPTY), ("answers", case.gold, NO_GOLD), ("shown", case.shown, NO_TEXT)
+        """The judgement of an answer that lacks what is judged or has a cached reply; None: the
+        model must be asked."""
+        parts = (
+            ("answer", case.answer.strip(), EMPTY),
+            ("answers", case.gold, NO_GOLD),
+            ("shown", case.shown, NO_TEXT),
+        )
         for place, there, verdict in parts:
             if place in self.places and not there:
                 return Judgement(case.question_id, verdict)
@@ -199,29 +222,48 @@ class Judge:
         return self._judgement(case, reply, usage, cached=True)
 
     def request(self, case: Case, meter: Meter | None = None) -> Judgement:
-        """Ask the model about one answer, and store its reply; any thread may call it. meter: gets the cost.
+        """Ask the model about one answer, and store its reply; any thread may call it. meter: gets
+        the cost.
 
-        Raises QuestionError if this answer cannot be judged, CannotRun if no answer can, and SaveError.
+        Raises QuestionError if this answer cannot be judged, CannotRun if no answer can, and
+        SaveError.
         """
         meter = meter or Meter("answer")
         with self.model.session(meter, "judge") as session:
-            options = (f"\n({chr(ord('A') + n)}) {option}" for n, option in enumerate(case.options or ()))
-            answers = case.gold[0] if self.published and case.gold else "\n".join(f"- {answer}" for answer in case.gold)
+            options = (
+                f"\n({chr(ord('A') + n)}) {option}" for n, option in enumerate(case.options or ())
+            )
+            answers = (
+                case.gold[0]
+                if self.published and case.gold
+                else "\n".join(f"- {answer}" for answer in case.gold)
+            )
             question = "".join([case.question, *options])
             shown = [piece for text in case.shown for piece in (text, "\n\n")][:-1]
-            values = {"question": [question], "answers": [answers], "answer": [case.answer], "shown": shown}
+            values = {
+                "question": [question],
+                "answers": [answers],
+                "answer": [case.answer],
+                "shown": shown,
+            }
             feed(session, self._prompt(case).fill(**values))
             reply = session.write(self.max_tokens).text.strip()
         usage = meter.usage().get("answer", {})
         self.replies.put(self._key(case), reply, usage)
         return self._judgement(case, reply, usage)
 
-    def _judgement(self, case: Case, reply: str, usage: Mapping[str, Any], cached: bool = False) -> Judgement:
+    def _judgement(
+        self, case: Case, reply: str, usage: Mapping[str, Any], cached: bool = False
+    ) -> Judgement:
         """The judgement that a reply gives."""
         if self.scale is not None:
             verdict = self.scale.verdict(reply)
-            return Judgement(case.question_id, verdict, self.scale.score(verdict), reply, usage, cached)
-        verdict = parse_verdict(reply) if self.published is None else YES if YES in reply.lower() else NO
+            return Judgement(
+                case.question_id, verdict, self.scale.score(verdict), reply, usage, cached
+            )
+        verdict = (
+            parse_verdict(reply) if self.published is None else YES if YES in reply.lower() else NO
+        )
         return Judgement(case.question_id, verdict, float(verdict == YES), reply, usage, cached)
 
     def _prompt(self, case: Case) -> Prompt:
@@ -229,7 +271,9 @@ class Judge:
         if self.published is None:
             return self.prompt
         if case.prompt not in self.published.prompts:
-            raise QuestionError(f"'{case.prompt}' is none of the prompts of {self.published.source}")
+            raise QuestionError(
+                f"'{case.prompt}' is none of the prompts of {self.published.source}"
+            )
         return self.published.prompts[case.prompt]
 
     def _key(self, case: Case) -> dict[str, Any]:
@@ -244,8 +288,11 @@ class Judge:
             **({"shown": case.shown} if "shown" in self.places else {}),
         }
 
-    def for_questions(self, examples: Mapping[str, Example], prompt: str | None, max_tokens: int | None) -> Judge:
-        """This judge, with the prompts published for a run's questions unless the user gave one (a file).
+    def for_questions(
+        self, examples: Mapping[str, Example], prompt: str | None, max_tokens: int | None
+    ) -> Judge:
+        """This judge, with the prompts published for a run's questions unless the user gave one (a
+        file).
 
         max_tokens: of a reply, None = as published.
         """
@@ -253,7 +300,9 @@ class Judge:
         if published is None:
             return self
         tokens = max_tokens or published.max_tokens
-        return replace(self, published=published, prompt_version=published.version, max_tokens=tokens)
+        return replace(
+            self, published=published, prompt_version=published.version, max_tokens=tokens
+        )
 
 
 def make_judge(
@@ -267,12 +316,15 @@ def make_judge(
 ) -> Judge:
     """A judge, not loaded yet. Raises UserError.
 
-    sets: {"model.KEY": value}; prompt: a file; name: score judge.NAME; kind, scale: as of judge_kinds.read_prompt, the
-    scale as text ("1-5").
+    sets: {"model.KEY": value}; prompt: a file; name: score judge.NAME; kind, scale: as of
+    judge_kinds.read_prompt, the scale as text ("1-5").
     """
     numbers = None if scale is None else Scale.parse(scale)
     if foreign := [key for key in sets if key.partition(".")[0] != "model"]:
-        raise UserError(f"--set {foreign[0]}: only settings of the model that judges can be set here (model.KEY=VALUE)")
+        raise UserError(
+            f"--set {foreign[0]}: only settings of the model that judges can be set here "
+            "(model.KEY=VALUE)"
+        )
     config = check_greedy(resolved("models", model=model, sets=dict(sets)), "a judge")
     facts = model_facts(config)
     raise_all([UserError(problem) for problem in facts.problems])
@@ -284,4 +336,6 @@ def make_judge(
     label = "judge." + (name or re.sub(r"[^\w./-]+", "_", config.name) + suffix)
     replies = JudgeReplies(home() / "judge")
     tokens = max_tokens or MAX_TOKENS
-    return Judge(label, config, facts.identity, text, version, tokens, replies, kind=kind, scale=numbers)
+    return Judge(
+        label, config, facts.identity, text, version, tokens, replies, kind=kind, scale=numbers
+    )

@@ -1,4 +1,5 @@
-"""Warnings about the models that come with the project: before a run, below a table, and in a comparison with papers.
+"""Warnings about the models that come with the project: before a run, below a table, and in a
+comparison with papers.
 
 pocket-llama    trained on the synthetic world: made for pocket/*, plumbing on any other data set
 random          of older runs: its answers are noise, on any data set
@@ -22,7 +23,8 @@ def embedded_notice(model: ModelConfig) -> str:
 
 
 def embedded_caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
-    """What an embedded model's numbers on a data set are worth; model, dataset: the values in run.yaml."""
+    """What an embedded model's numbers on a data set are worth; model, dataset: the values in
+    run.yaml."""
     name = model["name"]
     if model.get("backend") == "random":
         return f"{name} is a random model: its answers are noise"
@@ -32,14 +34,16 @@ def embedded_caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str
 
 
 def small_model_note(model: Mapping[str, Any], before_run: bool = False) -> str:
-    """What the numbers of a model that is marked as small are worth; before_run: the line printed before a run."""
+    """What the numbers of a model that is marked as small are worth; before_run: the line printed
+    before a run."""
     if before_run:
         return f"{model['name']} answers, a small model and the default of real data sets; name another with --model"
     return f"{model['name']} is a small model: its numbers compare methods with each other, not with published ones"
 
 
 def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:
-    """A warning for each embedded model with a card that was not trained on the method's current skills.
+    """A warning for each embedded model with a card that was not trained on the method's current
+    skills.
 
     Where it declares none, its prompts count; one that declares an empty list needs no training.
     """
@@ -52,13 +56,16 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
             continue
         if stale:
             warnings.append(
-                f"{model.name} was not trained on what '{preset}' asks of it now ({'; '.join(stale)}), so it may do "
+                f"{model.name} was not trained on what '{preset}' asks of it now "
+                f"({'; '.join(stale)}), so it may do "
                 "worse than its card says  (harness pocket check)"
             )
         elif type(method).skills is Method.skills:
             warnings.append(
-                f"'{preset}' declares no skills, so nobody knows whether {model.name} was trained on what it asks, and "
-                "it may understand none of it; declare them with skills() (docs/extending.md), or name a "
+                f"'{preset}' declares no skills, so nobody knows whether {model.name} was trained "
+                "on what it asks, and "
+                "it may understand none of it; declare them with skills() (docs/extending.md), or "
+                "name a "
                 "real model with --model"
             )
     return warnings

@@ -1,17 +1,19 @@
-"""Numbers of a method that come from another run: method.max_nodes=from:pecan, method.k=from:RUN_FOLDER.
+"""Numbers of a method that come from another run: method.max_nodes=from:pecan,
+method.k=from:RUN_FOLDER.
 
     nodes    the mean number of nodes that the run visited for an answered question, rounded
     pieces   the number k of chunks or nodes whose predicted cost is nearest to the mean cost of the run's questions:
 
              cost(k) = prefill(f + k p) + decode(g) + embed(q)        k = argmin over k >= 1 of |cost(k) - cost(run)|
 
-f: tokens of the prompt around the pieces; p: of a piece (Method.piece_tokens); g: of the run's mean answer; q: of the
-question, if the method embeds it. Costs are FLOPs of search and answer under the default convention; if the FLOPs
-of one of the two are unknown, tokens processed. Half rounds up; of two equally near k the smaller one counts. Sources
-and alternatives: docs/methods/costs.md#from-another-run.
+f: tokens of the prompt around the pieces; p: of a piece (Method.piece_tokens); g: of the run's mean
+answer; q: of the question, if the method embeds it. Costs are FLOPs of search and answer under the
+default convention; if the FLOPs of one of the two are unknown, tokens processed. Half rounds up; of
+two equally near k the smaller one counts. Sources and alternatives:
+docs/methods/costs.md#from-another-run.
 
-Only the number reaches the method, and the number is what is hashed. It is stored with its source in run.yaml (origins)
-and manifest.json ("amounts").
+Only the number reaches the method, and the number is what is hashed. It is stored with its source
+in run.yaml (origins) and manifest.json ("amounts").
 """
 
 import math
@@ -32,11 +34,15 @@ from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.run_folder import StoredRun, read_run
 
 _STUDY = "study"  # the action of a step after the stop of the run itself
-_COMPARED = {"dataset": "data set", "model": "model"}  # parts that should be the plan's own -> their names in words
+_COMPARED = {
+    "dataset": "data set",
+    "model": "model",
+}  # parts that should be the plan's own -> their names in words
 
 
 def preset_of(text: str) -> str | None:
-    """The preset that "from:NAME" names, None if it names a folder. Raises UserError for neither."""
+    """The preset that "from:NAME" names, None if it names a folder. Raises UserError for
+    neither."""
     name = text.removeprefix(FROM)
     try:
         return presets.find("methods", name)
@@ -63,13 +69,22 @@ def plan_with_amounts(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> 
     amounts = {name: _amount(plan, name, *runs[name]) for name in plan.pending}
     sets = {f"method.{name}": amount["value"] for name, amount in amounts.items()}
     made = plan_choices(replace(plan.choices, sets={**plan.choices.sets, **sets}))
-    method = made.config.method.model_copy(update={"mark": plan.config.method.mark})  # numbers of a run do not mark it
+    method = made.config.method.model_copy(
+        update={"mark": plan.config.method.mark}
+    )  # numbers of a run do not mark it
     notes = {f"method.params.{name}": amount["note"] for name, amount in amounts.items()}
     warnings = []
     for name, (_, run) in runs.items():
-        pairs = [(what, run.config[part]["name"], getattr(made.config, part).name) for part, what in _COMPARED.items()]
-        if differing := [f"{what} '{other}', not '{here}'" for what, other, here in pairs if other != here]:
-            warnings.append(f"method.{name} comes from {run.path.name}, a run with {' and '.join(differing)}")
+        pairs = [
+            (what, run.config[part]["name"], getattr(made.config, part).name)
+            for part, what in _COMPARED.items()
+        ]
+        if differing := [
+            f"{what} '{other}', not '{here}'" for what, other, here in pairs if other != here
+        ]:
+            warnings.append(
+                f"method.{name} comes from {run.path.name}, a run with {' and '.join(differing)}"
+            )
     return replace(
         made,
         config=made.config.model_copy(update={"method": method}),
@@ -80,7 +95,8 @@ def plan_with_amounts(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> 
 
 
 def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any]:
-    """The number of field `name` from `run`, named `called` in notes: {"value", "note", "mean", "unit", "run", ...}."""
+    """The number of field `name` from `run`, named `called` in notes: {"value", "note", "mean",
+    "unit", "run", ...}."""
     records = [record for record in run.records if record["error"] is None]
     if not records:
         raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
@@ -90,7 +106,9 @@ def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any
     if type(plan.method).from_other_runs[name] == "nodes":
         mean, unit = sum(map(visited_nodes, records)) / count, "nodes"
         if mean == 0:
-            raise UserError(f"method.{name} cannot come from {run.path}: its records name no visited nodes")
+            raise UserError(
+                f"method.{name} cannot come from {run.path}: its records name no visited nodes"
+            )
         value = max(1, math.floor(mean + 0.5))
         note = f"{name} = {value}, as many nodes as {called} visits ({mean:.2f}, {where})"
     else:
@@ -102,26 +120,38 @@ def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any
 
 
 def visited_nodes(record: Mapping[str, Any]) -> int:
-    """How many nodes the search of a record visited, the first ones included, up to its own stop."""
-    return sum(step.get("node") is not None and step["action"] != _STUDY for step in record["steps"])
+    """How many nodes the search of a record visited, the first ones included, up to its own
+    stop."""
+    return sum(
+        step.get("node") is not None and step["action"] != _STUDY for step in record["steps"]
+    )
 
 
 def nearest_count(cost: Callable[[int], float], target: float) -> int:
-    """The k >= 1 whose increasing `cost` is nearest to `target`; of two equally near the smaller."""
+    """The k >= 1 whose increasing `cost` is nearest to `target`; of two equally near the
+    smaller."""
     k = 1
     while cost(k) < target:
         k += 1
     return k - 1 if k > 1 and target - cost(k - 1) <= cost(k) - target else k
 
 
-def _pieces_of_equal_cost(plan: Plan, name: str, records: Sequence[Mapping[str, Any]]) -> tuple[int, float, str]:
-    """(k, cost, unit): how many pieces cost what the answered `records` cost on average, that cost, its unit."""
+def _pieces_of_equal_cost(
+    plan: Plan, name: str, records: Sequence[Mapping[str, Any]]
+) -> tuple[int, float, str]:
+    """(k, cost, unit): how many pieces cost what the answered `records` cost on average, that cost,
+    its unit."""
     piece = plan.method.piece_tokens()
     if piece is None:
-        raise UserError(f"method.{name} does not fix what is shown with these settings; give it a number")
+        raise UserError(
+            f"method.{name} does not fix what is shown with these settings; give it a number"
+        )
     usages = [record["usage"] for record in records]
     spent = sum_phases(usages, "search", "answer")
-    tokens, flops = tokens_of(spent) / len(records), spent.get("flops", {}).get(DEFAULT, 0.0) / len(records)
+    tokens, flops = (
+        tokens_of(spent) / len(records),
+        spent.get("flops", {}).get(DEFAULT, 0.0) / len(records),
+    )
     written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
     cost = _cost_by_pieces(plan, piece, written)
     if not spent.get("uncounted") and cost(1)[1] is not None:
@@ -132,9 +162,11 @@ def _pieces_of_equal_cost(plan: Plan, name: str, records: Sequence[Mapping[str, 
 def cost_of(
     prompt: float, piece: int, written: int, reader: ModelShape | None, *embed: Call
 ) -> Callable[[int], tuple[int, float | None]]:
-    """Return the function cost(k) above, in (tokens, FLOPs); FLOPs are None where a model's sizes are unknown.
+    """Return the function cost(k) above, in (tokens, FLOPs); FLOPs are None where a model's sizes
+    are unknown.
 
-    prompt, piece, written: f, p, g; embed: the call embed(q), nothing for a method without an encoder.
+    prompt, piece, written: f, p, g; embed: the call embed(q), nothing for a method without an
+    encoder.
     """
 
     def cost(k: int) -> tuple[int, float | None]:
@@ -145,18 +177,26 @@ def cost_of(
     return cost
 
 
-def _cost_by_pieces(plan: Plan, piece: int, written: int) -> Callable[[int], tuple[int, float | None]]:
-    """cost(k): the predicted mean cost of the plan's questions; piece, written: tokens of a piece, of the answer."""
+def _cost_by_pieces(
+    plan: Plan, piece: int, written: int
+) -> Callable[[int], tuple[int, float | None]]:
+    """cost(k): the predicted mean cost of the plan's questions; piece, written: tokens of a piece,
+    of the answer."""
     questions = [example.question for example in plan.dataset.examples[: plan.config.limit]]
     count, turn = _token_counter(plan)
-    prompt = turn + sum(count(plan.method.frame(question, plan.task)) for question in questions) / len(questions)
+    prompt = turn + sum(
+        count(plan.method.frame(question, plan.task)) for question in questions
+    ) / len(questions)
     query = round(sum(count(question.text) for question in questions) / len(questions))
-    embed: list[Call] = [("embed", query, 0, shape_of_role(plan, "encoder"))] if "encoder" in plan.encoders else []
+    embed: list[Call] = (
+        [("embed", query, 0, shape_of_role(plan, "encoder"))] if "encoder" in plan.encoders else []
+    )
     return cost_of(prompt, piece, written, shape_of_role(plan, "reader"), *embed)
 
 
 def _token_counter(plan: Plan) -> tuple[Callable[[str], float], int]:
-    """A function that counts a text's tokens, and the number of the template's; estimates without a tokenizer."""
+    """A function that counts a text's tokens, and the number of the template's; estimates without a
+    tokenizer."""
     from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
 
     model = plan.models["reader"]

@@ -4,8 +4,8 @@
            │
            └─ ConfigError: every mistake at once
 
-Nothing heavy is imported: it reads a method's module, the data set's rows and the models' small files. A GGUF model is
-converted first, once, because its tokenizer is made by that.
+Nothing heavy is imported: it reads a method's module, the data set's rows and the models' small
+files. A GGUF model is converted first, once, because its tokenizer is made by that.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,8 @@ from harness.storage.paths import run_path
 
 _PARAMS = "method.params."
 FROM = "from:"
-"""Begins the value of a parameter that another run gives (from:PRESET or from:RUN_FOLDER), such as the budget it spent.
+"""Begins the value of a parameter that another run gives (from:PRESET or from:RUN_FOLDER), such as
+the budget it spent.
 
 Until that run is finished, the number is pending and the plan cannot run.
 """
@@ -49,18 +50,27 @@ class Plan:
     hash8: str  # covers what changes a prediction
     folder: str  # of the run, below the results
     warnings: tuple[str, ...] = ()
-    code: dict[str, str] = field(default_factory=dict)  # hashes of the user's own code (storage/own_code_hash)
+    code: dict[str, str] = field(
+        default_factory=dict
+    )  # hashes of the user's own code (storage/own_code_hash)
     choices: Choices = field(default_factory=Choices)  # what the plan was made from
     # Parameter of the method -> "from:SOURCE" while its number is unknown, and the plan cannot run.
     pending: dict[str, str] = field(default_factory=dict)
-    amounts: dict[str, dict[str, Any]] = field(default_factory=dict)  # parameter -> {"value", ...} that a run gave
-    missing: tuple[str, ...] = ()  # not on this machine, so that it cannot run here: "weights of owner/name"
+    amounts: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # parameter -> {"value", ...} that a run gave
+    missing: tuple[
+        str, ...
+    ] = ()  # not on this machine, so that it cannot run here: "weights of owner/name"
 
     @property
     def questions(self) -> int:
-        """The number of questions to ask; 0 where the rows are missing and no preset says how many there are."""
+        """The number of questions to ask; 0 where the rows are missing and no preset says how many
+        there are."""
         config, rows = self.config, self.dataset.rows
-        return len(self.dataset.examples[: config.limit]) or min(rows, config.limit or config.sample or rows)
+        return len(self.dataset.examples[: config.limit]) or min(
+            rows, config.limit or config.sample or rows
+        )
 
     @property
     def method_name(self) -> str:
@@ -76,8 +86,8 @@ class Plan:
 def plan_choices(choices: Choices, elsewhere: bool = False) -> Plan:
     """Resolve `choices` and check them against code, data and models.
 
-    elsewhere: plan a run for another machine: no weights are fetched, and files missing here are no error.
-    Raises ConfigError with every mistake (UserError for one).
+    elsewhere: plan a run for another machine: no weights are fetched, and files missing here are no
+    error. Raises ConfigError with every mistake (UserError for one).
     """
     if not elsewhere:
         return _plan(resolve(choices), elsewhere)
@@ -89,43 +99,61 @@ def plan_choices(choices: Choices, elsewhere: bool = False) -> Plan:
 
 def _plan(resolution: Resolution, elsewhere: bool) -> Plan:
     """The plan of resolved settings; elsewhere: as in `plan_choices`."""
-    # 1. The method's parameters with their defaults, and what the data set's settings ask for: before anything is
+    # 1. The method's parameters with their defaults, and what the data set's settings ask for:
+    # before anything is
     #    fetched or looked for.
-    method = attempt(resolution.problems, make_method, resolution) if "method" in resolution.parts else None
+    method = (
+        attempt(resolution.problems, make_method, resolution)
+        if "method" in resolution.parts
+        else None
+    )
     if method is not None:
-        params = method.config.model_dump(mode="json") | pending_params(type(method), resolution.parts["method"].params)
-        resolution.parts["method"] = resolution.parts["method"].model_copy(update={"params": params})
+        params = method.config.model_dump(mode="json") | pending_params(
+            type(method), resolution.parts["method"].params
+        )
+        resolution.parts["method"] = resolution.parts["method"].model_copy(
+            update={"params": params}
+        )
         for leaf in flatten(params, "method.params"):
             resolution.origins.setdefault(leaf, "default")
     if "dataset" in resolution.parts:
-        resolution.problems += map(UserError, scorers.problems(list(resolution.parts["dataset"].scorers)))
+        resolution.problems += map(
+            UserError, scorers.problems(list(resolution.parts["dataset"].scorers))
+        )
         if resolution.parts.get("keep_prompts") and not resolution.parts["dataset"].keep_texts:
             resolution.add_problem(
-                "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; leave it out"
+                "--keep-prompts would store the data set's texts, which dataset.keep_texts "
+                "forbids; leave it out"
             )
     raise_all(resolution.problems)
     assert method is not None  # no problems: it is there
     # 2. The rows. None if loading failed; only a plan for another machine goes on then.
     choice: MethodChoice = resolution.parts["method"]
     dataset = attempt(resolution.problems, load_asked, resolution)
-    absent = _pop_missing_here(resolution) if elsewhere else []  # of the data set, so that the models are checked too
+    absent = (
+        _pop_missing_here(resolution) if elsewhere else []
+    )  # of the data set, so that the models are checked too
     if dataset is not None and not len(dataset):
         resolution.add_problem(f"the data set '{dataset.name}' has no questions ({dataset.source})")
     elif dataset is not None and choice.view == "evidence":
         n_unmarked = sum(not e.gold.supporting for e in dataset.examples)
         if n_unmarked == len(dataset):
             resolution.add_problem(
-                f"'{choice.name}' shows the supporting passages alone, but the data set '{dataset.name}' marks none; "
+                f"'{choice.name}' shows the supporting passages alone, but the data set "
+                f"'{dataset.name}' marks none; "
                 "leave this method out"
             )
         elif n_unmarked:
             resolution.warnings.append(
-                f"{n_unmarked} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, so "
+                f"{n_unmarked} of {len(dataset)} questions of '{dataset.name}' have no supporting "
+                "marks, so "
                 f"'{choice.name}' answers them from an empty text"
             )
     if dataset is not None:
         golds = [example.gold for example in dataset.examples]
-        resolution.problems += map(UserError, scorers.lacking_inputs(resolution.parts["dataset"].scorers, golds))
+        resolution.problems += map(
+            UserError, scorers.lacking_inputs(resolution.parts["dataset"].scorers, golds)
+        )
     # 3. The models and encoders, by what the method needs of them.
     identities: dict[str, dict[str, Any]] = {}
     resolution.problems += map(UserError, attempt(resolution.problems, method.problems) or ())
@@ -134,26 +162,44 @@ def _plan(resolution: Resolution, elsewhere: bool) -> Plan:
     check_prompts(resolution, method, models)
     absent += _pop_missing_here(resolution) if elsewhere else []
     raise_all(resolution.problems)
-    if dataset is None:  # the rows are not here: none, with the official number if it is the official split
+    if (
+        dataset is None
+    ):  # the rows are not here: none, with the official number if it is the official split
         name = resolution.parts["dataset"].name
-        is_official = all(resolution.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
+        is_official = all(
+            resolution.origins.get(f"dataset.{key}") != "--set"
+            for key in ("split", "subset", "hub")
+        )
         rows = (presets.dataset_note(name, "official_questions") or 0) if is_official else 0
         dataset = Dataset(name, (), {}, "", "not on this machine", rows=rows)
     # 4. The run's name in tables says which parameters are not the preset's.
     choice = resolution.parts["method"]
     params = {
-        key.removeprefix(_PARAMS): origin for key, origin in resolution.origins.items() if key.startswith(_PARAMS)
+        key.removeprefix(_PARAMS): origin
+        for key, origin in resolution.origins.items()
+        if key.startswith(_PARAMS)
     }
-    changed_params = {key: o for key, o in params.items() if o != "default" and not o.startswith(("configs/", "$"))}
+    changed_params = {
+        key: o
+        for key, o in params.items()
+        if o != "default" and not o.startswith(("configs/", "$"))
+    }
     if changed_params:
         from harness.config.run_label import changes_from_preset
 
         mark = changes_from_preset(method, choice, dataset.name, changed_params)
         resolution.parts["method"] = choice.model_copy(update={"mark": mark})
     # 5. The configuration with the parts that are used, its hash and folder.
-    used = {"roles": {role: config for role, config in resolution.config.roles.items() if role in method.needs}}
+    used = {
+        "roles": {
+            role: config for role, config in resolution.config.roles.items() if role in method.needs
+        }
+    }
     used |= {role: encoders.get(role) for role in ("encoder", "reranker")}  # type: ignore[misc]
-    config, task = resolution.config.model_copy(update=used), answer_prefix.task(resolution.parts["dataset"])
+    config, task = (
+        resolution.config.model_copy(update=used),
+        answer_prefix.task(resolution.parts["dataset"]),
+    )
     pending = pending_params(type(method), choice.params)
     code: dict[str, str] = {}
     if choice.implementation not in registry.shipped("methods"):
@@ -171,7 +217,9 @@ def _plan(resolution: Resolution, elsewhere: bool) -> Plan:
         encoders=encoders,
         identities=identities,
         hash8=hash8,
-        folder=run_path(config.dataset.name, config.method.name, config.model.name, hash8).as_posix(),
+        folder=run_path(
+            config.dataset.name, config.method.name, config.model.name, hash8
+        ).as_posix(),
         warnings=tuple(dict.fromkeys(resolution.warnings)),
         code=code,
         choices=resolution.choices,
@@ -188,9 +236,11 @@ def _pop_missing_here(r: Resolution) -> list[Missing]:
 
 
 def make_method(r: Resolution) -> Method:
-    """Import the resolved method and check its parameters; those to be filled from another run get the placeholder 1.
+    """Import the resolved method and check its parameters; those to be filled from another run get
+    the placeholder 1.
 
-    Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters or prompts.
+    Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters
+    or prompts.
     """
     choice: MethodChoice = r.parts["method"]
     cls: type[Method] = registry.load(choice.implementation, Method)
@@ -198,20 +248,27 @@ def make_method(r: Resolution) -> Method:
         raise UserError(f"the method '{choice.implementation}' has {wrong} (docs/extending.md)")
     tree = Tree()
     tree.values = {**choice.params, **dict.fromkeys(pending_params(cls, choice.params), 1)}
-    tree.origins = {k.removeprefix(_PARAMS): v for k, v in r.origins.items() if k.startswith(_PARAMS)}
+    tree.origins = {
+        k.removeprefix(_PARAMS): v for k, v in r.origins.items() if k.startswith(_PARAMS)
+    }
     method = cls(build(cls.Config, tree, "method.params"))
     if method.config.prompts:
         from harness.prompt_replacements import replacement_problem
 
         prompts = {prompt.name: prompt for prompt in method.templates()}
-        sentences = (replacement_problem(choice.name, n, turns, prompts) for n, turns in method.config.prompts.items())
+        sentences = (
+            replacement_problem(choice.name, n, turns, prompts)
+            for n, turns in method.config.prompts.items()
+        )
         raise_all([UserError(problem) for problem in sentences if problem])
     return method
 
 
 def pending_params(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
     """The parameters in `params` to be filled from another run: {"max_nodes": "from:pecan"}."""
-    return {name: params[name] for name in cls.from_other_runs if str(params.get(name)).startswith(FROM)}
+    return {
+        name: params[name] for name in cls.from_other_runs if str(params.get(name)).startswith(FROM)
+    }
 
 
 def run_hash(
@@ -222,15 +279,19 @@ def run_hash(
     identities: Mapping[str, dict[str, Any]],
     code: Mapping[str, str],
 ) -> str:
-    """Eight hexadecimal digits over all that changes a prediction: no limit, path, scorer or device.
+    """Eight hexadecimal digits over all that changes a prediction: no limit, path, scorer or
+    device.
 
-    identities: role -> identity of its model or encoder; code: hashes of the user's own code (storage/own_code_hash).
+    identities: role -> identity of its model or encoder; code: hashes of the user's own code
+    (storage/own_code_hash).
     """
     inputs = {
         "method": {
             "implementation": config.method.implementation,
             "view": config.method.view,
-            "params": {name: value for name, value in config.method.params.items() if name != "prompts"},
+            "params": {
+                name: value for name, value in config.method.params.items() if name != "prompts"
+            },
             "prompts": method.prompts(),
             "index_version": method.index_version,
             **({"code": code} if code else {}),
@@ -240,6 +301,8 @@ def run_hash(
         "identities": dict(sorted(identities.items())),
         "seed": config.seed,
         **({"sampling": config.model.sampling} if config.model.sampling else {}),
-        **({"batch": True} if config.model.batch else {}),  # no other answers, but another cost and time
+        **(
+            {"batch": True} if config.model.batch else {}
+        ),  # no other answers, but another cost and time
     }
     return digest(inputs)[:8]

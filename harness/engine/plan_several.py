@@ -1,4 +1,5 @@
-"""Plan several runs of one command: a mistake of several is said once, and the runs without one go on."""
+"""Plan several runs of one command: a mistake of several is said once, and the runs without one go
+on."""
 
 import traceback
 from collections.abc import Callable, Sequence
@@ -13,7 +14,9 @@ from harness.errors import ConfigError, UserError, raise_all
 _MAX_REPEATS = 3  # runs that may share a sentence before it is said once for all of them
 
 
-def plan_several(choices: Sequence[Choices], note: Callable[[str], None], elsewhere: bool) -> Planned:
+def plan_several(
+    choices: Sequence[Choices], note: Callable[[str], None], elsewhere: bool
+) -> Planned:
     """`expand_command.plan_all` for several runs."""
     planned = Planned()
     raise_all([problem for run in choices for problem in resolve(run).problems])
@@ -45,10 +48,13 @@ def plan_several(choices: Sequence[Choices], note: Callable[[str], None], elsewh
 
 
 def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) -> list[str]:
-    """One line for each (sentence, run name), or one for all runs of a sentence that more than `max_repeats` share."""
+    """One line for each (sentence, run name), or one for all runs of a sentence that more than
+    `max_repeats` share."""
     runs: dict[str, list[str]] = {}
     for sentence, name in wrong:
         runs.setdefault(sentence, []).append(name)
     alike = {sentence: names for sentence, names in runs.items() if len(names) > max_repeats}
-    grouped = [f"{len(names)} runs ({names[0]}, ...): {sentence}" for sentence, names in alike.items()]
+    grouped = [
+        f"{len(names)} runs ({names[0]}, ...): {sentence}" for sentence, names in alike.items()
+    ]
     return grouped + [f"{name}: {sentence}" for sentence, name in wrong if sentence not in alike]

@@ -1,4 +1,5 @@
-"""What a run reports while it works: questions, steps inside one, notes; progress_line.py draws them."""
+"""What a run reports while it works: questions, steps inside one, notes; progress_line.py draws
+them."""
 
 import sys
 import threading
@@ -11,7 +12,8 @@ COUNTED = ("question_id", "error", "scores", "usage")
 
 
 class Progress:
-    """Counts records and prints notes; questions that run in parallel report from several threads."""
+    """Counts records and prints notes; questions that run in parallel report from several
+    threads."""
 
     _live = False  # whether a line of the terminal is rewritten
 

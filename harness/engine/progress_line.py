@@ -1,11 +1,12 @@
 """Progress of a run, on one line of stderr.
 
-    42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 41.2 · 3 min left · indexing 12/40 chunks
+    42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 41.2 · 3 min left · indexing 12/40
+    chunks
     200/200 · 1 failed · 1.5M tokens · 19.6 TFLOPs · 14 min                                  the result follows
 
-No TFLOPs where the sizes of a model are not known, for instance behind a server: a partial sum would mislead.
-A terminal rewrites the line in place after a bar (a notebook has a widget: harness/api/notebook.py); a log file gets a
-line about every 10 %, and every minute of a long index.
+No TFLOPs where the sizes of a model are not known, for instance behind a server: a partial sum
+would mislead. A terminal rewrites the line in place after a bar (a notebook has a widget:
+harness/api/notebook.py); a log file gets a line about every 10 %, and every minute of a long index.
 """
 
 import shutil
@@ -27,10 +28,13 @@ _BAR = 20  # characters
 class ProgressLine(Progress):
     """Draws the line, on a terminal in place."""
 
-    _result_follows = True  # whether the scores are printed after the last line, which then leaves them out
+    _result_follows = (
+        True  # whether the scores are printed after the last line, which then leaves them out
+    )
 
     def __init__(self, stream: TextIO | None = None, name: str = "") -> None:
-        """stream: None for stderr; name: of the run, before the live line: a log has it in a line of its own."""
+        """stream: None for stderr; name: of the run, before the live line: a log has it in a line
+        of its own."""
         super().__init__(sys.stderr if stream is None else stream)
         self._name, self._live = name, self._stream.isatty()
         self._failed = self._done_now = self._tokens = 0
@@ -47,7 +51,8 @@ class ProgressLine(Progress):
         self._begun = self._drawn = time.monotonic()
 
     def seen(self, record: dict[str, Any]) -> None:
-        """Count a record: add its keys COUNTED to the counts, sums and the mean score that `line` shows."""
+        """Count a record: add its keys COUNTED to the counts, sums and the mean score that `line`
+        shows."""
         super().seen(record)
         self._failed += record["error"] is not None
         self._score += record["scores"].get(self._headline) or 0.0
@@ -74,13 +79,15 @@ class ProgressLine(Progress):
                 self._log()
 
     def note(self, text: str) -> None:
-        """Print a line that stays on the screen; on a terminal, where runs have no heading, with the run's name."""
+        """Print a line that stays on the screen; on a terminal, where runs have no heading, with
+        the run's name."""
         with self._lock:
             super().note((f"{self._name}: " if self._live and self._name else "") + text)
             self._drawn = 0.0
 
     def stop(self) -> None:
-        """End the run: the last state stays on the terminal as a line, where a question was asked."""
+        """End the run: the last state stays on the terminal as a line, where a question was
+        asked."""
         if self._live:
             self._write(self._named_line() + "\n" if self._done_now else "")
 
@@ -105,9 +112,14 @@ class ProgressLine(Progress):
         return f"{self._name} {self.line()}".lstrip()
 
     def _time(self) -> str:
-        """The time left, by the mean of this start's questions; at the end the time that it took."""
+        """The time left, by the mean of this start's questions; at the end the time that it
+        took."""
         passed, left = time.monotonic() - self._begun, self._total - self._done
-        return duration(passed) if left <= 0 else f"{duration(round(passed / self._done_now * left))} left"
+        return (
+            duration(passed)
+            if left <= 0
+            else f"{duration(round(passed / self._done_now * left))} left"
+        )
 
     def _draw(self) -> None:
         """Redraw the live line, or log a line when another tenth of the questions is done."""
@@ -122,8 +134,12 @@ class ProgressLine(Progress):
             from tqdm import tqdm
 
             self._drawn = now
-            bar = tqdm.format_meter(self._done, max(self._total, 1), 0, ncols=_BAR, bar_format="{bar}")
-            self._write(f"{bar} {printable(self._named_line())}"[: shutil.get_terminal_size().columns - 1])
+            bar = tqdm.format_meter(
+                self._done, max(self._total, 1), 0, ncols=_BAR, bar_format="{bar}"
+            )
+            self._write(
+                f"{bar} {printable(self._named_line())}"[: shutil.get_terminal_size().columns - 1]
+            )
 
     def _log(self) -> None:
         self._drawn = time.monotonic()

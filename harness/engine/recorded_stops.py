@@ -23,18 +23,21 @@ _STOPS, _T_P = "record_stops", "record_t_p"
 def with_stops(
     runs: Sequence[Choices], options: Mapping[str, float | None], note: Callable[[str], None]
 ) -> list[Choices]:
-    """The runs with `options` set as --set would; a sentence to `note` for each that does not apply to some methods.
+    """The runs with `options` set as --set would; a sentence to `note` for each that does not apply
+    to some methods.
 
-    options: field name -> value, None where it is not given. Of several methods, one without the field, or one that
-    refuses it as it is set, is left as it is. Raises UserError where no method takes it, for a field given twice, and
-    for a t_p for which nothing is recorded. A run that cannot be resolved is left as it is: its mistake is reported
-    when it is planned.
+    options: field name -> value, None where it is not given. Of several methods, one without the
+    field, or one that refuses it as it is set, is left as it is. Raises UserError where no method
+    takes it, for a field given twice, and for a t_p for which nothing is recorded. A run that
+    cannot be resolved is left as it is: its mistake is reported when it is planned.
     """
     if not (chosen := {name: value for name, value in options.items() if value is not None}):
         return list(runs)
     for name in chosen:
         if any(f"method.{name}" in run.sets for run in runs):
-            raise UserError(f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one")
+            raise UserError(
+                f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one"
+            )
     mixed = len({run.method for run in runs}) > 1
     out: list[Choices] = []
     refused: dict[str, list[str]] = {name: [] for name in chosen}
@@ -44,8 +47,15 @@ def with_stops(
             out.append(run)
             continue
         method, fields = method_info
-        if _T_P in chosen and _STOPS not in chosen and _STOPS in fields and method.params.get(_STOPS) is None:
-            raise UserError("--record-t-p sets up to which t_p stops are recorded; add --record-stops N")
+        if (
+            _T_P in chosen
+            and _STOPS not in chosen
+            and _STOPS in fields
+            and method.params.get(_STOPS) is None
+        ):
+            raise UserError(
+                "--record-t-p sets up to which t_p stops are recorded; add --record-stops N"
+            )
         settings = {f"method.{name}": value for name, value in chosen.items() if name in fields}
         changed = replace(run, sets={**run.sets, **settings})
         if mixed and settings and not _is_valid(changed) and _is_valid(run):
@@ -60,11 +70,13 @@ def with_stops(
             known = [
                 preset
                 for preset in presets.names("methods")
-                if (method_info := method_and_parameters(Choices(method=preset))) is not None and name in method_info[1]
+                if (method_info := method_and_parameters(Choices(method=preset))) is not None
+                and name in method_info[1]
             ]
             have = f"these have it: {', '.join(known)}" if known else "no method has it"
             raise UserError(
-                f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take method.{name}; {have}"
+                f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take "
+                f"method.{name}; {have}"
             )
     for name, methods in left_out.items():
         note(f"note: {FLAGS[name]} does not apply to {', '.join(methods)}")

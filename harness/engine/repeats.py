@@ -1,4 +1,5 @@
-"""Leave out repeats (--repeat) that would answer as the run's first one: greedy runs of methods that draw nothing."""
+"""Leave out repeats (--repeat) that would answer as the run's first one: greedy runs of methods
+that draw nothing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,10 +10,14 @@ from harness.config.resolve import resolve_part
 from harness.errors import UserError
 
 
-def distinct_repeats(runs: Sequence[Choices], repeat: int | None, note: Callable[[str], None]) -> list[Choices]:
-    """The runs with one repeat of each run whose answers no seed changes; `note` gets a sentence about these.
+def distinct_repeats(
+    runs: Sequence[Choices], repeat: int | None, note: Callable[[str], None]
+) -> list[Choices]:
+    """The runs with one repeat of each run whose answers no seed changes; `note` gets a sentence
+    about these.
 
-    repeat: the number of seeds of each run, which are in the points of the runs; None leaves the runs as they are.
+    repeat: the number of seeds of each run, which are in the points of the runs; None leaves the
+    runs as they are.
     """
     if repeat is None or repeat == 1:
         return list(runs)
@@ -20,7 +25,9 @@ def distinct_repeats(runs: Sequence[Choices], repeat: int | None, note: Callable
     kept: dict[str, Choices] = {}
     names: dict[str, None] = {}
     for run in runs:
-        alike = repr(replace(run, point={**run.point, "seed": None}, sets={**run.sets, "seed": None}))
+        alike = repr(
+            replace(run, point={**run.point, "seed": None}, sets={**run.sets, "seed": None})
+        )
         if alike not in equal:
             equal[alike], depends = _draws_nothing(run)
             if depends and not equal[alike]:
@@ -30,7 +37,8 @@ def distinct_repeats(runs: Sequence[Choices], repeat: int | None, note: Callable
         kept.setdefault(alike if equal[alike] else repr(run), run)
     if names:
         note(
-            f"note: {', '.join(names)}: greedy, so all {repeat} repeats would be equal and one is run; "
+            f"note: {', '.join(names)}: greedy, so all {repeat} repeats would be equal and one is "
+            "run; "
             "to draw answers: --set model.temperature=0.7"
         )
     return list(kept.values())

@@ -1,6 +1,8 @@
-"""What a run that resumes does before it asks: score stored answers where scorers changed, add or remove texts.
+"""What a run that resumes does before it asks: score stored answers where scorers changed, add or
+remove texts.
 
-Records of other scorers (name and version) are scored again: a mean over two scorers would be meaningless.
+Records of other scorers (name and version) are scored again: a mean over two scorers would be
+meaningless.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,26 +20,43 @@ from harness.storage.run_store import RunStore
 from harness.types import JUDGES, Gold, lacks_only_scores
 
 
-def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], retry_failed: bool) -> None:
-    """Score what is stored by the plan's scorers, and give it the texts that the plan keeps; `note` says what changed.
+def bring_up_to_date(
+    store: RunStore, plan: Plan, note: Callable[[str], None], retry_failed: bool
+) -> None:
+    """Score what is stored by the plan's scorers, and give it the texts that the plan keeps; `note`
+    says what changed.
 
-    retry_failed: score all again, too, if a scorer failed on one. Raises what `rescored` raises, and SaveError.
+    retry_failed: score all again, too, if a scorer failed on one. Raises what `rescored` raises,
+    and SaveError.
     """
     dataset, manifest = plan.config.dataset, store.manifest()
     unscored = dict(store.unscored)
 
     # 1. Scores of other scorers, or other versions of them.
-    before, now = manifest.get("scorers") or {}, {name: scorers.version(name) for name in dataset.scorers}
+    before, now = (
+        manifest.get("scorers") or {},
+        {name: scorers.version(name) for name in dataset.scorers},
+    )
     alike = before == now and all(_scored_by(record, now) for record in store.lines(RECORDS))
-    lacking = retry_failed and any(lacks_only_scores(record["error"]) for record in store.lines(RECORDS))
-    records = {} if alike and not lacking else {record["question_id"]: record for record in store.lines(RECORDS)}
+    lacking = retry_failed and any(
+        lacks_only_scores(record["error"]) for record in store.lines(RECORDS)
+    )
+    records = (
+        {}
+        if alike and not lacking
+        else {record["question_id"]: record for record in store.lines(RECORDS)}
+    )
     if records:
         store.replace_records(rescored(records.values(), dataset, _gold_by_id(plan, records)))
         if not alike:
             was, by = (
-                ", ".join(f"{name} {version}" for name, version in versions.items()) for versions in (before, now)
+                ", ".join(f"{name} {version}" for name, version in versions.items())
+                for versions in (before, now)
             )
-            note(f"stored scores came from {was or 'unrecorded scorers'}; {len(records)} scored again with {by}")
+            note(
+                f"stored scores came from {was or 'unrecorded scorers'}; {len(records)} scored "
+                f"again with {by}"
+            )
     if manifest and before != now:
         store.write(MANIFEST, {**manifest, "scorers": now})
 
@@ -52,27 +71,39 @@ def bring_up_to_date(store: RunStore, plan: Plan, note: Callable[[str], None], r
 
 
 def _gold_by_id(plan: Plan, records: Mapping[str, Any]) -> dict[str, Gold]:
-    """Gold answers by question id; of all questions if `records` (by question id) go beyond the plan's limit."""
+    """Gold answers by question id; of all questions if `records` (by question id) go beyond the
+    plan's limit."""
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if records.keys() <= gold.keys():
         return gold
-    return {example.question.id: example.gold for example in datasets.load(plan.config.dataset, None).examples}
+    return {
+        example.question.id: example.gold
+        for example in datasets.load(plan.config.dataset, None).examples
+    }
 
 
 def _scored_by(record: dict[str, Any], names: Collection[str]) -> bool:
-    """Whether a record's scores and flags are by exactly the scorers `names`; those of judges do not count."""
+    """Whether a record's scores and flags are by exactly the scorers `names`; those of judges do
+    not count."""
     notes = record.get("notes") or {}
     scored = record["scores"].keys() - (notes.get(JUDGES) or {}).keys()
     flagged = notes.get("flags") or {}
-    return scored <= {*names} and (record["error"] is not None or {*names} <= scored | flagged.keys())
+    return scored <= {*names} and (
+        record["error"] is not None or {*names} <= scored | flagged.keys()
+    )
 
 
 def rescored(
-    records: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None, keep: Sequence[str] = ()
+    records: Iterable[dict[str, Any]],
+    dataset: DatasetConfig,
+    gold: Mapping[str, Gold] | None,
+    keep: Sequence[str] = (),
 ) -> Iterator[dict[str, Any]]:
-    """Yield the records with new scores. gold: by question id, or None to use those in the records themselves.
+    """Yield the records with new scores. gold: by question id, or None to use those in the records
+    themselves.
 
-    keep: scorers whose scores stay. Raises UserError for a question that the data set does not have any more.
+    keep: scorers whose scores stay. Raises UserError for a question that the data set does not have
+    any more.
     """
     for record in records:
         answers = gold_of(record) if gold is None else gold.get(record["question_id"])
@@ -81,10 +112,14 @@ def rescored(
         yield scored_record(record, dataset, answers, keep)
 
 
-def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[str], None]) -> None:
-    """Add the data set's texts that records of a run folder lack, or with keep=False remove all; report by `note`.
+def update_texts(
+    store: RunStore, dataset: Dataset, keep: bool, note: Callable[[str], None]
+) -> None:
+    """Add the data set's texts that records of a run folder lack, or with keep=False remove all;
+    report by `note`.
 
-    Records of older versions lack them. With `keep`, questions not in `dataset` stay as they are. Raises SaveError.
+    Records of older versions lack them. With `keep`, questions not in `dataset` stay as they are.
+    Raises SaveError.
     """
     examples = {example.question.id: example for example in dataset.examples}
     records = {record["question_id"]: record for record in store.lines(RECORDS)}
@@ -95,14 +130,17 @@ def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[
             records[name], long_texts = with_texts(record, examples[name], dataset.documents)
             texts |= long_texts
         elif not keep and (
-            record.get("gold") is not None or any(p["text"] or p.get(POINTER) for p in shown_pieces(record))
+            record.get("gold") is not None
+            or any(p["text"] or p.get(POINTER) for p in shown_pieces(record))
         ):
             records[name] = without_texts(record)
         changed += records[name] is not record
     if changed:
         store.keep_texts(texts)
         store.replace_records(records.values())
-        note(f"texts of the data set were {'added to' if keep else 'taken out of'} {changed} records")
+        note(
+            f"texts of the data set were {'added to' if keep else 'taken out of'} {changed} records"
+        )
     if not keep:
         store.drop_texts()
         manifest = store.manifest()

@@ -9,9 +9,11 @@ from harness.method import Method
 
 
 def runnable_presets(capabilities: Collection[str]) -> list[str]:
-    """Names of presets that run on a model with `capabilities`: the first preset of each implementation, sorted.
+    """Names of presets that run on a model with `capabilities`: the first preset of each
+    implementation, sorted.
 
-    Left out are presets on the supporting passages alone, those that need trained adapters, and unreadable ones.
+    Left out are presets on the supporting passages alone, those that need trained adapters, and
+    unreadable ones.
     """
     by_implementation: dict[str, str] = {}
     for name, implementation, method in preset_methods():
@@ -22,13 +24,16 @@ def runnable_presets(capabilities: Collection[str]) -> list[str]:
 
 
 def preset_methods() -> Iterator[tuple[str, str, Method]]:
-    """(Name, implementation, method) of each preset but those on the supporting passages alone and unreadable ones."""
+    """(Name, implementation, method) of each preset but those on the supporting passages alone and
+    unreadable ones."""
     for name in presets.names("methods"):
         try:
             tree = Tree(presets.read("methods", name))
             if tree.values.get("view", "document") == "evidence":
                 continue
-            cls: type[Method] = registry.load(implementation := str(tree.values.get("implementation")), Method)
+            cls: type[Method] = registry.load(
+                implementation := str(tree.values.get("implementation")), Method
+            )
             method = cls(cls.Config(**tree.values.get("params", {})))
         except (HarnessError, ValueError, TypeError):  # a method without answer, too
             continue  # `harness validate` reports the mistake; here the preset is skipped

@@ -1,17 +1,20 @@
-"""The loop: for each question, documents -> view -> index -> answer, on disk -> scores -> one line on disk.
+"""The loop: for each question, documents -> view -> index -> answer, on disk -> scores -> one line
+on disk.
 
-    run(plan, out, command=[...], progress=Progress()) -> RunResult(folder, summary, failed, save_problems)
+    run(plan, out, command=[...], progress=Progress()) -> RunResult(folder, summary, failed,
+    save_problems)
 
     with opened_job(plan, out, ...) as job:     the same in pieces, for a run whose end depends on its answers
         job.ask(examples)
         job.finished(early_stop)
 
-Gold is split off here: a method sees Question and Documents, scorers see Gold. The same call on the same folder goes on
-where it stopped. What a method raises costs that question and no more; a UserError, a failure to save and an interrupt
-end the run with everything recorded so far on disk.
+Gold is split off here: a method sees Question and Documents, scorers see Gold. The same call on the
+same folder goes on where it stopped. What a method raises costs that question and no more; a
+UserError, a failure to save and an interrupt end the run with everything recorded so far on disk.
 
-With `parallel` above 1 that many questions are in flight, each in a thread (harness/parallel/); scoring and writing
-stay in this one. A question's `notes.seconds` then include waiting for others; the seconds of its calls do not.
+With `parallel` above 1 that many questions are in flight, each in a thread (harness/parallel/);
+scoring and writing stay in this one. A question's `notes.seconds` then include waiting for others;
+the seconds of its calls do not.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ from harness.types import NOT_SCORED_YET, Answer, Document, Example, has_answer
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run. `failed` counts questions; `save_problems` are sentences about what could not be written."""
+    """A finished run. `failed` counts questions; `save_problems` are sentences about what could not
+    be written."""
 
     folder: Path
     summary: dict[str, Any]
@@ -62,15 +66,16 @@ class RunResult:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal stopped the run. folder: of partial results; resume_command: what to type to go on, as shell text."""
+    """A signal stopped the run. folder: of partial results; resume_command: what to type to go on,
+    as shell text."""
 
     def __init__(self, folder: Path, command: Sequence[str]) -> None:
         self.folder, self.resume_command = folder, shlex.join(map(masked, command))
         super().__init__(f"interrupted; partial results are in {folder}")
 
 
-# Questions in flight on a GPU, where --parallel says nothing: a document's construction took 39.7 s at 1, 3.0 at 16 and
-# 1.0 at 64 (bench/README.md).
+# Questions in flight on a GPU, where --parallel says nothing: a document's construction took 39.7 s
+# at 1, 3.0 at 16 and 1.0 at 64 (bench/README.md).
 IN_FLIGHT_ON_A_GPU = 64
 
 
@@ -78,10 +83,13 @@ IN_FLIGHT_ON_A_GPU = 64
 class AskOptions:
     """How questions are asked.
 
-    retry_failed: ask failed questions again, and score again the answers that a scorer failed on; parallel: questions
-    in flight at once, which changes no prediction in float32; None: 1, or many where a model runs on a GPU;
-    fail_fast: stop at the first question that fails; part: the questions to ask, where other processes ask the rest;
-    spread: (job, examples, answer_question, score_and_record) -> None, which has them answered elsewhere;
+    retry_failed: ask failed questions again, and score again the answers that a scorer failed on;
+    parallel: questions in flight at once, which changes no prediction in float32; None: 1, or many
+    where a model runs on a GPU;
+    fail_fast: stop at the first question that fails; part: the questions to ask, where other
+    processes ask the rest;
+    spread: (job, examples, answer_question, score_and_record) -> None, which has them answered
+    elsewhere;
     budget: of the command, at whose limits no further question is begun.
     """
 
@@ -93,15 +101,22 @@ class AskOptions:
     budget: Budget = field(default_factory=lambda: Budget({}))
 
 
-def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **ask_options: Any) -> RunResult:
-    """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
+def run(
+    plan: Plan, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
+) -> RunResult:
+    """Answer and score every question of the plan that is not recorded yet, in the order of the
+    data set.
 
-    out: the results folder; command: words of the command line, for the manifest; ask_options: fields of AskOptions.
-    Scores stored answers again if the records are of other scorers than the plan's.
-    Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on SIGINT, SIGTERM or SIGHUP.
+    out: the results folder; command: words of the command line, for the manifest; ask_options:
+    fields of AskOptions. Scores stored answers again if the records are of other scorers than the
+    plan's. Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on
+    SIGINT, SIGTERM or SIGHUP.
     """
     try:
-        with interrupt_on_signals(), opened_job(plan, out, command=command, progress=progress, **ask_options) as job:
+        with (
+            interrupt_on_signals(),
+            opened_job(plan, out, command=command, progress=progress, **ask_options) as job,
+        ):
             job.ask(job.examples)
             return job.finished()
     except KeyboardInterrupt as error:
@@ -109,10 +124,14 @@ def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **ask_
 
 
 @contextlib.contextmanager
-def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress, **ask_options: Any) -> Iterator[Job]:
-    """Open the run folder of a plan, with nothing asked yet; arguments and errors are those of `run`.
+def opened_job(
+    plan: Plan, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
+) -> Iterator[Job]:
+    """Open the run folder of a plan, with nothing asked yet; arguments and errors are those of
+    `run`.
 
-    The caller asks questions and ends with `finished`. An exception before that is recorded as the run's state:
+    The caller asks questions and ends with `finished`. An exception before that is recorded as the
+    run's state:
     "interrupted" for a KeyboardInterrupt, else "stopped".
     """
     options = AskOptions(**ask_options)
@@ -124,13 +143,22 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
     for example in plan.dataset.examples:  # an id alone identifies a question
         question = example.question
         if question.id in seen:
-            raise UserError(f"data set {plan.dataset.name} has two questions with the id '{question.id}'.")
+            raise UserError(
+                f"data set {plan.dataset.name} has two questions with the id '{question.id}'."
+            )
         seen.add(question.id)
         for name in question.document_ids:
             if name not in plan.dataset.documents:
-                raise UserError(f"question '{question.id}' names document '{name}', which is not in the data set.")
-    with RunStore.open(Path(out) / plan.folder, plan.dataset.fingerprint, progress.note, options.part) as store:
-        if store.unscored or not store.fresh:  # a part begun after a merge has unscored answers of the run
+                raise UserError(
+                    f"question '{question.id}' names document '{name}', which is not in the data "
+                    "set."
+                )
+    with RunStore.open(
+        Path(out) / plan.folder, plan.dataset.fingerprint, progress.note, options.part
+    ) as store:
+        if (
+            store.unscored or not store.fresh
+        ):  # a part begun after a merge has unscored answers of the run
             from harness.engine.resume import bring_up_to_date
 
             bring_up_to_date(store, plan, progress.note, options.retry_failed)
@@ -145,10 +173,16 @@ def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress,
 
 
 class Job:
-    """One start of a run, from the first question to the summary. examples: the questions to ask, answered ones too."""
+    """One start of a run, from the first question to the summary. examples: the questions to ask,
+    answered ones too."""
 
     def __init__(
-        self, plan: Plan, store: RunStore, progress: Progress, command: list[str], options: AskOptions
+        self,
+        plan: Plan,
+        store: RunStore,
+        progress: Progress,
+        command: list[str],
+        options: AskOptions,
     ) -> None:
         self.plan, self.store, self.progress, self.options = plan, store, progress, options
         self.models = Models(plan)
@@ -161,13 +195,18 @@ class Job:
         self._known: set[str] = set()  # questions that are answered, or asked by this start
         self.tried: dict[str, dict[str, Any]] = {}  # what earlier tries of a question cost
         self._in_flight: int | None = None  # questions in flight, once the models are loaded
-        self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, options.parallel or 1)
+        self.manifest = manifests.with_start(
+            store.manifest(), manifests.describe(plan), command, options.parallel or 1
+        )
         if (part := options.part) is not None:
-            self.examples = tuple(example for example in self.examples if example.question.id in part.ids)
+            self.examples = tuple(
+                example for example in self.examples if example.question.id in part.ids
+            )
             self.manifest |= part.described
 
     def record_early_end(self, error: BaseException) -> None:
-        """Write the summary of what was answered before `error`, with state "interrupted" or "stopped"."""
+        """Write the summary of what was answered before `error`, with state "interrupted" or
+        "stopped"."""
         self._write_summary("interrupted" if isinstance(error, KeyboardInterrupt) else "stopped")
         for problem in self.problems:
             error.add_note(problem)
@@ -181,14 +220,17 @@ class Job:
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         starts = self.manifest["starts"][:-1]
         asked = {example.question.id for example in self.examples}
-        # Of several records of a question the last one holds; only the keys that are used below stay in memory.
+        # Of several records of a question the last one holds; only the keys that are used below
+        # stay in memory.
         kept_keys, records = (*COUNTED, "notes"), dict[str, dict[str, Any]]()
         for record in self.store.lines(RECORDS, merged=True):
             records[record["question_id"]] = {key: record[key] for key in kept_keys}
         for question_id, record in records.items():
             if question_id in asked:
                 cost = self.budget.spend_record(record)
-                if self.options.retry_failed and not has_answer(record):  # an answer without a score was paid for
+                if self.options.retry_failed and not has_answer(
+                    record
+                ):  # an answer without a score was paid for
                     self.tried[question_id] = cost
                 else:
                     self.progress.seen(record)
@@ -196,12 +238,20 @@ class Job:
         if kept := len(self._known & asked):
             # Another writer's records may be there at the first start of this one.
             days = [start["started"][:10] for start in starts]
-            when = " on " + " to ".join(dict.fromkeys([days[0], days[-1]])) if days else " by other processes"
+            when = (
+                " on " + " to ".join(dict.fromkeys([days[0], days[-1]]))
+                if days
+                else " by other processes"
+            )
             self.progress.note(f"{kept} of {len(asked)} answers were stored{when}")
         if beyond := len(records.keys() - asked):
-            self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
+            self.progress.note(
+                f"the run folder holds {beyond} questions beyond --limit; they count in its summary"
+            )
         if asked <= self._known:
-            self.manifest["starts"][-1].pop("changed", None)  # this start asks nothing: its code makes no answer
+            self.manifest["starts"][-1].pop(
+                "changed", None
+            )  # this start asks nothing: its code makes no answer
         else:
             self.manifest["starts"][-1]["parallel"] = self._parallel
         self.store.write(MANIFEST, self.manifest)
@@ -210,8 +260,11 @@ class Job:
 
     @cached_property
     def _parallel(self) -> int:
-        """Questions in flight at most; found out only where one is asked, as it may take the import of torch."""
-        if self.options.parallel or not any(model.backend == "hf" for model in self.plan.models.values()):
+        """Questions in flight at most; found out only where one is asked, as it may take the import
+        of torch."""
+        if self.options.parallel or not any(
+            model.backend == "hf" for model in self.plan.models.values()
+        ):
             return self.options.parallel or 1
         import torch
 
@@ -220,8 +273,8 @@ class Job:
     def ask(self, examples: Sequence[Example]) -> None:
         """Answer the questions that are not answered yet, and append each record as it is finished.
 
-        Steps 1 to 6 run in a question's own thread where several are in flight, steps 7 to 9 in the calling thread.
-        Raises FirstFailure for a failed question under --fail-fast.
+        Steps 1 to 6 run in a question's own thread where several are in flight, steps 7 to 9 in the
+        calling thread. Raises FirstFailure for a failed question under --fail-fast.
         """
         plan, config, store = self.plan, self.plan.config, self.store
         keep_texts, rounds = config.dataset.keep_texts, None
@@ -243,11 +296,15 @@ class Job:
             notes: dict[str, Any] = {}
             reply = json_values(Answer(""), lost=[])
             try:
-                if failed_elsewhere is not None:  # its worker processes ended while they answered it
+                if (
+                    failed_elsewhere is not None
+                ):  # its worker processes ended while they answered it
                     raise failed_elsewhere
-                # 2. The documents as the method sees them. A question for which nothing was retrieved is answered from
-                # an empty text, so that it counts.
-                documents = [plan.dataset.documents[d] for d in question.document_ids] or [Document("no document", "")]
+                # 2. The documents as the method sees them. A question for which nothing was
+                # retrieved is answered from an empty text, so that it counts.
+                documents = [plan.dataset.documents[d] for d in question.document_ids] or [
+                    Document("no document", "")
+                ]
                 evidence_only = config.method.view == "evidence"
                 supporting = example.gold.supporting if evidence_only else None
                 view = View.of(documents)
@@ -261,15 +318,21 @@ class Job:
                 try:
                     indexes = self.indexer.indexes(view.documents, question)
                 finally:
-                    self.indexer.documents_done(example.question)  # with the documents that the view leaves out
-                # 4. The method answers. It sees the question and the documents, never the gold answers.
+                    self.indexer.documents_done(
+                        example.question
+                    )  # with the documents that the view leaves out
+                # 4. The method answers. It sees the question and the documents, never the gold
+                # answers.
                 self.models.reseed("answer", question.id)
                 tools = EngineTools(self.models, meter, plan.task, self.progress.part)
                 tools.question = question
                 answer = plan.method.answer(question, view.documents, indexes, tools)
                 if not isinstance(answer, Answer) or not isinstance(answer.text, str):
-                    raise TypeError(f"{type(plan.method).__name__}.answer returned no Answer with a text")
-                # As JSON here: what JSON cannot hold fails this question, and is not found after it was scored.
+                    raise TypeError(
+                        f"{type(plan.method).__name__}.answer returned no Answer with a text"
+                    )
+                # As JSON here: what JSON cannot hold fails this question, and is not found after it
+                # was scored.
                 not_finite: list[str] = []
                 reply = json_values(view.original(answer), not_finite)
                 if not_finite:
@@ -293,7 +356,9 @@ class Job:
             record = {
                 "question_id": question.id,
                 "document_ids": list(question.document_ids),
-                "document_characters": [len(plan.dataset.documents[d].text) for d in question.document_ids],
+                "document_characters": [
+                    len(plan.dataset.documents[d].text) for d in question.document_ids
+                ],
                 "prediction": reply.pop("text"),
                 "scores": {},
                 "usage": json_values(self.budget.spend(meter.usage()), lost=[]),
@@ -327,7 +392,8 @@ class Job:
                 self.keep_first_prompts(self.models.first_prompts())
             if self.options.fail_fast and (failure := record["error"]) is not None:
                 sentence = (
-                    f"question '{record['question_id']}' failed, and --fail-fast stops there: {one_line(failure)}"
+                    f"question '{record['question_id']}' failed, and --fail-fast stops there: "
+                    f"{one_line(failure)}"
                 )
                 raise FirstFailure(sentence, failure.get("traceback", ""))
 
@@ -343,14 +409,29 @@ class Job:
 
                 if self._in_flight is None:
                     loaded = self.models.load_all()
-                    self._in_flight = places_for(loaded, self._parallel, self.progress.note, self.longest_context)
-                # A scorer imports its packages with its first score, which would stall the requests in flight.
+                    self._in_flight = places_for(
+                        loaded, self._parallel, self.progress.note, self.longest_context
+                    )
+                # A scorer imports its packages with its first score, which would stall the requests
+                # in flight.
                 unanswered_verdict(config.dataset, examples[0].gold)
                 self.indexer.kept = max(self.indexer.kept, self._in_flight)
-                with warn_of_global_draws(self.progress.note, derived_seed(config.seed, "in flight")):
-                    in_flight(examples, self._in_flight, answer_question, score_and_record, self.indexer.choose_next)
+                with warn_of_global_draws(
+                    self.progress.note, derived_seed(config.seed, "in flight")
+                ):
+                    in_flight(
+                        examples,
+                        self._in_flight,
+                        answer_question,
+                        score_and_record,
+                        self.indexer.choose_next,
+                    )
 
-        to_ask = {example.question.id: example for example in examples if example.question.id not in self._known}
+        to_ask = {
+            example.question.id: example
+            for example in examples
+            if example.question.id not in self._known
+        }
         self._known |= to_ask.keys()
         if rounds is not None and to_ask:
             rounds.ask(self.models, store.folder, list(to_ask.values()), ask_all)
@@ -358,8 +439,12 @@ class Job:
             ask_all(list(to_ask.values()))
 
     def longest_context(self) -> int:
-        """About the tokens of the longest context: bytes of a question's documents / 3 (a token has 3 to 5) + 1,024."""
-        sizes = {name: len(document.text.encode()) for name, document in self.plan.dataset.documents.items()}
+        """About the tokens of the longest context: bytes of a question's documents / 3 (a token has
+        3 to 5) + 1,024."""
+        sizes = {
+            name: len(document.text.encode())
+            for name, document in self.plan.dataset.documents.items()
+        }
         needs = (sum(map(sizes.__getitem__, e.question.document_ids)) for e in self.examples)
         return max(needs, default=0) // 3 + 1024
 
@@ -370,11 +455,13 @@ class Job:
             self.store.write(MANIFEST, self.manifest)
 
     def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:
-        """Write summary and manifest of the finished run; early_stop: keys for both that say why questions are left."""
+        """Write summary and manifest of the finished run; early_stop: keys for both that say why
+        questions are left."""
         if self.budget.hit and (unanswered := self.progress.left):
             n_questions = len(self.examples)
             raise LimitReached(
-                f"stopped at {self.budget.hit}: {unanswered} of {n_questions} questions are not answered yet"
+                f"stopped at {self.budget.hit}: {unanswered} of {n_questions} questions are not "
+                "answered yet"
             )
         summary = self._write_summary("finished", early_stop)
         cut = summary.get("texts_cut")
@@ -390,15 +477,20 @@ class Job:
         problems = self.problems + self.indexer.problems
         return RunResult(self.store.folder, summary, summary.get("n_failed", 0), problems)
 
-    def _write_summary(self, state: str, early_stop: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sort the records, write and return the summary ({} where sorting failed); what failed goes to `problems`."""
+    def _write_summary(
+        self, state: str, early_stop: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Sort the records, write and return the summary ({} where sorting failed); what failed
+        goes to `problems`."""
         self.progress.stop()
         config, examples = self.plan.config, self.plan.dataset.examples
         summary: dict[str, Any] = {}
         try:
             self.store.sort_records([e.question.id for e in examples])
             lines = self.store.lines(RECORDS), self.store.lines(DOCUMENTS)
-            numbers = summarise(*lines, failed=config.failed, seed=config.seed, dataset_format=config.dataset.format)
+            numbers = summarise(
+                *lines, failed=config.failed, seed=config.seed, dataset_format=config.dataset.format
+            )
             counts = manifests.asked_counts(self.manifest, len(self.examples), numbers["n_total"])
             summary = {"state": state, **counts, **(early_stop or {}), **numbers}
             self.store.write(SUMMARY, summary, sync_folder=False)

@@ -1,7 +1,7 @@
 """The runs of one command, run in turn: one that fails never loses the others.
 
-Everything else a command does is a Hook. For each run: `ready` of every hook, `started` of every hook, the run, `ended`
-of every hook; after all runs `closed`.
+Everything else a command does is a Hook. For each run: `ready` of every hook, `started` of every
+hook, the run, `ended` of every hook; after all runs `closed`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ class Hook:
     """Base of what a command does around its runs; a subclass overrides the calls that it needs."""
 
     def ready(self, plan: Plan) -> Plan:
-        """The plan as it can run, called before it runs. Raises RunWaits where it cannot yet, UserError."""
+        """The plan as it can run, called before it runs. Raises RunWaits where it cannot yet,
+        UserError."""
         return plan
 
     def started(self, plan: Plan) -> None:
@@ -29,7 +30,8 @@ class Hook:
         """Called when the run ran to its end; some questions may have failed."""
 
     def closed(self) -> int:
-        """Called when all runs have had their turn; returns the exit code that this hook asks for, 0 for none."""
+        """Called when all runs have had their turn; returns the exit code that this hook asks for,
+        0 for none."""
         return 0
 
 
@@ -44,7 +46,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Lost:
-    """An incomplete run: not started, stopped midway, with failed questions or not saved; why: in a sentence."""
+    """An incomplete run: not started, stopped midway, with failed questions or not saved; why: in a
+    sentence."""
 
     run: str
     why: str
@@ -52,7 +55,8 @@ class Lost:
 
 @dataclass
 class Planned:
-    """The plans of the runs that can be run; lost: the other runs, with why; code: the exit code so far."""
+    """The plans of the runs that can be run; lost: the other runs, with why; code: the exit code so
+    far."""
 
     plans: list[Plan] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
@@ -62,7 +66,8 @@ class Planned:
 def in_turn(
     plans: Sequence[Plan], execute: Callable[[Plan], RunResult], hooks: Sequence[Hook] = ()
 ) -> Iterator[Outcome]:
-    """Run each plan by `execute`, call the hooks before and after it, and yield its Outcome, errors included."""
+    """Run each plan by `execute`, call the hooks before and after it, and yield its Outcome, errors
+    included."""
     for plan in plans:
         try:
             ready = plan

@@ -3,7 +3,8 @@
 verdict = score_reply(config.dataset, answer.text, answer.shown, gold)
 verdict.scores    {"flashrag.acc": 1.0, ...}: a value that is no finite number counts 0 and is flagged
 verdict.notes     {"flags": {scorer: why}}           if a scorer flags the answer
-                  {"answer_prefix": "found", "scored": "Mira"}, or {"answer_prefix": "missing"}: if one is required
+                  {"answer_prefix": "found", "scored": "Mira"}, or {"answer_prefix": "missing"}: if
+                  one is required
                   {"counts": {scorer: [...]}}        if sums over all answers give a score of the corpus (BLEU)
 
 unanswered_verdict(config.dataset, gold)             the same for a question without an answer: every score is 0
@@ -20,7 +21,17 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import text_after
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
-from harness.types import COUNTS, JUDGES, LOGGED, MISSING, PREFIX, SCORING, Gold, Shown, lacks_only_scores
+from harness.types import (
+    COUNTS,
+    JUDGES,
+    LOGGED,
+    MISSING,
+    PREFIX,
+    SCORING,
+    Gold,
+    Shown,
+    lacks_only_scores,
+)
 
 SCORING_NOTES = ("flags", PREFIX, "scored", COUNTS)
 """Keys of a record's notes that come from scoring."""
@@ -35,7 +46,8 @@ class Verdict:
 
 
 def score_reply(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold) -> Verdict:
-    """Score a reply, or its text after the data set's answer prefix. shown: its evidence. Raises as score_record."""
+    """Score a reply, or its text after the data set's answer prefix. shown: its evidence. Raises as
+    score_record."""
     notes: dict[str, Any] = {}
     text = reply
     if dataset.answer_prefix is not None:
@@ -54,7 +66,8 @@ def score_reply(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold
 
 
 def unanswered_verdict(dataset: DatasetConfig, gold: Gold) -> Verdict:
-    """The scores of a question without an answer: 0 by every scorer that applies, and the counts of an empty answer."""
+    """The scores of a question without an answer: 0 by every scorer that applies, and the counts of
+    an empty answer."""
     counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
     sheet = _score_empty_answer(counting, gold) or scorers.ScoreSheet()
     scores = {name: 0.0 for name in dataset.scorers if scorer_applies(name, gold)}
@@ -62,10 +75,12 @@ def unanswered_verdict(dataset: DatasetConfig, gold: Gold) -> Verdict:
 
 
 def scorer_applies(name: str, gold: Gold) -> bool:
-    """Whether scorer `name` counts a question with these gold answers, answered or not: tried with an empty answer.
+    """Whether scorer `name` counts a question with these gold answers, answered or not: tried with
+    an empty answer.
 
-    A group's scorer leaves out the questions of other groups, and evidence recall those without supporting marks. A
-    scorer that fails on the empty answer counts the question. Raises UnknownName and CannotRun.
+    A group's scorer leaves out the questions of other groups, and evidence recall those without
+    supporting marks. A scorer that fails on the empty answer counts the question. Raises
+    UnknownName and CannotRun.
     """
     sheet = _score_empty_answer([name], gold)
     return sheet is None or name in sheet.scores
@@ -84,51 +99,79 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
 def scored_record(
     record: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """`record`, scored again; scores named in `keep` stay and come first. What happens depends on its `error`:
+    """`record`, scored again; scores named in `keep` stay and come first. What happens depends on
+    its `error`:
 
     None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
-    "stage": "scoring": answered, but not scored (NOT_SCORED_YET) or a scorer failed; cleared, or replaced by its error.
-    Any other: the question was not answered; it scores 0, and the error stays.
+    "stage": "scoring": answered, but not scored (NOT_SCORED_YET) or a scorer failed; cleared, or
+    replaced by its error. Any other: the question was not answered; it scores 0, and the error
+    stays.
     """
     error = record["error"]
     if error is not None and not lacks_only_scores(error):
         verdict = unanswered_verdict(dataset, gold)
     else:
         try:
-            verdict = score_reply(dataset, record["prediction"], list(map(parse_shown, record["shown"])), gold)
+            verdict = score_reply(
+                dataset, record["prediction"], list(map(parse_shown, record["shown"])), gold
+            )
             error = None
         except STOPS:
             raise
         except Exception as broken:  # a scorer of the user may raise anything
-            sentence = f"question '{record['question_id']}' could not be scored, and no record was changed"
+            sentence = (
+                f"question '{record['question_id']}' could not be scored, and no record was changed"
+            )
             if error is None and any(":" in name for name in dataset.scorers):
                 raise UserError(f"{sentence}: {one_line(describe_failure(broken))}") from broken
             if error is None:
                 broken.add_note(sentence)
                 raise
-            verdict, error = unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING}
+            verdict, error = (
+                unanswered_verdict(dataset, gold),
+                {**describe_failure(broken), **SCORING},
+            )
     # Scores of judges and of other tools stay too; flags and counts stay with their scores.
     stay = {
         *(record["notes"].get(JUDGES) or {}),
         *keep,
         *(name for name in record["scores"] if name.startswith(LOGGED)),
     }
-    scores = {**verdict.scores, **{name: value for name, value in record["scores"].items() if name in stay}}
-    notes = {key: value for key, value in record["notes"].items() if key not in SCORING_NOTES} | verdict.notes
+    scores = {
+        **verdict.scores,
+        **{name: value for name, value in record["scores"].items() if name in stay},
+    }
+    notes = {
+        key: value for key, value in record["notes"].items() if key not in SCORING_NOTES
+    } | verdict.notes
     for key in ("flags", COUNTS):
-        if kept := {name: value for name, value in (record["notes"].get(key) or {}).items() if name in stay}:
+        if kept := {
+            name: value for name, value in (record["notes"].get(key) or {}).items() if name in stay
+        }:
             notes[key] = {**notes.get(key, {}), **kept}
-    return {**record, "scores": {n: scores[n] for n in [*keep, *scores] if n in scores}, "error": error, "notes": notes}
+    return {
+        **record,
+        "scores": {n: scores[n] for n in [*keep, *scores] if n in scores},
+        "error": error,
+        "notes": notes,
+    }
 
 
 def silent_scorers(names: Sequence[str], summary: Mapping[str, Any]) -> list[str]:
     """A warning for each scorer of the user's own that gave no question of a summary a score."""
     silent = [name for name in names if ":" in name and name not in summary.get("scores", names)]
-    return [f"warning: no question has a score by {name}, as it returned None for each" for name in silent]
+    return [
+        f"warning: no question has a score by {name}, as it returned None for each"
+        for name in silent
+    ]
 
 
 def parse_shown(values: dict[str, Any]) -> Shown:
     """Parse an entry of a record's `shown`, JSON values, into a Shown."""
     sources = tuple((str(d), int(start), int(end)) for d, start, end in values.get("sources", ()))
-    fields = {name: values[name] for name in ("kind", "document_id", "start", "end", "text") if name in values}
+    fields = {
+        name: values[name]
+        for name in ("kind", "document_id", "start", "end", "text")
+        if name in values
+    }
     return Shown(**fields, sources=sources)

@@ -1,11 +1,11 @@
 """What the runs of a command spend, against its limits.
 
-A run asks `Budget.may_continue` before each question (AskOptions.budget); command_limits.py asks it before each run and
-says how to go on.
+A run asks `Budget.may_continue` before each question (AskOptions.budget); command_limits.py asks it
+before each run and says how to go on.
 
 tokens, tflops  the tables' whole cost of what was answered (convention all-params), with indexes and cached replies;
-                also requests without a usable reply, failed tries of questions and indexes (`earlier` of a record's
-                notes), and judges
+                also requests without a usable reply, failed tries of questions and indexes
+                (`earlier` of a record's notes), and judges
 hours           the time of this command and of earlier starts that were not killed
 money           of requests to servers (harness/cost/usage.py), and hours times the price of one hour
 
@@ -31,9 +31,9 @@ from harness.storage.run_files import DOCUMENTS, MANIFEST, read_json
 class Budget:
     """The limits of one command, and what its runs have spent; any thread may call it.
 
-    limits: "tokens", "tflops", "hours" or "money" -> the most of it, None for no limit; price: money of an hour. hit:
-    the first limit that was reached, with what was spent, once a question or a run was left out for it.
-    Raises UserError for a limit of 0 or less.
+    limits: "tokens", "tflops", "hours" or "money" -> the most of it, None for no limit; price:
+    money of an hour. hit: the first limit that was reached, with what was spent, once a question or
+    a run was left out for it. Raises UserError for a limit of 0 or less.
     """
 
     def __init__(self, limits: Mapping[str, float | None], price: float | None = None) -> None:
@@ -49,7 +49,8 @@ class Budget:
         self._lock = threading.RLock()
 
     def open_run(self, folder: Path, config: Mapping[str, Any]) -> None:
-        """Count what a run folder has cost so far: the hours of its earlier starts, and its indexes.
+        """Count what a run folder has cost so far: the hours of its earlier starts, and its
+        indexes.
 
         config: of the run, whose prices hold for it.
         """
@@ -63,10 +64,14 @@ class Budget:
             self.spend_index(line)
         for judge in (read_json(folder / MANIFEST).get("judges") or {}).values():
             judge_config = {"model": {"price": judge.get("price")}}
-            self._add(sent({"answer": judge.get("usage") or {}}, judge.get("earlier")), config=judge_config)
+            self._add(
+                sent({"answer": judge.get("usage") or {}}, judge.get("earlier")),
+                config=judge_config,
+            )
 
     def spend(self, usage: dict[str, dict[str, Any]], sign: int = 1) -> dict[str, dict[str, Any]]:
-        """Count what a question or an index sent, by phase as `usage_of` sums it; returns it unchanged.
+        """Count what a question or an index sent, by phase as `usage_of` sums it; returns it
+        unchanged.
 
         sign: -1 removes an estimate, once the real cost is known.
         """
@@ -78,15 +83,19 @@ class Budget:
         self._add(spent := sent(record["usage"], (record.get("notes") or {}).get("earlier")))
         return spent
 
-    def _add(self, spent: Mapping[str, Any], sign: int = 1, config: Mapping[str, Any] | None = None) -> None:
-        """Add `spent` (-1: subtract) to the sums; config: whose prices hold, the open run's by default."""
+    def _add(
+        self, spent: Mapping[str, Any], sign: int = 1, config: Mapping[str, Any] | None = None
+    ) -> None:
+        """Add `spent` (-1: subtract) to the sums; config: whose prices hold, the open run's by
+        default."""
         with self._lock:
             self._tokens += sign * spent["tokens"]
             self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
             self._money += sign * (costs.money(spent, config or self._config) or 0.0)
 
     def spend_index(self, line: Mapping[str, Any]) -> None:
-        """Count the cost of an index, once a run, and of each try that failed; line: its line of documents.jsonl."""
+        """Count the cost of an index, once a run, and of each try that failed; line: its line of
+        documents.jsonl."""
         key = (str(line["document_id"]), str(line.get("question_id")), str(line.get("key")))
         if line["status"] == "failed" or key not in self._indexes:
             self.spend(line["usage"])
@@ -100,7 +109,8 @@ class Budget:
         return {"tokens": self._tokens, "tflops": self._tflops, "hours": hours, "money": spent}
 
     def may_continue(self) -> bool:
-        """Whether another question may be asked. Once False it stays False, and `hit` names the limit."""
+        """Whether another question may be asked. Once False it stays False, and `hit` names the
+        limit."""
         with self._lock:
             spent = self.spent()
             for name, limit in self.limits.items():

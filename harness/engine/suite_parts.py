@@ -1,4 +1,5 @@
-"""Suites of several parts (harness/config/suites.py): what of a command each part runs, and which runs are the same."""
+"""Suites of several parts (harness/config/suites.py): what of a command each part runs, and which
+runs are the same."""
 
 from __future__ import annotations
 
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 def parts_to_run(
     suite: Suite, methods: Sequence[str], datasets: Sequence[str]
 ) -> list[tuple[Suite, list[str], list[str]]]:
-    """Each part with the methods and data sets that it runs; of those that the command names, () for all of the part.
+    """Each part with the methods and data sets that it runs; of those that the command names, ()
+    for all of the part.
 
-    A named method or data set that some parts have is run in those parts, any other one in all parts.
+    A named method or data set that some parts have is run in those parts, any other one in all
+    parts.
     """
     runs = [
-        (part, _in_part(methods, part.methods, suite.methods), _in_part(datasets, part.datasets, suite.datasets))
+        (
+            part,
+            _in_part(methods, part.methods, suite.methods),
+            _in_part(datasets, part.datasets, suite.datasets),
+        )
         for part in suite.parts
     ]
     return [(part, names, sets) for part, names, sets in runs if names and sets]
@@ -32,7 +39,8 @@ def parts_to_run(
 def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
     """The runs of all parts; a run that two parts would run alike is run once.
 
-    Of other runs that two parts name alike, the later one gets its part's settings as a point of a sweep.
+    Of other runs that two parts name alike, the later one gets its part's settings as a point of a
+    sweep.
     """
     made: dict[str, Choices] = {}
     for run in runs:
@@ -41,7 +49,11 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
         made.setdefault(repr((run.method, run.dataset, run.model, run.point, settings)), run)
     # Keys that all parts set to the same value distinguish no runs.
     first, *other_sets = (part.sets for part in suite.parts)
-    common = {name for name in first if all(name in sets and sets[name] == first[name] for sets in other_sets)}
+    common = {
+        name
+        for name in first
+        if all(name in sets and sets[name] == first[name] for sets in other_sets)
+    }
     taken: set[RunKey] = set()
     out = []
     for run in made.values():
@@ -57,6 +69,11 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
 
 
 def _in_part(named: Collection[str], own: Collection[str], whole: Collection[str]) -> list[str]:
-    """The names that a part runs: its `own`, or those `named` by the command that it has or the `whole` suite lacks."""
+    """The names that a part runs: its `own`, or those `named` by the command that it has or the
+    `whole` suite lacks."""
     part, suite = {presets.fold(name) for name in own}, {presets.fold(name) for name in whole}
-    return [name for name in named or own if presets.fold(name) in part or presets.fold(name) not in suite]
+    return [
+        name
+        for name in named or own
+        if presets.fold(name) in part or presets.fold(name) not in suite
+    ]

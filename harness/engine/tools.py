@@ -1,4 +1,5 @@
-"""The tools that the engine gives a method: metered models and encoders, without access to gold answers."""
+"""The tools that the engine gives a method: metered models and encoders, without access to gold
+answers."""
 
 import contextlib
 import random
@@ -31,9 +32,9 @@ R = TypeVar("R")
 def seed_everything(seed: int) -> None:
     """Seed the global generators of Python, NumPy and, if it is loaded, torch.
 
-    Methods are given a seed; this covers libraries that draw from the global generators on their own. Several
-    questions in flight share these, so they are seeded once, not for each question: a method must draw from generators
-    of its own, seeded with tools.seed.
+    Methods are given a seed; this covers libraries that draw from the global generators on their
+    own. Several questions in flight share these, so they are seeded once, not for each question: a
+    method must draw from generators of its own, seeded with tools.seed.
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)
@@ -43,7 +44,8 @@ def seed_everything(seed: int) -> None:
 
 @contextlib.contextmanager
 def _global_draws_restored(seed: int) -> Iterator[None]:
-    """Restore the global random generators after the block, so that loading a model changes no later random number.
+    """Restore the global random generators after the block, so that loading a model changes no
+    later random number.
 
     seed: for torch's, if torch is first imported in the block.
     """
@@ -65,7 +67,8 @@ def _global_draws_restored(seed: int) -> Iterator[None]:
 class Models:
     """The models of a plan by role, loaded at first use; equal configs share one.
 
-    seed: of the last `reseed`; workers: other processes that answer questions -> the slow paths of their models.
+    seed: of the last `reseed`; workers: other processes that answer questions -> the slow paths of
+    their models.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -76,7 +79,8 @@ class Models:
         self.workers: dict[Any, list[str]] = {}
 
     def reseed(self, *parts: str) -> None:
-        """Seed the global generators by the run's seed and `parts`; does nothing with several questions in flight."""
+        """Seed the global generators by the run's seed and `parts`; does nothing with several
+        questions in flight."""
         if current() is None:
             self.seed = derived_seed(self.plan.config.seed, *parts)
             seed_everything(self.seed)
@@ -92,18 +96,30 @@ class Models:
         return list(dict.fromkeys(self._loaded.values()))
 
     def slow_paths(self) -> list[str]:
-        """Why the batches of the loaded models, and of `workers`, ran slower than they could, a sentence each."""
+        """Why the batches of the loaded models, and of `workers`, ran slower than they could, a
+        sentence each."""
         loaded: list[Any] = self.loaded()
         of_models = [model.slow_paths() for model in loaded if hasattr(model, "slow_paths")]
         sentences = list(dict.fromkeys(chain(*of_models, *self.workers.values())))
-        if len(names := [f"'{model.name}'" for model in loaded if getattr(model, "contexts_make_room", False)]) > 1:
+        if (
+            len(
+                names := [
+                    f"'{model.name}'"
+                    for model in loaded
+                    if getattr(model, "contexts_make_room", False)
+                ]
+            )
+            > 1
+        ):
             sentences.append(
-                f"{' and '.join(names)} shared a GPU's memory: each had room for fewer contexts than alone"
+                f"{' and '.join(names)} shared a GPU's memory: each had room for fewer contexts "
+                "than alone"
             )
         return sentences
 
     def model(self, role: str) -> LanguageModel:
-        """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun from loading."""
+        """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun
+        from loading."""
         config = self.plan.models.get(role)
         if config is None:
             raise LookupError(_undeclared_role("needs", role, self.plan.models))
@@ -114,8 +130,11 @@ class Models:
                     self._loaded[key] = backend.load_model(config)
         return self._loaded[key]
 
-    def encoder(self, load: Callable[[EncoderConfig, Meter, str, bool], T], role: str, meter: Meter) -> T:
-        """The encoder or reranker of `role`, from `load` (load_encoder, load_reranker). Raises as `model` does."""
+    def encoder(
+        self, load: Callable[[EncoderConfig, Meter, str, bool], T], role: str, meter: Meter
+    ) -> T:
+        """The encoder or reranker of `role`, from `load` (load_encoder, load_reranker). Raises as
+        `model` does."""
         config = self.plan.encoders.get(role)
         if config is None:
             raise LookupError(_undeclared_role("encoders", role, self.plan.encoders))
@@ -123,7 +142,8 @@ class Models:
             return load(config, meter, role, self.plan.config.model.deterministic)
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
-        """Role -> the first prompt sent to its model ({"text", "ids"}), where the back end keeps it."""
+        """Role -> the first prompt sent to its model ({"text", "ids"}), where the back end keeps
+        it."""
         prompts = {}
         for role, config in self.plan.models.items():
             by_role = getattr(self._loaded.get(config.model_dump_json()), "first_prompts", {})
@@ -140,7 +160,8 @@ def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
 class IndexBuild:
     """What building an index may use.
 
-    roles: those in its cache key, `key`; cache: for parts from tools.keep and tools.share; locks: one for each part.
+    roles: those in its cache key, `key`; cache: for parts from tools.keep and tools.share; locks:
+    one for each part.
     """
 
     roles: tuple[str, ...]
@@ -152,9 +173,10 @@ class IndexBuild:
 class EngineTools:
     """Implements harness.method.Tools for one question, or for one index.
 
-    While an index is built (`build` is given) a role outside the method's `index_roles`, and the task where the index
-    belongs to the document alone (`task` is None), are refused: the index's key does not cover them. `question` is set
-    while a question is answered or its own index is built. report(done, total, what): shows a long step's progress.
+    While an index is built (`build` is given) a role outside the method's `index_roles`, and the
+    task where the index belongs to the document alone (`task` is None), are refused: the index's
+    key does not cover them. `question` is set while a question is answered or its own index is
+    built. report(done, total, what): shows a long step's progress.
     """
 
     def __init__(
@@ -171,16 +193,21 @@ class EngineTools:
 
     @property
     def task(self) -> Task:
-        """The data set's instruction and answer length; with solved examples while a question is set."""
+        """The data set's instruction and answer length; with solved examples while a question is
+        set."""
         if self._task is None:
-            raise LookupError("an index of scope 'document' cannot depend on the task; use scope 'question'")
+            raise LookupError(
+                "an index of scope 'document' cannot depend on the task; use scope 'question'"
+            )
         if not self.question or not self._task.shots:
             return self._task
         from harness.datasets.few_shot import shots_of
 
         if (shots := shots_of(self._models.plan.config.dataset)) is None:
             return self._task
-        return self._task.model_copy(update={"instruction": self._task.instruction + shots.text(self.question)})
+        return self._task.model_copy(
+            update={"instruction": self._task.instruction + shots.text(self.question)}
+        )
 
     @task.setter
     def task(self, task: Task) -> None:
@@ -192,8 +219,15 @@ class EngineTools:
         config, loaded = self._models.plan.config, self._models.model(role)
         sampling = replies = None
         # All roles are greedy in an index, and all but the reader everywhere.
-        if config.model.sampling and role == "reader" and self._build is None and self.question is not None:
-            sampling = Sampling(derived_seed(config.seed, self.question.id), **config.model.sampling)
+        if (
+            config.model.sampling
+            and role == "reader"
+            and self._build is None
+            and self.question is not None
+        ):
+            sampling = Sampling(
+                derived_seed(config.seed, self.question.id), **config.model.sampling
+            )
         if config.cache is not None:
             from harness.storage.reply_cache import ReplyCache
 
@@ -220,10 +254,12 @@ class EngineTools:
             raise LookupError(_undeclared_role("index_roles", role, self._build.roles))
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Return [fn(item), ...] in order; in parallel if the run has free places, else one after the other.
+        """Return [fn(item), ...] in order; in parallel if the run has free places, else one after
+        the other.
 
-        The first exception in the order of the items is raised. Inside, `meter.flops()` counts what came before the
-        map and the item's own; with --parallel 1, where items run in turn, also the items before. Totals are the same.
+        The first exception in the order of the items is raised. Inside, `meter.flops()` counts what
+        came before the map and the item's own; with --parallel 1, where items run in turn, also the
+        items before. Totals are the same.
         """
         scheduler = current()
         if scheduler is None:
@@ -233,25 +269,34 @@ class EngineTools:
         return map_together(scheduler, fn, list(items), self.meter)
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return fn(), or its result kept under `key` by a stopped build of this index; tuples come back as lists.
+        """Return fn(), or its result kept under `key` by a stopped build of this index; tuples come
+        back as lists.
 
         Raises LookupError while answering: parts belong to an index.
         """
         if self._build is None:
-            raise LookupError("tools.keep stores parts of an index; it cannot be used while answering")
+            raise LookupError(
+                "tools.keep stores parts of an index; it cannot be used while answering"
+            )
         from harness.storage.index_parts import keep
 
         build = self._build
         with build.locks.hold(key):
-            return keep(build.cache, build.key, key, lambda: self._with_own_draws(key, fn), self.meter)
+            return keep(
+                build.cache, build.key, key, lambda: self._with_own_draws(key, fn), self.meter
+            )
 
     def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
-        """Return fn(), or what an index of any method shared as `name` for equal `needs`; tuples come back as lists.
+        """Return fn(), or what an index of any method shared as `name` for equal `needs`; tuples
+        come back as lists.
 
-        Raises LookupError while answering, for a role that the index's key does not cover, and if fn uses another.
+        Raises LookupError while answering, for a role that the index's key does not cover, and if
+        fn uses another.
         """
         if self._build is None:
-            raise LookupError("tools.share stores parts of indexes; it cannot be used while answering")
+            raise LookupError(
+                "tools.share stores parts of indexes; it cannot be used while answering"
+            )
         self._check_role(role)
         from harness.storage.index_parts import share
 
@@ -271,7 +316,8 @@ class EngineTools:
             return fn()
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Count costs of the block under `name`; while an index is built all costs count under "index"."""
+        """Count costs of the block under `name`; while an index is built all costs count under
+        "index"."""
         if self._build is not None and name != "index":
             raise ValueError(f"building an index costs phase 'index', not '{name}'")
         return self.meter.phase(name)

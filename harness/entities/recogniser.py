@@ -1,13 +1,15 @@
-"""Named entities of a text, behind one interface: rules that need no download, or a library that is installed.
+"""Named entities of a text, behind one interface: rules that need no download, or a library that is
+installed.
 
     recogniser("rules").names("Toren was born in Kelford in 1907.")     ["Toren", "Kelford", "1907"]
     recogniser("spacy")            spaCy with en_core_web_sm;  "spacy:en_core_web_lg" names another pipeline
     recogniser("stanza")           Stanza's English one (the Stanford group's successor of CoreNLP);  "stanza:de"
 
-The rules: a run of capitalised words is a name, small words inside it included ("Lord of the Isles"), and so is a
-date or a year. A capital at the start of a sentence proves nothing, so a function word or pronoun is not taken there,
-and another single word only where the text nowhere has it in small letters. A function word in capitals between words
-that are not all in capitals is a name ("the US"). Scripts without capitals have no names by these rules.
+The rules: a run of capitalised words is a name, small words inside it included ("Lord of the
+Isles"), and so is a date or a year. A capital at the start of a sentence proves nothing, so a
+function word or pronoun is not taken there, and another single word only where the text nowhere has
+it in small letters. A function word in capitals between words that are not all in capitals is a
+name ("the US"). Scripts without capitals have no names by these rules.
 """
 
 import importlib
@@ -24,11 +26,14 @@ from harness.errors import CannotRun, UnknownName
 
 RECOGNISERS = ("rules", "spacy", "stanza")
 _DEFAULTS = {"spacy": "en_core_web_sm", "stanza": "en"}
-_in_turn = threading.Lock()  # questions in flight load and use a library's model one after the other
+_in_turn = (
+    threading.Lock()
+)  # questions in flight load and use a library's model one after the other
 
 
 class Recogniser(Protocol):
-    """A named-entity recogniser. name: as in a config; identity: the inputs that change its result."""
+    """A named-entity recogniser. name: as in a config; identity: the inputs that change its
+    result."""
 
     name: str
     identity: dict[str, str]
@@ -38,9 +43,15 @@ class Recogniser(Protocol):
 
 
 def checked_name(name: str) -> str:
-    """`name`, if it is "rules" or names a library. Raises UnknownName; whether it is installed is not looked at."""
+    """`name`, if it is "rules" or names a library. Raises UnknownName; whether it is installed is
+    not looked at."""
     if name.partition(":")[0] not in RECOGNISERS or (name.startswith("rules") and name != "rules"):
-        raise UnknownName("named-entity tool", name, RECOGNISERS, "a library may name its model: spacy:en_core_web_lg")
+        raise UnknownName(
+            "named-entity tool",
+            name,
+            RECOGNISERS,
+            "a library may name its model: spacy:en_core_web_lg",
+        )
     return name
 
 
@@ -53,7 +64,8 @@ def packages(name: str) -> tuple[str, ...]:
 
 
 def install_problem(name: str, rules: str = "method.recogniser=rules") -> str:
-    """One sentence on the package or model that `name` lacks and how to install it, else "". Loads nothing.
+    """One sentence on the package or model that `name` lacks and how to install it, else "". Loads
+    nothing.
 
     rules: the setting that chooses the rules. Raises UnknownName.
     """
@@ -80,7 +92,8 @@ def _fetch_command(library: str, model: str) -> str:
 
 
 def _has_model(library: str, model: str) -> bool:
-    """Whether a library's model lies where the library looks for it (a spaCy pipeline is a package or a folder)."""
+    """Whether a library's model lies where the library looks for it (a spaCy pipeline is a package
+    or a folder)."""
     if library == "spacy":
         return Path(model).is_dir() or (model.isidentifier() and find_spec(model) is not None)
     folder = os.environ.get("STANZA_RESOURCES_DIR") or Path.home() / "stanza_resources"
@@ -88,7 +101,8 @@ def _has_model(library: str, model: str) -> bool:
 
 
 def recogniser(name: str) -> Recogniser:
-    """The recogniser called `name`. Raises UnknownName, and CannotRun where its library or model is missing."""
+    """The recogniser called `name`. Raises UnknownName, and CannotRun where its library or model is
+    missing."""
     with _in_turn:  # `cache` lets each thread load a model of its own
         return _load(name)
 
@@ -103,14 +117,16 @@ def _load(name: str) -> Recogniser:
 
 
 class _Library:
-    """A recogniser by spaCy or Stanza, which both give a text's entities as `ents` with a `text`."""
+    """A recogniser by spaCy or Stanza, which both give a text's entities as `ents` with a
+    `text`."""
 
     def __init__(self, name: str, library: str, model: str) -> None:
         try:
             module: Any = importlib.import_module(library)
         except ImportError as error:
             raise CannotRun(
-                f"the named-entity tool '{name}' needs the package {library}, which is not installed; run: pip install "
+                f"the named-entity tool '{name}' needs the package {library}, which is not "
+                "installed; run: pip install "
                 f"{library}, or use the rules"
             ) from error
         try:
@@ -121,9 +137,15 @@ class _Library:
                 self._pipeline = module.Pipeline(lang=model, processors="tokenize,ner", **quiet)
         except Exception as error:  # each library has errors of its own for a model that is missing
             how = _fetch_command(library, model)
-            raise CannotRun(f"the named-entity tool '{name}' has no model '{model}' here; fetch it: {how}") from error
+            raise CannotRun(
+                f"the named-entity tool '{name}' has no model '{model}' here; fetch it: {how}"
+            ) from error
         self.name = name
-        self.identity = {"library": library, "model": model, "version": str(getattr(module, "__version__", "unknown"))}
+        self.identity = {
+            "library": library,
+            "model": model,
+            "version": str(getattr(module, "__version__", "unknown")),
+        }
 
     def names(self, text: str) -> list[str]:
         """The entities that the library finds in `text`, in order, none twice."""
@@ -151,17 +173,28 @@ _JOINS = _words("of the de del della la le van von der den da di du al bin")
 _TITLES = _words("Mr Mrs Ms Dr Prof St Sir Rev Gen Col Capt Lt Jr Sr")
 # Words that open sentences: never a name on their own, and never the first word of one.
 COMMON = _words(
-    "a about above according after again against all almost already also although always among an and another any "
-    "are as asked at because been before behind being below besides between both but by can could did do does "
-    "during each early either even eventually every everybody everyone few finally first for from further had has "
-    "have he he'd he'll he's hence her here hers herself him himself his how however i i'd i'll i'm i've if in "
-    "indeed instead into is it it'd it'll it's its itself just last later less let like many may maybe me meanwhile "
-    "mine more moreover most much my myself near neither never next no nobody none nor not nothing now of off often "
-    "on once one only or other our ours ourselves out over perhaps rather second several she she'd she'll she's "
-    "should since so some somebody someone something soon still such text than that that's the their theirs them "
-    "themselves then there there's therefore these they they'd they'll they're they've this those though three "
-    "through thus to today together too towards two under unless until up upon us very was we we'd we'll we're "
-    "we've well were what what's when whenever where whether which while who who's whom whose why will with within "
+    "a about above according after again against all almost already also although always among an "
+    "and another any "
+    "are as asked at because been before behind being below besides between both but by can could "
+    "did do does "
+    "during each early either even eventually every everybody everyone few finally first for from "
+    "further had has "
+    "have he he'd he'll he's hence her here hers herself him himself his how however i i'd i'll "
+    "i'm i've if in "
+    "indeed instead into is it it'd it'll it's its itself just last later less let like many may "
+    "maybe me meanwhile "
+    "mine more moreover most much my myself near neither never next no nobody none nor not nothing "
+    "now of off often "
+    "on once one only or other our ours ourselves out over perhaps rather second several she she'd "
+    "she'll she's "
+    "should since so some somebody someone something soon still such text than that that's the "
+    "their theirs them "
+    "themselves then there there's therefore these they they'd they'll they're they've this those "
+    "though three "
+    "through thus to today together too towards two under unless until up upon us very was we we'd "
+    "we'll we're "
+    "we've well were what what's when whenever where whether which while who who's whom whose why "
+    "will with within "
     "without would yes yet you you'd you'll you're you've your yours yourself yourselves"
 )
 _OPENING = "\"'“‘«([-–—*"
@@ -183,8 +216,11 @@ class _Rules:
 
 
 def _capitalised_runs(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the (start, end) of the runs of capitalised words that are names, outside the spans `taken` by dates."""
-    free = [w for w in _WORD.finditer(text) if not any(a < w.end() and w.start() < b for a, b in taken)]
+    """Yield the (start, end) of the runs of capitalised words that are names, outside the spans
+    `taken` by dates."""
+    free = [
+        w for w in _WORD.finditer(text) if not any(a < w.end() and w.start() < b for a, b in taken)
+    ]
     small = {w.group() for w in free if w.group()[0].islower()}
     run: list[re.Match[str]] = []
     for at, word in enumerate([*free, None]):
@@ -193,13 +229,19 @@ def _capitalised_runs(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple
             continue
         while run and not _is_capitalised(run[-1]):
             run.pop()  # small words join names, they end none
-        if run and not (len(run) == 1 and is_opening(text, run[0].start()) and run[0].group().lower() in small):
+        if run and not (
+            len(run) == 1 and is_opening(text, run[0].start()) and run[0].group().lower() in small
+        ):
             start, end = run[0].start(), run[-1].end()
             if text[start:end].endswith(("'s", "’s")):
                 end -= 2
             if end - start > 1:
                 yield start, end
-        begins = word is not None and _is_capitalised(word) and (not _is_common(word) or _is_acronym(free, at))
+        begins = (
+            word is not None
+            and _is_capitalised(word)
+            and (not _is_common(word) or _is_acronym(free, at))
+        )
         run = [word] if word is not None and begins else []
 
 
@@ -208,7 +250,8 @@ def _is_common(word: re.Match[str]) -> bool:
 
 
 def _is_acronym(words: Sequence[re.Match[str]], at: int) -> bool:
-    """Whether words[at] is written as an acronym, "US": it is all in capitals, and the words beside it are not."""
+    """Whether words[at] is written as an acronym, "US": it is all in capitals, and the words beside
+    it are not."""
     beside = (w.group() for w in (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2]))
     return _all_capitals(words[at].group()) and not any(map(_all_capitals, beside))
 
@@ -228,7 +271,9 @@ def _continues_name(text: str, run: list[re.Match[str]], word: re.Match[str]) ->
     if last.endswith(("'s", "’s")):
         return False
     title = gap == ". " and (last in _TITLES or len(last) == 1)
-    return (title or (gap.isspace() and "\n" not in gap)) and (_is_capitalised(word) or word.group() in _JOINS)
+    return (title or (gap.isspace() and "\n" not in gap)) and (
+        _is_capitalised(word) or word.group() in _JOINS
+    )
 
 
 def is_opening(text: str, start: int) -> bool:

@@ -1,7 +1,9 @@
-"""LoRA adapters: whether a folder holds one, whether it is whole and fits the base; and one merged into the weights.
+"""LoRA adapters: whether a folder holds one, whether it is whole and fits the base; and one merged
+into the weights.
 
-A check reads only headers of the safetensors files. An adapter that `harness train` wrote has a card that says of which
-weights it is; of the same model with other weights it is stale, of another model it is refused.
+A check reads only headers of the safetensors files. An adapter that `harness train` wrote has a
+card that says of which weights it is; of the same model with other weights it is stale, of another
+model it is refused.
 """
 
 from __future__ import annotations
@@ -27,13 +29,21 @@ SETTINGS = "adapter_config.json"
 _PACKAGE = "package:"
 _KEY_PREFIX, _A, _B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 # Kinds of adapters of peft whose sum with the weights is not W + alpha / rank x B A.
-_NOT_MERGEABLE = ("use_dora", "fan_in_fan_out", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern")
+_NOT_MERGEABLE = (
+    "use_dora",
+    "fan_in_fan_out",
+    "lora_bias",
+    "modules_to_save",
+    "rank_pattern",
+    "alpha_pattern",
+)
 Shapes = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Base:
-    """The model that an adapter is to fit. where: what identifies its weights, as `local_folder` returns it."""
+    """The model that an adapter is to fit. where: what identifies its weights, as `local_folder`
+    returns it."""
 
     name: str
     folder: Path
@@ -41,71 +51,97 @@ class Base:
 
 
 def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> list[str]:
-    """Check the adapter `name` in `folder` for `base`; returns warnings. merged: it is merged, which needs no peft.
+    """Check the adapter `name` in `folder` for `base`; returns warnings. merged: it is merged,
+    which needs no peft.
 
     Raises CannotRun for an adapter that is not whole, or of another base.
     """
     if not merged and importlib.util.find_spec("peft") is None:
-        raise CannotRun(f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'")
+        raise CannotRun(
+            f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'"
+        )
     settings, shapes = _read_adapter(name, folder)
     for sentence in _misfits(settings, shapes, _base_shapes(base.folder)):
         made_for = str(settings.get("base_model_name_or_path") or "an unnamed model")
         raise _base_error(name, folder, made_for, base, sentence)
     card = read_card(folder)
     if card is None:
-        return [f"no card says what the adapter '{name}' in '{folder}' was trained on"] if merged else []
+        return (
+            [f"no card says what the adapter '{name}' in '{folder}' was trained on"]
+            if merged
+            else []
+        )
     card_base = dict(card.get("base") or {})
     # Two ways of naming weights, a commit and a hash, cannot be compared.
     where = card_base.get("where")
     if where is None or set(where) != set(base.where) or canonical(where) == canonical(base.where):
         return _training_shares(name, base, card.get("trained"))
     if card_base.get("name") != base.name:
-        raise _base_error(name, folder, str(card_base.get("name")), base, "its card has the mark of other weights")
+        raise _base_error(
+            name, folder, str(card_base.get("name")), base, "its card has the mark of other weights"
+        )
     again = f"train it again: harness train {card.get('method')}"
-    return [f"the adapter '{name}' is stale: it was trained on other weights of '{base.name}'; {again}"]
+    return [
+        f"the adapter '{name}' is stale: it was trained on other weights of '{base.name}'; {again}"
+    ]
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
-    """The card that `harness train` wrote beside an adapter, None for none. Raises CannotRun for a damaged one."""
+    """The card that `harness train` wrote beside an adapter, None for none. Raises CannotRun for a
+    damaged one."""
     path = folder / CARD
     try:
         return read_object(path) if path.exists() else None
     except (OSError, ValueError) as e:
-        raise CannotRun(f"the adapter's card {path} cannot be read ({e}); train it again, or delete the card") from e
+        raise CannotRun(
+            f"the adapter's card {path} cannot be read ({e}); train it again, or delete the card"
+        ) from e
 
 
 def prompt_digests(prompts: Mapping[str, str]) -> dict[str, str]:
-    """16 hex digits that identify each prompt's text, as an adapter's card keeps them. prompts: name -> text."""
+    """16 hex digits that identify each prompt's text, as an adapter's card keeps them. prompts:
+    name -> text."""
     return {name: digest(text)[:16] for name, text in prompts.items()}
 
 
-def prompt_mismatch(name: str, folder: str | Path, task: str, prompts: Mapping[str, str]) -> str | None:
-    """A sentence where the card of the adapter `name` names other prompts than the method's, or other texts; else None.
+def prompt_mismatch(
+    name: str, folder: str | Path, task: str, prompts: Mapping[str, str]
+) -> str | None:
+    """A sentence where the card of the adapter `name` names other prompts than the method's, or
+    other texts; else None.
 
-    task: the prompt that the adapter is switched on for; prompts: name -> text, all of the method. A card that names no
-    prompts gives None. Raises CannotRun for a card that cannot be read.
+    task: the prompt that the adapter is switched on for; prompts: name -> text, all of the method.
+    A card that names no prompts gives None. Raises CannotRun for a card that cannot be read.
     """
     card = read_card(Path(folder)) or {}
     on_card, in_use = card.get("prompts"), prompt_digests(prompts)
     if not isinstance(on_card, dict):
         return None
-    if on_card and not any(prompt in in_use and prompt.removesuffix(", system") == task for prompt in on_card):
+    if on_card and not any(
+        prompt in in_use and prompt.removesuffix(", system") == task for prompt in on_card
+    ):
         return (
-            f"the adapter '{name}' in '{folder}' was trained for {', '.join(on_card)}, and is switched on for {task}; "
+            f"the adapter '{name}' in '{folder}' was trained for {', '.join(on_card)}, and is "
+            f"switched on for {task}; "
             f"name the adapter of {task}"
         )
     for prompt, trained in on_card.items():
         if in_use.get(prompt) != trained:
             return (
-                f"the adapter '{name}' was trained on another prompt '{prompt}' than the one in use; put that prompt "
-                f"back, train the adapter again (harness train {card.get('method')}), or run the method without it"
+                f"the adapter '{name}' was trained on another prompt '{prompt}' than the one in "
+                "use; put that prompt "
+                f"back, train the adapter again (harness train {card.get('method')}), or run the "
+                "method without it"
             )
     return None
 
 
 def unknown_prompts(used: Mapping[str, str | Path]) -> list[str]:
-    """A warning about adapters (name -> folder) whose cards do not say which prompts they were trained on, if any."""
-    names = [name for name, folder in used.items() if not (read_card(Path(folder)) or {}).get("prompts")]
+    """A warning about adapters (name -> folder) whose cards do not say which prompts they were
+    trained on, if any."""
+    names = [
+        name for name, folder in used.items() if not (read_card(Path(folder)) or {}).get("prompts")
+    ]
     if not names:
         return []
     warning = f"no card says on which prompts these adapters were trained: {', '.join(names)}; if on others than those"
@@ -114,30 +150,46 @@ def unknown_prompts(used: Mapping[str, str | Path]) -> list[str]:
 
 
 def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
-    """The model config with the adapters `names` that its package bundles; adapters that it names itself stay."""
+    """The model config with the adapters `names` that its package bundles; adapters that it names
+    itself stay."""
     root = package_folder(config.package) if config.package and config.offers else None
     if root is None:
         return config
     offered = {name: inside(root, config.offers[name]) for name in names if name in config.offers}
     bundled = {name: str(path) for name, path in offered.items() if (path / SETTINGS).is_file()}
-    return config.model_copy(update={"adapters": {**bundled, **config.adapters}}) if bundled else config
+    return (
+        config.model_copy(update={"adapters": {**bundled, **config.adapters}})
+        if bundled
+        else config
+    )
 
 
 def _read_adapter(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
     """Settings of an adapter, and the shapes of its matrices. Raises CannotRun."""
     if not (folder / SETTINGS).is_file():
-        problem = f"the folder '{folder}' has no {SETTINGS}" if folder.is_dir() else f"there is no folder '{folder}'"
-        raise CannotRun(f"{problem}, so it is no adapter; name one that was saved with peft for '{name}'")
+        problem = (
+            f"the folder '{folder}' has no {SETTINGS}"
+            if folder.is_dir()
+            else f"there is no folder '{folder}'"
+        )
+        raise CannotRun(
+            f"{problem}, so it is no adapter; name one that was saved with peft for '{name}'"
+        )
     if not (folder / WEIGHTS).is_file():
-        raise CannotRun(f"the adapter '{name}' in '{folder}' has no {WEIGHTS}; other formats can run code")
+        raise CannotRun(
+            f"the adapter '{name}' in '{folder}' has no {WEIGHTS}; other formats can run code"
+        )
     try:
         return read_object(folder / SETTINGS), _tensor_shapes(folder / WEIGHTS)
     except (OSError, ValueError) as e:
-        raise CannotRun(f"the adapter '{name}' in '{folder}' is damaged ({e}); train it again or fetch it again") from e
+        raise CannotRun(
+            f"the adapter '{name}' in '{folder}' is damaged ({e}); train it again or fetch it again"
+        ) from e
 
 
 def _tensor_shapes(path: Path) -> Shapes:
-    """Tensor name -> shape, from a safetensors header. Raises OSError, and ValueError for a damaged file."""
+    """Tensor name -> shape, from a safetensors header. Raises OSError, and ValueError for a damaged
+    file."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -161,7 +213,8 @@ def _base_shapes(folder: Path) -> Shapes:
 def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Iterator[str]:
     """Yield a sentence for each mismatch: matrices that the base lacks, or has in another shape.
 
-    settings: adapter_config.json. A LoRA of a matrix [out, in] is A [rank, in], B [out, rank] (Hu et al. 2021, eq. 3).
+    settings: adapter_config.json. A LoRA of a matrix [out, in] is A [rank, in], B [out, rank] (Hu
+    et al. 2021, eq. 3).
     """
     if not any(".lora_A." in key for key in shapes):
         yield "it holds no LoRA matrices"
@@ -189,25 +242,37 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
 
 def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) -> CannotRun:
     return CannotRun(
-        f"the adapter '{name}' in '{folder}' is of another base than '{base.name}' (it was made for '{made_for}'): "
+        f"the adapter '{name}' in '{folder}' is of another base than '{base.name}' (it was made "
+        f"for '{made_for}'): "
         f"{why}; name an adapter of '{base.name}'"
     )
 
 
 def _training_shares(name: str, base: Base, trained: Any) -> list[str]:
-    """What shares of methods in the adapter's last training mean for scores; [] if its card (`trained`) says none."""
+    """What shares of methods in the adapter's last training mean for scores; [] if its card
+    (`trained`) says none."""
     counts = trained if isinstance(trained, dict) else {}
     methods, rows = counts.get("methods"), counts.get("rows")
-    if not isinstance(methods, dict) or not all(type(n) is int and n > 0 for n in (rows, *methods.values())):
+    if not isinstance(methods, dict) or not all(
+        type(n) is int and n > 0 for n in (rows, *methods.values())
+    ):
         return []
-    shares = [f"{method} {100 * n / rows:.0f} %" for method, n in sorted(methods.items(), key=lambda item: -item[1])]
+    shares = [
+        f"{method} {100 * n / rows:.0f} %"
+        for method, n in sorted(methods.items(), key=lambda item: -item[1])
+    ]
     unequal = f"the adapter '{name}' of '{base.name}' has seen the prompts of some methods more often than others'"
     least = "a method with a small share, or none, can score low because of the adapter, not because it is worse"
-    return [f"{unequal} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))} of its rows): {least}"] if shares else []
+    return (
+        [f"{unequal} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))} of its rows): {least}"]
+        if shares
+        else []
+    )
 
 
 def adapter_folder(setting: str) -> Path:
-    """The folder of model.adapter: FOLDER or package:NAME/FOLDER. Raises CannotRun for a package not installed."""
+    """The folder of model.adapter: FOLDER or package:NAME/FOLDER. Raises CannotRun for a package
+    not installed."""
     if not setting.startswith(_PACKAGE):
         return Path(setting)
     package, _, inner = setting.removeprefix(_PACKAGE).partition("/")
@@ -218,9 +283,11 @@ def adapter_folder(setting: str) -> Path:
 
 
 def merge(net: torch.nn.Module, folder: Path) -> None:
-    """Add the adapter in `folder` to the weights of `net`, for good: W + alpha / rank x B A for every matrix.
+    """Add the adapter in `folder` to the weights of `net`, for good: W + alpha / rank x B A for
+    every matrix.
 
-    So a session runs as fast as on the base alone. The sum is taken in float32 and rounded to the model's type.
+    So a session runs as fast as on the base alone. The sum is taken in float32 and rounded to the
+    model's type.
 
     Raises CannotRun for an adapter of another kind than plain LoRA, or of another base.
     """
@@ -228,8 +295,13 @@ def merge(net: torch.nn.Module, folder: Path) -> None:
 
     settings = read_object(folder / SETTINGS)
     if settings.get("peft_type") != "LORA" or any(settings.get(key) for key in _NOT_MERGEABLE):
-        raise CannotRun(f"the adapter '{folder.name}' is not plain LoRA, so it cannot be merged; use model.adapters")
-    scale = settings["lora_alpha"] / (math.sqrt(settings["r"]) if settings.get("use_rslora") else settings["r"])
+        raise CannotRun(
+            f"the adapter '{folder.name}' is not plain LoRA, so it cannot be merged; use "
+            "model.adapters"
+        )
+    scale = settings["lora_alpha"] / (
+        math.sqrt(settings["r"]) if settings.get("use_rslora") else settings["r"]
+    )
     tensors = load_file(str(folder / WEIGHTS))
     weights = dict(net.named_parameters())
     for key, a in tensors.items():

@@ -13,10 +13,12 @@ Ranges = Sequence[tuple[int, int]]
 
 
 def block_weights(query: Tensor, key: Tensor, first: int, spans: Ranges, scaling: float) -> Tensor:
-    """Mean attention of each query row to each span of keys, averaged over heads and the span's tokens.
+    """Mean attention of each query row to each span of keys, averaged over heads and the span's
+    tokens.
 
-    query: [heads, rows, size], row i standing at position `first` + i; key: [kv_heads, tokens, size]; scaling: factor
-    of the scores. Returns float32 [rows, spans]. At most BLOCK x tokens weights a head exist at a time.
+    query: [heads, rows, size], row i standing at position `first` + i; key: [kv_heads, tokens,
+    size]; scaling: factor of the scores. Returns float32 [rows, spans]. At most BLOCK x tokens
+    weights a head exist at a time.
     """
     picked = span_indicator(spans, key.shape[1], key.device)
     out = torch.zeros(query.shape[1], len(spans), device=key.device)
@@ -25,8 +27,11 @@ def block_weights(query: Tensor, key: Tensor, first: int, spans: Ranges, scaling
     return out
 
 
-def weight_blocks(query: Tensor, key: Tensor, first: int, scaling: float) -> Iterator[tuple[int, Tensor]]:
-    """Yield (first row, weights [heads, BLOCK rows, keys up to the last]) of each block; parameters: block_weights."""
+def weight_blocks(
+    query: Tensor, key: Tensor, first: int, scaling: float
+) -> Iterator[tuple[int, Tensor]]:
+    """Yield (first row, weights [heads, BLOCK rows, keys up to the last]) of each block;
+    parameters: block_weights."""
     heads, rows, _ = query.shape
     kv_heads = key.shape[0]
     for r in range(0, rows, BLOCK):
@@ -42,12 +47,13 @@ def weight_blocks(query: Tensor, key: Tensor, first: int, scaling: float) -> Ite
 
 
 def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scaling: float) -> Tensor:
-    """As `block_weights` for several layers and requests, from log-sum-exps: only the spans' keys are read.
+    """As `block_weights` for several layers and requests, from log-sum-exps: only the spans' keys
+    are read.
 
-    query: [layers, requests, heads, rows, size]; key: [layers, requests, columns, kv_heads, size], of the spans; lse:
-    [layers, requests, heads, rows], of the rows' scores; picked: [requests, columns, spans], 1 / length of a column's
-    span (`span_columns`). Every span precedes the rows, so no score is masked. Returns float32 [requests, rows, spans],
-    summed over the layers.
+    query: [layers, requests, heads, rows, size]; key: [layers, requests, columns, kv_heads, size],
+    of the spans; lse: [layers, requests, heads, rows], of the rows' scores; picked: [requests,
+    columns, spans], 1 / length of a column's span (`span_columns`). Every span precedes the rows,
+    so no score is masked. Returns float32 [requests, rows, spans], summed over the layers.
     """
     layers, requests, heads, rows, size = query.shape
     kv_heads = key.shape[3]
@@ -62,8 +68,9 @@ def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scalin
 class _Group:
     """Requests of about one size, padded to the same numbers of rows and columns.
 
-    totals: where each one's sums belong, and how many rows it has; rows, columns: int64 [requests, rows or columns],
-    indices into the batch's queries and the keys; picked: [requests, columns, spans]; sums: [requests, rows, spans].
+    totals: where each one's sums belong, and how many rows it has; rows, columns: int64 [requests,
+    rows or columns], indices into the batch's queries and the keys; picked: [requests, columns,
+    spans]; sums: [requests, rows, spans].
     """
 
     totals: list[tuple[np.ndarray, int]]
@@ -74,12 +81,14 @@ class _Group:
 
 
 class WatchedRows:
-    """The watched rows of one batch: of each layer their queries, log-sum-exps and watched keys, then one reduction.
+    """The watched rows of one batch: of each layer their queries, log-sum-exps and watched keys,
+    then one reduction.
 
-    A layer costs three launches, whatever the number of requests; reduced layer by layer they were 15 a request.
-    requests: for each the array that its sums over the layers are added to ([rows, spans]; [spans] for the
-    sum over its rows, too), its rows among the batch's, its spans of keys. layers: at most so many are reduced at once;
-    1 on a CPU.
+    A layer costs three launches, whatever the number of requests; reduced layer by layer they were
+    15 a request.
+    requests: for each the array that its sums over the layers are added to ([rows, spans]; [spans]
+    for the sum over its rows, too), its rows among the batch's, its spans of keys. layers: at most
+    so many are reduced at once; 1 on a CPU.
     """
 
     def __init__(self, requests: Sequence[tuple[np.ndarray, range, Ranges]], layers: int) -> None:
@@ -90,7 +99,8 @@ class WatchedRows:
         self._scaling = 1.0
 
     def take(self, query: Tensor, key: Tensor, lse: Tensor, scaling: float) -> None:
-        """Add one layer. query: [heads, rows of the batch, size]; key: [tokens, kv_heads, size]; lse: [heads, rows]."""
+        """Add one layer. query: [heads, rows of the batch, size]; key: [tokens, kv_heads, size];
+        lse: [heads, rows]."""
         if not self._requests:
             return
         if self._groups and self._groups[0].rows.device != query.device:
@@ -104,10 +114,15 @@ class WatchedRows:
             self._reduce()
 
     def _plan(self, device: torch.device, heads: int, size: int, key_size: int) -> None:
-        """Group the requests, and decide how many layers are held at once. size, key_size: of a row and of a key."""
-        # Weights of a head: 1 GiB for all heads and layers together, or as many as the cache of a CPU core holds.
+        """Group the requests, and decide how many layers are held at once. size, key_size: of a row
+        and of a key."""
+        # Weights of a head: 1 GiB for all heads and layers together, or as many as the cache of a
+        # CPU core holds.
         room = 2**28 // heads if self._layers > 1 else BLOCK * 256
-        sized = [(sum(b - a for a, b in spans), total, rows, spans) for total, rows, spans in self._requests]
+        sized = [
+            (sum(b - a for a, b in spans), total, rows, spans)
+            for total, rows, spans in self._requests
+        ]
         pieces = [
             (columns, rows[n : n + step], total if total.ndim == 1 else total[n : n + step], spans)
             for columns, total, rows, spans in sorted(sized, key=lambda item: item[0])
@@ -123,10 +138,13 @@ class WatchedRows:
             groups[-1].append(piece)
         self._groups = [_padded(group, device) for group in groups]
         self._rows, self._columns = (
-            torch.cat([getattr(group, name).flatten() for group in self._groups]) for name in ("rows", "columns")
+            torch.cat([getattr(group, name).flatten() for group in self._groups])
+            for name in ("rows", "columns")
         )
         largest = max(group.rows.numel() * group.columns.shape[1] for group in self._groups)
-        kept = len(self._columns) * key_size // heads + len(self._rows) * size  # numbers of a layer and head
+        kept = (
+            len(self._columns) * key_size // heads + len(self._rows) * size
+        )  # numbers of a layer and head
         self._most = max(1, min(self._layers, room // max(largest, kept)))
 
     def _reduce(self) -> None:
@@ -142,24 +160,32 @@ class WatchedRows:
             part = slice(row, row := row + requests * rows)
             q = query[:, :, part].reshape(layers, heads, requests, rows, size).transpose(1, 2)
             sums = lse[:, :, part].reshape(layers, heads, requests, rows).transpose(1, 2)
-            k = key[:, column : (column := column + requests * columns)].reshape(layers, requests, columns, -1, size)
+            k = key[:, column : (column := column + requests * columns)].reshape(
+                layers, requests, columns, -1, size
+            )
             group.sums += span_weights(q, k, sums, group.picked, self._scaling)
 
     def finish(self) -> None:
         """Add the sums so far to the arrays of the requests."""
         self._reduce()
         if self._groups:
-            flat_sums, start = torch.cat([group.sums.flatten() for group in self._groups]).cpu().numpy(), 0
+            flat_sums, start = (
+                torch.cat([group.sums.flatten() for group in self._groups]).cpu().numpy(),
+                0,
+            )
             for group in self._groups:
                 flat = flat_sums[start : (start := start + group.sums.numel())]
-                for (total, rows), sums in zip(group.totals, flat.reshape(group.sums.shape), strict=True):
+                for (total, rows), sums in zip(
+                    group.totals, flat.reshape(group.sums.shape), strict=True
+                ):
                     part = sums[:rows, : total.shape[-1]]
                     total += part if total.ndim == 2 else part.sum(0)
                 group.sums.zero_()
 
 
 def span_columns(spans: Ranges) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the spans' keys, int64 [columns], and float32 [columns, spans]: 1 / length of a column's span."""
+    """Positions of the spans' keys, int64 [columns], and float32 [columns, spans]: 1 / length of a
+    column's span."""
     size, offset = sum(b - a for a, b in spans), 0
     columns, picked = np.zeros(size, np.int64), np.zeros((size, len(spans)), np.float32)
     for i, (a, b) in enumerate(spans):
@@ -169,7 +195,8 @@ def span_columns(spans: Ranges) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _padded(pieces: Sequence[Any], device: torch.device) -> _Group:
-    """The group of these requests (number of columns, rows, sums, spans); the first rows and keys pad the shorter."""
+    """The group of these requests (number of columns, rows, sums, spans); the first rows and keys
+    pad the shorter."""
     most_rows, most_columns = (max(len(p[1]) for p in pieces), max(p[0] for p in pieces))
     most_spans = max(len(p[3]) for p in pieces)
     rows, columns = (np.zeros((len(pieces), most), np.int64) for most in (most_rows, most_columns))
@@ -185,7 +212,8 @@ def _padded(pieces: Sequence[Any], device: torch.device) -> _Group:
 
 
 def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> Tensor:
-    """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the others."""
+    """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the
+    others."""
     picked = torch.zeros(tokens, len(spans))
     for i, (a, b) in enumerate(spans):
         picked[a:b, i] = 1 / (b - a)

@@ -3,8 +3,9 @@
     backend_of(config).facts(config)          what is known of the model before it is loaded
     backend_of(config).load(config, facts)    the model, whose sessions methods use (harness/models.py)
 
-The names stand in configs/registry.yaml; a package adds one by the entry point `harness.backends`, and "module:name" is
-a class of one's own (docs/extending.md). A class is imported when a run with it is planned.
+The names stand in configs/registry.yaml; a package adds one by the entry point `harness.backends`,
+and "module:name" is a class of one's own (docs/extending.md). A class is imported when a run with
+it is planned.
 """
 
 from __future__ import annotations
@@ -25,22 +26,32 @@ deterministic package package_path device_map trust_remote_code adapters script 
 template template_date prefill_chunk memory_fraction
 """
 _ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "price", "batch")
-_REMOVABLE = ("max_tokens", "temperature", "top_p", "seed", "stop")  # fields that a request may go without
+_REMOVABLE = (
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "seed",
+    "stop",
+)  # fields that a request may go without
 _FIXED = ("model", "messages", "n", "stream", "logprobs", "top_logprobs", "max_completion_tokens")
 
 
 class Backend(abc.ABC):
-    """A way to run language models. Stateless: an instance is created, without arguments, at each use."""
+    """A way to run language models. Stateless: an instance is created, without arguments, at each
+    use."""
 
     @abc.abstractmethod
     def facts(self, config: ModelConfig) -> ModelFacts:
-        """What is known of the model before it is loaded: window, capabilities, identity, and what forbids a run.
+        """What is known of the model before it is loaded: window, capabilities, identity, and what
+        forbids a run.
 
         Args:
-            config: The settings under `model` or `roles.ROLE`; `config.extra` may hold settings of your own.
+            config: The settings under `model` or `roles.ROLE`; `config.extra` may hold settings of
+                your own.
 
         Returns:
-            The facts. Their identity holds all that changes an answer: it is part of run hashes and cache keys.
+            The facts. Their identity holds all that changes an answer: it is part of run hashes and
+            cache keys.
         """
 
     @abc.abstractmethod
@@ -59,11 +70,13 @@ class Backend(abc.ABC):
         """
 
     def folder(self, config: ModelConfig) -> tuple[Path, Any] | None:
-        """The folder of a model that is made on this machine, and what identifies it; None for any other model."""
+        """The folder of a model that is made on this machine, and what identifies it; None for any
+        other model."""
         return None
 
     def system_problem(self, config: ModelConfig) -> str | None:
-        """A sentence where the model takes no system turn, None where it does or only loading can show it."""
+        """A sentence where the model takes no system turn, None where it does or only loading can
+        show it."""
         return None
 
 
@@ -95,7 +108,8 @@ def model_facts(config: ModelConfig) -> ModelFacts:
 
 
 def load_model(config: ModelConfig) -> LanguageModel:
-    """Load the model of `config` by its back end, in seconds to minutes. Raises CannotRun with one sentence."""
+    """Load the model of `config` by its back end, in seconds to minutes. Raises CannotRun with one
+    sentence."""
     facts = model_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])
@@ -107,41 +121,57 @@ def misplaced_settings(config: ModelConfig) -> list[str]:
     if config.backend == "endpoint":
         return [
             *(
-                f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a server; leave it out"
+                f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a "
+                "server; leave it out"
                 for name in _settings_given(config, _LOADED_ONLY.split())
             ),
             *(
-                f"model.extra.{name}: this field of a request is set by others; leave the setting out"
-                + (", or set it to null for requests without the field" if name in _REMOVABLE else "")
+                f"model.extra.{name}: this field of a request is set by others; leave the setting "
+                "out"
+                + (
+                    ", or set it to null for requests without the field"
+                    if name in _REMOVABLE
+                    else ""
+                )
                 for name, value in config.extra.items()
-                if name in _FIXED or (name in _REMOVABLE and (value is not None or name in config.sampling))
+                if name in _FIXED
+                or (name in _REMOVABLE and (value is not None or name in config.sampling))
             ),
         ]
     unread = config.extra if config.backend == "scripted" or config.template == "none" else ()
     return [
         *(
-            f"model.{name} is for a model behind a server; leave it out, or set model.backend=endpoint"
+            f"model.{name} is for a model behind a server; leave it out, or set "
+            "model.backend=endpoint"
             for name in _settings_given(config, _ENDPOINT_ONLY)
         ),
-        *(f"model.extra.{name} is for a chat template, and none is in use; leave it out" for name in unread),
+        *(
+            f"model.extra.{name} is for a chat template, and none is in use; leave it out"
+            for name in unread
+        ),
     ]
 
 
 def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
-    """Those of the setting `names` that are not at their defaults; float32, the dtype of older runs, counts as one."""
+    """Those of the setting `names` that are not at their defaults; float32, the dtype of older
+    runs, counts as one."""
     fields = ModelConfig.model_fields
-    names_set = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
+    names_set = [
+        n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)
+    ]
     # float32 was the default before "auto", and stands in the run.yaml of every older run.
     return [name for name in names_set if name != "dtype" or config.dtype != "float32"]
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What is known of a model before it is loaded. name: as in tables; identity: all that changes the output.
+    """What is known of a model before it is loaded. name: as in tables; identity: all that changes
+    the output.
 
-    problems: sentences that forbid the run; absent: problem -> what to get ("weights of owner/name"), of those that a
-    plan can do without; sizes: those of its config.json that are known, by their names there; refusals: capability ->
-    why this model lacks it, a sentence without its full stop, where there is more to say.
+    problems: sentences that forbid the run; absent: problem -> what to get ("weights of
+    owner/name"), of those that a plan can do without; sizes: those of its config.json that are
+    known, by their names there; refusals: capability -> why this model lacks it, a sentence without
+    its full stop, where there is more to say.
     """
 
     name: str
@@ -155,17 +185,26 @@ class ModelFacts:
     sizes: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def without_weights(cls, name: str, error: CannotRun, identity: Mapping[str, Any] | None = None) -> ModelFacts:
-        """Facts of a model whose weights are missing, as `error` says; identity: what is known of it nevertheless."""
+    def without_weights(
+        cls, name: str, error: CannotRun, identity: Mapping[str, Any] | None = None
+    ) -> ModelFacts:
+        """Facts of a model whose weights are missing, as `error` says; identity: what is known of
+        it nevertheless."""
         problem = f"not run: weights: {error}"
         absent = {problem: error.thing} if isinstance(error, Missing) else {}
         return cls(name, identity=dict(identity or {}), problems=[problem], absent=absent)
 
 
 def check_greedy(config: ModelConfig, asker: str) -> ModelConfig:
-    """Return `config`. Raises UserError for sampling or batches. asker: is asked greedily ("a judge"), for messages."""
+    """Return `config`. Raises UserError for sampling or batches. asker: is asked greedily ("a
+    judge"), for messages."""
     for name in config.sampling:
-        raise UserError(f"model.{name} is for the reader of harness run; {asker} is asked greedily, so leave it out")
+        raise UserError(
+            f"model.{name} is for the reader of harness run; {asker} is asked greedily, so leave "
+            "it out"
+        )
     if config.batch:
-        raise UserError(f"model.batch is for the reader of harness run; {asker} sends each request at once")
+        raise UserError(
+            f"model.batch is for the reader of harness run; {asker} sends each request at once"
+        )
     return config

@@ -1,4 +1,5 @@
-"""Attention weights of few rows or columns, taken inside the fused kernel's call, never as a tokens x tokens matrix.
+"""Attention weights of few rows or columns, taken inside the fused kernel's call, never as a tokens
+x tokens matrix.
 
     feed and writing              weight = exp(q k - lse) for watched keys; lse: the fused kernel's log-sum-exp
     the same without lse          softmax(q K^T) for blocks of 64 rows, mean over heads, then times the token-to-span
@@ -6,11 +7,13 @@
     writing                       queries and lse of each token are kept and reduced 64 at a time
     by head                       softmax(q K^T) for the same blocks; each head's rows are summed on their own
 
-`install()` registers the attention function "harness" with transformers: plain fused attention until the thread has an
-active Capture, or a Pack, in which the tokens of each context attend to its own keys alone, without padding.
+`install()` registers the attention function "harness" with transformers: plain fused attention
+until the thread has an active Capture, or a Pack, in which the tokens of each context attend to its
+own keys alone, without padding.
 
-The weights are those of softmax(q K^T * scaling) under the causal mask and nothing else. harness.llm.families refuses
-other attention from config.json; what it misses raises CannotRun here, at the first call.
+The weights are those of softmax(q K^T * scaling) under the causal mask and nothing else.
+harness.llm.families refuses other attention from config.json; what it misses raises CannotRun here,
+at the first call.
 """
 
 import contextlib
@@ -40,7 +43,8 @@ from harness.llm.kernels import PackLayout, cpu_attention, one_row_attention, pa
 from harness.llm.kv import KVPool, slot_of
 
 NAME = "harness"
-# Arguments of an attention call that leave its scores alone; a sliding window works through the mask.
+# Arguments of an attention call that leave its scores alone; a sliding window works through the
+# mask.
 _NEUTRAL_LINES = """
 cache_position dropout is_causal output_attentions output_hidden_states output_router_logits position_embeddings
 position_ids sliding_window use_cache
@@ -51,10 +55,12 @@ _local = threading.local()
 
 
 class AttentionCall(NamedTuple):
-    """One layer's call of attention for one context of `tokens` tokens, the `new` ones of this pass included.
+    """One layer's call of attention for one context of `tokens` tokens, the `new` ones of this pass
+    included.
 
-    query [1, heads, new, size]; key [1, kv_heads, tokens, size], which a cache may hold in another form (latents, in
-    DeepSeek-V2); lse: log-sum-exp of each row's scores [1, heads, new], or None; scaling: factor of the scores.
+    query [1, heads, new, size]; key [1, kv_heads, tokens, size], which a cache may hold in another
+    form (latents, in DeepSeek-V2); lse: log-sum-exp of each row's scores [1, heads, new], or None;
+    scaling: factor of the scores.
     """
 
     layer: int
@@ -66,10 +72,12 @@ class AttentionCall(NamedTuple):
 
 @dataclass
 class FeedCapture:
-    """Measures in a prefill, for each request (rows, spans), the mean attention of the rows to each span.
+    """Measures in a prefill, for each request (rows, spans), the mean attention of the rows to each
+    span.
 
-    Rows and spans are positions [start, end) in the context; every span ends at or before its rows. first: position of
-    the pass's first new token; totals: for each request the sums [spans] so far; layers: calls seen so far.
+    Rows and spans are positions [start, end) in the context; every span ends at or before its rows.
+    first: position of the pass's first new token; totals: for each request the sums [spans] so far;
+    layers: calls seen so far.
     """
 
     first: int
@@ -82,8 +90,11 @@ class FeedCapture:
         self.totals = [np.zeros(len(spans), np.float32) for _, spans in self.requests]
 
     def in_pass(self, new: int) -> list[tuple[int, slice]]:
-        """(number of a request, its rows among the pass's `new` tokens) for the requests that have rows in it."""
-        rows = [slice(max(a - self.first, 0), min(b - self.first, new)) for (a, b), _ in self.requests]
+        """(number of a request, its rows among the pass's `new` tokens) for the requests that have
+        rows in it."""
+        rows = [
+            slice(max(a - self.first, 0), min(b - self.first, new)) for (a, b), _ in self.requests
+        ]
         return [(n, part) for n, part in enumerate(rows) if part.start < part.stop]
 
     def take(self, call: AttentionCall) -> None:
@@ -94,7 +105,10 @@ class FeedCapture:
             for n, rows in self.in_pass(new):
                 spans = self.requests[n][1]
                 self.totals[n] += (
-                    block_weights(query[:, rows], key, self.first + rows.start, spans, scaling).sum(0).cpu().numpy()
+                    block_weights(query[:, rows], key, self.first + rows.start, spans, scaling)
+                    .sum(0)
+                    .cpu()
+                    .numpy()
                 )
         else:
             if self._watched is None or self._watched[0] != self.first:
@@ -106,7 +120,8 @@ class FeedCapture:
     def watched(self, row: int, place: int, new: int) -> list[tuple[np.ndarray, range, Ranges]]:
         """(where to add, rows, spans of keys) of each request, as WatchedRows takes them.
 
-        row, place: where the context's new tokens and its keys begin in what WatchedRows is given; new: their number.
+        row, place: where the context's new tokens and its keys begin in what WatchedRows is given;
+        new: their number.
         """
         return [
             (
@@ -119,16 +134,23 @@ class FeedCapture:
 
     def undo(self) -> Callable[[], None]:
         """Return a function that drops what is captured from now on, for a pass that fails."""
-        return partial(vars(self).update, layers=self.layers, totals=[t.copy() for t in self.totals], _watched=None)
+        return partial(
+            vars(self).update,
+            layers=self.layers,
+            totals=[t.copy() for t in self.totals],
+            _watched=None,
+        )
 
     def results(self, layers: int) -> list[tuple[float, ...]]:
-        """Mean attention to each span over the rows of a request and the model's `layers`, a tuple a request.
+        """Mean attention to each span over the rows of a request and the model's `layers`, a tuple
+        a request.
 
         Raises RuntimeError where a layer was not seen: each batch adds all layers to the count.
         """
         if self.layers < layers or self.layers % layers:
             raise RuntimeError(
-                f"attention was captured in {self.layers} of {layers} layers: kernel '{NAME}' not in use"
+                f"attention was captured in {self.layers} of {layers} layers: kernel '{NAME}' not "
+                "in use"
             )
         return [
             tuple((total / layers / (end - start)).tolist())
@@ -138,10 +160,12 @@ class FeedCapture:
 
 @dataclass
 class HeadCapture:
-    """Measures the attention of every query head from the rows of a pass to each of the keys [start, end) of the cache.
+    """Measures the attention of every query head from the rows of a pass to each of the keys
+    [start, end) of the cache.
 
-    Heads that share a key/value head stay apart, and nothing is averaged over heads. first: position of the pass's
-    first new token; rows: how many were added; sums: layer -> float32 [heads, keys], summed over rows.
+    Heads that share a key/value head stay apart, and nothing is averaged over heads. first:
+    position of the pass's first new token; rows: how many were added; sums: layer -> float32
+    [heads, keys], summed over rows.
     """
 
     keys: tuple[int, int]
@@ -154,7 +178,9 @@ class HeadCapture:
         (start, end), layer = self.keys, call.layer
         for _, weights in weight_blocks(call.query[0], call.key[0], self.first, call.scaling):
             part = torch.zeros(call.query.shape[1], end - start, device=weights.device)
-            seen = weights[:, :, start:end].sum(1)  # a block's weights end with the key of its last row
+            seen = weights[:, :, start:end].sum(
+                1
+            )  # a block's weights end with the key of its last row
             part[:, : seen.shape[1]] = seen
             self.sums[layer] = self.sums[layer] + part if layer in self.sums else part
         if layer == min(self.sums):
@@ -165,7 +191,8 @@ class HeadCapture:
         return partial(vars(self).update, rows=self.rows, sums=dict(self.sums))
 
     def result(self, layers: int) -> Tensor:
-        """Mean over the rows: float32 [layers, heads, keys]. Raises RuntimeError when layers were not seen."""
+        """Mean over the rows: float32 [layers, heads, keys]. Raises RuntimeError when layers were
+        not seen."""
         if len(self.sums) != layers:
             raise RuntimeError(f"attention was captured in {len(self.sums)} of {layers} layers")
         return torch.stack([self.sums[layer].cpu() for layer in sorted(self.sums)]) / self.rows
@@ -173,11 +200,14 @@ class HeadCapture:
 
 @dataclass
 class WriteCapture:
-    """Measures the attention of written tokens to `spans`: keeps their queries and reduces them in blocks.
+    """Measures the attention of written tokens to `spans`: keeps their queries and reduces them in
+    blocks.
 
-    first: position of the oldest row that waits; cache: of the context; rows: means [rows, spans] of each block;
-    steps: for each row that waits its queries [layers, heads, size] and log-sum-exps [layers, heads], if known; keys:
-    [kv_heads, tokens, size] of each layer where a cache holds them in another form, else [].
+    first: position of the oldest row that waits; cache: of the context; rows: means [rows, spans]
+    of each block;
+    steps: for each row that waits its queries [layers, heads, size] and log-sum-exps [layers,
+    heads], if known; keys: [kv_heads, tokens, size] of each layer where a cache holds them in
+    another form, else [].
     """
 
     first: int
@@ -201,12 +231,14 @@ class WriteCapture:
             self.add(queries, torch.stack(sums) if sums else None, call.scaling)
 
     def add(self, queries: Tensor, sums: Tensor | None, scaling: float) -> None:
-        """Keep a step's queries [layers, heads, size] and log-sum-exps [layers, heads]; scaling: factor of scores."""
+        """Keep a step's queries [layers, heads, size] and log-sum-exps [layers, heads]; scaling:
+        factor of scores."""
         self.steps.append((queries, sums))
         self.scaling = scaling
 
     def undo(self) -> Callable[[], None]:
-        """Return a function that drops rows kept from now on, for a pass that fails; reduced rows stay."""
+        """Return a function that drops rows kept from now on, for a pass that fails; reduced rows
+        stay."""
         waiting = len(self.steps)
 
         def drop() -> None:
@@ -218,33 +250,48 @@ class WriteCapture:
     def reduce(self) -> None:
         """Turn the waiting rows into means. Raises RuntimeError where not all layers were seen."""
         with self._reducing:  # the context itself, or one that takes its place in memory
-            seen, layers = len(self._calls) or max((len(q) for q, _ in self.steps), default=0), len(self.cache.layers)
+            seen, layers = (
+                len(self._calls) or max((len(q) for q, _ in self.steps), default=0),
+                len(self.cache.layers),
+            )
             if seen not in (0, layers):
                 raise RuntimeError(f"attention was captured in {seen} of {layers} layers")
             if not self.steps:
                 return
-            queries = torch.stack([query for query, _ in self.steps], 2)  # [layers, heads, rows, size]
+            queries = torch.stack(
+                [query for query, _ in self.steps], 2
+            )  # [layers, heads, rows, size]
             sums = [sums for _, sums in self.steps if sums is not None]
             keys = self.keys or [layer.keys[0] for layer in self.cache.layers]
             if sums:
                 total = self._from_sums(queries, torch.stack(sums, 2), keys)
             else:
                 pairs = zip(queries, keys, strict=True)
-                parts = [block_weights(q.to(k.device), k, self.first, self.spans, self.scaling).cpu() for q, k in pairs]
+                parts = [
+                    block_weights(q.to(k.device), k, self.first, self.spans, self.scaling).cpu()
+                    for q, k in pairs
+                ]
                 total = torch.stack(parts).sum(0)
             self.rows.append(total.cpu().numpy() / len(keys))
             self.first += len(self.steps)
             self.steps, self.keys = [], []
 
     def _from_sums(self, queries: Tensor, sums: Tensor, keys: Sequence[Tensor]) -> Tensor:
-        """Sum over the layers [rows, spans]; queries [layers, heads, rows, size], sums [layers, heads, rows]."""
+        """Sum over the layers [rows, spans]; queries [layers, heads, rows, size], sums [layers,
+        heads, rows]."""
         layers, heads, rows, _ = queries.shape
-        columns, picked = (torch.from_numpy(part).to(queries.device) for part in span_columns(self.spans))
-        together = max(1, 2**28 // (heads * rows * len(columns))) if queries.is_cuda else 1  # 1 GiB of weights
+        columns, picked = (
+            torch.from_numpy(part).to(queries.device) for part in span_columns(self.spans)
+        )
+        together = (
+            max(1, 2**28 // (heads * rows * len(columns))) if queries.is_cuda else 1
+        )  # 1 GiB of weights
         total = queries.new_zeros(rows, len(self.spans), dtype=torch.float32)
         for n in range(0, layers, together):
             part = slice(n, n + together)
-            watched = torch.stack([key[:, columns.to(key.device)].to(queries.device) for key in keys[part]])
+            watched = torch.stack(
+                [key[:, columns.to(key.device)].to(queries.device) for key in keys[part]]
+            )
             arguments = queries[part, None], watched.transpose(1, 2)[:, None], sums[part, None]
             total += span_weights(*arguments, picked[None], self.scaling)[0]
         return total
@@ -259,7 +306,8 @@ Capture = FeedCapture | HeadCapture | WriteCapture
 
 @dataclass
 class Part:
-    """One context's share of a packed pass: tokens [start, end) of the pass, its cache, what measures its attention."""
+    """One context's share of a packed pass: tokens [start, end) of the pass, its cache, what
+    measures its attention."""
 
     start: int
     end: int
@@ -268,16 +316,20 @@ class Part:
     _mask: Tensor | None = None
 
     def mask(self, keys: int, query: Tensor) -> Tensor | None:
-        """The additive mask [1, 1 or heads, new, keys], made once a pass; None where one token is new, or all are.
+        """The additive mask [1, 1 or heads, new, keys], made once a pass; None where one token is
+        new, or all are.
 
-        keys: their number; query: gives heads, type and device. Where each query head of a bounded cache keeps tokens
-        of its own, it sees these alone of the kept ones, and there is always a mask.
+        keys: their number; query: gives heads, type and device. Where each query head of a bounded
+        cache keeps tokens of its own, it sees these alone of the kept ones, and there is always a
+        mask.
         """
         new, slot = self.end - self.start, slot_of(self.cache)
         if new in (1, keys) and slot.copies == 1:
             return None
         if self._mask is None or self._mask.device != query.device:
-            later = torch.ones(new, keys, dtype=torch.bool, device=query.device).triu_(keys - new + 1)
+            later = torch.ones(new, keys, dtype=torch.bool, device=query.device).triu_(
+                keys - new + 1
+            )
             blank = torch.zeros(1, 1, new, keys, dtype=query.dtype, device=query.device)
             self._mask = blank.masked_fill_(later, float("-inf"))
             if slot.copies > 1:
@@ -292,8 +344,10 @@ class Part:
 class Pack:
     """The contexts of one packed pass, in the order of their tokens.
 
-    pool: holds their keys; at: device -> where they stand in it, for one kernel call over all; None: a call for each.
-    writing: rows of the contexts whose written tokens are watched; calls: layers that attended in one call; queries,
+    pool: holds their keys; at: device -> where they stand in it, for one kernel call over all;
+    None: a call for each.
+    writing: rows of the contexts whose written tokens are watched; calls: layers that attended in
+    one call; queries,
     sums: of the rows `writing`, a layer each ([heads, rows, size] and [heads, rows]).
     """
 
@@ -308,22 +362,29 @@ class Pack:
     _watched: WatchedRows | None = None
 
     def __post_init__(self) -> None:
-        """In a shared pass (`at` is set) note the rows whose weights are asked for, and the contexts that write."""
+        """In a shared pass (`at` is set) note the rows whose weights are asked for, and the
+        contexts that write."""
         if self.at is not None:
-            feeds = [(part, part.capture) for part in self.parts if isinstance(part.capture, FeedCapture)]
+            feeds = [
+                (part, part.capture) for part in self.parts if isinstance(part.capture, FeedCapture)
+            ]
             requests = [
                 request
                 for part, capture in feeds
-                for request in capture.watched(part.start, slot_of(part.cache).start, part.end - part.start)
+                for request in capture.watched(
+                    part.start, slot_of(part.cache).start, part.end - part.start
+                )
             ]
             self._watched = WatchedRows(requests, len(self.pool.keys)) if requests else None
             rows = [part.start for part in self.parts if isinstance(part.capture, WriteCapture)]
             self.writing = torch.tensor(rows) if rows else self.writing
 
     def attend(self, module: Any, query: Tensor, scaling: float, kwargs: dict[str, Any]) -> Tensor:
-        """Attention of every context over its own keys in one layer; returns [1, sum of new, heads, size].
+        """Attention of every context over its own keys in one layer; returns [1, sum of new, heads,
+        size].
 
-        module: the layer; query: [1, heads, sum of new, size]; scaling: factor of the scores; kwargs: for the kernel.
+        module: the layer; query: [1, heads, sum of new, size]; scaling: factor of the scores;
+        kwargs: for the kernel.
         """
         if self.at is not None:
             return self._in_one_call(module.layer_idx, query, scaling, self.at(query.device))
@@ -332,15 +393,21 @@ class Pack:
             layer = part.cache.layers[module.layer_idx]
             rows = query[:, :, part.start : part.end]
             mask = part.mask(layer.get_seq_length(), rows)
-            out, lse = _fused_attention(module, rows, layer.keys, layer.values, mask, scaling, kwargs)
+            out, lse = _fused_attention(
+                module, rows, layer.keys, layer.values, mask, scaling, kwargs
+            )
             outs.append(out)
             if part.capture is not None:
-                # A view would keep the queries of all contexts in memory for as long as one of them writes.
-                part.capture.take(AttentionCall(module.layer_idx, rows.clone(), layer.keys, lse, scaling))
+                # A view would keep the queries of all contexts in memory for as long as one of them
+                # writes.
+                part.capture.take(
+                    AttentionCall(module.layer_idx, rows.clone(), layer.keys, lse, scaling)
+                )
         return torch.cat(outs, dim=1)
 
     def _in_one_call(self, layer: int, query: Tensor, scaling: float, at: PackLayout) -> Tensor:
-        """As `attend`, for the layer of this number by one kernel call; at: where the contexts stand in the pool."""
+        """As `attend`, for the layer of this number by one kernel call; at: where the contexts
+        stand in the pool."""
         keys, values = self.pool.keys[layer], self.pool.values[layer]
         assert keys is not None
         assert values is not None
@@ -357,7 +424,9 @@ class Pack:
         for part in self.parts:
             if isinstance(part.capture, HeadCapture):
                 rows, own_keys = slice(part.start, part.end), part.cache.layers[layer].keys
-                part.capture.take(AttentionCall(layer, query[:, :, rows], own_keys, lse[None, :, rows], scaling))
+                part.capture.take(
+                    AttentionCall(layer, query[:, :, rows], own_keys, lse[None, :, rows], scaling)
+                )
         return out[None]
 
     def finish(self) -> None:
@@ -374,21 +443,28 @@ class Pack:
             keep_steps(captures, *self.step(), self.scaling)
 
     def step(self) -> tuple[Tensor, Tensor]:
-        """Queries [rows, layers, heads, size] and log-sum-exps [rows, layers, heads] of the rows `writing`."""
+        """Queries [rows, layers, heads, size] and log-sum-exps [rows, layers, heads] of the rows
+        `writing`."""
         device = self.queries[0].device
-        queries, sums = (torch.stack([part.to(device) for part in parts]) for parts in (self.queries, self.sums))
+        queries, sums = (
+            torch.stack([part.to(device) for part in parts]) for parts in (self.queries, self.sums)
+        )
         return queries.permute(2, 0, 1, 3).contiguous(), sums.permute(2, 0, 1).contiguous()
 
 
-def keep_steps(captures: Sequence[WriteCapture], queries: Tensor, sums: Tensor, scaling: float) -> None:
-    """Give each of `captures` its row of a step; queries [rows, layers, heads, size], sums [rows, layers, heads]."""
+def keep_steps(
+    captures: Sequence[WriteCapture], queries: Tensor, sums: Tensor, scaling: float
+) -> None:
+    """Give each of `captures` its row of a step; queries [rows, layers, heads, size], sums [rows,
+    layers, heads]."""
     for capture, query, row_sums in zip(captures, queries, sums, strict=True):
         capture.add(query, row_sums, scaling)
 
 
 @contextlib.contextmanager
 def attention_calls(*, pack: Pack | None = None, capture: Capture | None = None) -> Iterator[None]:
-    """Context manager: attention calls of this thread serve the contexts of `pack`, or one, measured by `capture`."""
+    """Context manager: attention calls of this thread serve the contexts of `pack`, or one,
+    measured by `capture`."""
     _local.pack, _local.capture = pack, capture
     try:
         yield
@@ -405,11 +481,15 @@ def _attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """The attention function that transformers calls: fused attention, measured by the active capture or pack."""
+    """The attention function that transformers calls: fused attention, measured by the active
+    capture or pack."""
     scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
-    if unknown := sorted(name for name, value in kwargs.items() if value is not None and name not in NEUTRAL):
+    if unknown := sorted(
+        name for name, value in kwargs.items() if value is not None and name not in NEUTRAL
+    ):
         raise CannotRun(
-            f"{type(module).__name__} passes {', '.join(map(repr, unknown))} to its attention, which the fused kernel "
+            f"{type(module).__name__} passes {', '.join(map(repr, unknown))} to its attention, "
+            "which the fused kernel "
             "does not apply; set --set model.attention=eager"
         )
     pack: Pack | None = getattr(_local, "pack", None)
@@ -420,7 +500,8 @@ def _attention(
     if capture is not None:
         if not _is_causal(module, attention_mask, query.shape[2], kwargs):
             raise CannotRun(
-                f"{type(module).__name__} masks or biases its scores beyond the causal mask, which attention capture "
+                f"{type(module).__name__} masks or biases its scores beyond the causal mask, which "
+                "attention capture "
                 "does not reproduce; choose another model, or a method that needs no attention"
             )
         capture.take(AttentionCall(module.layer_idx, query, key, lse, scale))
@@ -428,22 +509,39 @@ def _attention(
 
 
 def _is_causal(module: Any, mask: Tensor | None, new: int, kwargs: dict[str, Any]) -> bool:
-    """Whether `mask` is the causal mask of the last `new` tokens and nothing more; kwargs: of the attention call."""
+    """Whether `mask` is the causal mask of the last `new` tokens and nothing more; kwargs: of the
+    attention call."""
     if mask is None:
         is_causal = kwargs.get("is_causal")
-        return new == 1 or bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
-    earlier = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).tril_(mask.shape[-1] - new)
+        return new == 1 or bool(
+            getattr(module, "is_causal", True) if is_causal is None else is_causal
+        )
+    earlier = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).tril_(
+        mask.shape[-1] - new
+    )
     if mask.dtype == torch.bool:
         return bool((mask == earlier).all())
     return bool(((mask == 0) == earlier).all() and ((mask < -1e4) != earlier).all())
 
 
 def _fused_attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, kwargs: dict[str, Any]
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    kwargs: dict[str, Any],
 ) -> tuple[Tensor, Tensor | None]:
-    """Fused attention: output [1, new, heads, size], and the log-sum-exp [1, heads, new] where the kernel gives it."""
-    # The CPU kernel wants heads of one size; the keys of latent attention (DeepSeek-V2) are longer than its values.
-    if query.device.type == "cpu" and not torch.is_grad_enabled() and query.shape[-1] == value.shape[-1]:
+    """Fused attention: output [1, new, heads, size], and the log-sum-exp [1, heads, new] where the
+    kernel gives it."""
+    # The CPU kernel wants heads of one size; the keys of latent attention (DeepSeek-V2) are longer
+    # than its values.
+    if (
+        query.device.type == "cpu"
+        and not torch.is_grad_enabled()
+        and query.shape[-1] == value.shape[-1]
+    ):
         if mask is None and query.shape[2] == 1 and query.dtype != torch.float32:
             out, lse = one_row_attention(query, key, value, scale)
         else:

@@ -1,4 +1,5 @@
-"""The context of a session with a loaded model, as token ids: turns of the template, texts, kept replies."""
+"""The context of a session with a loaded model, as token ids: turns of the template, texts, kept
+replies."""
 
 import hashlib
 import json
@@ -12,14 +13,17 @@ from harness.models import Session, Span
 
 
 class Context(Session):
-    """A context as token ids: all that was fed or written, of which the model has run the first `_cached`."""
+    """A context as token ids: all that was fed or written, of which the model has run the first
+    `_cached`."""
 
     def __init__(self, model: LoadedModel, meter: Meter, role: str, adapter: str | None) -> None:
         super().__init__(model.name, model.window, meter, role, model.shape)
         self._model, self._adapter = model, adapter
         self.ids: list[int] = []
         self._cached = 0  # tokens that the model has run
-        self._booked_end = 0  # tokens up to here were booked by kept replies: running them is not booked again
+        self._booked_end = (
+            0  # tokens up to here were booked by kept replies: running them is not booked again
+        )
         self._answering = False  # whether the reply that is open is past its thinking
 
     def _queue(self, ids: Sequence[int]) -> Span:
@@ -45,7 +49,8 @@ class Context(Session):
         return self._queue(self._model.text.plain(text))
 
     def _closing(self, after: str) -> list[int]:
-        """Tokens behind the context if the user turn ended here and the reply began with `after`."""
+        """Tokens behind the context if the user turn ended here and the reply began with
+        `after`."""
         end = len(self.ids)
         try:
             self._open("reply")
@@ -65,7 +70,8 @@ class Context(Session):
         self._model.require(capability)
 
     def begin_text(self) -> None:
-        """Begin with BOS, else EOS, where neither template nor tokenizer begins a context (GPT-2, Phi-2)."""
+        """Begin with BOS, else EOS, where neither template nor tokenizer begins a context (GPT-2,
+        Phi-2)."""
         if self.ids:
             raise ValueError("begin_text() comes before everything else in a context")
         tokenizer = self._model.text.tokenizer
@@ -74,7 +80,8 @@ class Context(Session):
             self._queue([token])
 
     def system(self, text: str) -> Span:
-        """Begin the context with a system turn. Raises CannotRun if the chat template has no system role."""
+        """Begin the context with a system turn. Raises CannotRun if the chat template has no system
+        role."""
         return super().system(text.strip() if self._model.pieces.trims else text)
 
     def user(self, text: str = "") -> Span:
@@ -87,12 +94,14 @@ class Context(Session):
         return len(self.ids)
 
     def _request(self) -> Any:
-        """Part of a kept reply's key: the tokens' hash, how many are booked (for the cost), thinking, adapter."""
+        """Part of a kept reply's key: the tokens' hash, how many are booked (for the cost),
+        thinking, adapter."""
         tokens = hashlib.sha256(json.dumps(self.ids).encode()).hexdigest()
         return [tokens, max(self._cached, self._booked_end), self._answering, self._adapter]
 
     def _reply_state(self, before: int) -> dict[str, Any]:
-        """What a kept reply adds to the context of `before` tokens: token ids, and how many of them have run."""
+        """What a kept reply adds to the context of `before` tokens: token ids, and how many of them
+        have run."""
         return {"ids": self.ids[before:], "ran": self._cached - before}
 
     def _restore_reply(self, values: Mapping[str, Any]) -> None:

@@ -1,18 +1,22 @@
-"""Markers that end a model's turn, spelled out at the end of its reply: they are never part of an answer.
+"""Markers that end a model's turn, spelled out at the end of its reply: they are never part of an
+answer.
 
     endings = endings_pattern(["<|eot_id|>"])
     reply_end("Paris<|eot_id|>\\n", (), endings)      (5, True)
 
-A marker comes through where its tokenizer does not flag it as special, where the model writes it in ordinary tokens, or
-where a server leaves it in its reply. Scorers keep the published rules and know nothing of markers;
-`endings_cut` in a record's usage counts the replies. docs/methods/shared.md#end-markers.
+A marker comes through where its tokenizer does not flag it as special, where the model writes it in
+ordinary tokens, or where a server leaves it in its reply. Scorers keep the published rules and know
+nothing of markers; `endings_cut` in a record's usage counts the replies.
+docs/methods/shared.md#end-markers.
 
-Reasoning models: the thinking in front of an answer is cut off the reply, and its cost is reported apart.
+Reasoning models: the thinking in front of an answer is cut off the reply, and its cost is reported
+apart.
 
     split_thinking("<think>A city.</think>\n\nParis", Thinking())     ("<think>A city.</think>\n\n", "Paris", True)
 
-`model.thinking` names the markers and how many tokens the model may think, beyond those that a method allows for the
-answer. The thinking is part neither of the answer nor of the context behind it. docs/methods/shared.md#thinking.
+`model.thinking` names the markers and how many tokens the model may think, beyond those that a
+method allows for the answer. The thinking is part neither of the answer nor of the context behind
+it. docs/methods/shared.md#thinking.
 """
 
 import re
@@ -20,7 +24,8 @@ from collections.abc import Iterable, Sequence
 
 from harness.config.schema import ModelConfig, Thinking
 
-# Of the models that chat servers run; the tokenizer that counts for a server need not be its model's own.
+# Of the models that chat servers run; the tokenizer that counts for a server need not be its
+# model's own.
 _KNOWN = """
 <|eot_id|> <|eom_id|> <|end_of_text|> <|im_end|> <|endoftext|> <|end|> <|eot|> <end_of_turn> <eos> </s>
 <|END_OF_TURN_TOKEN|> <\uff5cend\u2581of\u2581sentence\uff5c>
@@ -38,35 +43,54 @@ _FIRST = re.compile(r"\s*(<[^<>\s]+>)")
 
 
 def endings_pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern for any number of `markers` with white space behind each, at the end of a text; None for no marker."""
-    longest_first = sorted({marker for marker in markers if len(marker) > 1}, key=lambda marker: (-len(marker), marker))
-    return re.compile(rf"(?:(?:{'|'.join(map(re.escape, longest_first))})\s*)+\Z") if longest_first else None
+    """A pattern for any number of `markers` with white space behind each, at the end of a text;
+    None for no marker."""
+    longest_first = sorted(
+        {marker for marker in markers if len(marker) > 1}, key=lambda marker: (-len(marker), marker)
+    )
+    return (
+        re.compile(rf"(?:(?:{'|'.join(map(re.escape, longest_first))})\s*)+\Z")
+        if longest_first
+        else None
+    )
 
 
 def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> tuple[int, bool]:
-    """(Where a reply ends: before its first stop string and the markers in front of it; whether there were markers)."""
+    """(Where a reply ends: before its first stop string and the markers in front of it; whether
+    there were markers)."""
     stopped = min((text.index(s) for s in stop if s in text), default=len(text))
     marked = endings.search(text[:stopped]) if endings is not None else None
     return (stopped, False) if marked is None else (marked.start(), True)
 
 
 def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: str = "") -> set[str]:
-    """A model's own markers: added tokens that are special or in its chat template, and what ends a reply there.
+    """A model's own markers: added tokens that are special or in its chat template, and what ends a
+    reply there.
 
-    added: (content, whether it is special); after_reply: what the template puts behind a reply, perhaps a marker.
+    added: (content, whether it is special); after_reply: what the template puts behind a reply,
+    perhaps a marker.
     """
-    markers = {content for content, special in added if special or (content.strip() and content in template)}
+    markers = {
+        content
+        for content, special in added
+        if special or (content.strip() and content in template)
+    }
     first = _FIRST.match(after_reply)
     return markers | ({first[1]} if first else set())
 
 
 def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool]:
-    """(thinking with its markers and the white space behind it, answer, whether the thinking ended) of a reply.
+    """(thinking with its markers and the white space behind it, answer, whether the thinking ended)
+    of a reply.
 
-    All is answer where `thinking` is None or no marker begins or ends one; a thinking without an end has no answer.
+    All is answer where `thinking` is None or no marker begins or ends one; a thinking without an
+    end has no answer.
     """
-    # Some templates put the opening marker into the prompt of a server, so that a reply has only the closing one.
-    if thinking is None or (not text.lstrip().startswith(thinking.open) and thinking.close not in text):
+    # Some templates put the opening marker into the prompt of a server, so that a reply has only
+    # the closing one.
+    if thinking is None or (
+        not text.lstrip().startswith(thinking.open) and thinking.close not in text
+    ):
         return "", text, True
     _, close, answer = text.partition(thinking.close)
     if not close:
@@ -76,7 +100,8 @@ def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool
 
 
 def begins_thinking(text: str, thinking: Thinking) -> bool | None:
-    """Whether a reply that begins with `text` begins with the opening marker; None where more text is needed."""
+    """Whether a reply that begins with `text` begins with the opening marker; None where more text
+    is needed."""
     start = text.lstrip()
     if start.startswith(thinking.open):
         return True
@@ -84,8 +109,11 @@ def begins_thinking(text: str, thinking: Thinking) -> bool | None:
 
 
 def thinking_room(config: ModelConfig, window: int) -> tuple[int, list[str]]:
-    """How many tokens a reasoning model's thinking leaves of the window, and a problem where none are left."""
+    """How many tokens a reasoning model's thinking leaves of the window, and a problem where none
+    are left."""
     thought = config.thinking.tokens if config.thinking else 0
     if not 0 < window <= thought:
         return window - thought if window else 0, []
-    return 0, [f"model.thinking.tokens={thought} fills the whole window of {window} tokens; set fewer"]
+    return 0, [
+        f"model.thinking.tokens={thought} fills the whole window of {window} tokens; set fewer"
+    ]

@@ -1,4 +1,5 @@
-"""A model behind an OpenAI-compatible server: chat, and probes where the server gives log-probabilities.
+"""A model behind an OpenAI-compatible server: chat, and probes where the server gives
+log-probabilities.
 
     model = EndpointModel(config, facts)        one look whether a server answers; nothing is loaded
     model.session(meter)                        a conversation, kept here as text and sent again with every request
@@ -6,10 +7,11 @@
     user, feed, feed ─► text of the open turn ─► write: POST /chat/completions with all turns so far ─► reply, usage
                                               └► probe: the same with max_tokens 1 and logprobs; the turns stay open
 
-A server keeps nothing that we may count on, so every write and probe reads the whole context again, and that is booked;
-what its prefix cache holds is `Event.reused` and not taken off. Tokens are the server's counts (`usage`), or the local
-tokenizer's where it sends none or an impossible one (`Event.recounted`); spans and room are counted here.
-Where lengths are estimated, the length of a context is the server's own count from its first reply on.
+A server keeps nothing that we may count on, so every write and probe reads the whole context again,
+and that is booked; what its prefix cache holds is `Event.reused` and not taken off. Tokens are the
+server's counts (`usage`), or the local tokenizer's where it sends none or an impossible one
+(`Event.recounted`); spans and room are counted here. Where lengths are estimated, the length of a
+context is the server's own count from its first reply on.
 """
 
 from __future__ import annotations
@@ -40,17 +42,24 @@ from harness.parallel.scheduler import Took, timed
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
 _REPLY_FRAME = 1 << 20  # of a reply around its tokens
 _DEFAULT_TOKENS = 4096  # tokens of a reply where a request names no limit
-_LOGPROB_OF_ZERO = -1e4  # a log-probability that stands for 0; JSON may hold whole numbers beyond any float
-_PROMPT_FRAME, _TURN_FRAME = 4096, 64  # tokens that a template may add: a system prompt, and around each turn
+_LOGPROB_OF_ZERO = (
+    -1e4
+)  # a log-probability that stands for 0; JSON may hold whole numbers beyond any float
+_PROMPT_FRAME, _TURN_FRAME = (
+    4096,
+    64,
+)  # tokens that a template may add: a system prompt, and around each turn
 
 
 @dataclass(frozen=True)
 class Reply:
     """One reply of /chat/completions.
 
-    tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in); counts_refused: how
-    many of its counts cannot be true and are None; first_token: (token, log-probability) of what might have come first;
-    ending: whether end markers were cut off; thinking: in front of the answer; unclosed: whether that did not end;
+    tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in);
+    counts_refused: how many of its counts cannot be true and are None; first_token: (token,
+    log-probability) of what might have come first;
+    ending: whether end markers were cut off; thinking: in front of the answer; unclosed: whether
+    that did not end;
     refused: whether the model refuses to answer."""
 
     text: str
@@ -67,23 +76,32 @@ class Reply:
     refused: bool = False
 
     def answer(self, markers: Thinking | None) -> Reply:
-        """The reply, with thinking between `markers` (None: it has none) moved from its text to `thinking`."""
+        """The reply, with thinking between `markers` (None: it has none) moved from its text to
+        `thinking`."""
         thinking, text, closed = split_thinking(self.text, markers)
-        used_up = not text and self.finish == "length"  # all of the limit went into thinking, shown or hidden
-        return replace(self, text=text, thinking=self.thinking + thinking, unclosed=not closed or used_up)
+        used_up = (
+            not text and self.finish == "length"
+        )  # all of the limit went into thinking, shown or hidden
+        return replace(
+            self, text=text, thinking=self.thinking + thinking, unclosed=not closed or used_up
+        )
 
     def cut_at_stop(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
-        """The reply up to the first stop string, without the markers at its end that the pattern `endings` finds."""
+        """The reply up to the first stop string, without the markers at its end that the pattern
+        `endings` finds."""
         end, ending = reply_end(self.text, stop, endings)
         finish = "stop" if self.finish == "length" and end < len(self.text) else self.finish
         return replace(self, text=self.text[:end], finish=finish, ending=ending)
 
 
-def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:
-    """Send a request to /chat/completions and parse its reply. body: of the request; tries: counts the sendings.
+def complete(
+    server: Server | Batches, body: Mapping[str, Any], tries: Tries | None = None
+) -> Reply:
+    """Send a request to /chat/completions and parse its reply. body: of the request; tries: counts
+    the sendings.
 
-    A reply without a message is invalid, and the request is repeated. Raises RequestFailed, CannotRun,
-    and WaitsForBatch where `server` are batches that have no reply yet.
+    A reply without a message is invalid, and the request is repeated. Raises RequestFailed,
+    CannotRun, and WaitsForBatch where `server` are batches that have no reply yet.
     """
     max_tokens = int(body.get("max_tokens") or _DEFAULT_TOKENS)
     max_bytes = _REPLY_FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
@@ -98,35 +116,51 @@ def complete(server: Server | Batches, body: Mapping[str, Any], tries: Tries | N
     messages = body.get("messages") or ()
     sent = sum(len(m["content"].encode("utf-8", "replace")) for m in messages)
     written = len(text.encode("utf-8", "replace"))
-    tokens_in = _token_count(usage.get("prompt_tokens"), sent, sent + _PROMPT_FRAME + _TURN_FRAME * len(messages))
-    tokens_out = _token_count(usage.get("completion_tokens"), written, max(written, max_tokens) + _TURN_FRAME)
+    tokens_in = _token_count(
+        usage.get("prompt_tokens"), sent, sent + _PROMPT_FRAME + _TURN_FRAME * len(messages)
+    )
+    tokens_out = _token_count(
+        usage.get("completion_tokens"), written, max(written, max_tokens) + _TURN_FRAME
+    )
     refused = (usage.get("prompt_tokens") is not None and tokens_in is None) + (
         usage.get("completion_tokens") is not None and tokens_out is None
     )
     output_details = usage.get("completion_tokens_details")
-    reasoning_tokens = output_details.get("reasoning_tokens") if isinstance(output_details, dict) else None
+    reasoning_tokens = (
+        output_details.get("reasoning_tokens") if isinstance(output_details, dict) else None
+    )
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     finish = server.mask_key(str(choice.get("finish_reason") or "stop"))
     return Reply(
         text=text,
-        thinking=server.mask_key(reasoning if isinstance(reasoning, str) else _parts_text(message, "thinking")),
+        thinking=server.mask_key(
+            reasoning if isinstance(reasoning, str) else _parts_text(message, "thinking")
+        ),
         thinking_tokens=_token_count(reasoning_tokens, 0, tokens_out or 0),
-        refused=bool(message.get("refusal") or _parts_text(message, "refusal")) or finish.lower() in _REFUSED_REASONS,
+        refused=bool(message.get("refusal") or _parts_text(message, "refusal"))
+        or finish.lower() in _REFUSED_REASONS,
         finish="length" if finish.lower() in _CUT_REASONS else finish,
         tokens_in=tokens_in,
         tokens_cached=_token_count(cached, 0, tokens_in or 0) or 0,
         tokens_out=tokens_out,
         counts_refused=refused,
-        first_token=tuple((server.mask_key(token), p) for token, p in _top_logprobs(choice.get("logprobs"))),
+        first_token=tuple(
+            (server.mask_key(token), p) for token, p in _top_logprobs(choice.get("logprobs"))
+        ),
     )
 
 
 def _parts_text(message: Mapping[str, Any], kind: str) -> str:
-    """The text of a message's parts of `kind`: "text", "thinking" or "refusal"; a plain content is one text."""
+    """The text of a message's parts of `kind`: "text", "thinking" or "refusal"; a plain content is
+    one text."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
     values = [part.get(kind) for part in parts if isinstance(part, dict)]
-    inner = [part for value in values for part in (value if isinstance(value, list) else [{"text": value}])]
+    inner = [
+        part
+        for value in values
+        for part in (value if isinstance(value, list) else [{"text": value}])
+    ]
     texts = [part.get("text") for part in inner if isinstance(part, dict)]
     return "".join(text for text in texts if isinstance(text, str))
 
@@ -164,13 +198,15 @@ def _reply_problem(reply: Any) -> str | None:
 
 
 def _token_count(value: Any, size: int, most: int) -> int | None:
-    """`value` where it can be the number of tokens in `size` bytes of text and is at most `most`, else None."""
+    """`value` where it can be the number of tokens in `size` bytes of text and is at most `most`,
+    else None."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return value if whole and -(-size // _TOKEN_BYTES) <= value <= most else None
 
 
 def _top_logprobs(logprobs: Any) -> tuple[tuple[str, float], ...]:
-    """(Token, log-probability) of the alternatives to the first token, from a choice's `logprobs`; () for none."""
+    """(Token, log-probability) of the alternatives to the first token, from a choice's `logprobs`;
+    () for none."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list) or not content or not isinstance(content[0], dict):
         return ()
@@ -178,12 +214,15 @@ def _top_logprobs(logprobs: Any) -> tuple[tuple[str, float], ...]:
     return tuple(
         (row["token"].replace("▁", " "), row["logprob"])
         for row in (rows if isinstance(rows, list) else ())
-        if isinstance(row, dict) and isinstance(row.get("token"), str) and isinstance(row.get("logprob"), int | float)
+        if isinstance(row, dict)
+        and isinstance(row.get("token"), str)
+        and isinstance(row.get("logprob"), int | float)
     )
 
 
 class EndpointModel(LanguageModel):
-    """A chat model that a server runs. Raises CannotRun where no server answers, or it refuses the key."""
+    """A chat model that a server runs. Raises CannotRun where no server answers, or it refuses the
+    key."""
 
     def __init__(self, config: ModelConfig, facts: ModelFacts) -> None:
         assert config.base_url is not None  # endpoint_facts refuses it otherwise
@@ -205,8 +244,11 @@ class EndpointModel(LanguageModel):
         self.batches = Batches(self.server, state, progress)
         return self.batches
 
-    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> EndpointSession:
-        """Open an empty conversation. Raises CannotRun for an adapter: a server has its own names for those."""
+    def session(
+        self, meter: Meter, role: str = "reader", adapter: str | None = None
+    ) -> EndpointSession:
+        """Open an empty conversation. Raises CannotRun for an adapter: a server has its own names
+        for those."""
         if adapter is not None:
             raise CannotRun(f"'{self.name}' runs behind a server and takes no adapter '{adapter}'")
         return EndpointSession(self, meter, role)
@@ -221,15 +263,18 @@ class EndpointModel(LanguageModel):
         return self.tokens.offsets(text)
 
     def turn_tokens(self) -> int:
-        """Tokens of one user turn's frame, BOS included; endpoint_tokens.ALLOWANCE without a chat template."""
+        """Tokens of one user turn's frame, BOS included; endpoint_tokens.ALLOWANCE without a chat
+        template."""
         return self.tokens.turn_tokens
 
     def system_turn_tokens(self, text: str) -> int:
-        """Tokens of the text and of a user turn's frame; a system turn's own frame is unknown and may be shorter."""
+        """Tokens of the text and of a user turn's frame; a system turn's own frame is unknown and
+        may be shorter."""
         return self.turn_tokens() + self.count(text)
 
     def remember_first_prompt(self, role: str, messages: list[dict[str, str]]) -> None:
-        """Keep the first conversation that `role` sent, for the manifest; its token ids are the server's affair."""
+        """Keep the first conversation that `role` sent, for the manifest; its token ids are the
+        server's affair."""
         if role not in self.first_prompts:
             self.first_prompts[role] = {"text": conversation_text(messages), "ids": []}
 
@@ -272,7 +317,8 @@ class EndpointSession(Session):
         """Raise CannotRun where the model behind the server lacks `capability`."""
         if capability not in self._model.capabilities:
             raise CannotRun(
-                f"'{self._model.name}' runs behind a server and has no capability '{capability}'; use a model that is "
+                f"'{self._model.name}' runs behind a server and has no capability '{capability}'; "
+                "use a model that is "
                 "loaded here"
             )
 
@@ -280,18 +326,29 @@ class EndpointSession(Session):
         return conversation_text(self._messages()[0])
 
     def _messages(self) -> tuple[list[dict[str, str]], int]:
-        """The conversation as a server gets it, and the number of markers of turns that were broken up in it."""
-        turns = self._turns[:-1] if self._turn == "reply" else self._turns  # the reply's turn is still to be filled
+        """The conversation as a server gets it, and the number of markers of turns that were broken
+        up in it."""
+        turns = (
+            self._turns[:-1] if self._turn == "reply" else self._turns
+        )  # the reply's turn is still to be filled
         broken = [(role, *self._model.tokens.break_markers(text)) for role, text in turns]
-        return [{"role": role, "content": text} for role, text, _ in broken], sum(count for *_, count in broken)
+        return [{"role": role, "content": text} for role, text, _ in broken], sum(
+            count for *_, count in broken
+        )
 
     def _ask(self, kind: Kind, body: dict[str, Any], stop: Sequence[str] = ()) -> Reply:
-        """Send the conversation with the fields `body`, booked as `kind` even if it fails; the answer, up to `stop`."""
+        """Send the conversation with the fields `body`, booked as `kind` even if it fails; the
+        answer, up to `stop`."""
         messages, markers = self._messages()
         self._model.remember_first_prompt(self._role, messages)
         took, reply, tries = Took(), None, Tries()
         try:
-            fields = {"model": self._model.served, "messages": messages, **body, **self._model.extra}
+            fields = {
+                "model": self._model.served,
+                "messages": messages,
+                **body,
+                **self._model.extra,
+            }
             sent = {name: value for name, value in fields.items() if value is not None}
             with timed() as took:
                 reply = complete(self._model.batches or self._model.server, sent, tries)
@@ -303,15 +360,25 @@ class EndpointSession(Session):
             request.expected, self._meter = self._meter.usage(), meter
             raise
         finally:
-            self._book_request(kind, reply, {**vars(took), "retries": tries.retries, "markers": markers})
+            self._book_request(
+                kind, reply, {**vars(took), "retries": tries.retries, "markers": markers}
+            )
             read = self._length
             if unanswered := tries.sent - (reply is not None):
                 pairs = unanswered * (read * (read + 1) // 2)
-                self._book("prefill", unanswered * read, logits=unanswered, pairs=pairs, billed=0, answered=False)
+                self._book(
+                    "prefill",
+                    unanswered * read,
+                    logits=unanswered,
+                    pairs=pairs,
+                    billed=0,
+                    answered=False,
+                )
         return reply
 
     def _book_request(self, kind: Kind, reply: Reply | None, fields: dict[str, Any]) -> None:
-        """Book one request with the tokens of its reply (None: it failed); fields: further fields of Event."""
+        """Book one request with the tokens of its reply (None: it failed); fields: further fields
+        of Event."""
         if reply is None:
             self._book(kind, 0, requests=1, **fields)
             return
@@ -323,26 +390,48 @@ class EndpointSession(Session):
         estimated = reply.counts_refused
         if self._model.estimates:
             estimated += (reply.tokens_in, reply.tokens_out).count(None)
-        self._book(kind, read, requests=1, endings=int(reply.ending), recounted=estimated, **counts, **fields)
+        self._book(
+            kind,
+            read,
+            requests=1,
+            endings=int(reply.ending),
+            recounted=estimated,
+            **counts,
+            **fields,
+        )
         if kind == "prefill":
             self._book_writing(min(thought, out), out, read, reply.unclosed)
             if self._model.estimates:
                 self._length = read
 
     def _book_writing(self, thought: int, out: int, read: int, unclosed: bool) -> None:
-        """Book the `out` tokens of a reply behind `read` others: the `thought` ones and the answer as an event each."""
+        """Book the `out` tokens of a reply behind `read` others: the `thought` ones and the answer
+        as an event each."""
         first = 1  # the first token came out of the prefill
         for part, thinking in ((thought, thought), (out - thought, 0)):
             if part:
                 new = part - first
                 pairs, cut = new * read + new * (new + 1) // 2, int(unclosed and thinking > 0)
-                self._book("decode", new, read, logits=new, pairs=pairs, out=part, thinking=thinking, unclosed=cut)
+                self._book(
+                    "decode",
+                    new,
+                    read,
+                    logits=new,
+                    pairs=pairs,
+                    out=part,
+                    thinking=thinking,
+                    unclosed=cut,
+                )
                 read, first = read + new, 0
 
     def _request(self) -> Any:
         """The server's address, the hash of the conversation as it is sent, and its length."""
         messages = json.dumps(self._messages()[0])
-        return [self._model.server.base_url, hashlib.sha256(messages.encode()).hexdigest(), self._length]
+        return [
+            self._model.server.base_url,
+            hashlib.sha256(messages.encode()).hexdigest(),
+            self._length,
+        ]
 
     def _reply_state(self, before: int) -> dict[str, Any]:
         return {"length": self._length}
@@ -358,24 +447,37 @@ class EndpointSession(Session):
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[str], after: str) -> Probe:
-        """Probabilities of the labels among the tokens that the server lists; 0 for a label that is not listed."""
-        body = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self._model.logprobs}
+        """Probabilities of the labels among the tokens that the server lists; 0 for a label that is
+        not listed."""
+        body = {
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "logprobs": True,
+            "top_logprobs": self._model.logprobs,
+        }
         listed = self._ask("probe", body).first_token
         if not listed:
             raise CannotRun(
-                f"the server of '{self._model.name}' gives no log-probabilities; set model.logprobs=0 and choose a "
+                f"the server of '{self._model.name}' gives no log-probabilities; set "
+                "model.logprobs=0 and choose a "
                 "method that needs no probe"
             )
         weights: dict[str, float] = {}
         for token, logprob in listed:
-            weights[token] = weights.get(token, 0.0) + math.exp(max(min(logprob, 0.0), _LOGPROB_OF_ZERO))
-        mass = {label: weights.get(first, 0.0) for label, first in zip(labels, first_tokens, strict=True)}
+            weights[token] = weights.get(token, 0.0) + math.exp(
+                max(min(logprob, 0.0), _LOGPROB_OF_ZERO)
+            )
+        mass = {
+            label: weights.get(first, 0.0)
+            for label, first in zip(labels, first_tokens, strict=True)
+        }
         best = max(weights, key=lambda token: weights[token])
         return Probe.of(mass, labels[first_tokens.index(best)] if best in first_tokens else None)
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Ask for the reply. Raises RequestFailed where none is usable, ModelOutputError where it is withheld."""
+        """Ask for the reply. Raises RequestFailed where none is usable, ModelOutputError where it
+        is withheld."""
         thinking = self._model.thinking
         body: dict[str, Any] = {
             "max_tokens": decoding.max_tokens + (thinking.tokens if thinking else 0),
@@ -387,20 +489,27 @@ class EndpointSession(Session):
         }
         reply = self._ask("prefill", body, decoding.stop)
         if reply.finish == "content_filter":
-            raise ModelOutputError(f"the server of '{self._model.name}' withheld the reply (content_filter)")
+            raise ModelOutputError(
+                f"the server of '{self._model.name}' withheld the reply (content_filter)"
+            )
         text, finish = reply.text, reply.finish
         if thinking and (beyond := self._model.offsets(text)[decoding.max_tokens :]):
             text, finish = text[: beyond[0][0]], "length"
         self._turns[-1] = "assistant", text
         offsets = tuple(self._model.offsets(text))
         span = Span(self._length, self._length + len(offsets))
-        self._length = span.end  # what was written is in the context, even where it is a token more than was allowed
+        self._length = (
+            span.end
+        )  # what was written is in the context, even where it is a token more than was allowed
         finish = "length" if finish == "length" else "stop"
-        flags = {name: getattr(reply, name) for name in ("ending", "thinking", "unclosed", "refused")}
+        flags = {
+            name: getattr(reply, name) for name in ("ending", "thinking", "unclosed", "refused")
+        }
         return Written(text, span, finish, offsets, **flags)
 
     def length(self) -> int:
-        """Tokens in the context, counted here or by the server (see the module), the frames of its turns included."""
+        """Tokens in the context, counted here or by the server (see the module), the frames of its
+        turns included."""
         return self._length
 
 

@@ -1,4 +1,5 @@
-"""Requests as batch files (OpenAI's /files and /batches), which a server answers within a day, at a lower price.
+"""Requests as batch files (OpenAI's /files and /batches), which a server answers within a day, at a
+lower price.
 
     batches = Batches(server, state, progress)     replies of the batches that `state` names, waited for
     batches.post(...)                              a reply that is here, else WaitsForBatch: the request waits
@@ -9,9 +10,9 @@
     POST /batches    {"input_file_id", "endpoint", "completion_window"}
     GET  /batches/ID until it ended, then GET /files/ID/content of its replies and of its errors
 
-A request is known by the hash of its body, so a later process finds its reply. `state` names a file before its batch is
-made: a process that was killed looks for a batch of this file before it makes one, so that nothing is paid for twice.
-A batch is made without blind retries, for the same reason.
+A request is known by the hash of its body, so a later process finds its reply. `state` names a file
+before its batch is made: a process that was killed looks for a batch of this file before it makes
+one, so that nothing is paid for twice. A batch is made without blind retries, for the same reason.
 """
 
 import dataclasses
@@ -34,7 +35,10 @@ from harness.storage.files import read_object, write_atomic
 
 _MOST_REQUESTS, _MOST_FILE_BYTES = 50_000, 64 * 2**20  # of a file; servers take 50,000 and 200 MB
 _MOST_REPLY_BYTES = 2**31  # bytes of a file of replies
-_POLL_SECONDS = (0.5, 60.0)  # seconds between two looks at a batch: the first wait, doubled up to the last
+_POLL_SECONDS = (
+    0.5,
+    60.0,
+)  # seconds between two looks at a batch: the first wait, doubled up to the last
 _ENDED_STATES = ("completed", "failed", "expired", "cancelled")
 _URL = "/v1/chat/completions"
 
@@ -50,46 +54,66 @@ class Waiting(Protocol):
 
 
 class Batches:
-    """Takes the place of a Server for requests to /chat/completions. state: file that names the batches sent."""
+    """Takes the place of a Server for requests to /chat/completions. state: file that names the
+    batches sent."""
 
     def __init__(self, server: Server, state: Path, progress: Waiting) -> None:
-        """Wait for the batches of an earlier process. Raises LimitReached if the server does not say their state."""
+        """Wait for the batches of an earlier process. Raises LimitReached if the server does not
+        say their state."""
         self._server, self._state, self._progress = server, state, progress
         self.mask_key, self.base_url = server.mask_key, server.base_url
-        self._replies: dict[str, list[dict[str, Any]]] = {}  # hash of a body -> lines that are not used yet
+        self._replies: dict[
+            str, list[dict[str, Any]]
+        ] = {}  # hash of a body -> lines that are not used yet
         self._waiting: Counter[str] = Counter()
         self._sent: set[str] = set()  # hashes of bodies that this process sent
         self._files: list[IO[bytes]] = []  # requests that wait, the last file open for more
         self._requests = 0  # in the last file
         self._rounds = 0  # how often this process sent batches
         self._lock = threading.Lock()
-        self._batches: list[dict[str, str]] = read_object(state)["batches"] if state.exists() else []
+        self._batches: list[dict[str, str]] = (
+            read_object(state)["batches"] if state.exists() else []
+        )
         self._receive(self._batches)
 
     def post(
-        self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], max_bytes: int, tries: Tries
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        check: Callable[[Any], str | None],
+        max_bytes: int,
+        tries: Tries,
     ) -> Any:
-        """The reply to `body`, as of Server.post. Raises WaitsForBatch where it waits, RequestFailed, CannotRun."""
+        """The reply to `body`, as of Server.post. Raises WaitsForBatch where it waits,
+        RequestFailed, CannotRun."""
         key = digest(body)
         with self._lock:
             if not (lines := self._replies.get(key)):
                 if key in self._sent:
-                    raise RequestFailed(f"the batch at {self.base_url} ended without a reply; use --retry-failed")
+                    raise RequestFailed(
+                        f"the batch at {self.base_url} ended without a reply; use --retry-failed"
+                    )
                 self._collect(key, body)
             line = lines.pop(0)
         tries.made = tries.sent = 1
         response = line.get("response") or {}
         reply = response.get("body")
         if line.get("error") or response.get("status_code", 200) != 200:
-            answer = httpx2.Response(response.get("status_code") or 500, json=line.get("error") or reply)
-            fields = json.dumps({**body, **json.loads(self._server.encoded(body))}).encode()  # under both names
+            answer = httpx2.Response(
+                response.get("status_code") or 500, json=line.get("error") or reply
+            )
+            fields = json.dumps(
+                {**body, **json.loads(self._server.encoded(body))}
+            ).encode()  # under both names
             problem = self._server.error_of_status(answer, fields)
             if self._server.takes_other_name(problem) and self._rounds < 2:
                 with self._lock:
                     self._collect(key, body)
             if isinstance(problem, CannotRun):
                 raise problem
-            raise RequestFailed(f"the batch at {self.base_url} has an error in place of a reply: {problem}")
+            raise RequestFailed(
+                f"the batch at {self.base_url} has an error in place of a reply: {problem}"
+            )
         if why := check(reply):
             raise RequestFailed(f"{self.base_url} gave no usable reply in a batch: {why}")
         return reply
@@ -98,9 +122,18 @@ class Batches:
         """Put a request into a file for `send`; raises WaitsForBatch."""
         fields = json.loads(self._server.encoded(body))
         self._waiting[key] += 1
-        line = {"custom_id": f"{key}-{self._waiting[key]}", "method": "POST", "url": _URL, "body": fields}
+        line = {
+            "custom_id": f"{key}-{self._waiting[key]}",
+            "method": "POST",
+            "url": _URL,
+            "body": fields,
+        }
         data = json.dumps(line).encode() + b"\n"
-        if not self._files or self._requests == _MOST_REQUESTS or self._files[-1].tell() + len(data) > _MOST_FILE_BYTES:
+        if (
+            not self._files
+            or self._requests == _MOST_REQUESTS
+            or self._files[-1].tell() + len(data) > _MOST_FILE_BYTES
+        ):
             self._files.append(tempfile.TemporaryFile())  # noqa: SIM115 - `send` closes it
             self._requests = 0
         self._files[-1].write(data)
@@ -108,15 +141,20 @@ class Batches:
         raise WaitsForBatch
 
     def send(self) -> None:
-        """Send what waits, and return when its batches ended. Raises CannotRun, LimitReached, SaveError."""
+        """Send what waits, and return when its batches ended. Raises CannotRun, LimitReached,
+        SaveError."""
         batches = []
         for file in self._files:  # one that is sent twice costs nothing
             file.flush()
             form = {"purpose": (None, b"batch"), "file": ("batch.jsonl", file, "application/jsonl")}
             try:
-                sent = self._server.request("/files", _id_problem, _MOST_FILE_BYTES, Tries(), form=form)
+                sent = self._server.request(
+                    "/files", _id_problem, _MOST_FILE_BYTES, Tries(), form=form
+                )
             except RequestFailed as error:
-                problem = f"no batch was sent: {error}; a server without batches needs model.batch=false"
+                problem = (
+                    f"no batch was sent: {error}; a server without batches needs model.batch=false"
+                )
                 raise CannotRun(problem) from None
             batches.append({"file": str(sent["id"])})
             file.close()
@@ -131,7 +169,10 @@ class Batches:
             self._save_state()
         if batches:
             ids = ", ".join(batch["id"] for batch in batches)
-            self._progress.note(f"{requests} requests were sent in batches ({ids}); the same command goes on with them")
+            self._progress.note(
+                f"{requests} requests were sent in batches ({ids}); the same command goes on with "
+                "them"
+            )
         self._receive(batches)
 
     def forget(self) -> None:
@@ -143,18 +184,25 @@ class Batches:
             write_atomic(self._state, json.dumps({"batches": self._batches}).encode())
 
     def _batch_id_of(self, file: str) -> str:
-        """The id of the batch of an uploaded file: one that is there, else a new one. Raises LimitReached."""
-        once = dataclasses.replace(self._server, policy=dataclasses.replace(self._server.policy, retries=0))
+        """The id of the batch of an uploaded file: one that is there, else a new one. Raises
+        LimitReached."""
+        once = dataclasses.replace(
+            self._server, policy=dataclasses.replace(self._server.policy, retries=0)
+        )
         body = {"input_file_id": file, "endpoint": _URL, "completion_window": "24h"}
         problem: Exception | None = None
         for n in range(self._server.policy.retries + 1):
             if n:
                 time.sleep(self._server.policy.wait_before(n, 0.0))
-            ids = (batch["id"] for batch in self._list_batches() if batch.get("input_file_id") == file)
+            ids = (
+                batch["id"] for batch in self._list_batches() if batch.get("input_file_id") == file
+            )
             if (batch_id := next(ids, None)) is not None:
                 return str(batch_id)
             try:
-                return str(once.post("/batches", body, _id_problem, _MOST_FILE_BYTES, Tries())["id"])
+                return str(
+                    once.post("/batches", body, _id_problem, _MOST_FILE_BYTES, Tries())["id"]
+                )
             except RequestFailed as error:
                 problem = error
         raise self._stop_error(problem)
@@ -164,7 +212,11 @@ class Batches:
         after = ""
         while True:
             page = self._get(f"/batches?limit=100{after}")
-            rows = [row for row in page.get("data") or () if isinstance(row, dict) and not _id_problem(row)]
+            rows = [
+                row
+                for row in page.get("data") or ()
+                if isinstance(row, dict) and not _id_problem(row)
+            ]
             yield from rows
             if not page.get("has_more") or not rows:
                 return
@@ -179,10 +231,13 @@ class Batches:
             raise self._stop_error(error) from None
 
     def _stop_error(self, problem: object) -> LimitReached:
-        return LimitReached(f"stopped, as {problem}; the same command goes on with the batches that were sent")
+        return LimitReached(
+            f"stopped, as {problem}; the same command goes on with the batches that were sent"
+        )
 
     def _receive(self, batches: list[dict[str, str]]) -> None:
-        """Wait until these batches ended, and take their replies. Raises LimitReached; CannotRun for a refused one."""
+        """Wait until these batches ended, and take their replies. Raises LimitReached; CannotRun
+        for a refused one."""
         for batch in batches:
             if "id" not in batch:  # a process ended between its file and its batch
                 batch["id"] = self._batch_id_of(batch["file"])
@@ -190,30 +245,50 @@ class Batches:
         ended: dict[str, dict[str, Any]] = {}
         wait = _POLL_SECONDS[0]
         while True:
-            states = {batch["id"]: ended.get(batch["id"]) or self._get(f"/batches/{batch['id']}") for batch in batches}
-            ended = {name: state for name, state in states.items() if state.get("status") in _ENDED_STATES}
+            states = {
+                batch["id"]: ended.get(batch["id"]) or self._get(f"/batches/{batch['id']}")
+                for batch in batches
+            }
+            ended = {
+                name: state
+                for name, state in states.items()
+                if state.get("status") in _ENDED_STATES
+            }
             if len(ended) == len(batches):
                 break
             counts = [state.get("request_counts") or {} for state in states.values()]
             done = sum(count.get("completed", 0) + count.get("failed", 0) for count in counts)
-            self._progress.part(done, sum(count.get("total", 0) for count in counts), "replies of batches")
+            self._progress.part(
+                done, sum(count.get("total", 0) for count in counts), "replies of batches"
+            )
             time.sleep(wait)
             wait = min(2 * wait, _POLL_SECONDS[1])
         for name, state in ended.items():
             if state["status"] == "failed":
                 self._batches = [batch for batch in self._batches if batch.get("id") != name]
                 self._save_state() if self._batches else self.forget()
-                problem = self._server.error_of_status(httpx2.Response(400, json=state.get("errors")), None)
-                raise CannotRun(f"the batch {name} failed: {problem}; correct it, then run the same command")
+                problem = self._server.error_of_status(
+                    httpx2.Response(400, json=state.get("errors")), None
+                )
+                raise CannotRun(
+                    f"the batch {name} failed: {problem}; correct it, then run the same command"
+                )
             for file in filter(None, (state.get("output_file_id"), state.get("error_file_id"))):
                 for line in self._reply_lines(file):
-                    self._replies.setdefault(str(line.get("custom_id")).partition("-")[0], []).append(line)
+                    self._replies.setdefault(
+                        str(line.get("custom_id")).partition("-")[0], []
+                    ).append(line)
 
     def _reply_lines(self, file: str) -> list[dict[str, Any]]:
-        """The lines of a file of replies, once each; what is no JSON object is left out, as if it were not there."""
+        """The lines of a file of replies, once each; what is no JSON object is left out, as if it
+        were not there."""
         try:
             content = self._server.request(
-                f"/files/{file}/content", lambda _: None, _MOST_REPLY_BYTES, Tries(), parse=lambda _, body: body
+                f"/files/{file}/content",
+                lambda _: None,
+                _MOST_REPLY_BYTES,
+                Tries(),
+                parse=lambda _, body: body,
             )
         except (RequestFailed, CannotRun) as error:
             raise self._stop_error(error) from None
@@ -231,6 +306,8 @@ class Batches:
 def _id_problem(reply: Any) -> str | None:
     """Why a parsed reply names no file or batch, None where it does."""
     has_id = (
-        isinstance(reply, dict) and isinstance(reply.get("id"), str) and reply["id"].replace("-", "_").isidentifier()
+        isinstance(reply, dict)
+        and isinstance(reply.get("id"), str)
+        and reply["id"].replace("-", "_").isidentifier()
     )
     return None if has_id else "the reply has no id"

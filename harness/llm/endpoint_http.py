@@ -1,7 +1,8 @@
 """Requests to an OpenAI-compatible server, with retries, waits and masked keys.
 
     server = Server(base_url, key, RetryPolicy(timeout=120, retries=4))
-    server.post("/chat/completions", body, check, max_bytes, tries := Tries()) the parsed reply, which `check` accepted
+    server.post("/chat/completions", body, check, max_bytes, tries := Tries()) the parsed reply,
+    which `check` accepted
     tries.retries                                                           number of retries, failed or not
 
 | what happens                                                        | then                                       |
@@ -14,11 +15,12 @@
 | 400, 422 for a field: `max_tokens`                                  | again, and from then on, with its new name |
 | 400, 422 for another field, which changes answers                   | CannotRun at once, with the setting        |
 
-The wait before retry n is 0.5 * 2^(n-1) seconds, at most 30, half of it drawn at random so that questions in flight do
-not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike,
-for 300 seconds a wish and an hour a run. No message holds the key: `key_mask` takes it out of what a server says.
-Redirects are not followed: they would take the key to another host. The openai client is not used: its retries neither
-count what was sent nor wait together, and without them it only sets headers, for 1.4 CPU seconds of imports.
+The wait before retry n is 0.5 * 2^(n-1) seconds, at most 30, half of it drawn at random so that
+questions in flight do not come back together; a server that says how long to wait (Retry-After) is
+taken at its word, by all requests alike, for 300 seconds a wish and an hour a run. No message holds
+the key: `key_mask` takes it out of what a server says. Redirects are not followed: they would take
+the key to another host. The openai client is not used: its retries neither count what was sent nor
+wait together, and without them it only sets headers, for 1.4 CPU seconds of imports.
 """
 
 import contextlib
@@ -42,21 +44,28 @@ from harness.parallel.scheduler import add_queued
 
 _RETRIED_STATUS = frozenset({408, 409, 425, 429})
 _NO_MODEL = re.compile(
-    r"model_not_found|model\b.*\b(not found|not exist|unknown)|(unknown|invalid|not a valid) model", re.I
+    r"model_not_found|model\b.*\b(not found|not exist|unknown)|(unknown|invalid|not a valid) model",
+    re.I,
 )
 _REFUSES_FIELD = re.compile(
     r"unsupported|n[o']t (support|allowed|permitted)|unknown|unrecogni[sz]ed|unexpected|extra_forbidden|deprecated"
     r"|instead of",
     re.I,
 )
-# Of a field with one value in all requests: a limit of tokens may be too large for one question alone.
+# Of a field with one value in all requests: a limit of tokens may be too large for one question
+# alone.
 _REFUSES_VALUE = re.compile(
     rf"{_REFUSES_FIELD.pattern}|n[o']t (available|offer)|fixed at|invalid (parameter|field|argument)"
     r"|only\b.{1,40}\b(allowed|supported|be set)",
     re.I,
 )
 # Codes of OpenAI and Moonshot, and words of xAI. "Quota" alone may be that of a minute.
-_USED_UP = {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "exceeded_current_quota_error"}
+_USED_UP = {
+    "insufficient_quota",
+    "billing_not_active",
+    "billing_hard_limit_reached",
+    "exceeded_current_quota_error",
+}
 _NO_CREDITS = re.compile(r"used all available credits|spending limit", re.IGNORECASE)
 _OTHER_NAMES = {"max_tokens": "max_completion_tokens"}  # OpenAI's name of the field since 2024
 _SETTINGS = {
@@ -75,14 +84,16 @@ _KEEPALIVE = 2.0  # seconds that an idle connection is kept for the next request
 
 
 def key_mask(key: str | None) -> Callable[[str], str]:
-    """A function that replaces `key`, in any case, by "[key]" in a text; a key too short to be a secret stays."""
+    """A function that replaces `key`, in any case, by "[key]" in a text; a key too short to be a
+    secret stays."""
     if not key or len(key) < _SHORTEST_MASKED:
         return str
     return partial(re.compile(re.escape(key), re.IGNORECASE).sub, "[key]")
 
 
 class _Retryable(Exception):
-    """A try that failed and may succeed later. wait: seconds that the server asks for, which hold for all requests.
+    """A try that failed and may succeed later. wait: seconds that the server asks for, which hold
+    for all requests.
 
     sent: whether there was a connection.
     """
@@ -104,8 +115,8 @@ class _FieldRefused(CannotRun):
 class RetryPolicy:
     """How long to wait, in seconds, and how often to try again.
 
-    timeout: for a reply; retries: after the first try; first, longest: before the first retry, and before any; obey: at
-    a server's wish (Retry-After); obey_total: at all wishes of a run together.
+    timeout: for a reply; retries: after the first try; first, longest: before the first retry, and
+    before any; obey: at a server's wish (Retry-After); obey_total: at all wishes of a run together.
     """
 
     timeout: float = 120.0
@@ -116,7 +127,8 @@ class RetryPolicy:
     obey_total: float = 3600.0
 
     def wait_before(self, retry: int, draw: float) -> float:
-        """Seconds to wait before retry 1, 2, ...; draw: random in [0, 1), decides over the second half of them."""
+        """Seconds to wait before retry 1, 2, ...; draw: random in [0, 1), decides over the second
+        half of them."""
         # Beyond 2^30 the cap holds in any case, and a float would overflow at some point.
         whole = min(self.longest, self.first * 2.0 ** min(retry - 1, 30))
         return whole * (1 + draw) / 2
@@ -139,7 +151,8 @@ class Tries:
 class Server:
     """One server for requests of any number of threads.
 
-    key_env: the variable that holds the key, part: whose settings name it (model, encoder, reranker), for messages.
+    key_env: the variable that holds the key, part: whose settings name it (model, encoder,
+    reranker), for messages.
     """
 
     base_url: str
@@ -149,7 +162,11 @@ class Server:
     part: str = "model"
 
     def __post_init__(self) -> None:
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "longdoc-harness"}
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": "longdoc-harness",
+        }
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         self._client = httpx2.Client(
@@ -162,15 +179,23 @@ class Server:
         self._closed_until = 0.0  # what a 429 says holds for every thread
         self._obeyed = 0.0  # seconds that the server was left alone at its wish
         self._names: dict[str, str] = {}  # fields that the server wants under another name
-        self._draw = random.Random()  # not the global generator: waiting changes no draw of a method
+        self._draw = (
+            random.Random()
+        )  # not the global generator: waiting changes no draw of a method
         self._exchange = threading.local()  # end: when the one of this thread must be over
 
     def post(
-        self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], max_bytes: int, tries: Tries
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        check: Callable[[Any], str | None],
+        max_bytes: int,
+        tries: Tries,
     ) -> Any:
         """The reply to `body` as parsed JSON; `check` returns the problem of a reply, or None.
 
-        max_bytes: of a reply; longer ones are refused; tries: counts them. Raises RequestFailed, CannotRun (see top).
+        max_bytes: of a reply; longer ones are refused; tries: counts them. Raises RequestFailed,
+        CannotRun (see top).
         """
         try:
             return self.request(path, check, max_bytes, tries, self.encoded(body))
@@ -185,7 +210,8 @@ class Server:
         return json.dumps(renamed, ensure_ascii=False).encode("utf-8", "replace")
 
     def takes_other_name(self, error: Exception) -> bool:
-        """Whether `error` refuses a field that has another name, which requests have from then on."""
+        """Whether `error` refuses a field that has another name, which requests have from then
+        on."""
         if not isinstance(error, _FieldRefused) or error.field not in _OTHER_NAMES:
             return False
         self._names[error.field] = _OTHER_NAMES[error.field]
@@ -200,7 +226,8 @@ class Server:
         content: bytes | None = None,
         **more: Any,
     ) -> Any:
-        """As `post`, with the JSON `content` as it is; a GET without one. more: as of `_send_once`."""
+        """As `post`, with the JSON `content` as it is; a GET without one. more: as of
+        `_send_once`."""
         reason = ""
         for n in range(self.policy.retries + 1):
             self._wait_for_try(n)
@@ -219,12 +246,15 @@ class Server:
         raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {reason}")
 
     def check_alive(self) -> None:
-        """Return when a server answers at all. Raises CannotRun where none does, or where it refuses our key."""
+        """Return when a server answers at all. Raises CannotRun where none does, or where it
+        refuses our key."""
         why = ""
         for n in range(self.policy.retries + 1):
             self._wait_for_try(n)
             try:
-                self._send_once("/models", None, min(_LIST_TIMEOUT, self.policy.timeout), _MOST_REPLY_BYTES)
+                self._send_once(
+                    "/models", None, min(_LIST_TIMEOUT, self.policy.timeout), _MOST_REPLY_BYTES
+                )
                 return
             except RequestFailed:
                 return
@@ -246,9 +276,9 @@ class Server:
     ) -> Any:
         """Try one request (a GET without `content` and `form`); returns its parsed JSON reply.
 
-        timeout: seconds until all of the reply is there; max_bytes: of it; form: fields and files of a form instead of
-        `content`; parse: a reply of another kind, from its content type and body. Raises _Retryable, RequestFailed,
-        CannotRun.
+        timeout: seconds until all of the reply is there; max_bytes: of it; form: fields and files
+        of a form instead of `content`; parse: a reply of another kind, from its content type and
+        body. Raises _Retryable, RequestFailed, CannotRun.
         """
         self._exchange.end = time.monotonic() + timeout
         scheduler, body = current(), bytearray()
@@ -260,18 +290,25 @@ class Server:
         try:
             with (
                 contextlib.nullcontext() if scheduler is None else scheduler.waiting_for_server(),
-                self._client.stream(method, url, content=content, files=form, headers=headers, **limits) as reply,
+                self._client.stream(
+                    method, url, content=content, files=form, headers=headers, **limits
+                ) as reply,
             ):
                 if not reply.is_success:
                     raise self.error_of_status(reply, content)
-                kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower() or "text/plain"
+                kind = (
+                    reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+                    or "text/plain"
+                )
                 problem = "the reply was not whole"
                 for piece in reply.iter_bytes():
                     body += piece
                     if len(body) > max_bytes:
                         most = f"{max_bytes:,} bytes, more than the tokens asked for can take"
                         raise _Retryable(f"the reply was cut at {most}")
-                return (parse or _parse_reply)(" ".join(self.mask_key(kind).split())[:_MAX_QUOTED], bytes(body))
+                return (parse or _parse_reply)(
+                    " ".join(self.mask_key(kind).split())[:_MAX_QUOTED], bytes(body)
+                )
         except httpx2.TimeoutException:
             raise _Retryable(f"{problem} within {timeout:g} seconds") from None
         except httpx2.ConnectError as e:
@@ -280,7 +317,8 @@ class Server:
             raise _Retryable(f"the reply was cut off ({type(e).__name__})") from None
 
     def _limit_reads(self, event: str, info: Mapping[str, Any]) -> None:
-        """Let every read of a new connection end with the exchange: httpx limits each alone, and a head may drip."""
+        """Let every read of a new connection end with the exchange: httpx limits each alone, and a
+        head may drip."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             stream, read = info["return_value"], info["return_value"].read
             stream.read = lambda size, timeout=None: read(size, self._seconds_left())
@@ -295,10 +333,12 @@ class Server:
         code = reply.status_code
         if 300 <= code < 400:
             return CannotRun(
-                f"{self.base_url} answers with a redirect ({code}); give the final address as {self.part}.base_url"
+                f"{self.base_url} answers with a redirect ({code}); give the final address as "
+                f"{self.part}.base_url"
             )
         if code in (401, 402, 403):
-            # Its own words are left out: some servers repeat the key they were given, whole or in part.
+            # Its own words are left out: some servers repeat the key they were given, whole or in
+            # part.
             wish = (
                 f"check the key in {self.key_env}"
                 if self.key_env
@@ -307,24 +347,35 @@ class Server:
             return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
         words, error = self._server_words(reply)
         kinds = {str(error.get("code")), str(error.get("type"))}
-        if code == 429 and (kinds & _USED_UP or _NO_CREDITS.search(words)):  # no later try can succeed
+        if code == 429 and (
+            kinds & _USED_UP or _NO_CREDITS.search(words)
+        ):  # no later try can succeed
             return CannotRun(
-                f"{self.base_url} has no quota left for this key{words}; raise it, then run the same command"
+                f"{self.base_url} has no quota left for this key{words}; raise it, then run the "
+                "same command"
             )
         status = f"status {code}{words}"
         if content is not None and (code == 404 or (code == 400 and _NO_MODEL.search(status))):
             model, offered = str(json.loads(content).get("model")), self.offered_models()
             if code == 404 or model not in offered:
                 names = f"; it offers {', '.join(offered[:_MAX_NAMES])}" if offered else ""
-                names += f" and {len(offered) - _MAX_NAMES} more" if len(offered) > _MAX_NAMES else ""
+                names += (
+                    f" and {len(offered) - _MAX_NAMES} more" if len(offered) > _MAX_NAMES else ""
+                )
                 return CannotRun(
-                    f"{self.base_url} knows no such address, or no model '{model}' ({status}){names}; "
+                    f"{self.base_url} knows no such address, or no model '{model}' "
+                    f"({status}){names}; "
                     f"correct {self.part}.base_url or {self.part}.source"
                 )
-        if code in (400, 422) and content is not None and (name := _refused_field(content, words, error)):
+        if (
+            code in (400, 422)
+            and content is not None
+            and (name := _refused_field(content, words, error))
+        ):
             setting = _SETTINGS.get(name, f"model.extra.{name}=null")
             return _FieldRefused(
-                f"{self.base_url} takes no '{name}' ({status}); leave it out: --set {setting} (answers may differ, so "
+                f"{self.base_url} takes no '{name}' ({status}); leave it out: --set {setting} "
+                "(answers may differ, so "
                 "this is part of the run)",
                 name,
             )
@@ -335,14 +386,17 @@ class Server:
     def offered_models(self) -> list[str]:
         """Names of the models that the server lists; [] where it has no list."""
         try:
-            rows = self._send_once("/models", None, min(_LIST_TIMEOUT, self.policy.timeout), _MOST_REPLY_BYTES)["data"]
+            rows = self._send_once(
+                "/models", None, min(_LIST_TIMEOUT, self.policy.timeout), _MOST_REPLY_BYTES
+            )["data"]
             names = [self.mask_key(row["id"]) for row in rows if isinstance(row["id"], str)]
         except (CannotRun, RequestFailed, _Retryable, LookupError, TypeError):
             return []
         return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
 
     def _server_words(self, reply: httpx2.Response) -> tuple[str, dict[str, Any]]:
-        """The message of an error reply behind ": ", shortened and without keys, "" for none; and the parsed error."""
+        """The message of an error reply behind ": ", shortened and without keys, "" for none; and
+        the parsed error."""
         error: Any = {}
         try:
             text = next(reply.iter_bytes(), b"").decode("utf-8", "replace")
@@ -350,24 +404,31 @@ class Server:
             return "", {}
         try:
             error = json.loads(text)
-            error = error.get("error", error.get("detail", error)) if isinstance(error, dict) else error
+            error = (
+                error.get("error", error.get("detail", error)) if isinstance(error, dict) else error
+            )
             text = str(error.get("message", error) if isinstance(error, dict) else error)
-            error = error[0] if isinstance(error, list) and error else error  # pydantic lists all problems
+            error = (
+                error[0] if isinstance(error, list) and error else error
+            )  # pydantic lists all problems
         except (ValueError, RecursionError):
             pass
         text = " ".join(self.mask_key(text).split())
         return (f": {text[:_MAX_QUOTED]}" if text else ""), error if isinstance(error, dict) else {}
 
     def _obey_wait(self, wait: float | None) -> None:
-        """Send no request for the `wait` seconds that a server asks for (Retry-After; None: nothing).
+        """Send no request for the `wait` seconds that a server asks for (Retry-After; None:
+        nothing).
 
-        Raises RequestFailed where that is longer than we wait, CannotRun where all waits of the run together are.
+        Raises RequestFailed where that is longer than we wait, CannotRun where all waits of the run
+        together are.
         """
         if wait is None:
             return
         if wait > self.policy.obey:
             raise RequestFailed(
-                f"{self.base_url} asks to wait {wait:.0f} seconds, longer than the {self.policy.obey:.0f} a question "
+                f"{self.base_url} asks to wait {wait:.0f} seconds, longer than the "
+                f"{self.policy.obey:.0f} a question "
                 "waits; ask again later with --retry-failed"
             )
         with self._lock:
@@ -376,12 +437,14 @@ class Server:
             self._closed_until = max(self._closed_until, now + wait)
         if self._obeyed > self.policy.obey_total:
             raise CannotRun(
-                f"{self.base_url} has asked to wait {self._obeyed:.0f} seconds in this run, more than the "
+                f"{self.base_url} has asked to wait {self._obeyed:.0f} seconds in this run, more "
+                "than the "
                 f"{self.policy.obey_total:.0f} that a run waits; run the same command again later"
             )
 
     def _wait_for_try(self, retry: int) -> None:
-        """Wait until retry number `retry` (0: the first try) may be sent. Raises Stopped if the run ends meanwhile."""
+        """Wait until retry number `retry` (0: the first try) may be sent. Raises Stopped if the run
+        ends meanwhile."""
         until = time.monotonic()
         if retry:
             with self._lock:
@@ -399,12 +462,17 @@ class Server:
 
 
 def _refused_field(content: bytes, words: str, error: Mapping[str, Any]) -> str | None:
-    """The field of the request `content` that the server refuses by its `words` or parsed `error`; None for none."""
+    """The field of the request `content` that the server refuses by its `words` or parsed `error`;
+    None for none."""
     fields = [name for name in json.loads(content) if name not in ("model", "messages")]
     # "stop" is a field only in quotes or behind a colon: it is a word of other complaints, too.
-    patterns = {name: rf"(?:['\"`]|: ){name}\b" if name == "stop" else rf"\b{re.escape(name)}\b" for name in fields}
+    patterns = {
+        name: rf"(?:['\"`]|: ){name}\b" if name == "stop" else rf"\b{re.escape(name)}\b"
+        for name in fields
+    }
     places = {name: match.start() for name in fields if (match := re.search(patterns[name], words))}
-    # OpenAI's `param`; pydantic's `loc`, ["body", "seed"], of a message that may repeat the document.
+    # OpenAI's `param`; pydantic's `loc`, ["body", "seed"], of a message that may repeat the
+    # document.
     loc = error.get("loc")
     names = [error.get("param"), *(loc if isinstance(loc, list) else ())]
     named_field = next((name for name in names if name in fields), None)
@@ -423,11 +491,14 @@ def _parse_reply(kind: str, body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise _Retryable(f"the reply of {len(body)} bytes is no JSON, so it was cut off or garbled") from None
+        raise _Retryable(
+            f"the reply of {len(body)} bytes is no JSON, so it was cut off or garbled"
+        ) from None
 
 
 def _retry_after(text: str) -> float | None:
-    """Seconds that a Retry-After header asks for, as a number or as a date; None where it cannot be read."""
+    """Seconds that a Retry-After header asks for, as a number or as a date; None where it cannot be
+    read."""
     try:
         seconds = float(text)
     except ValueError:

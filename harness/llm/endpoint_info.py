@@ -1,6 +1,8 @@
-"""What can be known of a model behind a server without asking the server: names, numbers and files alone.
+"""What can be known of a model behind a server without asking the server: names, numbers and files
+alone.
 
-A key is read when a request is sent, and kept in memory only. Messages never repeat a value that may be a key itself.
+A key is read when a request is sent, and kept in memory only. Messages never repeat a value that
+may be a key itself.
 """
 
 import ipaddress
@@ -23,27 +25,39 @@ from harness.storage.file_hash import hash_named
 from harness.storage.files import read_object
 
 MARGIN = 0.2
-"""Without a tokenizer: how much longer than estimated texts may be. A window of 1,200 takes 1,000 estimated ones."""
+"""Without a tokenizer: how much longer than estimated texts may be. A window of 1,200 takes 1,000
+estimated ones."""
 ESTIMATE = "estimated, 1"
-"""Without a tokenizer: what identifies the estimate; raise the number when endpoint_tokens.py cuts otherwise."""
-# An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.
+"""Without a tokenizer: what identifies the estimate; raise the number when endpoint_tokens.py cuts
+otherwise."""
+# An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no
+# such name.
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+)
 
 
 def endpoint_facts(config: ModelConfig) -> ModelFacts:
     """Facts of a model behind a server.
 
-    The identity holds the name by which the server knows the model, not the address, so that a run resumes when the
-    server moves; model.revision distinguishes servers that answer differently under one name. Capabilities: sampling;
-    probe where the server gives log-probabilities.
+    The identity holds the name by which the server knows the model, not the address, so that a run
+    resumes when the server moves; model.revision distinguishes servers that answer differently
+    under one name. Capabilities: sampling; probe where the server gives log-probabilities.
     """
-    problems: list[HarnessError] = [*map(UserError, (*misplaced_settings(config), *address_problems(config)))]
+    problems: list[HarnessError] = [
+        *map(UserError, (*misplaced_settings(config), *address_problems(config)))
+    ]
     attempt(problems, api_key, config)
     tokenizer = attempt(problems, endpoint_tokenizer, config)
     window = config.window or (_window_in_config(tokenizer[0]) if tokenizer else None)
     if not window and (tokenizer or not config.tokenizer):
-        unknown = f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS"
+        unknown = (
+            f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS"
+        )
         problems.append(UserError(unknown))
     identity: dict[str, Any] = {
         "served": config.source or config.name,
@@ -61,7 +75,8 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     if not config.tokenizer:
         usable = int(usable / (1 + MARGIN))
     room, too_long = thinking_room(config, usable)
-    # The first token of a reasoning model's reply opens its thinking, and a chat has no way to skip it.
+    # The first token of a reasoning model's reply opens its thinking, and a chat has no way to skip
+    # it.
     probes = config.logprobs and not config.thinking and config.tokenizer
     capabilities = {"sampling", "probe"} if probes else {"sampling"}
     unknown = "the first token of an answer is not known without its tokenizer; name it: --set model.tokenizer=FOLDER"
@@ -69,32 +84,48 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     sentences = [*map(str, problems), *too_long]
     absent = {str(problem): problem.thing for problem in problems if isinstance(problem, Missing)}
     return ModelFacts(
-        config.name, frozenset(capabilities), room, identity, sentences, _warnings(config), refusals, absent
+        config.name,
+        frozenset(capabilities),
+        room,
+        identity,
+        sentences,
+        _warnings(config),
+        refusals,
+        absent,
     )
 
 
 def _warnings(config: ModelConfig) -> list[str]:
-    """Warnings about lengths and sizes that are assumed or unknown, and about a key that travels unencrypted."""
+    """Warnings about lengths and sizes that are assumed or unknown, and about a key that travels
+    unencrypted."""
     warnings = []
     if not config.tokenizer:
         warnings.append(
-            f"lengths of texts for '{config.name}' are estimates, so chunks of N tokens are about that long, and "
-            f"{100 * MARGIN:.0f} % of what is sent is kept free in the window; exact: --set model.tokenizer=FOLDER"
+            f"lengths of texts for '{config.name}' are estimates, so chunks of N tokens are about "
+            "that long, and "
+            f"{100 * MARGIN:.0f} % of what is sent is kept free in the window; exact: --set "
+            "model.tokenizer=FOLDER"
         )
     if config.shape is None and endpoint_shape(config) is not None:
         warnings.append(
-            f"FLOPs of '{config.name}' are counted with the sizes in config.json beside its tokenizer; if the server "
+            f"FLOPs of '{config.name}' are counted with the sizes in config.json beside its "
+            "tokenizer; if the server "
             "runs a model of another size, give its sizes: --set model.shape.layers=..."
         )
     elif config.shape is None and config.price is None:
         warnings.append(
-            f"FLOPs of '{config.name}' are unknown, as it runs behind a server; for money give its prices per million "
-            "tokens: --set model.price.input=... model.price.output=...; for FLOPs its sizes: --set "
+            f"FLOPs of '{config.name}' are unknown, as it runs behind a server; for money give its "
+            "prices per million "
+            "tokens: --set model.price.input=... model.price.output=...; for FLOPs its sizes: "
+            "--set "
             "model.shape.layers=... width, heads, kv_heads, head_size, mlp, vocab"
         )
     url = urlsplit(config.base_url or "")
     if config.api_key_env and url.scheme == "http" and not is_loopback(url.hostname):
-        warnings.append("model.base_url is http, so the key travels unencrypted; use https where the server has it")
+        warnings.append(
+            "model.base_url is http, so the key travels unencrypted; use https where the server "
+            "has it"
+        )
     return warnings
 
 
@@ -107,9 +138,15 @@ def is_loopback(host: str | None) -> bool:
 
 
 def address_problems(config: ModelConfig) -> list[str]:
-    """A sentence about what is wrong with model.base_url, if anything; a URL with a secret in it is not repeated."""
+    """A sentence about what is wrong with model.base_url, if anything; a URL with a secret in it is
+    not repeated."""
     if not config.base_url:
-        return [f"'{config.name}' runs behind a server; say where: --set model.base_url=http://HOST:PORT/v1"]
+        return [
+            (
+                f"'{config.name}' runs behind a server; say where: --set "
+                "model.base_url=http://HOST:PORT/v1"
+            )
+        ]
     try:
         url = urlsplit(config.base_url)
         port_is_valid = url.port is None or url.port > 0
@@ -117,38 +154,53 @@ def address_problems(config: ModelConfig) -> list[str]:
         return ["model.base_url is no address; write it as http://HOST:PORT/v1"]
     if url.username is not None or url.password is not None or url.query or url.fragment:
         wish = "must be a plain address without a user, a password or anything behind a '?'"
-        return [f"model.base_url {wish}; name the variable that holds the key: model.api_key_env=NAME"]
-    if url.scheme not in ("http", "https") or not url.hostname or not port_is_valid or not config.base_url.isascii():
+        return [
+            f"model.base_url {wish}; name the variable that holds the key: model.api_key_env=NAME"
+        ]
+    if (
+        url.scheme not in ("http", "https")
+        or not url.hostname
+        or not port_is_valid
+        or not config.base_url.isascii()
+    ):
         return ["model.base_url is no address; write it as http://HOST:PORT/v1"]
     return []
 
 
 def api_key(config: ModelConfig) -> str | None:
-    """The key, None where no variable is named. Raises CannotRun: no such variable, or a value no header can hold."""
+    """The key, None where no variable is named. Raises CannotRun: no such variable, or a value no
+    header can hold."""
     if config.api_key_env is None:
         return None
     if not _NAME.fullmatch(config.api_key_env):
         raise CannotRun(
-            "model.api_key_env must be the name of an environment variable in capitals, not the key itself; put the "
-            "key into a variable, for example: export ENDPOINT_KEY=...; --set model.api_key_env=ENDPOINT_KEY"
+            "model.api_key_env must be the name of an environment variable in capitals, not the "
+            "key itself; put the "
+            "key into a variable, for example: export ENDPOINT_KEY=...; --set "
+            "model.api_key_env=ENDPOINT_KEY"
         )
     key = os.environ.get(config.api_key_env, "").strip()
     if not key:
         raise Missing(
-            f"the environment variable {config.api_key_env}, which should hold the key of '{config.name}', is not set; "
+            f"the environment variable {config.api_key_env}, which should hold the key of "
+            f"'{config.name}', is not set; "
             f"set it with: export {config.api_key_env}=...",
             f"the key of {config.name} in {config.api_key_env}",
         )
-    if not all("!" <= c <= "~" for c in key):  # the HTTP library would repeat the key in its complaint
+    if not all(
+        "!" <= c <= "~" for c in key
+    ):  # the HTTP library would repeat the key in its complaint
         raise CannotRun(
-            f"the key in the environment variable {config.api_key_env} has a space, a line break or a letter beyond "
+            f"the key in the environment variable {config.api_key_env} has a space, a line break "
+            "or a letter beyond "
             "ASCII in it; copy it again"
         )
     return key
 
 
 def endpoint_shape(config: ModelConfig) -> ModelShape | None:
-    """Sizes for FLOPs: model.shape, or those in config.json beside the tokenizer; None where neither says."""
+    """Sizes for FLOPs: model.shape, or those in config.json beside the tokenizer; None where
+    neither says."""
     if config.shape is not None:
         return ModelShape(**config.shape.model_dump())
     try:
@@ -156,7 +208,9 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
             return None
         folder, _identity = tokenizer
         settings = read_object(folder / "config.json")
-        if "num_key_value_heads" not in settings:  # without it nothing tells a gated MLP from a plain one
+        if (
+            "num_key_value_heads" not in settings
+        ):  # without it nothing tells a gated MLP from a plain one
             return None
         return ModelShape(**Shape(**asdict(shape_of(SimpleNamespace(**settings)))).model_dump())
     except (CannotRun, OSError, ValueError, AttributeError, TypeError, ZeroDivisionError):
@@ -164,13 +218,15 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
 
 
 def endpoint_tokenizer(config: ModelConfig) -> tuple[Path, str] | None:
-    """The folder with tokenizer.json, and what identifies it; None where none is named. Raises CannotRun."""
+    """The folder with tokenizer.json, and what identifies it; None where none is named. Raises
+    CannotRun."""
     if not config.tokenizer:
         return None
     folder = tokenizer_folder(config, Path())
     if not (folder / "tokenizer.json").is_file():
         raise CannotRun(
-            f"model.tokenizer: '{config.tokenizer}' has no tokenizer.json; name a folder or a model that has one"
+            f"model.tokenizer: '{config.tokenizer}' has no tokenizer.json; name a folder or a "
+            "model that has one"
         )
     return folder, hash_named(folder, (*_TOKENIZER_FILES, "config.json"))
 

@@ -1,9 +1,12 @@
-"""Tokens of a model that runs elsewhere, for budgets, spans and the first label token: counted here with its tokenizer.
+"""Tokens of a model that runs elsewhere, for budgets, spans and the first label token: counted here
+with its tokenizer.
 
-A server encodes a whole conversation at once, control tokens in it included. So that a document cannot forge a turn,
-`break_markers` puts a space into every marker that a text spells, also those of widespread models (docs/security.md).
+A server encodes a whole conversation at once, control tokens in it included. So that a document
+cannot forge a turn, `break_markers` puts a space into every marker that a text spells, also those
+of widespread models (docs/security.md).
 
-Without a tokenizer lengths are estimates (`EstimatedTokens`), and the window is kept with a margin (endpoint_info.py).
+Without a tokenizer lengths are estimates (`EstimatedTokens`), and the window is kept with a margin
+(endpoint_info.py).
 """
 
 import contextlib
@@ -22,9 +25,14 @@ ALLOWANCE = 16  # tokens that a turn's frame is taken to have without a chat tem
 
 
 def break_markers(text: str, markers: Iterable[str]) -> tuple[str, int]:
-    """Put a space behind the first character of each marker: "a<|end|>" -> ("a< |end|>", 1), the number of spaces."""
-    longest_first = sorted((marker for marker in markers if len(marker.strip()) > 1), key=len, reverse=True)
-    return re.subn("|".join(map(re.escape, longest_first)), lambda found: f"{found[0][0]} {found[0][1:]}", text)
+    """Put a space behind the first character of each marker: "a<|end|>" -> ("a< |end|>", 1), the
+    number of spaces."""
+    longest_first = sorted(
+        (marker for marker in markers if len(marker.strip()) > 1), key=len, reverse=True
+    )
+    return re.subn(
+        "|".join(map(re.escape, longest_first)), lambda found: f"{found[0][0]} {found[0][1:]}", text
+    )
 
 
 # Characters of Chinese, Japanese and Korean, most of which are a token or more.
@@ -34,7 +42,8 @@ _PIECE = re.compile(rf"[{_CJK}]| ?[^\W\d_{_CJK}]{{1,6}}| ?\d|\n+| +|[^\w\s]|\s|\
 
 
 class EstimatedTokens:
-    """Estimates tokens of a model whose tokenizer is not at hand, by its pieces of text (docs/guide.md#api)."""
+    """Estimates tokens of a model whose tokenizer is not at hand, by its pieces of text
+    (docs/guide.md#api)."""
 
     markers: frozenset[str] = frozenset()
     turn_tokens = ALLOWANCE
@@ -62,17 +71,23 @@ class Tokens(Text):
     def __init__(self, folder: Path, name: str) -> None:
         tokenizer = FastTokenizer(folder)
         super().__init__(tokenizer, name)
-        added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
+        added = [
+            (t.content, t.special)
+            for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
+        ]
         template = tokenizer.chat_template or ""
         self.markers = markers_of(added, template)
         pieces = None
-        with contextlib.suppress(CannotRun):  # templates call functions of their servers' own; the count is a budget's
+        with contextlib.suppress(
+            CannotRun
+        ):  # templates call functions of their servers' own; the count is a budget's
             date = ModelConfig.model_fields["template_date"].default
             tokens = tokenizer.special_tokens_map
             pieces = cut_template(template, tokens, name, date, Thinking()) if template else None
         frame = (pieces.begin, pieces.mid, pieces.thinks) if pieces else ()
         self.turn_tokens = sum(len(self.trusted(piece)) for piece in frame) or ALLOWANCE
-        """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
+        """Tokens that the template adds to one user turn, the head of the reply and the BOS
+        included."""
         self._broken = {*self.markers, *KNOWN, *OPENING}
 
     def first_token_text(self, text: str) -> str:
@@ -80,5 +95,6 @@ class Tokens(Text):
         return self.decode(self.plain(text)[:1])[0]
 
     def break_markers(self, text: str) -> tuple[str, int]:
-        """`text` with every marker in it broken up, and their number; text without markers is returned unchanged."""
+        """`text` with every marker in it broken up, and their number; text without markers is
+        returned unchanged."""
         return break_markers(text, self._broken)

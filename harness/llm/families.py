@@ -1,9 +1,10 @@
 """Which model families attention capture reproduces, from config.json alone; imports no torch.
 
-A family is accepted when tests/llm/test_families.py shows its capture equal to transformers' eager attention, so an
-unknown one is refused, and so are settings that change the mask or the scores: a sliding window or attention chunk
-shorter than the model's window, soft-capping, bidirectional attention, code of the model's own. The same test shows
-which families cannot serve a session at all, because their cache cannot be rolled back.
+A family is accepted when tests/llm/test_families.py shows its capture equal to transformers' eager
+attention, so an unknown one is refused, and so are settings that change the mask or the scores: a
+sliding window or attention chunk shorter than the model's window, soft-capping, bidirectional
+attention, code of the model's own. The same test shows which families cannot serve a session at
+all, because their cache cannot be rolled back.
 """
 
 from typing import Any
@@ -16,12 +17,30 @@ hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm3 iquestcoder jais2 je
 minimax_m2 nanochat nemotron olmo olmo2 olmoe persimmon phi seed_oss stablelm youtu
 """
 _PLAIN = frozenset(_PLAIN_NAMES.split())
-# Families with a window in every layer: its tokens where config.json does not say, None: then there is no window.
+# Families with a window in every layer: its tokens where config.json does not say, None: then there
+# is no window.
 _EVERY_LAYER: dict[str, int | None] = {"ministral": 4096, "mistral": 4096}
 _EVERY_LAYER |= dict.fromkeys(("ministral3", "mixtral", "phi3", "phimoe", "starcoder2"))
-# The same of families with one in the layers that layer_types names, and where use_sliding_window is true.
-_TYPED: dict[str, int | None] = {"afmoe": 1024, "beam": 512, "cwm": 8192, "laguna": 512, "llama4_text": 8192}
-_4096 = ("cohere2", "cohere2_moe", "dots1", "exaone4", "exaone_moe", "gemma2", "gemma3_text", "olmo3", "vaultgemma")
+# The same of families with one in the layers that layer_types names, and where use_sliding_window
+# is true.
+_TYPED: dict[str, int | None] = {
+    "afmoe": 1024,
+    "beam": 512,
+    "cwm": 8192,
+    "laguna": 512,
+    "llama4_text": 8192,
+}
+_4096 = (
+    "cohere2",
+    "cohere2_moe",
+    "dots1",
+    "exaone4",
+    "exaone_moe",
+    "gemma2",
+    "gemma3_text",
+    "olmo3",
+    "vaultgemma",
+)
 _TYPED |= {"mellum": 1024} | dict.fromkeys(_4096, 4096)
 _SWITCHED = {"qwen2": 4096, "qwen2_moe": 4096, "qwen3": 4096, "qwen3_moe": 4096, "smollm3": None}
 _WINDOWS = {**_EVERY_LAYER, **_TYPED, **_SWITCHED}
@@ -36,9 +55,18 @@ _REFUSAL_REASONS = {
     "falcon": "computes its attention in code of its own, with ALiBi biases in some sizes",
 }
 _REFUSAL_REASONS |= {"bloom": _HAS_ALIBI, "mpt": _HAS_ALIBI}
-_WITH_SINKS = ("deepseek_v4", "flint", "gpt_oss", "granite_swa", "granitemoe_swa", "hy_v4", "mimo_v2_flash")
+_WITH_SINKS = (
+    "deepseek_v4",
+    "flint",
+    "gpt_oss",
+    "granite_swa",
+    "granitemoe_swa",
+    "hy_v4",
+    "mimo_v2_flash",
+)
 _REFUSAL_REASONS |= dict.fromkeys(_WITH_SINKS, _HAS_SINKS)
-# Families whose state is not a list of keys and values, one pair a token, and so cannot be rolled back.
+# Families whose state is not a list of keys and values, one pair a token, and so cannot be rolled
+# back.
 _KEEPS_STATE = "keeps a recurrent or convolutional state, which cannot be rolled back"
 _KEEPS_INDEX = "keeps an index beside its keys and values, which cannot be rolled back"
 _RECURRENT = """
@@ -47,17 +75,23 @@ minimax nemotron_h olmo_hybrid qwen3_5_moe_text qwen3_5_text qwen3_next qwen4_ex
 zamba2 zaya
 """
 _INDEXED = ("axk2", "deepseek_v32", "deepseek_v4", "glm_moe_dsa", "hy_v4", "minimax_m3_vl_text")
-_NO_ROLLBACK = dict.fromkeys(_RECURRENT.split(), _KEEPS_STATE) | dict.fromkeys(_INDEXED, _KEEPS_INDEX)
+_NO_ROLLBACK = dict.fromkeys(_RECURRENT.split(), _KEEPS_STATE) | dict.fromkeys(
+    _INDEXED, _KEEPS_INDEX
+)
 
 
 def cache_problem(settings: dict[str, Any]) -> str | None:
-    """Why no session can run on a model with this config.json, as the rest of a sentence; None when one can."""
+    """Why no session can run on a model with this config.json, as the rest of a sentence; None when
+    one can."""
     if "num_hidden_layers" not in settings and isinstance(settings.get("text_config"), dict):
         return "is a multimodal model, and only text models can be loaded; use a text model"
     reason = _NO_ROLLBACK.get(str(settings.get("model_type")))
     if reason is None and any(kind not in _KINDS for kind in settings.get("layer_types") or []):
         reason = "has layers without full attention, whose cache cannot be rolled back"
-    if settings.get("use_bidirectional_attention") in (True, "all") or settings.get("is_causal") is False:
+    if (
+        settings.get("use_bidirectional_attention") in (True, "all")
+        or settings.get("is_causal") is False
+    ):
         reason = "attends to later tokens, which a session has not read yet"
     return f"{reason}; use another model" if reason else None
 
@@ -67,17 +101,23 @@ def is_checked(family: str) -> bool:
     return family in _PLAIN or family in _WINDOWS
 
 
-def capture_problem(settings: dict[str, Any], window: int, trust_remote_code: bool = False) -> str | None:
-    """Why attention capture is not exact for a model with this config.json, as the rest of a sentence; None if it is.
+def capture_problem(
+    settings: dict[str, Any], window: int, trust_remote_code: bool = False
+) -> str | None:
+    """Why attention capture is not exact for a model with this config.json, as the rest of a
+    sentence; None if it is.
 
-    window: tokens of context that a session may hold; a sliding window at least as long never takes effect.
+    window: tokens of context that a session may hold; a sliding window at least as long never takes
+    effect.
     """
     reason = _score_change(settings, trust_remote_code)
     if reason is not None:
         return f"{reason}, which attention capture does not reproduce"
     family = str(settings.get("model_type"))
     if not is_checked(family):
-        return f"belongs to the family '{family}', which attention capture has not been checked with"
+        return (
+            f"belongs to the family '{family}', which attention capture has not been checked with"
+        )
     size = _window_size(settings)
     if size is None or size >= window:
         return None
@@ -87,7 +127,8 @@ def capture_problem(settings: dict[str, Any], window: int, trust_remote_code: bo
 
 
 def _score_change(settings: dict[str, Any], trust_remote_code: bool) -> str | None:
-    """What changes the attention scores or their mask at any length of the context, in words; None for nothing."""
+    """What changes the attention scores or their mask at any length of the context, in words; None
+    for nothing."""
     family = str(settings.get("model_type"))
     if trust_remote_code and "auto_map" in settings:
         return "runs code of its own (auto_map in its config.json)"
@@ -97,9 +138,13 @@ def _score_change(settings: dict[str, Any], trust_remote_code: bool) -> str | No
 
 
 def _window_size(settings: dict[str, Any]) -> int | None:
-    """Tokens of the sliding window or chunk of a checked family; None: there is none, 0: its size is unknown."""
+    """Tokens of the sliding window or chunk of a checked family; None: there is none, 0: its size
+    is unknown."""
     family, kinds = settings["model_type"], set(settings.get("layer_types") or [])
-    size = settings.get("attention_chunk_size" if family == "llama4_text" else "sliding_window", _WINDOWS.get(family))
+    size = settings.get(
+        "attention_chunk_size" if family == "llama4_text" else "sliding_window",
+        _WINDOWS.get(family),
+    )
     if family in _SWITCHED and not settings.get("use_sliding_window"):
         size = None
     if family not in _EVERY_LAYER and kinds == {"full_attention"}:

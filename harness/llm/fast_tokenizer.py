@@ -1,4 +1,5 @@
-"""A saved tokenizer without transformers, and so without torch: what laying out prompts needs of one, in 0.1 seconds.
+"""A saved tokenizer without transformers, and so without torch: what laying out prompts needs of
+one, in 0.1 seconds.
 
     tokenizer = FastTokenizer(folder)
     Teacher(tokenizer)                        the same tokens as with transformers' AutoTokenizer
@@ -16,7 +17,8 @@ from harness.llm.tokenizer_files import chat_template
 
 
 class FastTokenizer:
-    """Replaces a fast tokenizer of transformers. chat_template: None where the folder has none that can be read.
+    """Replaces a fast tokenizer of transformers. chat_template: None where the folder has none that
+    can be read.
 
     Raises CannotRun for a tokenizer.json that is missing or cannot be read.
     """
@@ -28,15 +30,20 @@ class FastTokenizer:
         try:
             self.backend_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as e:  # tokenizers raises plain Exception for a file that is not there, or none of its own
-            raise CannotRun(f"the tokenizer in {folder} cannot be read: {str(e).splitlines()[0]}") from e
+            raise CannotRun(
+                f"the tokenizer in {folder} cannot be read: {str(e).splitlines()[0]}"
+            ) from e
         self.chat_template, self.special_tokens_map = chat_template(folder)
         model = json.loads(self.backend_tokenizer.to_str())["model"]
-        self.unk_token_id = model.get("unk_id") if model.get("unk_token") is None else self._id(model["unk_token"])
+        self.unk_token_id = (
+            model.get("unk_id") if model.get("unk_token") is None else self._id(model["unk_token"])
+        )
         self.bos_token_id = self._id(self.special_tokens_map.get("bos_token", ""))
 
     def _id(self, token: str) -> int | None:
         return self.backend_tokenizer.token_to_id(token)
 
     def __call__(self, text: str) -> dict[str, list[int]]:
-        """Encode `text` as {"input_ids": ids}, with the tokens that the tokenizer adds by itself."""
+        """Encode `text` as {"input_ids": ids}, with the tokens that the tokenizer adds by
+        itself."""
         return {"input_ids": list(self.backend_tokenizer.encode(text).ids)}

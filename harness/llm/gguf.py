@@ -1,7 +1,9 @@
-"""GGUF files (llama.cpp's format) as models: converted once to a transformers folder, then loaded like any other.
+"""GGUF files (llama.cpp's format) as models: converted once to a transformers folder, then loaded
+like any other.
 
-transformers unpacks the weights and rebuilds the tokenizer; both take a minute, so the result is kept. bfloat16 rounds
-a weight by 2^-9 of its size at most; quantising it to 8 bits or fewer changed it by more.
+transformers unpacks the weights and rebuilds the tokenizer; both take a minute, so the result is
+kept. bfloat16 rounds a weight by 2^-9 of its size at most; quantising it to 8 bits or fewer changed
+it by more.
 """
 
 import errno
@@ -18,20 +20,23 @@ from harness.storage.files import save_error, user_home
 
 SUFFIX = ".gguf"
 CONVERSION = 1
-"""Raise it when the same file gives other weights or tokens: it is part of the identity of a converted model."""
+"""Raise it when the same file gives other weights or tokens: it is part of the identity of a
+converted model."""
 
 _MAGIC = b"GGUF"
-# Pre-tokenizers by GGUF's name of them, for those that transformers takes for GPT-2's: each digit is a token of its own
-# before GPT-2's pattern applies (llama.cpp, src/llama-vocab.cpp, LLAMA_VOCAB_PRE_TYPE_SMOLLM).
+# Pre-tokenizers by GGUF's name of them, for those that transformers takes for GPT-2's: each digit
+# is a token of its own before GPT-2's pattern applies (llama.cpp, src/llama-vocab.cpp,
+# LLAMA_VOCAB_PRE_TYPE_SMOLLM).
 _DIGITS = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
 
 
 def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, Any]]:
-    """The folder of the converted model in the user's cache, and its identity; the first call converts for a minute.
+    """The folder of the converted model in the user's cache, and its identity; the first call
+    converts for a minute.
 
-    sha256: of the file, where it is known beforehand. Raises CannotRun with one sentence for a file that is missing,
-    another one, damaged, or of an architecture or quantisation that transformers does not read; SaveError for a folder
-    that cannot be written.
+    sha256: of the file, where it is known beforehand. Raises CannotRun with one sentence for a file
+    that is missing, another one, damaged, or of an architecture or quantisation that transformers
+    does not read; SaveError for a folder that cannot be written.
     """
     _check_header(file)
     digest = file_hash(file)
@@ -69,15 +74,20 @@ def _check_header(file: Path) -> None:
         with open(file, "rb") as f:
             header = f.read(8)
     except OSError as error:
-        raise CannotRun(f"the GGUF file '{file}' cannot be read: {error.strerror or error}") from error
+        raise CannotRun(
+            f"the GGUF file '{file}' cannot be read: {error.strerror or error}"
+        ) from error
     if header[:4] != _MAGIC or len(header) < 8:
-        raise CannotRun(f"'{file.name}' is no GGUF file: it does not begin as one does; download it again")
+        raise CannotRun(
+            f"'{file.name}' is no GGUF file: it does not begin as one does; download it again"
+        )
     if (version := int.from_bytes(header[4:], "little")) not in (2, 3):
         raise CannotRun(f"'{file.name}' is of GGUF version {version}; versions 2 and 3 can be read")
 
 
 def _convert(file: Path, folder: Path) -> None:
-    """Convert `file` in a temporary folder, and rename that to `folder`, so that no reader sees half a model."""
+    """Convert `file` in a temporary folder, and rename that to `folder`, so that no reader sees
+    half a model."""
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
     try:
         _write(file, draft)
@@ -94,11 +104,14 @@ def _convert(file: Path, folder: Path) -> None:
 
 
 def _write(file: Path, draft: Path) -> None:
-    """Load a GGUF file with transformers and save model and tokenizer in `draft`. Raises CannotRun."""
+    """Load a GGUF file with transformers and save model and tokenizer in `draft`. Raises
+    CannotRun."""
     try:
         import gguf  # noqa: F401 - transformers needs it, and says so in a page
     except ImportError:
-        raise CannotRun("GGUF files need the package gguf; pip install 'longdoc-harness[gguf]'") from None
+        raise CannotRun(
+            "GGUF files need the package gguf; pip install 'longdoc-harness[gguf]'"
+        ) from None
     import torch
     import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -108,7 +121,10 @@ def _write(file: Path, draft: Path) -> None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
         net = AutoModelForCausalLM.from_pretrained(
-            where, gguf_file=name, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+            where,
+            gguf_file=name,
+            dtype=torch.bfloat16,
+            quantization_config=GgufConfig(dequantize=True),
         )
     except OSError:
         raise
@@ -127,15 +143,19 @@ def _conversion_error(file: Path, error: Exception) -> str:
     if re.search(r"architecture|model_type|not supported yet", text):
         sentence = f"the architecture of '{file.name}' is not one that transformers reads from GGUF"
         return f"{sentence} ({text}); use the model's safetensors"
-    if re.search(r"quanti[sz]ation|not a valid GGMLQuantizationType|ggml.?type", text, re.IGNORECASE):
+    if re.search(
+        r"quanti[sz]ation|not a valid GGMLQuantizationType|ggml.?type", text, re.IGNORECASE
+    ):
         return (
-            f"'{file.name}' has a quantisation that cannot be unpacked ({text}); use a file with another, such as Q8_0"
+            f"'{file.name}' has a quantisation that cannot be unpacked ({text}); "
+            "use a file with another, such as Q8_0"
         )
     return f"the GGUF file '{file.name}' is damaged or not whole ({type(error).__name__}: {text}); download it again"
 
 
 def _split_digits(tokenizer: Any, file: Path) -> None:
-    """Restore the pre-tokenizer that makes each digit a token, for vocabularies that need it (_DIGITS)."""
+    """Restore the pre-tokenizer that makes each digit a token, for vocabularies that need it
+    (_DIGITS)."""
     from gguf import GGUFReader
     from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 

@@ -1,11 +1,14 @@
-"""The transformers session: what is fed is queued, and runs in one forward pass when something must be known.
+"""The transformers session: what is fed is queued, and runs in one forward pass when something must
+be known.
 
     queue ──flush──► cache (keys, values) ──score──► logits, then rewound
       └──probe───┘                          └─write──► one token at a time
 
-A probe's closing words are read in the pass of what is queued and booked apart; deterministic: in a pass behind it.
+A probe's closing words are read in the pass of what is queued and booked apart; deterministic: in a
+pass behind it.
 
-Every token of the context goes through the model once; `probe` and `score` are rewound by moving the cache's end mark.
+Every token of the context goes through the model once; `probe` and `score` are rewound by moving
+the cache's end mark.
 """
 
 import contextlib
@@ -40,18 +43,26 @@ from harness.parallel.scheduler import Took, timed
 class HFSession(Context):
     """One context on a transformers model; see harness.models for what each call means."""
 
-    def __init__(self, model: LoadedModel, meter: Meter, role: str, adapter: str | None = None) -> None:
+    def __init__(
+        self, model: LoadedModel, meter: Meter, role: str, adapter: str | None = None
+    ) -> None:
         super().__init__(model, meter, role, adapter)
         self._cache = model.pool.cache()
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
-        self._reply_logits: Tensor | None = None  # where the reply begins, if the cache was bounded there
-        self._evicting: tuple[CacheLimit, HeadCapture] | None = None  # where written tokens are dropped, too
+        self._reply_logits: Tensor | None = (
+            None  # where the reply begins, if the cache was bounded there
+        )
+        self._evicting: tuple[CacheLimit, HeadCapture] | None = (
+            None  # where written tokens are dropped, too
+        )
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         """Return `span`, whose attention to `watch` the next pass measures."""
         columns = tuple((w.start, w.end) for w in watch)
         if any(a >= b for a, b in columns) or any(b > span.start for _, b in columns):
-            raise ValueError("a watched span must be non-empty and stand before the text that is fed")
+            raise ValueError(
+                "a watched span must be non-empty and stand before the text that is fed"
+            )
         if len(span):
             span.session = self
             self._watched.append((span, columns))
@@ -59,8 +70,11 @@ class HFSession(Context):
             span._attention = (0.0,) * len(watch)
         return span
 
-    def _forward(self, cost: PassCost, ids: Sequence[int], logits: int = 1, **more: Any) -> Tensor | None:
-        """Run `ids` behind what is cached, adding to `cost`; returns the last `logits` rows [logits, vocab], or None.
+    def _forward(
+        self, cost: PassCost, ids: Sequence[int], logits: int = 1, **more: Any
+    ) -> Tensor | None:
+        """Run `ids` behind what is cached, adding to `cost`; returns the last `logits` rows
+        [logits, vocab], or None.
 
         more: further fields of Ask. Raises ModelOutputError for logits that are NaN or infinite.
         """
@@ -79,9 +93,11 @@ class HFSession(Context):
 
     @contextlib.contextmanager
     def _booked(self, kind: Kind, requests: int = 0, closing: int = 0) -> Iterator[PassCost]:
-        """Context manager: give a PassCost, and book it as one event, even after an error, which is rolled back.
+        """Context manager: give a PassCost, and book it as one event, even after an error, which is
+        rolled back.
 
-        closing: of a probe, so many tokens behind all others; they are an event of their own, with its share of time.
+        closing: of a probe, so many tokens behind all others; they are an event of their own, with
+        its share of time.
         """
         cost, cached, took = PassCost(), slot_of(self._cache).attended(), Took()
         try:
@@ -98,7 +114,12 @@ class HFSession(Context):
                 if queued.new:
                     times = {k: v * (1 - share) for k, v in vars(took).items()}
                     self._book(kind, cached=cached, **times, **vars(queued))
-                kind, cost, cached, took = "probe", probe, before, Took(took.seconds * share, took.queued * share)
+                kind, cost, cached, took = (
+                    "probe",
+                    probe,
+                    before,
+                    Took(took.seconds * share, took.queued * share),
+                )
             self._book(kind, cached=cached, requests=requests, **vars(took), **vars(cost))
 
     def flush(self) -> None:
@@ -106,7 +127,8 @@ class HFSession(Context):
         self._flush(0)
 
     def _catch_up(self) -> None:
-        """Run the tokens that replies from the cache have booked (`_booked_end`), without booking them again."""
+        """Run the tokens that replies from the cache have booked (`_booked_end`), without booking
+        them again."""
         end, self._booked_end = self._booked_end, 0
         if end > self._cached:
             later = [watched for watched in self._watched if watched[0].end > end]
@@ -119,14 +141,24 @@ class HFSession(Context):
                 (self.ids, self._meter), self._watched = kept, later
 
     def _flush(
-        self, logits: int, requests: int = 0, closing: Sequence[int] = (), labels: Sequence[int] = ()
+        self,
+        logits: int,
+        requests: int = 0,
+        closing: Sequence[int] = (),
+        labels: Sequence[int] = (),
     ) -> Tensor | None:
-        """Run what is queued, booked with `requests`; returns the last `logits` rows, None for 0 or nothing queued.
+        """Run what is queued, booked with `requests`; returns the last `logits` rows, None for 0 or
+        nothing queued.
 
         closing: a probe's last tokens, which leave the context again; labels: as of Ask.
         """
         self._catch_up()
-        start, rows, step, ids = self._cached, None, self._model.prefill_chunk, [*self.ids, *closing]
+        start, rows, step, ids = (
+            self._cached,
+            None,
+            self._model.prefill_chunk,
+            [*self.ids, *closing],
+        )
         if start == len(ids):
             return None
         self._model.remember_first_prompt(self._role, self.ids)
@@ -134,34 +166,52 @@ class HFSession(Context):
         with self._booked("prefill", requests, len(closing)) as cost:
             for capture.first in range(start, len(ids), step):
                 end = capture.first + step
-                options: dict[str, Any] = {"capture": capture}  # what is watched cannot be copied from another context
+                options: dict[str, Any] = {
+                    "capture": capture
+                }  # what is watched cannot be copied from another context
                 if not self._watched:
                     options = {"blocks": self._blocks(end)}
                 part = ids[capture.first : end]
-                rows = self._forward(cost, part, logits * (end >= len(ids)), labels=labels, **options)
+                rows = self._forward(
+                    cost, part, logits * (end >= len(ids)), labels=labels, **options
+                )
         self._cached = len(self.ids)
         rewind(self._cache, self._cached)
         if self._watched:
-            for (span, _), values in zip(self._watched, capture.results(self._model.layers), strict=True):
+            for (span, _), values in zip(
+                self._watched, capture.results(self._model.layers), strict=True
+            ):
                 span._attention = values
             self._watched = []
         return rows
 
     def _blocks(self, end: int) -> list[bytes]:
-        """Names of blocks that tokens up to `end` complete (prefix_sharing.py); [] where tokens were dropped."""
+        """Names of blocks that tokens up to `end` complete (prefix_sharing.py); [] where tokens
+        were dropped."""
         slot = slot_of(self._cache)
-        return [] if slot.dropped or slot.copies > 1 else block_names(slot, self.ids[:end], self._adapter)
+        return (
+            []
+            if slot.dropped or slot.copies > 1
+            else block_names(slot, self.ids[:end], self._adapter)
+        )
 
     def _bound(self, limit: CacheLimit) -> Kept:
-        """Read what is queued, whole or in steps of `limit.step` tokens, and cut the cache by captured attention."""
+        """Read what is queued, whole or in steps of `limit.step` tokens, and cut the cache by
+        captured attention."""
         self._catch_up()
         shape = self._model.shape
-        if limit.by_query_head and shape.heads > shape.kv_heads and (problem := self._model.pack_problem):
+        if (
+            limit.by_query_head
+            and shape.heads > shape.kv_heads
+            and (problem := self._model.pack_problem)
+        ):
             raise CannotRun(
-                f"'{self._model.name}' cannot keep other tokens for each query head ({problem}); choose once for a "
+                f"'{self._model.name}' cannot keep other tokens for each query head ({problem}); "
+                "choose once for a "
                 "key/value head: --set method.choice=key_head"
             )
-        # 1 where bound(close=True) ended the user's turn: the logits of the reply's first token are kept for `write`.
+        # 1 where bound(close=True) ended the user's turn: the logits of the reply's first token are
+        # kept for `write`.
         reply_rows = int(self._turn == "closing")
         n_held = slot_of(self._cache).used[0]
         total = n_held + len(self.ids) - self._cached
@@ -178,16 +228,24 @@ class HFSession(Context):
             for end in range(self._cached + limit.step, len(self.ids) + limit.step, limit.step):
                 rows_of_step = reply_rows * (end >= len(self.ids))
                 with self._booked("prefill", rows_of_step) as cost:
-                    self._reply_logits = self._read(cost, min(end, len(self.ids)), rows_of_step, limit, capture)
+                    self._reply_logits = self._read(
+                        cost, min(end, len(self.ids)), rows_of_step, limit, capture
+                    )
                 cut_cache(self._cache, capture.sums, limit)
         # After steps there is nothing left to drop; the call returns what was kept.
         return cut_cache(self._cache, capture.sums, limit)
 
-    def _read(self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture) -> Tensor | None:
-        """Read to token `end`, the queue's last `limit.rows` (None: all) into `capture`; returns `logits` rows."""
+    def _read(
+        self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture
+    ) -> Tensor | None:
+        """Read to token `end`, the queue's last `limit.rows` (None: all) into `capture`; returns
+        `logits` rows."""
         ranking = 0 if limit.rows is None else max(len(self.ids) - limit.rows, self._cached)
         rows, start = None, self._cached
-        stops = sorted({*range(start, end, self._model.prefill_chunk), min(ranking, end), end} - {*range(start + 1)})
+        stops = sorted(
+            {*range(start, end, self._model.prefill_chunk), min(ranking, end), end}
+            - {*range(start + 1)}
+        )
         for stop in stops:
             options: dict[str, Any] = {"blocks": self._blocks(stop)}
             if start >= ranking and limit.rows != 0:
@@ -199,11 +257,14 @@ class HFSession(Context):
         return rows
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
-        """As in Session: float32 [layers, heads, tokens of `keys`], from passes that are booked as a probe."""
+        """As in Session: float32 [layers, heads, tokens of `keys`], from passes that are booked as
+        a probe."""
         capture, step = HeadCapture((keys.start, keys.end)), self._model.prefill_chunk
         with self._booked("probe", requests=1) as cost:
             for capture.first in range(self._cached, len(self.ids), step):
-                self._forward(cost, self.ids[capture.first : capture.first + step], 0, capture=capture)
+                self._forward(
+                    cost, self.ids[capture.first : capture.first + step], 0, capture=capture
+                )
         return capture.result(self._model.layers).numpy()
 
     def _save(self) -> int:
@@ -220,7 +281,8 @@ class HFSession(Context):
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
-        """Probabilities of the labels' first tokens, behind closing words that are read with what is queued."""
+        """Probabilities of the labels' first tokens, behind closing words that are read with what
+        is queued."""
         if self._model.fixed_rows is not None:
             self.flush()
         logits = self._flush(1, 1, self._closing(after), first_tokens)
@@ -239,7 +301,8 @@ class HFSession(Context):
         scores: list[float] = []
         with self.branch(), kept_tail(self._cache), self._booked("score", requests=1) as cost:
             cached = self._cached
-            # The last cached token is run again for its logits: that one position is booked, and put back afterwards.
+            # The last cached token is run again for its logits: that one position is booked, and
+            # put back afterwards.
             rewind(self._cache, cached - 1)
             self._queue(ids)
             whole = self.ids[cached - 1 : -1]
@@ -266,7 +329,8 @@ class HFSession(Context):
         written = self._decode(logits, sampler, decoding, tuple((w.start, w.end) for w in watch))
         if answer == start:
             return written
-        # The thinking leaves the context; the answer, which attended to it, is read anew with what follows.
+        # The thinking leaves the context; the answer, which attended to it, is read anew with what
+        # follows.
         kept = self.ids[answer:]
         self._truncate(start)
         self.ids += kept
@@ -279,10 +343,11 @@ class HFSession(Context):
         rewind(self._cache, self._cached)
 
     def _think(self, first: Tensor, sampler: Sampler, thinking: Thinking) -> tuple[Tensor, str]:
-        """Write the thinking of a reply. Returns the logits of the answer's first token, and the thinking as text.
+        """Write the thinking of a reply. Returns the logits of the answer's first token, and the
+        thinking as text.
 
-        first: the logits where the reply begins; returned with "" for a reply that begins with the answer. A thinking
-        that reaches its limit, or ends the reply, is closed for the model.
+        first: the logits where the reply begins; returned with "" for a reply that begins with the
+        answer. A thinking that reaches its limit, or ends the reply, is closed for the model.
         """
         model, start, logits = self._model, len(self.ids), first
         opened: bool | None = True if model.opens else None
@@ -317,9 +382,14 @@ class HFSession(Context):
         return logits, model.text.context(self.ids[start - len(model.opens) :])
 
     def _decode(
-        self, logits: Tensor | None, sampler: Sampler, decoding: Decoding, spans: tuple[tuple[int, int], ...]
+        self,
+        logits: Tensor | None,
+        sampler: Sampler,
+        decoding: Decoding,
+        spans: tuple[tuple[int, int], ...],
     ) -> Written:
-        """Write the answer, token by token. logits: of its first token; spans: ranges whose attention is measured."""
+        """Write the answer, token by token. logits: of its first token; spans: ranges whose
+        attention is measured."""
         start = len(self.ids)
         capture = WriteCapture(start, spans, self._cache) if spans else None
         with self._booked("decode") as cost:
@@ -335,10 +405,16 @@ class HFSession(Context):
                 cost,
                 capture,
             )
-            if logits is not None and decoding.max_tokens and state.takes(token := sampler.pick(logits[-1])):
+            if (
+                logits is not None
+                and decoding.max_tokens
+                and state.takes(token := sampler.pick(logits[-1]))
+            ):
                 try:
                     if self._evicting is None:
-                        self._model.forward(Ask([token], self._cache, 1, capture, writing=state), self._adapter)
+                        self._model.forward(
+                            Ask([token], self._cache, 1, capture, writing=state), self._adapter
+                        )
                     else:
                         self._write_and_cut(token, state, *self._evicting)
                 finally:
@@ -348,8 +424,11 @@ class HFSession(Context):
             cost.endings = int(written.ending)
         return written
 
-    def _write_and_cut(self, token: int, state: Writing, limit: CacheLimit, capture: HeadCapture) -> None:
-        """Write on behind `token`, one token at a time, and cut the cache behind each (H2O's algorithm 1)."""
+    def _write_and_cut(
+        self, token: int, state: Writing, limit: CacheLimit, capture: HeadCapture
+    ) -> None:
+        """Write on behind `token`, one token at a time, and cut the cache behind each (H2O's
+        algorithm 1)."""
         more: dict[str, Any] = {} if limit.rows == 0 else {"capture": capture}
         while True:
             capture.first = slot_of(self._cache).used[0]
@@ -360,8 +439,11 @@ class HFSession(Context):
             if not state.takes(token := state.sampler.pick(rows[-1])):
                 return
 
-    def _written(self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None) -> Written:
-        """The reply from token `start` on, up to a stop string; tokens behind that are removed from the context."""
+    def _written(
+        self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None
+    ) -> Written:
+        """The reply from token `start` on, up to a stop string; tokens behind that are removed from
+        the context."""
         ids = self.ids[start:]
         text, offsets = self._model.text.decode(ids)
         cut, ending = reply_end(text, stop, self._model.endings)

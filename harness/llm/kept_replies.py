@@ -1,11 +1,13 @@
-"""The cache of replies in front of a back end (--cache replies): a kept reply is not asked again, but its cost booked.
+"""The cache of replies in front of a back end (--cache replies): a kept reply is not asked again,
+but its cost booked.
 
     @with_reply_cache
     def _write(self, decoding, watch): ...        also _probe and _score; called where the cache has no reply
 
-A back end has `_request()`: all that a reply depends on beside the model and what is asked; `_reply_state(before)`:
-what the reply added to a context of `before` tokens; `_restore_reply(values)`: adds it again. Not kept: replies with
-attention to watched spans, those behind a cut cache, and sampled ones that were given no seed.
+A back end has `_request()`: all that a reply depends on beside the model and what is asked;
+`_reply_state(before)`: what the reply added to a context of `before` tokens;
+`_restore_reply(values)`: adds it again. Not kept: replies with attention to watched spans, those
+behind a cut cache, and sampled ones that were given no seed.
 """
 
 import functools
@@ -20,7 +22,8 @@ Request = TypeVar("Request", bound=Callable[..., Any])
 
 
 def with_reply_cache(request: Request) -> Request:
-    """Decorate a session's `_write`, `_probe` or `_score`: a reply that the cache holds is not asked for again."""
+    """Decorate a session's `_write`, `_probe` or `_score`: a reply that the cache holds is not
+    asked for again."""
     kind = request.__name__.removeprefix("_")
 
     @functools.wraps(request)
@@ -35,11 +38,23 @@ def with_reply_cache(request: Request) -> Request:
             if isinstance(reply, Written):
                 values = {name: getattr(reply, name) for name in ("offsets", *_REPLY_FIELDS)}
                 return {**values, "size": len(reply.span), **session._reply_state(before)}
-            return {"mass": reply.mass, "top": reply.top} if isinstance(reply, Probe) else {"scores": reply}
+            return (
+                {"mass": reply.mass, "top": reply.top}
+                if isinstance(reply, Probe)
+                else {"scores": reply}
+            )
 
-        arguments = asdict(argument) if kind == "write" else [list(argument), more[-1]] if kind == "probe" else argument
+        arguments = (
+            asdict(argument)
+            if kind == "write"
+            else [list(argument), more[-1]]
+            if kind == "probe"
+            else argument
+        )
         key = {"kind": kind, "asked": arguments, "request": session._request()}
-        values, from_cache = session.replies.get_or_send(key, send, session._meter, session._role, session._shape)
+        values, from_cache = session.replies.get_or_send(
+            key, send, session._meter, session._role, session._shape
+        )
         if from_cache:
             session._restore_reply(values)
         return _reply_of(values, before)
@@ -53,6 +68,11 @@ def _reply_of(values: dict[str, Any], before: int) -> Written | Probe | list[flo
         return Probe.of(values["mass"], values["top"])
     if "scores" in values:
         return list(values["scores"])
-    span, offsets = Span(before, before + values["size"]), tuple((a, b) for a, b in values["offsets"])
-    parts = {name: values[name] for name in _REPLY_FIELDS if name in values}  # older caches lack some
+    span, offsets = (
+        Span(before, before + values["size"]),
+        tuple((a, b) for a, b in values["offsets"]),
+    )
+    parts = {
+        name: values[name] for name in _REPLY_FIELDS if name in values
+    }  # older caches lack some
     return Written(span=span, offsets=offsets, **parts)

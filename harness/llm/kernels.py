@@ -1,7 +1,8 @@
-"""Attention that gives the log-sum-exp of its scores, for capture, and 16-bit products on CPUs that lack them.
+"""Attention that gives the log-sum-exp of its scores, for capture, and 16-bit products on CPUs that
+lack them.
 
-On the CPU each context has a call of its own. On CUDA there is one for all contexts of a pass, over the pool that
-holds their keys (harness/llm/kv.py):
+On the CPU each context has a call of its own. On CUDA there is one for all contexts of a pass, over
+the pool that holds their keys (harness/llm/kv.py):
 
     queries of the pass   | a | b b b b b | c |              one row a new token
     the pool             | a a a a . . | b b b b b b . | . . . | c c c . |
@@ -24,10 +25,12 @@ _MIN_ROWS = 4  # with fewer rows the conversion of the weights takes longer than
 def cpu_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float, causal: bool
 ) -> tuple[Tensor, Tensor]:
-    """Fused attention on the CPU; returns the output [1, heads, new, size] and the log-sum-exp [1, heads, new].
+    """Fused attention on the CPU; returns the output [1, heads, new, size] and the log-sum-exp [1,
+    heads, new].
 
-    query: [1, heads, new, size]; key, value: [1, kv_heads, tokens, size], which torch's own path would copy for each
-    head; mask: additive, or True for what is seen; causal: apply the causal mask; scaling: factor of the scores.
+    query: [1, heads, new, size]; key, value: [1, kv_heads, tokens, size], which torch's own path
+    would copy for each head; mask: additive, or True for what is seen; causal: apply the causal
+    mask; scaling: factor of the scores.
     """
     if mask is not None and mask.dtype == torch.bool:
         mask = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
@@ -37,10 +40,13 @@ def cpu_attention(
     return out, lse
 
 
-def one_row_attention(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tuple[Tensor, Tensor]:
+def one_row_attention(
+    query: Tensor, key: Tensor, value: Tensor, scaling: float
+) -> tuple[Tensor, Tensor]:
     """As `cpu_attention` for one query token in bfloat16 or float16, by products in float32.
 
-    Over 400 keys (9 heads of 64) the fused kernel takes 280 us, this 70 us; in float32 the fused kernel is faster.
+    Over 400 keys (9 heads of 64) the fused kernel takes 280 us, this 70 us; in float32 the fused
+    kernel is faster.
     """
     kv_heads, heads = key.shape[1], query.shape[1]
     rows = query.reshape(kv_heads, heads // kv_heads, -1).float()
@@ -54,8 +60,12 @@ def one_row_attention(query: Tensor, key: Tensor, value: Tensor, scaling: float)
 
 
 def has_slow_products(dtype: torch.dtype) -> bool:
-    """Whether this CPU multiplies bfloat16 or float16 by PyTorch's plain loops, for want of AVX-512 or the like."""
-    name = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}.get(dtype)
+    """Whether this CPU multiplies bfloat16 or float16 by PyTorch's plain loops, for want of AVX-512
+    or the like."""
+    name = {
+        torch.bfloat16: "_is_mkldnn_bf16_supported",
+        torch.float16: "_is_mkldnn_fp16_supported",
+    }.get(dtype)
     available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return name is not None and available and not getattr(torch.ops.mkldnn, name)()
 
@@ -63,8 +73,9 @@ def has_slow_products(dtype: torch.dtype) -> bool:
 def multiply_in_float32(net: Any) -> None:
     """Let the linear layers of a 16-bit network multiply in float32, and round to its dtype.
 
-    For CPUs with `has_slow_products`. The sums are in float32 there, too, so results differ by rounding alone. On AVX2
-    a product of 1,024 rows by 1,536 x 576 weights takes 26 ms in place of 215, one of 8 rows 0.6 in place of 1.7.
+    For CPUs with `has_slow_products`. The sums are in float32 there, too, so results differ by
+    rounding alone. On AVX2 a product of 1,024 rows by 1,536 x 576 weights takes 26 ms in place of
+    215, one of 8 rows 0.6 in place of 1.7.
     """
     for module in net.modules():
         if type(module) is torch.nn.Linear:
@@ -72,7 +83,8 @@ def multiply_in_float32(net: Any) -> None:
 
 
 def _float32_product(layer: torch.nn.Linear, inputs: Tensor) -> Tensor:
-    """The output of `layer` for inputs [..., in features], multiplied in float32 unless the rows are few."""
+    """The output of `layer` for inputs [..., in features], multiplied in float32 unless the rows
+    are few."""
     if inputs.numel() < _MIN_ROWS * inputs.shape[-1]:
         return linear(inputs, layer.weight, layer.bias)
     bias = None if layer.bias is None else layer.bias.float()
@@ -81,10 +93,12 @@ def _float32_product(layer: torch.nn.Linear, inputs: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PackLayout:
-    """Where the contexts of a pass stand in the pool, in the order of their places; int32 tensors on one device.
+    """Where the contexts of a pass stand in the pool, in the order of their places; int32 tensors
+    on one device.
 
-    rows, places [contexts + 1]: where each context's new tokens and its keys begin, and the end; keys [contexts]: how
-    many keys it has, the new ones included; most_new, most_keys: of one context, at most.
+    rows, places [contexts + 1]: where each context's new tokens and its keys begin, and the end;
+    keys [contexts]: how many keys it has, the new ones included; most_new, most_keys: of one
+    context, at most.
     """
 
     rows: Tensor
@@ -95,17 +109,27 @@ class PackLayout:
 
 
 def pack_layout(
-    new: Sequence[int], starts: Sequence[int], keys: Sequence[int], longest: int, device: torch.device
+    new: Sequence[int],
+    starts: Sequence[int],
+    keys: Sequence[int],
+    longest: int,
+    device: torch.device,
 ) -> PackLayout:
-    """The PackLayout of contexts with these numbers of new tokens, first positions in the pool, numbers of keys.
+    """The PackLayout of contexts with these numbers of new tokens, first positions in the pool,
+    numbers of keys.
 
-    longest: bound of the keys of a context. Where each has one new token the kernel splits the keys by it, so that a
-    recorded step, whose bound is fixed, splits and rounds as this one does.
+    longest: bound of the keys of a context. Where each has one new token the kernel splits the keys
+    by it, so that a recorded step, whose bound is fixed, splits and rounds as this one does.
     """
-    # The last place only closes the list: how long the last context is stands in `keys`, as for the others.
+    # The last place only closes the list: how long the last context is stands in `keys`, as for the
+    # others.
     numbers = (list(accumulate(new, initial=0)), [*starts, starts[-1] + keys[-1]], keys)
-    rows, places, counts = (torch.tensor(column, dtype=torch.int32, device=device) for column in numbers)
-    return PackLayout(rows, places, counts, max(new), max(keys) if max(new) > 1 else max(longest, max(keys)))
+    rows, places, counts = (
+        torch.tensor(column, dtype=torch.int32, device=device) for column in numbers
+    )
+    return PackLayout(
+        rows, places, counts, max(new), max(keys) if max(new) > 1 else max(longest, max(keys))
+    )
 
 
 def packed_attention(
@@ -113,8 +137,8 @@ def packed_attention(
 ) -> tuple[Tensor, Tensor]:
     """Causal attention of the last new tokens of each context, in one call.
 
-    query: [new tokens, heads, size]; key, value: [tokens of the pool, kv_heads, size]. Returns the output
-    [new tokens, heads, size] and the log-sum-exp [heads, new tokens] in float32.
+    query: [new tokens, heads, size]; key, value: [tokens of the pool, kv_heads, size]. Returns the
+    output [new tokens, heads, size] and the log-sum-exp [heads, new tokens] in float32.
     """
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
@@ -128,7 +152,8 @@ def packed_attention(
         at.most_keys,
         return_aux=AuxRequest(lse=True),
         scale=scaling,
-        # One new token a context sees all keys: said with the causal mask, FlashAttention-2 does not split them.
+        # One new token a context sees all keys: said with the causal mask, FlashAttention-2 does
+        # not split them.
         window_size=(-1, 0 if at.most_new > 1 else -1),
         enable_gqa=query.shape[1] != key.shape[1],
         seqused_k=at.keys,

@@ -1,11 +1,13 @@
-"""The key/value caches of all contexts of a model: a pool of tokens in which every context has a slot.
+"""The key/value caches of all contexts of a model: a pool of tokens in which every context has a
+slot.
 
     layer 0 keys  [tokens, kv_heads, size]   | context a . . | context b . | free ... | context c . . . . | free ──►
     layer 0 values                           the same places; every other layer the same places
 
-A pass over several contexts writes its keys with one call a layer, and attention may read all contexts in one call
-(kernels.py). A token is written in place, where transformers' DynamicLayer copies the whole cache. A roll-back moves
-a mark, so what stays is bit-identical. A context may copy what another one holds, or held (prefix_sharing.py).
+A pass over several contexts writes its keys with one call a layer, and attention may read all
+contexts in one call (kernels.py). A token is written in place, where transformers' DynamicLayer
+copies the whole cache. A roll-back moves a mark, so what stays is bit-identical. A context may copy
+what another one holds, or held (prefix_sharing.py).
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ BLOCK = 256  # tokens; the smallest slot, and what is shared is whole blocks
 class KVPool:
     """Buffers of every layer, and which of their tokens are free.
 
-    limit: most tokens that it may hold (None: any number); contexts that have waited longest then move to the host's
-    memory until their next pass. kept: most tokens of contexts that ended and stay, for contexts that begin like them.
+    limit: most tokens that it may hold (None: any number); contexts that have waited longest then
+    move to the host's memory until their next pass. kept: most tokens of contexts that ended and
+    stay, for contexts that begin like them.
     capacity: tokens that the buffers have room for; growths: how often longer ones were made.
     """
 
@@ -40,11 +43,17 @@ class KVPool:
         self.lock = threading.RLock()  # a context may be rolled back while a pass over others runs
         self.clock = 0  # passes so far
         self.capacity = self.growths = 0
-        self._free: list[tuple[int, float]] = [(0, math.inf)]  # in order, never adjacent; the last one has no end
-        self._to_release: deque[tuple[int, int]] = deque()  # of collected contexts, until the next `allocate`
+        self._free: list[tuple[int, float]] = [
+            (0, math.inf)
+        ]  # in order, never adjacent; the last one has no end
+        self._to_release: deque[tuple[int, int]] = (
+            deque()
+        )  # of collected contexts, until the next `allocate`
         self._slots: weakref.WeakSet[Slot] = weakref.WeakSet()
         self._max_ended_tokens = kept
-        self._ended: OrderedDict[bytes, Slot] = OrderedDict()  # by the second block: of two that begin alike the newer
+        self._ended: OrderedDict[bytes, Slot] = (
+            OrderedDict()
+        )  # by the second block: of two that begin alike the newer
 
     def cache(self) -> Cache:
         """The empty cache of a new context."""
@@ -54,9 +63,11 @@ class KVPool:
         return Cache(layers=[SlotLayer(slot, layer) for layer in range(len(self.keys))])
 
     def expect(self, contexts: int, tokens: int) -> None:
-        """Make buffers for so many contexts of `tokens` tokens at once, with the room that they keep to grow.
+        """Make buffers for so many contexts of `tokens` tokens at once, with the room that they
+        keep to grow.
 
-        Buffers that grow later have other addresses, so every recorded step is recorded anew (cuda_graphs.py).
+        Buffers that grow later have other addresses, so every recorded step is recorded anew
+        (cuda_graphs.py).
         """
         wanted = _with_spare_room(contexts * tokens)
         with self.lock:
@@ -64,22 +75,30 @@ class KVPool:
                 self._grow(wanted)
 
     def allocate(self, tokens: int) -> int:
-        """Reserve `tokens` positions; returns the first. Raises MemoryError when `limit` leaves no room for them."""
+        """Reserve `tokens` positions; returns the first. Raises MemoryError when `limit` leaves no
+        room for them."""
         with self.lock:
             while True:
                 while self._to_release:
                     self.release(*self._to_release.popleft())
-                n, start = next((n, start) for n, (start, end) in enumerate(self._free) if end - start >= tokens)
+                n, start = next(
+                    (n, start) for n, (start, end) in enumerate(self._free) if end - start >= tokens
+                )
                 if self.limit is None or start + tokens <= self.limit:
                     self._take_from(n, tokens)
                     return start
                 self._make_room(tokens)
 
     def extend(self, end: int, tokens: int) -> bool:
-        """Reserve the `tokens` positions from `end` on if all are free; returns whether they were."""
+        """Reserve the `tokens` positions from `end` on if all are free; returns whether they
+        were."""
         with self.lock:
             for n, (start, stop) in enumerate(self._free):
-                if start == end and stop - start >= tokens and (self.limit is None or end + tokens <= self.limit):
+                if (
+                    start == end
+                    and stop - start >= tokens
+                    and (self.limit is None or end + tokens <= self.limit)
+                ):
                     self._take_from(n, tokens)
                     return True
         return False
@@ -101,18 +120,21 @@ class KVPool:
         return any(end == start for _, end in self._free)
 
     def release_later(self, start: int, end: int) -> None:
-        """Release the positions [start, end) at the next `allocate`; takes no lock, for the garbage collector."""
+        """Release the positions [start, end) at the next `allocate`; takes no lock, for the garbage
+        collector."""
         self._to_release.append((start, end))
 
     def _take_from(self, n: int, tokens: int) -> None:
-        """Reserve the first `tokens` positions of the free range number `n`; the buffers grow if they are too short."""
+        """Reserve the first `tokens` positions of the free range number `n`; the buffers grow if
+        they are too short."""
         start, stop = self._free[n]
         if start + tokens > self.capacity:
             self._grow(start + tokens)
         self._free[n : n + 1] = [(start + tokens, stop)] if start + tokens < stop else []
 
     def _grow(self, tokens: int) -> None:
-        """Make room for `tokens` positions. Where memory ends half-way, `capacity` stays what all buffers hold."""
+        """Make room for `tokens` positions. Where memory ends half-way, `capacity` stays what all
+        buffers hold."""
         grown = max(tokens, self.capacity + self.capacity // 2)
         grown = grown if self.limit is None else min(grown, self.limit)
         self.growths += 1
@@ -126,7 +148,8 @@ class KVPool:
         self.capacity = grown
 
     def keep(self, slot: Slot) -> None:
-        """Keep the named blocks of a context that ended, for others to copy; the oldest ones make room for them."""
+        """Keep the named blocks of a context that ended, for others to copy; the oldest ones make
+        room for them."""
         with self.lock:
             size = len(slot.names) * BLOCK
             if len(slot.names) < 2 or size > self._max_ended_tokens or not slot.capacity:
@@ -144,22 +167,29 @@ class KVPool:
             self._ended.clear()
 
     def longest_match(self, names: Sequence[bytes], at: int) -> tuple[Slot | None, int]:
-        """Find the context that holds most of the blocks `names`; returns its slot (None) and how many it holds.
+        """Find the context that holds most of the blocks `names`; returns its slot (None) and how
+        many it holds.
 
-        names: of successive blocks of a context (prefix_sharing.py); at: the number of the first one in that context.
+        names: of successive blocks of a context (prefix_sharing.py); at: the number of the first
+        one in that context.
         """
         best: tuple[Slot | None, int] = None, 0
         with self.lock:
             for slot in list(self._slots):
                 held_names = slot.names[at : at + len(names)] if slot.capacity else []
-                # A name stands for all tokens up to its end, so only the last common one is compared.
-                n_common = next((n for n in range(len(held_names), 0, -1) if held_names[n - 1] == names[n - 1]), 0)
+                # A name stands for all tokens up to its end, so only the last common one is
+                # compared.
+                n_common = next(
+                    (n for n in range(len(held_names), 0, -1) if held_names[n - 1] == names[n - 1]),
+                    0,
+                )
                 if n_common > best[1]:
                     best = slot, n_common
         return best
 
     def _make_room(self, tokens: int) -> None:
-        """Close the gaps between idle contexts, else drop the oldest kept one, else move the longest idle to the host.
+        """Close the gaps between idle contexts, else drop the oldest kept one, else move the
+        longest idle to the host.
 
         Raises MemoryError where none is idle.
         """
@@ -174,14 +204,16 @@ class KVPool:
             return
         if not idle:
             raise MemoryError(
-                f"the memory holds keys and values of {self.limit} tokens, too few for {tokens} more of this context; "
+                f"the memory holds keys and values of {self.limit} tokens, too few for {tokens} "
+                "more of this context; "
                 "set a smaller model.window, or fewer questions at once with --parallel"
             )
         min(idle, key=lambda s: s.last).evict()
 
     def write(self, layer: int, rows: Tensor | slice, keys: Tensor, values: Tensor) -> None:
         """Put keys and values [new, kv_heads, size] at the pool's positions `rows` of `layer`."""
-        # A pass made the buffers in inference mode; torch allows no write to such ones outside of it, where `_move` is.
+        # A pass made the buffers in inference mode; torch allows no write to such ones outside of
+        # it, where `_move` is.
         with self.lock, torch.inference_mode():
             for buffers, states in ((self.keys, keys), (self.values, values)):
                 buffer = buffers[layer]
@@ -204,12 +236,17 @@ def _with_spare_room(tokens: int) -> int:
 
 
 class Slot:
-    """The positions [start, start + capacity) of one context, of which every layer uses the first `used[layer]`.
+    """The positions [start, start + capacity) of one context, of which every layer uses the first
+    `used[layer]`.
 
-    last: the pass that used it last; before_leaving: what still wants to read its keys, called before they move away;
-    names: of its first blocks, as far as they are known; dropped: tokens that were read less those that are held.
-    copies: how many choices of `kept` tokens stand first, one for each query head of a group (cache_eviction.py), or 1.
-    away: keys and values of each layer while they stand outside of the pool, until the next `reserve`.
+    last: the pass that used it last; before_leaving: what still wants to read its keys, called
+    before they move away;
+    names: of its first blocks, as far as they are known; dropped: tokens that were read less those
+    that are held.
+    copies: how many choices of `kept` tokens stand first, one for each query head of a group
+    (cache_eviction.py), or 1.
+    away: keys and values of each layer while they stand outside of the pool, until the next
+    `reserve`.
     """
 
     def __init__(self, pool: KVPool) -> None:
@@ -229,7 +266,8 @@ class Slot:
         return self.used[0] + self.dropped
 
     def attended(self) -> int:
-        """Tokens that a head attends to: all that are held, but of the choices of several heads only its own."""
+        """Tokens that a head attends to: all that are held, but of the choices of several heads
+        only its own."""
         return self.used[0] - (self.copies - 1) * self.kept
 
     def reserve(self, tokens: int) -> None:
@@ -247,7 +285,8 @@ class Slot:
                 self._move(size, tokens)
 
     def _move(self, size: int, tokens: int) -> None:
-        """Move to `size` new positions; if these do not fit beside the old ones, to `tokens`, via the host's memory."""
+        """Move to `size` new positions; if these do not fit beside the old ones, to `tokens`, via
+        the host's memory."""
         try:
             start = self.pool.allocate(size)
         except MemoryError:
@@ -264,17 +303,23 @@ class Slot:
         self.pool.release(*old)
 
     def evict(self) -> None:
-        """Move keys and values to the host's memory and free the positions, until the next `reserve`."""
+        """Move keys and values to the host's memory and free the positions, until the next
+        `reserve`."""
         if self.before_leaving is not None:
             self.before_leaving()
-        self.away = [(n, keys.to("cpu", copy=True), values.to("cpu", copy=True)) for n, keys, values in self.states()]
+        self.away = [
+            (n, keys.to("cpu", copy=True), values.to("cpu", copy=True))
+            for n, keys, values in self.states()
+        ]
         self.pool.release(self.start, self.start + self.capacity)
         self.start = self.capacity = 0
 
     def close_gap(self) -> None:
-        """Shrink to the blocks in use, and move to the lowest free positions that hold them, if that gains any.
+        """Shrink to the blocks in use, and move to the lowest free positions that hold them, if
+        that gains any.
 
-        Buffer by buffer: old and new positions may overlap, and a GPU has no room for a second copy of all layers.
+        Buffer by buffer: old and new positions may overlap, and a GPU has no room for a second copy
+        of all layers.
         """
         tokens = min(_whole_blocks(max(self.used)), self.capacity)
         if tokens < self.capacity or self.pool.is_free_before(self.start):
@@ -293,7 +338,8 @@ class Slot:
         self.capacity = tokens
 
     def copy(self, source: Slot, tokens: int, room: int) -> bool:
-        """Append the tokens that `source` holds beyond ours, up to its first `tokens`; room: tokens to reserve in all.
+        """Append the tokens that `source` holds beyond ours, up to its first `tokens`; room: tokens
+        to reserve in all.
 
         Returns False, with nothing copied, where there is no memory for both.
         """
@@ -353,7 +399,8 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         pass
 
     def _view(self, buffers: list[Tensor | None]) -> Tensor:
-        """The context's part of `buffers` (keys or values, one buffer a layer) as a view [1, kv_heads, used, size]."""
+        """The context's part of `buffers` (keys or values, one buffer a layer) as a view [1,
+        kv_heads, used, size]."""
         with self.slot.pool.lock:
             slot, used = self.slot, self.slot.used[self._layer]
             if slot.away is not None:  # it comes back, perhaps into larger buffers
@@ -361,17 +408,24 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
             buffer = buffers[self._layer]
             assert buffer is not None
             _, heads, size = buffer.shape
-            # One call, where a slice, a transpose and a new dimension are three: it is made for every layer and token.
-            return buffer.as_strided((1, heads, used, size), (0, size, heads * size, 1), slot.start * heads * size)
+            # One call, where a slice, a transpose and a new dimension are three: it is made for
+            # every layer and token.
+            return buffer.as_strided(
+                (1, heads, used, size), (0, size, heads * size, 1), slot.start * heads * size
+            )
 
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
         """Append states of shape [1, kv_heads, new, size]; returns views of the whole cache."""
         used = self.slot.used[self._layer]
         end = used + key_states.shape[2]
         with self.slot.pool.lock:
             self.slot.reserve(end)
             rows = self.slot.rows(used, end)
-            self.slot.pool.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
+            self.slot.pool.write(
+                self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
+            )
             self.slot.used[self._layer] = end
         return self.keys, self.values
 
@@ -385,24 +439,35 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
             raise ValueError("crop wants a negative count")
         self.slot.used[self._layer] += tokens_to_remove
         if not self._layer:
-            del self.slot.names[self.slot.used[0] // BLOCK :]  # names of blocks that were taken away
+            del self.slot.names[
+                self.slot.used[0] // BLOCK :
+            ]  # names of blocks that were taken away
 
 
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
-    """One layer of several contexts' caches: writes the tokens of a packed pass to the slots they belong to.
+    """One layer of several contexts' caches: writes the tokens of a packed pass to the slots they
+    belong to.
 
-    rows: the pool's position of each new token; slots: (slot, number of new tokens), () where the caller counts these.
+    rows: the pool's position of each new token; slots: (slot, number of new tokens), () where the
+    caller counts these.
     """
 
-    def __init__(self, layer: int, pool: KVPool, rows: Tensor, slots: Sequence[tuple[Slot, int]] = ()) -> None:
+    def __init__(
+        self, layer: int, pool: KVPool, rows: Tensor, slots: Sequence[tuple[Slot, int]] = ()
+    ) -> None:
         super().__init__()
         self._layer, self._pool, self._rows, self._slots = layer, pool, rows, slots
         self.is_initialized = True
 
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Append each context's share of [1, kv_heads, sum of new, size]; attention then reads the contexts' slots."""
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Append each context's share of [1, kv_heads, sum of new, size]; attention then reads the
+        contexts' slots."""
         rows = self._rows.to(key_states.device, non_blocking=True)
-        self._pool.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
+        self._pool.write(
+            self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
+        )
         for slot, new in self._slots:
             slot.used[self._layer] += new
         return key_states, value_states
@@ -419,31 +484,42 @@ def slot_of(cache: Cache) -> Slot:
 
 
 def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Cache:
-    """The cache for a pass over several contexts. parts: (cache, number of new tokens) of each, their room reserved."""
+    """The cache for a pass over several contexts. parts: (cache, number of new tokens) of each,
+    their room reserved."""
     slots = [(slot_of(cache), new) for cache, new in parts]
     firsts = [slot.start + slot.used[0] for slot, _ in slots]
-    rows = [row for first, (_, new) in zip(firsts, slots, strict=True) for row in range(first, first + new)]
+    rows = [
+        row
+        for first, (_, new) in zip(firsts, slots, strict=True)
+        for row in range(first, first + new)
+    ]
     index = torch.tensor(rows, device=device)
     pool = slots[0][0].pool
     return Cache(layers=[PackedLayer(layer, pool, index, slots) for layer in range(len(pool.keys))])
 
 
 def rewind(cache: Cache, length: int) -> None:
-    """Roll every layer back to the first `length` tokens that were read; a layer that holds fewer is left as it is."""
+    """Roll every layer back to the first `length` tokens that were read; a layer that holds fewer
+    is left as it is."""
     for layer in cache.layers:
         layer.crop(min(length - slot_of(cache).dropped - layer.get_seq_length(), 0))
 
 
 @contextlib.contextmanager
 def kept_tail(cache: Cache) -> Iterator[None]:
-    """Context manager: put the last cached token back afterwards; a second pass over it may differ in its last bits."""
+    """Context manager: put the last cached token back afterwards; a second pass over it may differ
+    in its last bits."""
     end = cache.get_seq_length()
     last = slice(end - 1, end)
-    saved = [(layer.keys[:, :, last].clone(), layer.values[:, :, last].clone()) for layer in cache.layers]
+    saved = [
+        (layer.keys[:, :, last].clone(), layer.values[:, :, last].clone()) for layer in cache.layers
+    ]
     try:
         yield
     finally:
-        rewind(cache, end - 1 + slot_of(cache).dropped)  # it counts tokens read, `end` those that are held
+        rewind(
+            cache, end - 1 + slot_of(cache).dropped
+        )  # it counts tokens read, `end` those that are held
         with torch.inference_mode():
             for layer, (keys, values) in zip(cache.layers, saved, strict=True):
                 layer.update(keys, values)

@@ -22,12 +22,15 @@ class Transformers(Backend):
 
     def facts(self, config: ModelConfig) -> ModelFacts:
         """See transformers_facts."""
-        from harness.llm.model_info import transformers_facts  # also below: not for a table or a server
+        from harness.llm.model_info import (
+            transformers_facts,
+        )  # also below: not for a table or a server
 
         return transformers_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
-        """The loaded model, as new; models that differ in sampling alone are one. Raises CannotRun."""
+        """The loaded model, as new; models that differ in sampling alone are one. Raises
+        CannotRun."""
         from harness.llm.model_info import local_folder
 
         key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
@@ -60,7 +63,8 @@ class Endpoint(Backend):
         return endpoint_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
-        """Ask whether the server answers; not kept, as each run asks. Raises CannotRun where it does not."""
+        """Ask whether the server answers; not kept, as each run asks. Raises CannotRun where it
+        does not."""
         from harness.llm.endpoint import EndpointModel
 
         return EndpointModel(config, facts)

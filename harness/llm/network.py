@@ -1,14 +1,17 @@
-"""A loaded network whose forward passes the questions in flight share: which asks run together, and with what memory.
+"""A loaded network whose forward passes the questions in flight share: which asks run together, and
+with what memory.
 
-A pass takes about `prefill_chunk` tokens, so that it takes no more memory than one context's does: first what writes or
-probes, then the prefills that have waited longest. A pass that fails is taken back and run again context by context, so
-that an error (no memory, say) belongs to the context that causes it.
+A pass takes about `prefill_chunk` tokens, so that it takes no more memory than one context's does:
+first what writes or probes, then the prefills that have waited longest. A pass that fails is taken
+back and run again context by context, so that an error (no memory, say) belongs to the context that
+causes it.
 
-In deterministic mode a row's arithmetic must not depend on the rest of its pass. Kernels pick their blocks by the
-number of rows, so every shared pass has the same number (`fixed_rows`, filled up with zeros); longer asks run alone.
+In deterministic mode a row's arithmetic must not depend on the rest of its pass. Kernels pick their
+blocks by the number of rows, so every shared pass has the same number (`fixed_rows`, filled up with
+zeros); longer asks run alone.
 
-What another context has read before is copied from it (prefix_sharing.py); where several would read the same in one
-pass, one does, and the others copy it in the next. Its cost is booked as if it ran.
+What another context has read before is copied from it (prefix_sharing.py); where several would read
+the same in one pass, one does, and the others copy it in the next. Its cost is booked as if it ran.
 """
 
 import contextlib
@@ -38,14 +41,16 @@ from harness.parallel.scheduler import Again, result_or_error
 
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
 _SHORT = 64  # an ask of at most this many tokens writes, probes or reads a little; many cost little more than one
-# Rows of every shared pass in deterministic mode: on a CPU a step of 8 rows takes 1.2 to 1.6 times as long as one of 1.
+# Rows of every shared pass in deterministic mode: on a CPU a step of 8 rows takes 1.2 to 1.6 times
+# as long as one of 1.
 _ROWS = {"cpu": 8, "cuda": 64}
 
 
 class Network:
     """A loaded network with its adapters, and the memory of its contexts.
 
-    net: of transformers; dtype: name of its weights' type; layers: their number; prefill_chunk: most tokens of a pass.
+    net: of transformers; dtype: name of its weights' type; layers: their number; prefill_chunk:
+    most tokens of a pass.
     """
 
     net: Any
@@ -63,28 +68,36 @@ class Network:
         self._lock = threading.RLock()
         self._pool: KVPool | None = None
         self._pool_lock = threading.Lock()
-        self._beside: list[Any] = []  # the run's other networks that hold contexts in the same memory
+        self._beside: list[
+            Any
+        ] = []  # the run's other networks that hold contexts in the same memory
         self._queues: dict[str | None, ForwardQueue] = {}
         self._adapters = set(config.adapters)
         self._active_adapter: str | None = None  # they are loaded disabled
 
     @contextlib.contextmanager
     def adapter(self, name: str | None) -> Iterator[None]:
-        """Context manager: passes inside use adapter `name`, or none for None. Raises CannotRun for an unknown one."""
+        """Context manager: passes inside use adapter `name`, or none for None. Raises CannotRun for
+        an unknown one."""
         if not self._adapters:
             if name is not None:
-                raise CannotRun(f"'{self.name}' has no adapter '{name}'; add --set model.adapters.{name}=FOLDER")
+                raise CannotRun(
+                    f"'{self.name}' has no adapter '{name}'; add --set model.adapters.{name}=FOLDER"
+                )
             yield
             return
         if name is not None and name not in self._adapters:
-            raise CannotRun(f"'{self.name}' has no adapter '{name}' (it has {sorted(self._adapters)})")
+            raise CannotRun(
+                f"'{self.name}' has no adapter '{name}' (it has {sorted(self._adapters)})"
+            )
         with self._lock:
             self._switch(name)
             yield
 
     @contextlib.contextmanager
     def _without_adapter(self) -> Iterator[None]:
-        """Context manager: use no adapter inside and the one of before afterwards; for trial passes amid others."""
+        """Context manager: use no adapter inside and the one of before afterwards; for trial passes
+        amid others."""
         with self._lock:
             before = self._active_adapter
             with self.adapter(None):
@@ -92,7 +105,8 @@ class Network:
             self._switch(before)
 
     def _switch(self, name: str | None) -> None:
-        """Enable adapter `name` and disable all others, all of them for None; does nothing where that is so already."""
+        """Enable adapter `name` and disable all others, all of them for None; does nothing where
+        that is so already."""
         if name == self._active_adapter:
             return
         if name is None:
@@ -103,12 +117,15 @@ class Network:
         self._active_adapter = name
 
     def forward(self, ask: Ask, adapter: str | None) -> Tensor | None:
-        """Run `ask` in a pass with asks of other questions; returns float32 logits [ask.logits, vocab], None for 0.
+        """Run `ask` in a pass with asks of other questions; returns float32 logits [ask.logits,
+        vocab], None for 0.
 
         An ask with a reply that is being written runs on to the end of the reply, and returns None.
         """
         if adapter not in self._queues:
-            with self.adapter(adapter):  # an adapter that is not there is this question's error alone
+            with self.adapter(
+                adapter
+            ):  # an adapter that is not there is this question's error alone
                 self._queues.setdefault(adapter, ForwardQueue(self, adapter))
         scheduler, queue = current(), self._queues[adapter]
         outcome = queue.run([ask])[0] if scheduler is None else scheduler.do(queue, ask)
@@ -121,13 +138,15 @@ class Network:
     def bad_logits(self, tokens: int) -> ModelOutputError:
         """The error for logits that are NaN or infinite after `tokens` tokens."""
         return ModelOutputError(
-            f"'{self.name}' gave NaN or infinite logits after {tokens} tokens (dtype {self.dtype}); "
+            f"'{self.name}' gave NaN or infinite logits after {tokens} tokens (dtype "
+            f"{self.dtype}); "
             "try --set model.dtype=float32 or check the weights"
         )
 
     @property
     def shares(self) -> bool:
-        """Whether a context may copy keys and values that another one has computed; not in deterministic mode."""
+        """Whether a context may copy keys and values that another one has computed; not in
+        deterministic mode."""
         return not self._deterministic and self.pack_problem is None
 
     @functools.cached_property
@@ -149,8 +168,13 @@ class Network:
         """Why passes ran slower than they could, a sentence each; a CPU's ordinary path is none."""
         sentences = []
         if self.device.type == "cuda" and self.one_call_problem:
-            sentences.append(f"'{self.name}' attends to each context by a call of its own: {self.one_call_problem}")
-        return sentences + [sentence for queue in list(self._queues.values()) for sentence in queue.slow_paths()]
+            sentences.append(
+                f"'{self.name}' attends to each context by a call of its own: "
+                f"{self.one_call_problem}"
+            )
+        return sentences + [
+            sentence for queue in list(self._queues.values()) for sentence in queue.slow_paths()
+        ]
 
     def recorded_steps(self) -> RecordedSteps | None:
         """CUDA graphs of decode steps with the active adapter; None where they are not valid.
@@ -163,7 +187,8 @@ class Network:
 
     @functools.cached_property
     def pack_problem(self) -> str | None:
-        """Why contexts cannot share a pass, None when they can; the first call runs a trial pass of a few tokens."""
+        """Why contexts cannot share a pass, None when they can; the first call runs a trial pass of
+        a few tokens."""
         if self.in_one_call:
             return None
         with self._without_adapter():
@@ -171,7 +196,8 @@ class Network:
 
     @functools.cached_property
     def fixed_rows(self) -> int | None:
-        """The number of rows of each shared pass in deterministic mode, 0 where none is shared; None in other modes."""
+        """The number of rows of each shared pass in deterministic mode, 0 where none is shared;
+        None in other modes."""
         if not self._deterministic:
             return None
         rows = _ROWS.get(self.device.type, 0)
@@ -187,8 +213,11 @@ class Network:
 
     @property
     def pool(self) -> KVPool:
-        """Keys and values of all contexts; on a GPU at most the memory that is free when the first context begins."""
-        with self._pool_lock:  # cached_property has none since Python 3.12: two questions would begin in two pools
+        """Keys and values of all contexts; on a GPU at most the memory that is free when the first
+        context begins."""
+        with (
+            self._pool_lock
+        ):  # cached_property has none since Python 3.12: two questions would begin in two pools
             if self._pool is None:
                 fit = self._tokens_that_fit()
                 kept = 0 if fit is not None and fit < 2 * self._positions else self._positions
@@ -196,8 +225,11 @@ class Network:
             return self._pool
 
     def share_memory(self, networks: Sequence[Any]) -> None:
-        """Divide the memory that is free now: each of `networks` on this device may hold equally many tokens more."""
-        self._beside = [other for other in networks if other is not self and other.device == self.device]
+        """Divide the memory that is free now: each of `networks` on this device may hold equally
+        many tokens more."""
+        self._beside = [
+            other for other in networks if other is not self and other.device == self.device
+        ]
         if (fit := self._tokens_that_fit()) is not None and self.contexts_make_room:
             if self.pool.keys[0] is None:
                 self.pool.capacity = 0  # buffers that an earlier run expected, and never made
@@ -212,18 +244,20 @@ class Network:
         return self.device.type == "cuda" and not self._is_spread
 
     def contexts(self, tokens: int) -> int | None:
-        """How many contexts of `tokens` tokens may be open in the memory that is free now; None where it is unknown."""
+        """How many contexts of `tokens` tokens may be open in the memory that is free now; None
+        where it is unknown."""
         room = self._tokens_that_fit()
         if room is None:
             return None
-        # On a GPU contexts that ended leave where others want their room, and one that grows holds a quarter more than
-        # it uses (kv.py); on a CPU one window is for contexts that ended.
+        # On a GPU contexts that ended leave where others want their room, and one that grows holds
+        # a quarter more than it uses (kv.py); on a CPU one window is for contexts that ended.
         if self.device.type == "cuda":
             return (self.pool.capacity + room) * 4 // 5 // tokens
         return (room - self._positions if room >= 2 * self._positions else room) // tokens
 
     def _tokens_that_fit(self) -> int | None:
-        """Tokens whose keys and values fit into this network's share of the free memory; None where it is unknown."""
+        """Tokens whose keys and values fit into this network's share of the free memory; None where
+        it is unknown."""
         free = free_gpu_bytes(self.device) if self.device.type == "cuda" else available_bytes()
         sizes = sum(network._token_size() for network in [self, *self._beside])
         return None if free is None else int(free * self._fraction / sizes)
@@ -241,14 +275,17 @@ def free_gpu_bytes(device: torch.device) -> int | None:
 
 
 class ForwardQueue:
-    """Chooses and runs the passes of one model with one adapter; a RequestQueue of harness.parallel.scheduler."""
+    """Chooses and runs the passes of one model with one adapter; a RequestQueue of
+    harness.parallel.scheduler."""
 
     ahead = False
 
     def __init__(self, model: Network, adapter: str | None) -> None:
         self._model, self._adapter = model, adapter
         self._limit = model.prefill_chunk
-        self.failed: list[tuple[str, int]] = []  # for each pass that failed why, and the limit of tokens from then on
+        self.failed: list[
+            tuple[str, int]
+        ] = []  # for each pass that failed why, and the limit of tokens from then on
 
     def slow_paths(self) -> Iterator[str]:
         """See Network.slow_paths."""
@@ -260,14 +297,18 @@ class ForwardQueue:
         if self.failed:
             why, least = self.failed[0][0], min(limit for _, limit in self.failed)
             yield (
-                f"{len(self.failed)} batches of '{model.name}' failed and ran again one context at a time ({why}); the "
-                f"next ones had at most {least} tokens, the last ones {self._limit} of {model.prefill_chunk}"
+                f"{len(self.failed)} batches of '{model.name}' failed and ran again one context at "
+                f"a time ({why}); the "
+                f"next ones had at most {least} tokens, the last ones {self._limit} of "
+                f"{model.prefill_chunk}"
             )
 
     def take(self, asks: Sequence[Ask]) -> list[int]:
-        """Choose the asks of the next pass; returns their indices: those of few tokens, then longer ones, oldest first.
+        """Choose the asks of the next pass; returns their indices: those of few tokens, then longer
+        ones, oldest first.
 
-        Together at most `prefill_chunk` tokens; the oldest of a kind may have more, or wait to copy from this pass.
+        Together at most `prefill_chunk` tokens; the oldest of a kind may have more, or wait to copy
+        from this pass.
         """
         copies = [shared_prefix(ask) for ask in self._sharing(asks)]
         sizes = [len(ask.ids) - copied.tokens for ask, copied in zip(asks, copies, strict=True)]
@@ -281,7 +322,9 @@ class ForwardQueue:
                 if n != indices[0] and sizes[n] > room:
                     break
                 if (block := copies[n].missing) is not None:
-                    if n and block in begun:  # computed in this pass for another context, and copied in the next
+                    if (
+                        n and block in begun
+                    ):  # computed in this pass for another context, and copied in the next
                         continue
                     begun.add(block)
                 room -= sizes[n]
@@ -289,9 +332,11 @@ class ForwardQueue:
         return taken
 
     def run(self, asks: Sequence[Ask]) -> list[Any]:
-        """Run the asks in as few passes as possible: logits of each (None for 0 rows), or the exception it raised."""
+        """Run the asks in as few passes as possible: logits of each (None for 0 rows), or the
+        exception it raised."""
         if self._model.fixed_rows is not None and torch.get_num_threads() != THREADS:
-            # Sums depend on how many threads share them, and libraries leave another number in their thread (UMAP).
+            # Sums depend on how many threads share them, and libraries leave another number in
+            # their thread (UMAP).
             torch.set_num_threads(THREADS)
         results: dict[int, Any] = dict.fromkeys(range(len(asks)))
         rest = [copy_shared(ask) for ask in self._sharing(asks)]
@@ -305,7 +350,8 @@ class ForwardQueue:
         return [results[n] for n in range(len(asks))]
 
     def _write_on(self, asks: Sequence[Ask], results: dict[int, Any]) -> None:
-        """Replace the logits of each reply that is being written by what it runs next, or None where it ended."""
+        """Replace the logits of each reply that is being written by what it runs next, or None
+        where it ended."""
         wanted: list[tuple[int, Writing]] = []
         for n, ask in enumerate(asks):
             if ask.writing is not None and not isinstance(results[n], Exception):
@@ -315,7 +361,10 @@ class ForwardQueue:
                 else:
                     results[n] = more or None
         if wanted:
-            rows, samplers = ([results[n] for n, _ in wanted], [writing.sampler for _, writing in wanted])
+            rows, samplers = (
+                [results[n] for n, _ in wanted],
+                [writing.sampler for _, writing in wanted],
+            )
             for (n, writing), token in zip(wanted, next_tokens(rows, samplers), strict=True):
                 if token is None:
                     results[n] = self._model.bad_logits(slot_of(asks[n].cache).attended())
@@ -328,13 +377,15 @@ class ForwardQueue:
                 results[n] = result_or_error(ask.writing.capture.reduce)
 
     def _sharing(self, asks: Sequence[Ask]) -> Sequence[Ask]:
-        """Return `asks`, without the names of their blocks where contexts must not copy from each other (`shares`)."""
+        """Return `asks`, without the names of their blocks where contexts must not copy from each
+        other (`shares`)."""
         if not any(ask.blocks for ask in asks) or self._model.shares:
             return asks
         return [replace(ask, blocks=()) for ask in asks]
 
     def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
-        """Split `asks` into groups for a pass each (deterministic: `fixed_rows`, shortest first); returns indices."""
+        """Split `asks` into groups for a pass each (deterministic: `fixed_rows`, shortest first);
+        returns indices."""
         some = [n for n, ask in enumerate(asks) if ask.ids]
         if groups := [[n] for n in some if _has_head_choices(asks[n])]:
             some = [n for n in some if [n] not in groups]
@@ -352,7 +403,8 @@ class ForwardQueue:
         return groups
 
     def _run_group(self, asks: list[Ask]) -> list[Any]:
-        """Run `asks` in one pass, and each alone if that pass fails; returns the logits or the exception of each."""
+        """Run `asks` in one pass, and each alone if that pass fails; returns the logits or the
+        exception of each."""
         if len(asks) > 1:
             lengths = [slot_of(ask.cache).tokens_read() for ask in asks]
             undo = [ask.capture.undo() for ask in asks if ask.capture is not None]
@@ -371,14 +423,18 @@ class ForwardQueue:
         return [result_or_error(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
 
     def _run_together(self, asks: Sequence[Ask]) -> list[Tensor | None]:
-        """Run `asks` in one pass: of `fixed_rows` in deterministic mode, as a CUDA graph where all are decode steps.
+        """Run `asks` in one pass: of `fixed_rows` in deterministic mode, as a CUDA graph where all
+        are decode steps.
 
-        A graph runs one token of each context and its logits: no labels, and nothing captured but what is written.
+        A graph runs one token of each context and its logits: no labels, and nothing captured but
+        what is written.
         """
         model = self._model
         if model.fixed_rows is not None:
             return run_in_rows(model.net, model.device, asks, model.fixed_rows)
-        eagerly = functools.partial(run_packed, model.net, model.device, asks, model.in_one_call, model._positions)
+        eagerly = functools.partial(
+            run_packed, model.net, model.device, asks, model.in_one_call, model._positions
+        )
         if self._steps is None or not all(
             (len(ask.ids), ask.logits, *ask.labels) == (1, 1)
             and (ask.capture is None or isinstance(ask.capture, WriteCapture))
@@ -393,7 +449,8 @@ class ForwardQueue:
 
     @functools.cached_property
     def _steps(self) -> RecordedSteps | None:
-        """The model's decode steps recorded on a GPU (cuda_graphs.py); None where each step runs anew."""
+        """The model's decode steps recorded on a GPU (cuda_graphs.py); None where each step runs
+        anew."""
         return self._model.recorded_steps()
 
     def _run_alone(self, ask: Ask) -> Tensor | None:
@@ -407,5 +464,6 @@ class ForwardQueue:
 
 
 def _has_head_choices(ask: Ask) -> bool:
-    """Whether each query head of the cache keeps tokens of its own, which needs a mask and so a pass of its own."""
+    """Whether each query head of the cache keeps tokens of its own, which needs a mask and so a
+    pass of its own."""
     return slot_of(ask.cache).copies > 1

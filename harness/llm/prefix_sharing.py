@@ -1,10 +1,12 @@
-"""Prefix sharing: contexts that begin alike copy keys and values from the one that has computed them.
+"""Prefix sharing: contexts that begin alike copy keys and values from the one that has computed
+them.
 
     context a   | document ................... | question a | answer
     context b   | the same blocks, copied .... | rest of the document, question b | answer
 
-What is shared are whole blocks of BLOCK tokens. The name of a block is a hash of all tokens up to its end and of the
-adapter that read them, so contexts with a block of the same name have all blocks before it in common too.
+What is shared are whole blocks of BLOCK tokens. The name of a block is a hash of all tokens up to
+its end and of the adapter that read them, so contexts with a block of the same name have all blocks
+before it in common too.
 """
 
 from array import array
@@ -17,7 +19,8 @@ from harness.llm.kv import BLOCK, Slot, slot_of
 
 
 def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[bytes]:
-    """Names of the whole blocks of tokens `ids` that `slot` has no names for yet; adapter: that reads them."""
+    """Names of the whole blocks of tokens `ids` that `slot` has no names for yet; adapter: that
+    reads them."""
     names: list[bytes] = []
     key = slot.names[-1] if slot.names else blake2b((adapter or "").encode()).digest()
     for start in range(len(slot.names) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
@@ -29,9 +32,11 @@ def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[byt
 
 @dataclass(frozen=True)
 class SharedPrefix:
-    """The part of the tokens to be read that another context, `source`, holds: the first `blocks` blocks.
+    """The part of the tokens to be read that another context, `source`, holds: the first `blocks`
+    blocks.
 
-    tokens: how many of the tokens to be read these are; missing: name of the first block that no other context holds.
+    tokens: how many of the tokens to be read these are; missing: name of the first block that no
+    other context holds.
     """
 
     source: Slot | None = None
@@ -44,7 +49,8 @@ _NOTHING_SHARED = SharedPrefix()
 
 
 def shared_prefix(ask: Ask) -> SharedPrefix:
-    """The longest prefix of an ask's tokens that another context holds; an empty one where `ask.blocks` is empty.
+    """The longest prefix of an ask's tokens that another context holds; an empty one where
+    `ask.blocks` is empty.
 
     The last `ask.logits` tokens are never shared, as their logits must be computed.
     """
@@ -59,7 +65,8 @@ def shared_prefix(ask: Ask) -> SharedPrefix:
 
 
 def copy_shared(ask: Ask) -> Ask:
-    """Copy the `shared_prefix` into the ask's cache; returns the ask for the rest, `ask` itself where none fits."""
+    """Copy the `shared_prefix` into the ask's cache; returns the ask for the rest, `ask` itself
+    where none fits."""
     if not ask.blocks:
         return ask
     slot = slot_of(ask.cache)
@@ -67,7 +74,9 @@ def copy_shared(ask: Ask) -> Ask:
         prefix, used = shared_prefix(ask), slot.used[0]
         if prefix.source is None:
             return ask
-        if prefix.tokens and not slot.copy(prefix.source, used + prefix.tokens, used + len(ask.ids)):
+        if prefix.tokens and not slot.copy(
+            prefix.source, used + prefix.tokens, used + len(ask.ids)
+        ):
             return ask
         slot.names.extend(ask.blocks[: prefix.blocks])
     return replace(ask, ids=ask.ids[prefix.tokens :], blocks=ask.blocks[prefix.blocks :])

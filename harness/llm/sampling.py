@@ -1,7 +1,9 @@
-"""Choosing the next token: greedy, or temperature with nucleus (top-p) sampling by a seeded generator.
+"""Choosing the next token: greedy, or temperature with nucleus (top-p) sampling by a seeded
+generator.
 
-A draw is the inverse of the cumulative distribution at one uniform number of the reply's own generator. All replies of
-a batch are drawn at once, on the device of their logits; from equal logits a reply draws the same token in any batch.
+A draw is the inverse of the cumulative distribution at one uniform number of the reply's own
+generator. All replies of a batch are drawn at once, on the device of their logits; from equal
+logits a reply draws the same token in any batch.
 """
 
 import random
@@ -15,7 +17,8 @@ _MOST_LIKELY = 1024  # tokens that are nearly always enough; sorting a whole voc
 
 
 class Sampler:
-    """Picks next tokens: temperature 0 is greedy; top_p: draw from the smallest set of tokens that reaches it."""
+    """Picks next tokens: temperature 0 is greedy; top_p: draw from the smallest set of tokens that
+    reaches it."""
 
     def __init__(self, temperature: float, top_p: float, seed: int) -> None:
         if temperature < 0 or not 0 < top_p <= 1:
@@ -35,23 +38,31 @@ def draw(rows: Tensor, samplers: Sequence[Sampler]) -> Tensor:
     A row of NaN or infinite logits gets a token id that means nothing.
     """
     temperatures, limits, uniform = torch.tensor(
-        [(s.temperature, s.top_p, s.generator.random()) for s in samplers], dtype=torch.float64, device=rows.device
+        [(s.temperature, s.top_p, s.generator.random()) for s in samplers],
+        dtype=torch.float64,
+        device=rows.device,
     ).T[:, :, None]
     p = (rows.float() / temperatures.float()).softmax(-1)
     if any(s.top_p < 1 for s in samplers):
         p = nucleus(p, limits)
     sums = p.cumsum(-1, dtype=torch.float64)
-    return torch.searchsorted(sums, uniform * sums[:, -1:], right=True).clamp(max=p.shape[-1] - 1)[:, 0]
+    return torch.searchsorted(sums, uniform * sums[:, -1:], right=True).clamp(max=p.shape[-1] - 1)[
+        :, 0
+    ]
 
 
 def nucleus(p: Tensor, limits: Tensor, likely: int = _MOST_LIKELY) -> Tensor:
-    """The probabilities p [rows, vocab] with 0 outside the smallest set that reaches top_p, `limits` [rows, 1].
+    """The probabilities p [rows, vocab] with 0 outside the smallest set that reaches top_p,
+    `limits` [rows, 1].
 
-    likely: how many of the likeliest tokens are looked at first; rows that need more are sorted whole.
+    likely: how many of the likeliest tokens are looked at first; rows that need more are sorted
+    whole.
     """
     ranked, order = p.topk(min(likely, p.shape[-1]))
     # A token is dropped when those before it already reach top_p.
-    kept = torch.zeros_like(p).scatter(-1, order, ranked.where(ranked.cumsum(-1) - ranked < limits, 0))
+    kept = torch.zeros_like(p).scatter(
+        -1, order, ranked.where(ranked.cumsum(-1) - ranked < limits, 0)
+    )
     broad = ranked.sum(-1) < limits[:, 0]
     if likely < p.shape[-1] and broad.any():
         kept[broad] = nucleus(p[broad], limits[broad], p.shape[-1])

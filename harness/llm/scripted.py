@@ -1,4 +1,5 @@
-"""A scripted model: replies, probabilities and attention come from a table, through the same session interface.
+"""A scripted model: replies, probabilities and attention come from a table, through the same
+session interface.
 
     replies:                                  the first rule whose `when` occurs in the context answers
       - {when: "Summary the following", reply: "* one\\n* two"}
@@ -9,7 +10,8 @@
     attention:                                [row contains, column contains, weight]; the first that fits
       - ["one", "Paris is", 0.75]
 
-A token is a word with the white space before it. While writing, a token's row text is the line it stands in.
+A token is a word with the white space before it. While writing, a token's row text is the line it
+stands in.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ Attention = Callable[[str, str], float]
 
 
 class Rule(BaseModel):
-    """What to `reply`, or which probabilities `p` to give (token -> p), when `when` occurs in the context."""
+    """What to `reply`, or which probabilities `p` to give (token -> p), when `when` occurs in the
+    context."""
 
     model_config = ConfigDict(extra="forbid")
     when: str = ""
@@ -89,7 +92,8 @@ class ScriptedSession(Session):
         return Span(span.start, span.end, None, tuple(values))
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
-        """[1, 1, len(keys)]: one layer, one head; a token gets the attention of `text` to the line it stands in."""
+        """[1, 1, len(keys)]: one layer, one head; a token gets the attention of `text` to the line
+        it stands in."""
         self._book("probe", self.length() - self._n_read, self._n_read, requests=1)
         shown = self._tokens[keys.start : keys.end]
         lines = "".join(shown).split("\n")
@@ -119,7 +123,8 @@ class ScriptedSession(Session):
         return label[:1] or None
 
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[str], after: str) -> Probe:
-        """Probabilities of the labels by the first rule that fits the context, whatever `first_tokens` and `after`."""
+        """Probabilities of the labels by the first rule that fits the context, whatever
+        `first_tokens` and `after`."""
         self.flush()
         self._book("probe", 1, self.length(), requests=1)
         by_token = self._model.pick_rule("probes", self._text()).p or {}
@@ -135,12 +140,20 @@ class ScriptedSession(Session):
         return scores
 
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Write the reply of the first rule that fits the context before it, cut and booked as a model's would be."""
+        """Write the reply of the first rule that fits the context before it, cut and booked as a
+        model's would be."""
         self.flush(requests=1)
         reply = self._model.pick_rule("replies", self._asked).reply or ""
         thinking, reply, closed = split_thinking(reply, self._model.thinking)
         if thought := len(_TOKEN.findall(thinking)):
-            self._book("decode", thought, self.length(), out=thought, thinking=thought, unclosed=int(not closed))
+            self._book(
+                "decode",
+                thought,
+                self.length(),
+                out=thought,
+                thinking=thought,
+                unclosed=int(not closed),
+            )
         tokens = _TOKEN.findall(reply[: reply_end(reply, decoding.stop, None)[0]])
         text = "".join(tokens[: decoding.max_tokens])
         span = self._append(text)
@@ -151,8 +164,11 @@ class ScriptedSession(Session):
         attention = self._attention_rows(text, offsets, watch) if watch else None
         return Written(text, span, finish, offsets, attention, thinking=thinking)
 
-    def _attention_rows(self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]) -> np.ndarray:
-        """[tokens, watched spans]: a written token has the attention of the line of `text` that it stands in."""
+    def _attention_rows(
+        self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]
+    ) -> np.ndarray:
+        """[tokens, watched spans]: a written token has the attention of the line of `text` that it
+        stands in."""
         columns = [self._text_of(w) for w in watch]
         rows = np.zeros((len(offsets), len(columns)))
         for i, (_, end) in enumerate(offsets):
@@ -166,9 +182,12 @@ class ScriptedSession(Session):
 
 
 class ScriptedModel(LanguageModel):
-    """A table as a model. `attention` may be a function (row text, column text) -> weight instead of rows."""
+    """A table as a model. `attention` may be a function (row text, column text) -> weight instead
+    of rows."""
 
-    def __init__(self, script: Script, name: str = "scripted", attention: Attention | None = None) -> None:
+    def __init__(
+        self, script: Script, name: str = "scripted", attention: Attention | None = None
+    ) -> None:
         self.name, self.window, self.shape = name, script.window, None
         self.capabilities = _CAPABILITIES
         self.identity = {"script": hashlib.sha256(script.model_dump_json().encode()).hexdigest()}
@@ -180,22 +199,28 @@ class ScriptedModel(LanguageModel):
         self.thinking: Thinking | None = None
 
     def pick_rule(self, table: str, context: str) -> Rule:
-        """The first rule of `table` ("replies" or "probes") that fits `context`. Raises ModelOutputError for none."""
+        """The first rule of `table` ("replies" or "probes") that fits `context`. Raises
+        ModelOutputError for none."""
         with self._lock:
             self.prompts.append(context)
             rules = self._rules[table]
             for i, rule in enumerate(rules):
                 if rule.when in context:
                     return rules.pop(i) if rule.once else rule
-        raise ModelOutputError(f"the script of '{self.name}' has no rule in {table} for: ...{context[-80:]!r}")
+        raise ModelOutputError(
+            f"the script of '{self.name}' has no rule in {table} for: ...{context[-80:]!r}"
+        )
 
     def attend(self, row: str, column: str) -> float:
-        """Attention weight from a text `row` to a text `column`, by the function or the table; 0 if no row fits."""
+        """Attention weight from a text `row` to a text `column`, by the function or the table; 0 if
+        no row fits."""
         if self._attention is not None:
             return self._attention(row, column)
         return next((w for r, c, w in self._table if r in row and c in column), 0.0)
 
-    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> ScriptedSession:
+    def session(
+        self, meter: Meter, role: str = "reader", adapter: str | None = None
+    ) -> ScriptedSession:
         """Open an empty context."""
         return ScriptedSession(self, meter, role)
 
@@ -223,23 +248,32 @@ class Scripted(Backend):
         return ModelFacts(config.name, model.capabilities, model.window, model.identity)
 
     def load(self, config: ModelConfig, facts: ModelFacts | None = None) -> ScriptedModel:
-        """Read and check the YAML table that `config.script` names; not kept, as a run uses it up. Raises CannotRun."""
+        """Read and check the YAML table that `config.script` names; not kept, as a run uses it up.
+        Raises CannotRun."""
         if not config.script:
             raise CannotRun(
-                "a scripted model needs --set model.script=FILE, a YAML file such as `replies: [{reply: Paris}]`"
+                "a scripted model needs --set model.script=FILE, a YAML file such as `replies: "
+                "[{reply: Paris}]`"
             )
         try:
             script = Script.model_validate(parse_yaml(Path(config.script).read_bytes()) or {})
         except ValidationError as e:
-            raise CannotRun(f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}") from e
+            raise CannotRun(
+                f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}"
+            ) from e
         except (OSError, yaml.YAMLError, ValueError) as e:
             reason = getattr(e, "strerror", None) or str(e).splitlines()[0]
             way_out = "check model.script (with --set from the current folder)"
-            raise CannotRun(f"the script '{config.script}' cannot be used: {reason}; {way_out}") from e
+            raise CannotRun(
+                f"the script '{config.script}' cannot be used: {reason}; {way_out}"
+            ) from e
         room, problems = thinking_room(config, config.window or script.window)
         if problems:
             raise CannotRun(problems[0])
         model = ScriptedModel(script.model_copy(update={"window": room}), config.name)
         if config.thinking:
-            model.thinking, model.identity["thinking"] = config.thinking, config.thinking.model_dump()
+            model.thinking, model.identity["thinking"] = (
+                config.thinking,
+                config.thinking.model_dump(),
+            )
         return model

@@ -5,8 +5,9 @@
     BOS + user head end of user   end of reply
                     + reply head  + user head
 
-Contents are encoded on their own, so what a document says can never become part of a piece. A template is a program
-from whoever made the model: it is rendered in Jinja's sandbox, as transformers does.
+Contents are encoded on their own, so what a document says can never become part of a piece. A
+template is a program from whoever made the model: it is rendered in Jinja's sandbox, as
+transformers does.
 """
 
 import datetime
@@ -20,7 +21,8 @@ from harness.config.schema import Thinking
 from harness.errors import CannotRun
 
 _SYSTEM, _USER, _REPLY, _SECOND_USER = "qXsystemXq", "qXuserXq", "qXreplyXq", "qXagainXq"
-# What a document may look like inside: a template that changes any of it would make feeding piece by piece a lie.
+# What a document may look like inside: a template that changes any of it would make feeding piece
+# by piece a lie.
 _ROUGH_TEXT = "qXa  b\n\n\n* C <x> </think> {{ d }} #Xq"
 
 _HINT = "set model.template=none or give a template file with model.template=FILE"
@@ -28,11 +30,13 @@ _HINT = "set model.template=none or give a template file with model.template=FIL
 
 @dataclass(frozen=True)
 class Pieces:
-    """The texts that a chat template puts between contents: begin, mid and next as in the module's drawing.
+    """The texts that a chat template puts between contents: begin, mid and next as in the module's
+    drawing.
 
-    trims: the template strips white space around a content (Llama-3.1's does). system: what stands before a system
-    turn's content and between it and the first user turn's, None where the template has no system role. thinks: behind
-    `mid`, what opens a reasoning model's thinking, or is an empty one (closed: it ends its thinking).
+    trims: the template strips white space around a content (Llama-3.1's does). system: what stands
+    before a system turn's content and between it and the first user turn's, None where the template
+    has no system role. thinks: behind `mid`, what opens a reasoning model's thinking, or is an
+    empty one (closed: it ends its thinking).
     """
 
     begin: str
@@ -58,7 +62,8 @@ class Framed(Protocol):
 
 
 def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
-    """Template tokens from turn `before` ("start": none) to `turn`. Raises CannotRun where it has no system turn."""
+    """Template tokens from turn `before` ("start": none) to `turn`. Raises CannotRun where it has
+    no system turn."""
     if turn == "system":
         if model.system is None:
             raise no_system(model.name)
@@ -71,9 +76,11 @@ def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
 
 
 def no_system(name: str) -> CannotRun:
-    """The error for a system turn in a prompt to the model `name`, whose template has no system role."""
+    """The error for a system turn in a prompt to the model `name`, whose template has no system
+    role."""
     return CannotRun(
-        f"the chat template of '{name}' has no system role, but a prompt in use has a system turn; replace that "
+        f"the chat template of '{name}' has no system role, but a prompt in use has a system turn; "
+        "replace that "
         "prompt, or give a template that has the role with model.template=FILE"
     )
 
@@ -98,8 +105,8 @@ def cut_template(
         tokens: what it may name: "bos_token" -> "<s>".
         name: of the model, for messages.
         date: the day that the template is shown as today ("26 Jul 2024").
-        thinking: markers of a reasoning model; it may open the thinking of a reply that is to be written, which earlier
-            replies do not have.
+        thinking: markers of a reasoning model; it may open the thinking of a reply that is to be
+            written, which earlier replies do not have.
         extra: further variables (enable_thinking), which it must have.
 
     Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, or fails.
@@ -120,20 +127,31 @@ def cut_template(
         return str(program(template).render({**variables, **(extra or {}), "messages": messages}))
 
     def rendered(*contents: str) -> str:
-        """The template applied to user, assistant and user turns of these contents. Raises CannotRun."""
+        """The template applied to user, assistant and user turns of these contents. Raises
+        CannotRun."""
         roles = ("user", "assistant", "user")
         try:
-            return render([{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)])
+            return render(
+                [{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)]
+            )
         except Exception as error:  # a template is a program of the model's maker
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise CannotRun(f"{template_words(name)} cannot be applied ({reason}); {_HINT}") from error
+            raise CannotRun(
+                f"{template_words(name)} cannot be applied ({reason}); {_HINT}"
+            ) from error
 
     once = rendered(_USER)
     if extra:
-        free = meta.find_undeclared_variables(environment().parse(template)) - {*variables, "messages"}
+        free = meta.find_undeclared_variables(environment().parse(template)) - {
+            *variables,
+            "messages",
+        }
         if unknown := sorted(extra.keys() - free):
             has = f"it has {', '.join(sorted(free))}" if free else "it has none"
-            raise CannotRun(f"model.extra.{unknown[0]}: {template_words(name)} has no such variable of yours; {has}")
+            raise CannotRun(
+                f"model.extra.{unknown[0]}: {template_words(name)} has no such variable of yours; "
+                f"{has}"
+            )
     thrice = rendered(_USER, _REPLY, _SECOND_USER)
     begin, after_user = _split_at(once, [_USER], name)
     parts = _split_at(thrice, [_USER, _REPLY, _SECOND_USER], name)
@@ -141,10 +159,16 @@ def cut_template(
     if after_user != parts[1] and after_user.startswith(parts[1]):
         mid, thinks = parts[1], after_user.removeprefix(parts[1])
     closed = (thinking or Thinking()).close in thinks
-    if parts[0] != begin or parts[3] != after_user or parts[1] != mid or (thinks and not (thinking or closed)):
+    if (
+        parts[0] != begin
+        or parts[3] != after_user
+        or parts[1] != mid
+        or (thinks and not (thinking or closed))
+    ):
         hint = "for a reasoning model set model.thinking.tokens=4096, else " if thinks else ""
         raise CannotRun(
-            f"{template_words(name)} changes earlier turns when the conversation grows, so tokens would have to go "
+            f"{template_words(name)} changes earlier turns when the conversation grows, so tokens "
+            "would have to go "
             f"through the model twice; {hint}{_HINT}"
         )
     if _ROUGH_TEXT not in rendered(_ROUGH_TEXT):
@@ -157,7 +181,8 @@ def cut_template(
 def environment() -> Any:
     """Jinja's sandbox with the functions and tags that transformers gives chat templates.
 
-    transformers' own `apply_chat_template` has today's date for `strftime_now`, and turns ours into a string.
+    transformers' own `apply_chat_template` has today's date for `strftime_now`, and turns ours into
+    a string.
     """
     from jinja2 import TemplateError
     from jinja2.ext import Extension
@@ -179,31 +204,45 @@ def environment() -> Any:
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
     )
     sandbox.globals["raise_exception"] = raise_exception
-    sandbox.filters["tojson"] = lambda value, **how: json.dumps(value, **{"ensure_ascii": False, **how})
+    sandbox.filters["tojson"] = lambda value, **how: json.dumps(
+        value, **{"ensure_ascii": False, **how}
+    )
     return sandbox
 
 
 def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:
-    """The text before a system turn's content, and between it and a user turn's; None without a system role.
+    """The text before a system turn's content, and between it and a user turn's; None without a
+    system role.
 
-    render: messages -> text. A template without the role drops the content, or raises an error of its own.
+    render: messages -> text. A template without the role drops the content, or raises an error of
+    its own.
     """
     try:
-        rendered = render([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}])
+        rendered = render(
+            [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}]
+        )
     except Exception:  # noqa: BLE001 - a template may raise whatever it likes
         return None
-    if rendered.count(_SYSTEM) != 1 or rendered.count(_USER) != 1 or rendered.index(_SYSTEM) > rendered.index(_USER):
+    if (
+        rendered.count(_SYSTEM) != 1
+        or rendered.count(_USER) != 1
+        or rendered.index(_SYSTEM) > rendered.index(_USER)
+    ):
         return None
     before, _, rest = rendered.partition(_SYSTEM)
     return before, rest.partition(_USER)[0]
 
 
 def _split_at(text: str, sentinels: list[str], name: str) -> list[str]:
-    """The parts of `text` around the sentinels. Raises CannotRun, naming `name`, where one is not there once."""
+    """The parts of `text` around the sentinels. Raises CannotRun, naming `name`, where one is not
+    there once."""
     parts = []
     for s in sentinels:
         if text.count(s) != 1:
-            raise CannotRun(f"{template_words(name)} shows a content {text.count(s)} times instead of once; {_HINT}")
+            raise CannotRun(
+                f"{template_words(name)} shows a content {text.count(s)} times instead of once; "
+                f"{_HINT}"
+            )
         before, text = text.split(s, 1)
         parts.append(before)
     return [*parts, text]

@@ -1,8 +1,10 @@
-"""Encode and decode texts of one model so that no control token comes from data, with character offsets.
+"""Encode and decode texts of one model so that no control token comes from data, with character
+offsets.
 
-`Text.plain` encodes with a copy of the tokenizer that knows no added tokens, so "<|eot_id|>" in a document becomes the
-ordinary tokens of that string, as with `sanitize_control_tokens` of transformers, which needs a whole conversation.
-`Text.trusted` encodes the template's own pieces, where they are control tokens.
+`Text.plain` encodes with a copy of the tokenizer that knows no added tokens, so "<|eot_id|>" in a
+document becomes the ordinary tokens of that string, as with `sanitize_control_tokens` of
+transformers, which needs a whole conversation. `Text.trusted` encodes the template's own pieces,
+where they are control tokens.
 """
 
 import json
@@ -19,23 +21,33 @@ Token = tuple[int, tuple[int, int]]  # a token's id and the range of characters 
 
 
 class Text:
-    """Encodes and decodes for the model `name`. pieces: its chat template, whose tokens no text from data may produce.
+    """Encodes and decodes for the model `name`. pieces: its chat template, whose tokens no text
+    from data may produce.
 
     tokenizer: of transformers, or FastTokenizer. Raises CannotRun for a slow one.
     """
 
     def __init__(self, tokenizer: Any, name: str, pieces: Pieces = PLAIN) -> None:
         if not getattr(tokenizer, "is_fast", False):
-            raise CannotRun(f"the tokenizer of '{name}' has no tokenizer.json; convert it to the fast format first")
+            raise CannotRun(
+                f"the tokenizer of '{name}' has no tokenizer.json; convert it to the fast format "
+                "first"
+            )
         self.tokenizer = tokenizer
         backend: Tokenizer = tokenizer.backend_tokenizer
         spec = json.loads(backend.to_str())
         added = spec["added_tokens"]
         self.added = {t["id"] for t in added}
         self.control = {t["id"] for t in added if t["special"]} | set(tokenizer.all_special_ids)
-        # Text with a character that the vocabulary lacks becomes the unknown token; it opens and closes nothing.
+        # Text with a character that the vocabulary lacks becomes the unknown token; it opens and
+        # closes nothing.
         self.control.discard(tokenizer.unk_token_id)
-        spec["added_tokens"], spec["truncation"], spec["padding"], spec["post_processor"] = [], None, None, None
+        spec["added_tokens"], spec["truncation"], spec["padding"], spec["post_processor"] = (
+            [],
+            None,
+            None,
+            None,
+        )
         self._plain = Tokenizer.from_str(json.dumps(spec))
         self._backend = backend
         # SentencePiece's dummy prefix: encoding puts a space in front of every text.
@@ -48,15 +60,21 @@ class Text:
         self.bos = bos if bos is not None and bos in tokenizer("a")["input_ids"][:1] else None
         used = {i for piece in (pieces.begin, pieces.mid, pieces.next) for i in self.trusted(piece)}
         self._name = name
-        self._framing = self.control | {t["id"] for t in added if t["id"] in used and t["content"].strip()}
+        self._framing = self.control | {
+            t["id"] for t in added if t["id"] in used and t["content"].strip()
+        }
 
     def plain(self, text: str) -> list[int]:
-        """Token ids of `text` as data. Raises ForgedTurn where its plain tokens include a control token."""
+        """Token ids of `text` as data. Raises ForgedTurn where its plain tokens include a control
+        token."""
         ids = [i for i, _ in self._encode(text)]
-        if not self._framing.isdisjoint(ids):  # a vocabulary that spells it as a word, which some Unigram models do
+        if not self._framing.isdisjoint(
+            ids
+        ):  # a vocabulary that spells it as a word, which some Unigram models do
             token = self._backend.id_to_token(next(i for i in ids if i in self._framing))
             raise ForgedTurn(
-                f"a text holds {token!r}, which the tokenizer of '{self._name}' writes as the control token of that "
+                f"a text holds {token!r}, which the tokenizer of '{self._name}' writes as the "
+                "control token of that "
                 "name; take it out of the text, or use another tokenizer (model.tokenizer=FOLDER)"
             )
         return ids

@@ -1,4 +1,5 @@
-"""Trial passes of a loaded network: whether contexts can share a pass, and whether its cache can be rolled back."""
+"""Trial passes of a loaded network: whether contexts can share a pass, and whether its cache can be
+rolled back."""
 
 from typing import Any
 
@@ -8,14 +9,17 @@ from harness.llm.batched_forward import Ask, run_alone, run_in_rows, run_packed
 from harness.llm.capture import NAME
 from harness.llm.kv import KVPool, rewind
 
-# Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
+# Largest difference of logits, relative to their size, that packing may make in the check before
+# the first packed pass.
 TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
 
 def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int) -> bool:
-    """Whether a context's logits are the same to the bit at each tried place in a pass of `rows` tokens.
+    """Whether a context's logits are the same to the bit at each tried place in a pass of `rows`
+    tokens.
 
-    Tried are 1 and 3 new tokens of a short context behind 0, 1, half and all possible rows of a longer one.
+    Tried are 1 and 3 new tokens of a short context behind 0, 1, half and all possible rows of a
+    longer one.
     """
     short, long = ([(7 * n + k) % net.config.vocab_size for n in range(9)] for k in (3, 5))
     pool = KVPool(layers)
@@ -36,7 +40,8 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
 def trial_pack_problem(
     net: Any, device: torch.device, dtype: str, layers: int, in_one_call: bool = False
 ) -> str | None:
-    """Why contexts cannot share a pass (`in_one_call` as in `run_packed`); None where a trial gave equal logits."""
+    """Why contexts cannot share a pass (`in_one_call` as in `run_packed`); None where a trial gave
+    equal logits."""
     config = net.config
     if config._attn_implementation != NAME:
         return f"its attention kernel is '{config._attn_implementation}'"
@@ -47,38 +52,58 @@ def trial_pack_problem(
         return "its positions depend on the length of the longest context"
     if getattr(config, "attn_temperature_tuning", None):
         return "its queries are scaled by positions that a packed pass does not carry"
-    texts = [[(7 * n + k) % config.vocab_size for n in range(size)] for k, size in ((11, 12), (5, 5), (3, 9))]
+    texts = [
+        [(7 * n + k) % config.vocab_size for n in range(size)]
+        for k, size in ((11, 12), (5, 5), (3, 9))
+    ]
     try:
         pool = KVPool(layers)
         alone = [run_alone(net, device, Ask(text, pool.cache(), len(text))) for text in texts]
         contexts = [(text, pool.cache()) for text in texts]
-        first_rows = run_packed(net, device, [Ask(text[:4], cache, 4) for text, cache in contexts], in_one_call)
+        first_rows = run_packed(
+            net, device, [Ask(text[:4], cache, 4) for text, cache in contexts], in_one_call
+        )
         later_rows = run_packed(
-            net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in contexts], in_one_call
+            net,
+            device,
+            [Ask(text[4:], cache, len(text) - 4) for text, cache in contexts],
+            in_one_call,
         )
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
         return f"a trial pass over several contexts failed ({type(error).__name__})"
     for whole, *halves in zip(alone, first_rows, later_rows, strict=True):
         packed_rows = torch.cat([half for half in halves if half is not None])
-        if whole is None or not bool((whole - packed_rows).norm() <= TOLERANCE[dtype] * whole.norm()):
+        if whole is None or not bool(
+            (whole - packed_rows).norm() <= TOLERANCE[dtype] * whole.norm()
+        ):
             return "a trial pass over several contexts gave other logits than each context alone"
     return None
 
 
 def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
-    """Why sessions cannot use this model's cache; None where passes in pieces, one of them undone, equal one pass."""
+    """Why sessions cannot use this model's cache; None where passes in pieces, one of them undone,
+    equal one pass."""
     text = [(7 * n + 11) % net.config.vocab_size for n in range(24)]
     cache = KVPool(layers).cache()
     try:
         with torch.inference_mode():
-            whole = net(input_ids=torch.tensor([text], device=device), use_cache=False).logits[0].float()
+            whole = (
+                net(input_ids=torch.tensor([text], device=device), use_cache=False)
+                .logits[0]
+                .float()
+            )
         run_alone(net, device, Ask(text[:9], cache))
         run_alone(net, device, Ask(text[3:8], cache, 5))
         rewind(cache, 9)
-        rows = [run_alone(net, device, Ask(text[a:b], cache, b - a)) for a, b in ((9, 10), (10, 18), (18, 24))]
+        rows = [
+            run_alone(net, device, Ask(text[a:b], cache, b - a))
+            for a, b in ((9, 10), (10, 18), (18, 24))
+        ]
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a cache
         return f"a trial pass with its cache failed ({type(error).__name__})"
     pieces = torch.cat([piece for piece in rows if piece is not None])
     if not bool((whole[9:] - pieces).norm() <= TOLERANCE[dtype] * whole[9:].norm()):
-        return "a trial pass in pieces, with a roll-back between them, gave other logits than one pass"
+        return (
+            "a trial pass in pieces, with a roll-back between them, gave other logits than one pass"
+        )
     return None

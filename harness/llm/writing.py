@@ -1,9 +1,11 @@
-"""A reply while it is written: token by token, in the thread of the batches, beside the replies of other questions.
+"""A reply while it is written: token by token, in the thread of the batches, beside the replies of
+other questions.
 
     session's thread     reads the prompt, picks the first token ──► waits ...................... ◄── reply is complete
     thread of batches    run(1 token of each reply) ──► next token of all replies at once ──► run ──► ...
 
-A thread is woken once a reply: woken for every token, 64 of them took 58 % of the interpreter's time.
+A thread is woken once a reply: woken for every token, 64 of them took 58 % of the interpreter's
+time.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,8 +40,9 @@ class PassCost:
 class Writing:
     """The state of one reply.
 
-    ids: of the context; written tokens are appended; cache: its keys and values; start: where the reply begins; cached:
-    tokens that the model has run; stop_ids: tokens that end a reply; text: of token ids; cost: counts what is run;
+    ids: of the context; written tokens are appended; cache: its keys and values; start: where the
+    reply begins; cached: tokens that the model has run; stop_ids: tokens that end a reply; text: of
+    token ids; cost: counts what is run;
     capture: measures attention; finish: why the reply ended.
     """
 
@@ -65,15 +68,19 @@ class Writing:
         self.ids.append(token)
         self.cost.out += 1
         if stop := self.decoding.stop:
-            # A stop string ends in the newest token; a token carries at least a part of a character (4 bytes at most).
-            recent = self.text(self.ids[max(self.start, len(self.ids) - 4 * max(map(len, stop)) - 4) :])
+            # A stop string ends in the newest token; a token carries at least a part of a character
+            # (4 bytes at most).
+            recent = self.text(
+                self.ids[max(self.start, len(self.ids) - 4 * max(map(len, stop)) - 4) :]
+            )
             if any(s in recent for s in stop):
                 self.finish = "stop"
                 return False
         return self.cost.out < self.decoding.max_tokens or self.capture is not None
 
     def ran(self) -> bool:
-        """Count the newest token, which the model has run; returns whether another one is wanted."""
+        """Count the newest token, which the model has run; returns whether another one is
+        wanted."""
         self.cached += 1
         self.cost.new += 1
         self.cost.logits += 1

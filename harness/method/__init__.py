@@ -5,8 +5,8 @@
         def index(self, document, tools): ...            -> JSON values and numpy arrays, cached by the engine
         def answer(self, question, documents, indexes, tools): ...    -> Answer
 
-A method never sees gold answers, the run folder, MLflow or the command line. It is straight-line Python: the engine
-runs several questions at a time.
+A method never sees gold answers, the run folder, MLflow or the command line. It is straight-line
+Python: the engine runs several questions at a time.
 """
 
 import abc
@@ -23,7 +23,18 @@ from harness.models import CAPABILITIES, ROLES
 from harness.prompts import Prompt, Replaced, turn_texts
 from harness.types import Answer, Document, Question
 
-__all__ = ["Encoder", "Index", "IndexTools", "Indexes", "Method", "MethodConfig", "Needs", "Reranker", "Task", "Tools"]
+__all__ = [
+    "Encoder",
+    "Index",
+    "IndexTools",
+    "Indexes",
+    "Method",
+    "MethodConfig",
+    "Needs",
+    "Reranker",
+    "Task",
+    "Tools",
+]
 
 Index = dict[str, Any]
 Needs = dict[str, frozenset[str]]
@@ -33,7 +44,8 @@ Indexes = Sequence[Index]
 class MethodConfig(BaseModel):
     """Base of every method's parameters: unknown keys are refused, values are frozen.
 
-    prompts: replacements by the name of the prompt (harness/prompts.py); left out of a dump if empty.
+    prompts: replacements by the name of the prompt (harness/prompts.py); left out of a dump if
+    empty.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,7 +53,8 @@ class MethodConfig(BaseModel):
 
 
 class Method(MethodHooks, abc.ABC):
-    """Base class of all methods; what it may say for trainings, forecasts and curves is in harness/method/hooks.py.
+    """Base class of all methods; what it may say for trainings, forecasts and curves is in
+    harness/method/hooks.py.
 
     Class attributes, all read by the plan before anything is loaded:
 
@@ -58,8 +71,9 @@ class Method(MethodHooks, abc.ABC):
     draws           whether anything but the reader's sampling depends on the run's seed (default True); a subclass
                     must repeat `draws = False`
 
-    For a method outside this project the files of its class, its base classes and your own modules that they import are
-    hashed too (harness/storage/own_code_hash.py), so editing them makes new indexes and a new run.
+    For a method outside this project the files of its class, its base classes and your own modules
+    that they import are hashed too (harness/storage/own_code_hash.py), so editing them makes new
+    indexes and a new run.
     """
 
     Config: ClassVar[type[MethodConfig]] = MethodConfig
@@ -79,17 +93,25 @@ class Method(MethodHooks, abc.ABC):
         self.config: Any = config
 
     def index(self, document: Document, tools: IndexTools) -> Index:
-        """Build the index of `document`: JSON values and numpy arrays. Not called for scope "none"."""
-        raise NotImplementedError(f"{type(self).__name__} declares scope {self.scope!r} but builds no index")
+        """Build the index of `document`: JSON values and numpy arrays. Not called for scope
+        "none"."""
+        raise NotImplementedError(
+            f"{type(self).__name__} declares scope {self.scope!r} but builds no index"
+        )
 
     @abc.abstractmethod
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Answer `question` about `documents`; indexes[i]: of documents[i], made by `index` ({} for scope "none")."""
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Answer `question` about `documents`; indexes[i]: of documents[i], made by `index` ({} for
+        scope "none")."""
 
     def problems(self) -> list[str]:
-        """Sentences that say why the method cannot run with its settings, found without loading anything.
+        """Sentences that say why the method cannot run with its settings, found without loading
+        anything.
 
-        Raises Missing for weights or packages that only a run needs (a plan works without), CannotRun for the rest.
+        Raises Missing for weights or packages that only a run needs (a plan works without),
+        CannotRun for the rest.
         """
         return []
 
@@ -98,27 +120,36 @@ class Method(MethodHooks, abc.ABC):
         return ()
 
     def templates(self) -> Sequence[Prompt]:
-        """Every prompt that this method may send, as its code has it; a configuration may replace any of them."""
+        """Every prompt that this method may send, as its code has it; a configuration may replace
+        any of them."""
         return ()
 
     def prompts(self) -> dict[str, str]:
-        """Every prompt in use, name -> text, for the run's hash, the cache key, the manifest and `harness show`."""
+        """Every prompt in use, name -> text, for the run's hash, the cache key, the manifest and
+        `harness show`."""
         return turn_texts(prompt.of(self.config) for prompt in self.templates())
 
 
 def misdeclared(cls: type[Method]) -> str | None:
-    """What is wrong with the attributes of a method's class, as the end of "it has ..."; None if they fit together."""
+    """What is wrong with the attributes of a method's class, as the end of "it has ..."; None if
+    they fit together."""
     if lacking := sorted(cls.__abstractmethods__):
         return f"no {' and '.join(lacking)}"
     if MethodConfig not in cls.Config.__mro__:
         return "a Config that is no harness.method.MethodConfig"
     if (scope := str(cls.scope)) not in ("document", "question", "none"):
         return f"scope {scope!r}; it should be 'document', 'question' or 'none'"
-    if cls.index is not Method.index and next(c for c in cls.__mro__ if "scope" in vars(c)) is Method:
+    if (
+        cls.index is not Method.index
+        and next(c for c in cls.__mro__ if "scope" in vars(c)) is Method
+    ):
         return "an index; say to what it belongs: scope = 'document', or 'question'"
     if not isinstance(cls.needs, dict) or any(isinstance(own, str) for own in cls.needs.values()):
         return "needs that map no roles to sets of capabilities; write {'reader': frozenset({'probe'})}"
-    fields, capabilities = {*cls.Config.model_fields} - {"prompts"}, frozenset().union(*cls.needs.values())
+    fields, capabilities = (
+        {*cls.Config.model_fields} - {"prompts"},
+        frozenset().union(*cls.needs.values()),
+    )
     named: list[tuple[str, Any, Iterable[str]]] = [
         ("needs", cls.needs, ROLES[:5]),
         ("needs", capabilities, CAPABILITIES),

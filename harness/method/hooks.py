@@ -1,4 +1,5 @@
-"""What a method may say of itself beside indexing and answering; each hook has a default, and none changes an answer.
+"""What a method may say of itself beside indexing and answering; each hook has a default, and none
+changes an answer.
 
 skills, adapters, training      the requests it makes of a model, and what `harness train` trains for it (training.py)
 reads, piece_tokens, frame      how much it reads, for forecasts and for numbers that another run gives
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 class Reads:
     """How much text a method reads, in tokens: the result of `Method.reads`.
 
-    shown: in all requests of one question; requests: per question; embedded: by the encoder, per index; ranked: by the
-    reranker, per question.
+    shown: in all requests of one question; requests: per question; embedded: by the encoder, per
+    index; ranked: by the reranker, per question.
     """
 
     shown: int
@@ -38,8 +39,9 @@ class Reads:
 class MethodHooks:
     """Base of Method: hooks with defaults.
 
-    recording_fields config fields that change what is recorded besides the answer, and no prediction
-    without_adapters how to run without `adapters`: the hint at the end of the error that a model lacks them
+    recording_fields config fields that change what is recorded besides the answer, and no
+    prediction without_adapters how to run without `adapters`: the hint at the end of the error that
+    a model lacks them
     heads_field      config field that names a list of attention heads, or "all"; "" for none (`harness heads`)
     from_other_runs  config field -> unit, for numbers that another run can give (method.k=from:pecan): "nodes"
                      that its search visited, or "pieces", as many chunks as cost the same to read
@@ -51,14 +53,17 @@ class MethodHooks:
     from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {}
 
     def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
-        """Sentences that say why the method cannot run with the model of `role`, found without loading it.
+        """Sentences that say why the method cannot run with the model of `role`, found without
+        loading it.
 
-        window: tokens; sizes: those in its config.json, and "weights" -> what identifies them; {} where unknown.
+        window: tokens; sizes: those in its config.json, and "weights" -> what identifies them; {}
+        where unknown.
         """
         return []
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
-        """Scores [texts, layers, heads] of each attention head alone, for a method with a `heads_field`."""
+        """Scores [texts, layers, heads] of each attention head alone, for a method with a
+        `heads_field`."""
         raise UserError(f"{type(self).__name__} uses no list of attention heads")
 
     def skills(self) -> list[Skill]:
@@ -74,32 +79,41 @@ class MethodHooks:
         return ()
 
     def reads(self, tokens: int, room: int) -> Reads | None:
-        """How much the method reads of a text of `tokens` tokens with `room` tokens free in the window, for forecasts.
+        """How much the method reads of a text of `tokens` tokens with `room` tokens free in the
+        window, for forecasts.
 
-        None if that depends on the text, for instance for a search, or for an index that a model writes.
+        None if that depends on the text, for instance for a search, or for an index that a model
+        writes.
         """
         return None
 
     def piece_tokens(self) -> int | None:
-        """Tokens of a piece ("pieces" in `from_other_runs`); None if their number does not fix the cost."""
+        """Tokens of a piece ("pieces" in `from_other_runs`); None if their number does not fix the
+        cost."""
         return None
 
     def frame(self, question: Question, task: Task) -> str:
-        """The text of the method's prompt around the pieces that it shows; its tokens are counted (`piece_tokens`)."""
+        """The text of the method's prompt around the pieces that it shows; its tokens are counted
+        (`piece_tokens`)."""
         return ""
 
     def stop_rule(self) -> dict[str, Any]:
-        """The parameters of the search's stopping rule that `replay` can vary: {"t_n": 1, "t_p": 0.5}; {} for none."""
+        """The parameters of the search's stopping rule that `replay` can vary: {"t_n": 1, "t_p":
+        0.5}; {} for none."""
         return {}
 
     def recorded_rule(self) -> dict[str, Any]:
-        """The stopping rule, as in `stop_rule`, at which recorded searches end; `replay` cannot go beyond it."""
+        """The stopping rule, as in `stop_rule`, at which recorded searches end; `replay` cannot go
+        beyond it."""
         return self.stop_rule()
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
-        """The index in a record's `steps` at which its search would have stopped by another stopping rule.
+        """The index in a record's `steps` at which its search would have stopped by another
+        stopping rule.
 
-        rule: values for the names of `stop_rule`. None if the search was not recorded that far. Raises UserError for a
-        method without a stopping rule.
+        rule: values for the names of `stop_rule`. None if the search was not recorded that far.
+        Raises UserError for a method without a stopping rule.
         """
-        raise UserError(f"{type(self).__name__} has no stop rule that can be replayed: its stop_rule() is empty")
+        raise UserError(
+            f"{type(self).__name__} has no stop rule that can be replayed: its stop_rule() is empty"
+        )

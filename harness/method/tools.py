@@ -1,4 +1,5 @@
-"""What the engine gives a method: the task, models, encoders and rerankers, all metered (harness/engine/tools.py)."""
+"""What the engine gives a method: the task, models, encoders and rerankers, all metered
+(harness/engine/tools.py)."""
 
 from __future__ import annotations
 
@@ -28,9 +29,10 @@ SHOTS = "\n\nExamples:\n\n"
 class Task(BaseModel):
     """The part of a prompt that is the same for every method.
 
-    instruction: how to answer, one sentence; max_answer_tokens: longest answer; shots: hash of the training rows from
-    which each question's solved examples are chosen, the nearest ones; raw_replies: white space around a reply is part
-    of the answer (code); chat: the shared prompt stands in the model's chat template. Hashes leave defaults out.
+    instruction: how to answer, one sentence; max_answer_tokens: longest answer; shots: hash of the
+    training rows from which each question's solved examples are chosen, the nearest ones;
+    raw_replies: white space around a reply is part of the answer (code); chat: the shared prompt
+    stands in the model's chat template. Hashes leave defaults out.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,21 +50,24 @@ class Task(BaseModel):
 class Encoder(Protocol):
     """A sentence encoder bound to a meter: what `tools.encoder()` returns.
 
-    name: as in tables; identity: everything that changes its vectors, for cache keys and the manifest.
+    name: as in tables; identity: everything that changes its vectors, for cache keys and the
+    manifest.
     """
 
     name: str
     identity: dict[str, Any]
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
-        """Vectors of shape [len(texts), width], float32; kind: picks the prefix and the network, if there are two."""
+        """Vectors of shape [len(texts), width], float32; kind: picks the prefix and the network, if
+        there are two."""
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
         """Scores of shape [passages]: cosine or dot product, as the encoder's config says."""
 
 
 class Reranker(Protocol):
-    """A cross-encoder bound to a meter: what `tools.reranker()` returns. name, identity: as of Encoder."""
+    """A cross-encoder bound to a meter: what `tools.reranker()` returns. name, identity: as of
+    Encoder."""
 
     name: str
     identity: dict[str, Any]
@@ -72,9 +77,11 @@ class Reranker(Protocol):
 
 
 class Tools(Protocol):
-    """What a method may use; the meter counts the cost of everything. seed: of the run, for a method's own draws.
+    """What a method may use; the meter counts the cost of everything. seed: of the run, for a
+    method's own draws.
 
-    question: the one being answered, or for which an index of scope "question" is built; None for other indexes.
+    question: the one being answered, or for which an index of scope "question" is built; None for
+    other indexes.
     """
 
     task: Task
@@ -83,7 +90,8 @@ class Tools(Protocol):
     seed: int
 
     def model(self, role: str = "reader") -> MeteredModel:
-        """The language model of a role: reader, builder, searcher, compressor, refiner (default: the reader)."""
+        """The language model of a role: reader, builder, searcher, compressor, refiner (default:
+        the reader)."""
 
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of a role."""
@@ -92,25 +100,31 @@ class Tools(Protocol):
         """The cross-encoder of a role."""
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Return [fn(item), ...] in order; items must not depend on each other: the engine may run several at once."""
+        """Return [fn(item), ...] in order; items must not depend on each other: the engine may run
+        several at once."""
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return fn(), or its result stored under `key` if the building of this index was interrupted before."""
+        """Return fn(), or its result stored under `key` if the building of this index was
+        interrupted before."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Count the cost of what happens inside as "search" or "answer" (the default while answering)."""
+        """Count the cost of what happens inside as "search" or "answer" (the default while
+        answering)."""
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """Report that a long step is at `done` of `total`; what: the units that are counted, "gists"."""
+        """Report that a long step is at `done` of `total`; what: the units that are counted,
+        "gists"."""
 
 
 class IndexTools(Tools, Protocol):
-    """What a method may use while it builds an index: Tools, and results that other methods' indexes share."""
+    """What a method may use while it builds an index: Tools, and results that other methods'
+    indexes share."""
 
     def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
-        """Return fn(), or the result that an index of any method stored as `name` for equal `needs`.
+        """Return fn(), or the result that an index of any method stored as `name` for equal
+        `needs`.
 
-        The cost of fn is counted in both cases. fn uses the model of `role` alone; needs: everything that its result
-        depends on (texts, prompts, sizes), as JSON values, with "version" for the code of fn: raise it when the same
-        needs give another result.
+        The cost of fn is counted in both cases. fn uses the model of `role` alone; needs:
+        everything that its result depends on (texts, prompts, sizes), as JSON values, with
+        "version" for the code of fn: raise it when the same needs give another result.
         """

@@ -1,4 +1,5 @@
-"""What a method says of its requests for training: scenes with the right replies, skills, and the adapters they need.
+"""What a method says of its requests for training: scenes with the right replies, skills, and the
+adapters they need.
 
 Skill("answer", "question", play)      `play(scene, tools)` makes the method's requests for one scene
 TrainingTask("analysis", skill, ...)   an adapter for a skill: how its scenes are made and its replies measured
@@ -24,7 +25,8 @@ T = TypeVar("T")
 class Scene:
     """A question with its texts and the right replies; models are trained and tested on scenes.
 
-    texts: passages in the order they are shown; verdicts: for each probe in turn, whether its first label is right;
+    texts: passages in the order they are shown; verdicts: for each probe in turn, whether its first
+    label is right;
     replies: the right reply to each call of `write` in turn.
     """
 
@@ -40,7 +42,8 @@ class Skill:
     """A kind of request that a method makes of a model.
 
     name: as on the pocket model's card; scene: the kind of scene it is trained on, one of SCENES in
-    pocket.tasks.scenes; play(scene, tools): makes the same calls of the tools as the method would for that scene.
+    pocket.tasks.scenes; play(scene, tools): makes the same calls of the tools as the method would
+    for that scene.
     """
 
     name: str
@@ -52,8 +55,9 @@ class Skill:
 class SceneOutcome:
     """A model's replies in one scene.
 
-    written: text of each reply; p_first: probability of the first label of each probe; scored: mean log-probability
-    (nats) of each scored text; failed: the scene ended early, and what is missing counts as wrong.
+    written: text of each reply; p_first: probability of the first label of each probe; scored: mean
+    log-probability (nats) of each scored text; failed: the scene ended early, and what is missing
+    counts as wrong.
     """
 
     written: list[str] = field(default_factory=list)
@@ -63,9 +67,11 @@ class SceneOutcome:
 
 
 class Labelling(Protocol):
-    """What `TrainingTask.label` is given: the model that writes the labels, the model in training, and limits.
+    """What `TrainingTask.label` is given: the model that writes the labels, the model in training,
+    and limits.
 
-    task: the data set's instruction, which becomes part of the scenes; asked: a prompt in place of the method's, or "".
+    task: the data set's instruction, which becomes part of the scenes; asked: a prompt in place of
+    the method's, or "".
     """
 
     task: Task
@@ -79,13 +85,16 @@ class Labelling(Protocol):
         """The model that is trained, with the adapters of the tasks before."""
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
-        """Return fn(), or its result of an earlier call, kept for the latest keys; calls for one key never overlap."""
+        """Return fn(), or its result of an earlier call, kept for the latest keys; calls for one
+        key never overlap."""
 
     def most(self, tokens: int) -> int:
-        """The limit of a long reply of the teacher: `tokens`, or fewer where a training row holds less."""
+        """The limit of a long reply of the teacher: `tokens`, or fewer where a training row holds
+        less."""
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character range of every token of `text`, by the tokenizer of the model that is trained; no weights."""
+        """Character range of every token of `text`, by the tokenizer of the model that is trained;
+        no weights."""
 
 
 class AdapterUse(NamedTuple):
@@ -99,11 +108,13 @@ class AdapterUse(NamedTuple):
 class TrainingTask:
     """How one adapter is trained and measured.
 
-    measure: (scene, outcome) -> named values, which are averaged over scenes; headline: the name of the main one;
-    floor: its expected value for guessing, where that is known; label: makes scenes of a question and its documents, or
-    of a document (per "document"); asked: the prompt that the teacher's labels answer, part of the label file's
-    identity; after: tasks whose adapters must be trained before its labels are made; classes: what a scene's first
-    verdict says, (if true, if false), () where it has none.
+    measure: (scene, outcome) -> named values, which are averaged over scenes; headline: the name of
+    the main one;
+    floor: its expected value for guessing, where that is known; label: makes scenes of a question
+    and its documents, or of a document (per "document"); asked: the prompt that the teacher's
+    labels answer, part of the label file's identity; after: tasks whose adapters must be trained
+    before its labels are made; classes: what a scene's first verdict says, (if true, if false), ()
+    where it has none.
     """
 
     name: str

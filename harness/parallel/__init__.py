@@ -1,1 +1,2 @@
-"""Many calls at once: threads that wait for each other without deadlock, and maps that keep order."""
+"""Many calls at once: threads that wait for each other without deadlock, and maps that keep
+order."""

@@ -5,12 +5,14 @@ in_flight(items, places, work, finish)
     member thread    work(item) ──┼─► queue ──► calling thread: finish(outcome), one after the other
     member thread    work(item) ──┘
 
-tools.map with several items at work at once: order kept, the first failure in order raised, costs booked in order.
+tools.map with several items at work at once: order kept, the first failure in order raised, costs
+booked in order.
 
     map_together(scheduler, fn, items, meter) -> [fn(item), ...]
 
-The calling thread works too; for every item that begins, one more member starts while the scheduler has a free
-place. So a map inside a map, or in a run whose places are all taken, runs in the calling thread alone.
+The calling thread works too; for every item that begins, one more member starts while the scheduler
+has a free place. So a map inside a map, or in a run whose places are all taken, runs in the calling
+thread alone.
 """
 
 import contextlib
@@ -27,11 +29,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def map_together(scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> list[R]:
-    """Return [fn(item), ...] in order; threads of `scheduler` that have a free place help. `meter` counts in order.
+def map_together(
+    scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter
+) -> list[R]:
+    """Return [fn(item), ...] in order; threads of `scheduler` that have a free place help. `meter`
+    counts in order.
 
-    When one raises, no further item is begun, those that have begun are waited for (their cost is counted, the parts
-    they stored stay), and the exception of the first failed item in order is raised.
+    When one raises, no further item is begun, those that have begun are waited for (their cost is
+    counted, the parts they stored stay), and the exception of the first failed item in order is
+    raised.
     """
     job = _Map(scheduler, fn, items, meter)
     job.work()
@@ -45,9 +51,12 @@ def map_together(scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T],
 
 
 class _Map(Generic[T, R]):
-    """The state of one `map_together`. branches: of the meter; results, errors: by the item's position."""
+    """The state of one `map_together`. branches: of the meter; results, errors: by the item's
+    position."""
 
-    def __init__(self, scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> None:
+    def __init__(
+        self, scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter
+    ) -> None:
         self._scheduler, self._fn, self._items = scheduler, fn, items
         self.branches = meter.fork(len(items))
         self.results: dict[int, R] = {}
@@ -57,7 +66,8 @@ class _Map(Generic[T, R]):
         self._changed = threading.Condition()
 
     def work(self) -> None:
-        """Call fn on items in order, in the calling thread, until none is left or one has failed."""
+        """Call fn on items in order, in the calling thread, until none is left or one has
+        failed."""
         while (n := self._next_index()) is not None:
             try:
                 with self.branches[n]:
@@ -66,7 +76,8 @@ class _Map(Generic[T, R]):
                 self.errors[n] = error
 
     def _next_index(self) -> int | None:
-        """Take the next item's position and start a helper if more are left; None to end the thread's work."""
+        """Take the next item's position and start a helper if more are left; None to end the
+        thread's work."""
         with self._changed:
             if self.errors or self._begun == len(self._items):
                 return None
@@ -100,11 +111,13 @@ def in_flight(
     finish: Callable[[O], None],
     choose: Callable[[Iterable[E]], int] = lambda _: 0,
 ) -> None:
-    """Call answer(example) for every example, `places` at once, and finish(outcome) in this thread for each.
+    """Call answer(example) for every example, `places` at once, and finish(outcome) in this thread
+    for each.
 
-    choose: the position, among the examples left, of the next one (by default 0); called by one thread at a time.
-    Raises an interrupt or what `finish` raised (then outcomes are dropped), or, of the errors of `answer`, that of the
-    first example. First all threads end (an interrupt gives them a moment), and outcomes that they had are finished.
+    choose: the position, among the examples left, of the next one (by default 0); called by one
+    thread at a time. Raises an interrupt or what `finish` raised (then outcomes are dropped), or,
+    of the errors of `answer`, that of the first example. First all threads end (an interrupt gives
+    them a moment), and outcomes that they had are finished.
     """
     outcomes: queue.SimpleQueue[tuple[int, O | None, BaseException | None]] = queue.SimpleQueue()
     waiting = list(enumerate(examples))
@@ -128,7 +141,9 @@ def in_flight(
     scheduler = Scheduler(places)
     errors: dict[int, BaseException] = {}
 
-    def take(block: bool) -> bool:  # finish one outcome; False if it is an error. Raises queue.Empty unless `block`
+    def take(
+        block: bool,
+    ) -> bool:  # finish one outcome; False if it is an error. Raises queue.Empty unless `block`
         n, outcome, error = outcomes.get(block)
         if error is not None:
             errors[n] = error
@@ -149,10 +164,14 @@ def in_flight(
     raise errors[min(errors)]
 
 
-def _end(scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupted: bool = False) -> None:
-    """Stop all threads, wait for them, and finish the outcomes that they had by `take` (None: drop them).
+def _end(
+    scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupted: bool = False
+) -> None:
+    """Stop all threads, wait for them, and finish the outcomes that they had by `take` (None: drop
+    them).
 
-    interrupted: wait at most _LONGEST_WAIT seconds after the current pass: a thread may wait for a server's reply.
+    interrupted: wait at most _LONGEST_WAIT seconds after the current pass: a thread may wait for a
+    server's reply.
     """
     scheduler.stop()
     scheduler.wait(_LONGEST_WAIT if interrupted else None)
@@ -161,12 +180,16 @@ def _end(scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupt
             take(False)
 
 
-def places_for(models: Sequence[Any], requested: int, note: Note, longest: Callable[[], int] | None = None) -> int:
-    """Number of questions in flight: `requested`, or fewer if fewer contexts of a model fit into memory.
+def places_for(
+    models: Sequence[Any], requested: int, note: Note, longest: Callable[[], int] | None = None
+) -> int:
+    """Number of questions in flight: `requested`, or fewer if fewer contexts of a model fit into
+    memory.
 
-    longest: about how many tokens the longest context of a question has; asked for a model whose waiting contexts make
-    room for others, as on a GPU. Any other model has room for whole windows. Calls `note` if the number is lower, and
-    for each model that cannot run several contexts in one pass.
+    longest: about how many tokens the longest context of a question has; asked for a model whose
+    waiting contexts make room for others, as on a GPU. Any other model has room for whole windows.
+    Calls `note` if the number is lower, and for each model that cannot run several contexts in one
+    pass.
     """
     places = requested
     sharing = [model for model in models if getattr(model, "contexts_make_room", False)]
@@ -181,7 +204,8 @@ def places_for(models: Sequence[Any], requested: int, note: Note, longest: Calla
         if fit is not None and fit < places:
             places = max(fit, 1)
             note(
-                f"{places} instead of {requested} questions in flight: the memory that is free holds {fit} contexts of "
+                f"{places} instead of {requested} questions in flight: the memory that is free "
+                f"holds {fit} contexts of "
                 f"{tokens} tokens of '{model.name}' (a smaller model.window leaves room for more)"
             )
         if why := getattr(model, "pack_problem", None):

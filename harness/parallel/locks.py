@@ -11,7 +11,8 @@ from harness.parallel.members import Stopped, current
 
 
 class KeyedLocks:
-    """A lock for each key; threads that wait for it give up their slot. Without a Scheduler nothing is locked."""
+    """A lock for each key; threads that wait for it give up their slot. Without a Scheduler nothing
+    is locked."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -19,7 +20,8 @@ class KeyedLocks:
 
     @contextlib.contextmanager
     def hold(self, key: str) -> Iterator[None]:
-        """Hold the lock of `key` in the block; a thread may nest it. Raises Stopped when the run ends meanwhile."""
+        """Hold the lock of `key` in the block; a thread may nest it. Raises Stopped when the run
+        ends meanwhile."""
         scheduler = current()
         if scheduler is None:
             yield

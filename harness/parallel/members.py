@@ -1,4 +1,5 @@
-"""Threads that are members of a Scheduler (scheduler.py): several questions are in flight, each in one of them.
+"""Threads that are members of a Scheduler (scheduler.py): several questions are in flight, each in
+one of them.
 
 A run of one question at a time starts no Scheduler.
 """
@@ -7,7 +8,8 @@ import threading
 from typing import Any
 
 this_thread = threading.local()
-"""scheduler, member: set by the Scheduler in the threads of its members; queued: seconds that one waited for others."""
+"""scheduler, member: set by the Scheduler in the threads of its members; queued: seconds that one
+waited for others."""
 
 
 class Stopped(BaseException):

@@ -9,14 +9,15 @@
     scheduler.do(queue, ask)                 queue.run([ask, ...]) with asks of other members; the result of this ask
     scheduler.call(fn)                       fn() in the thread that runs the batches
     with scheduler.without_slot(): ...       wait for another member; the slot is free meanwhile
-    with scheduler.waiting_for_server(): ... wait for a server; no batch waits for this member meanwhile
+    with scheduler.waiting_for_server(): ... wait for a server; no batch waits for this member
+    meanwhile
     scheduler.stop(); scheduler.wait()       members end with Stopped at their next call; then wait for their end
     with timed() as took: ...                took.seconds that the block ran, took.queued that it waited for others
 
-Method code stays sequential. A batch waits until all members wait, so that it holds as many asks as possible, and its
-queue takes as many of them as one batch holds (`RequestQueue.take`), the one that waits longest among them; the others
-stay queued. A member at work for longer than MAX_WAIT seconds delays one batch by that much, and no further one until
-it asks again.
+Method code stays sequential. A batch waits until all members wait, so that it holds as many asks as
+possible, and its queue takes as many of them as one batch holds (`RequestQueue.take`), the one that
+waits longest among them; the others stay queued. A member at work for longer than MAX_WAIT seconds
+delays one batch by that much, and no further one until it asks again.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ R = TypeVar("R")
 
 @dataclass
 class Took:
-    """Time of a block: `seconds` in which it or its batch ran, and `queued` ones in which it waited."""
+    """Time of a block: `seconds` in which it or its batch ran, and `queued` ones in which it
+    waited."""
 
     seconds: float = 0.0
     queued: float = 0.0
@@ -47,7 +49,8 @@ class Took:
 
 @contextlib.contextmanager
 def timed() -> Iterator[Took]:
-    """Context manager: the time of its block, known once it ends; the calls in a batch took the batch's time each."""
+    """Context manager: the time of its block, known once it ends; the calls in a batch took the
+    batch's time each."""
     took, began, before = Took(), time.perf_counter(), _queued()
     try:
         yield took
@@ -67,13 +70,15 @@ def _queued() -> float:
 
 
 class Again(NamedTuple):
-    """The outcome of an ask that goes on: `ask` takes its place in the queue, and its member waits on."""
+    """The outcome of an ask that goes on: `ask` takes its place in the queue, and its member waits
+    on."""
 
     ask: Any
 
 
 class RequestQueue(Protocol):
-    """Runs asks (requests) of one kind together. ahead: whether they run before those of other queues."""
+    """Runs asks (requests) of one kind together. ahead: whether they run before those of other
+    queues."""
 
     ahead: bool
 
@@ -81,7 +86,8 @@ class RequestQueue(Protocol):
         """Indices of the asks of the next batch, the first one (which waits longest) among them."""
 
     def run(self, asks: Sequence[Any]) -> list[Any]:
-        """The result of each ask, in order; the exception where one failed, an Again where one goes on."""
+        """The result of each ask, in order; the exception where one failed, an Again where one goes
+        on."""
 
 
 class _CallQueue:
@@ -108,18 +114,24 @@ def result_or_error(fn: Callable[[], Any]) -> Any:
 
 
 def in_forward_thread(fn: Callable[[], R]) -> R:
-    """Return fn(), run in the thread of the forward passes where several questions are in flight: libraries' tokenizers
-    change their own settings with every call, and a pool of threads for each question would slow all of them down.
+    """Return fn(), run in the thread of the forward passes where several questions are in flight:
+    libraries' tokenizers change their own settings with every call, and a pool of threads for each
+    question would slow all of them down.
     """
     scheduler = current()
     return fn() if scheduler is None else scheduler.call(fn)
 
 
 def _openmp(function: str, *numbers: int) -> None:
-    """Call a function of the OpenMP library that torch has loaded, if any; numbers: its integer arguments."""
+    """Call a function of the OpenMP library that torch has loaded, if any; numbers: its integer
+    arguments."""
     if "torch" in sys.modules:
-        with contextlib.suppress(AttributeError, OSError):  # it may be half imported, by another thread
-            sys.modules["torch"].get_num_threads()  # the first such call in a thread sets its number of threads
+        with contextlib.suppress(
+            AttributeError, OSError
+        ):  # it may be half imported, by another thread
+            sys.modules[
+                "torch"
+            ].get_num_threads()  # the first such call in a thread sets its number of threads
             getattr(ctypes.CDLL(None), function)(*numbers)
 
 
@@ -163,21 +175,24 @@ class Scheduler:
         self._idle = threading.Condition(self._lock)  # notifies the thread that runs the batches
         self._free = threading.Condition(self._lock)  # notifies members that wait for a slot
         self._members: list[threading.Thread] = []
-        # OpenMP keeps helper threads for each thread that ever computed. With more of them than cores they sleep
-        # between two products instead of waiting: a batch of 8 contexts of SmolLM2-135M took 109 ms instead of 41 on
-        # two cores. So this thread gives its helpers up (1: softly, all else stays), and members never get any.
+        # OpenMP keeps helper threads for each thread that ever computed. With more of them than
+        # cores they sleep between two products instead of waiting: a batch of 8 contexts of
+        # SmolLM2-135M took 109 ms instead of 41 on two cores. So this thread gives its helpers up
+        # (1: softly, all else stays), and members never get any.
         _openmp("omp_pause_resource_all", 1)
         self._batches = threading.Thread(target=self._run_batches, name="batches", daemon=True)
         self._batches.start()
 
     def start_threads(self, *works: Callable[[], None]) -> None:
-        """Run each work() in a thread of its own as soon as there is a slot. It may raise nothing but Stopped."""
+        """Run each work() in a thread of its own as soon as there is a slot. It may raise nothing
+        but Stopped."""
         with self._lock:
             for work in works:
                 self._start_member(work, reserved=self._held < self.slots)
 
     def start_thread_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
-        """Start one thread as `start_threads` does, unless every slot is taken; returns whether it began. Never waits.
+        """Start one thread as `start_threads` does, unless every slot is taken; returns whether it
+        began. Never waits.
 
         ended() is called when the member ends, even if the run ended before its work began.
         """
@@ -191,10 +206,15 @@ class Scheduler:
         self._held += 1
         self._working.add(member)
 
-    def _start_member(self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None) -> None:
-        """Start a thread that takes a slot unless `reserved`, runs work(), calls ended() and gives the slot back."""
+    def _start_member(
+        self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None
+    ) -> None:
+        """Start a thread that takes a slot unless `reserved`, runs work(), calls ended() and gives
+        the slot back."""
         member = object()  # stands for the thread, before and while it works
-        if reserved:  # counted before it runs: the next batch waits for what the new member will ask
+        if (
+            reserved
+        ):  # counted before it runs: the next batch waits for what the new member will ask
             self._reserve(member)
 
         def body() -> None:  # of the thread
@@ -216,21 +236,25 @@ class Scheduler:
         thread.start()
 
     def _take_slot(self) -> None:
-        """Wait until a slot is free or the run ends; the calling thread then holds one and counts as working."""
+        """Wait until a slot is free or the run ends; the calling thread then holds one and counts
+        as working."""
         with self._lock:
             while self._held >= self.slots and not self.stopped:
                 self._free.wait()
             self._reserve(this_thread.member)
 
     def _give_slot_back(self) -> None:
-        """Free the calling thread's slot; it no longer counts as working, so a batch need not wait for it."""
+        """Free the calling thread's slot; it no longer counts as working, so a batch need not wait
+        for it."""
         with self._lock:
             self._held -= 1
             self._forget_member(this_thread.member)
             self._free.notify()
             self._wake_if_ready()
 
-    def _forget_member(self, member: object) -> None:  # it waits or has ended: no batch waits for it
+    def _forget_member(
+        self, member: object
+    ) -> None:  # it waits or has ended: no batch waits for it
         self._working.discard(member)
         self._late.discard(member)
 
@@ -240,7 +264,8 @@ class Scheduler:
 
     @contextlib.contextmanager
     def without_slot(self) -> Iterator[None]:
-        """Let another thread run while the block waits for a member. Raises Stopped after it if the run ends."""
+        """Let another thread run while the block waits for a member. Raises Stopped after it if the
+        run ends."""
         self._give_slot_back()
         try:
             yield
@@ -250,7 +275,8 @@ class Scheduler:
 
     @contextlib.contextmanager
     def waiting_for_server(self) -> Iterator[None]:
-        """For a block that waits for a server: the slot stays taken, but no batch waits for this member."""
+        """For a block that waits for a server: the slot stays taken, but no batch waits for this
+        member."""
         with self._lock:
             self._late.add(this_thread.member)
             self._wake_if_ready()
@@ -266,7 +292,8 @@ class Scheduler:
             raise Stopped
 
     def do(self, queue: RequestQueue, ask: Any) -> Any:
-        """Queue `ask`, wait for a queue.run of it, return its result. Raises the error of `ask`, or Stopped."""
+        """Queue `ask`, wait for a queue.run of it, return its result. Raises the error of `ask`, or
+        Stopped."""
         waiting = _WaitingAsk(this_thread.member, queue, ask)
         with self._lock:
             self.check()
@@ -280,12 +307,14 @@ class Scheduler:
         return waiting.outcome
 
     def call(self, fn: Callable[[], R]) -> R:
-        """Return fn(), run in the thread of the batches: one call at a time, with one pool of library threads."""
+        """Return fn(), run in the thread of the batches: one call at a time, with one pool of
+        library threads."""
         result: R = self.do(_CALLS, fn)
         return result
 
     def _run_batches(self) -> None:
-        """The thread of the batches: wait for asks, run those of one queue together, hand the outcomes out."""
+        """The thread of the batches: wait for asks, run those of one queue together, hand the
+        outcomes out."""
         while True:
             with self._lock:
                 while not self.stopped and not self._ready():
@@ -296,7 +325,9 @@ class Scheduler:
                 self._late |= self._working  # all others had MAX_WAIT seconds
                 try:
                     # First queues marked `ahead`, then the queue whose ask has waited longest.
-                    queue = next((w.queue for w in self._asks if w.queue.ahead), self._asks[0].queue)
+                    queue = next(
+                        (w.queue for w in self._asks if w.queue.ahead), self._asks[0].queue
+                    )
                     asks = [w for w in self._asks if w.queue is queue]
                     taken = [asks[n] for n in queue.take([w.ask for w in asks])]
                 except Exception as error:  # noqa: BLE001 - a fault of the queue is raised by every ask
@@ -311,17 +342,23 @@ class Scheduler:
             with self._lock:
                 self._hand_out(taken, outcomes)
                 self._ended = time.monotonic()
-            asks = taken = batches = outcomes = []  # else logits stay in memory until the next batch
+            asks = taken = batches = (
+                outcomes
+            ) = []  # else logits stay in memory until the next batch
 
-    def _ready(self) -> bool:  # whether a batch may begin: all other members wait, or had MAX_WAIT seconds
+    def _ready(
+        self,
+    ) -> bool:  # whether a batch may begin: all other members wait, or had MAX_WAIT seconds
         return bool(self._asks) and (self._working <= self._late or self._seconds_left() <= 0)
 
     def _seconds_left(self) -> float:
-        # MAX_WAIT counts from the end of the last batch: asks that waited for it join those of its members.
+        # MAX_WAIT counts from the end of the last batch: asks that waited for it join those of its
+        # members.
         return max(self._asks[0].since, self._ended) + MAX_WAIT - time.monotonic()
 
     def _hand_out(self, taken: list[_WaitingAsk], outcomes: list[Any]) -> None:
-        """Give each of these asks its outcome (a result or an exception), dequeue it and wake its thread.
+        """Give each of these asks its outcome (a result or an exception), dequeue it and wake its
+        thread.
 
         One that goes on moves to the end of the queue instead.
         """
@@ -341,16 +378,19 @@ class Scheduler:
             waiting.gate.release()
 
     def stop(self) -> None:
-        """End the run: threads end with Stopped at their next call; a batch that runs is still finished."""
+        """End the run: threads end with Stopped at their next call; a batch that runs is still
+        finished."""
         with self._lock:
             self.stopped = True
             self._idle.notify_all()
             self._free.notify_all()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Return when all threads have ended; only after `stop`, or when the members end by themselves.
+        """Return when all threads have ended; only after `stop`, or when the members end by
+        themselves.
 
-        seconds: how long to wait for members after the current batch; the batch itself is always waited for.
+        seconds: how long to wait for members after the current batch; the batch itself is always
+        waited for.
         """
         if seconds is not None:  # after `stop` no further batch begins
             self._batches.join()

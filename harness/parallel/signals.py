@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 def on_signals(handler: Callable[[int], None], *numbers: signal.Signals) -> Iterator[None]:
     """Call `handler` with the number of each of these signals that comes inside the block.
 
-    A signal that is ignored (nohup) or handled already keeps its handler. Outside the main thread, which alone may
-    handle signals, nothing changes.
+    A signal that is ignored (nohup) or handled already keeps its handler. Outside the main thread,
+    which alone may handle signals, nothing changes.
     """
     unhandled = (signal.SIG_DFL, signal.default_int_handler)
     main = threading.current_thread() is threading.main_thread()

@@ -1,1 +1,2 @@
-"""Documents for open questions: passages of a corpus ranked by BM25 or an encoder, whole documents by best passage."""
+"""Documents for open questions: passages of a corpus ranked by BM25 or an encoder, whole documents
+by best passage."""

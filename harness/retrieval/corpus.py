@@ -4,8 +4,8 @@
     DPR        id <tab> text <tab> title, the first line of psgs_w100.tsv                     the same passages
     KILT       {"wikipedia_id": "290", "wikipedia_title": "A", "text": ["A\\n", "Section::::Use.", ..]}     a page
 
-In KILT's form each row is a document, whose words are cut into passages. In the others the rows that share a title are
-one document; a row is one passage unless it is longer than two.
+In KILT's form each row is a document, whose words are cut into passages. In the others the rows
+that share a title are one document; a row is one passage unless it is longer than two.
 """
 
 import csv
@@ -25,14 +25,16 @@ from harness.storage.files import write_atomic
 from harness.storage.json_lines import json_line
 
 _KNOWN = (
-    "FlashRAG's rows have id and contents, KILT's wikipedia_id, wikipedia_title and text, DPR's table id, text, title"
+    "FlashRAG's rows have id and contents, KILT's wikipedia_id, wikipedia_title and text, "
+    "DPR's table id, text, title"
 )
 _TABLE = b"id\ttext\ttitle"  # the first line of DPR's psgs_w100.tsv
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One row of a corpus. document: a key that all rows of one document share; title: "" for none."""
+    """One row of a corpus. document: a key that all rows of one document share; title: "" for
+    none."""
 
     id: str
     document: str
@@ -57,7 +59,9 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, list[str]]:
     lines = []
     for page in pages:
         text = [f"{part}\n" for section in page.sections for part in section if part.strip()]
-        lines.append(json_line({"wikipedia_id": page.id, "wikipedia_title": page.title, "text": text}))
+        lines.append(
+            json_line({"wikipedia_id": page.id, "wikipedia_title": page.title, "text": text})
+        )
     content = b"".join(lines)
     file = place / f"{folder.resolve().name}-{hashlib.sha256(content).hexdigest()[:8]}.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -66,17 +70,24 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, list[str]]:
 
 
 class Corpus:
-    """A file of pages or passages. form: "flashrag", "dpr" or "kilt"; words: the length of a passage cut here."""
+    """A file of pages or passages. form: "flashrag", "dpr" or "kilt"; words: the length of a
+    passage cut here."""
 
     def __init__(self, path: Path, words: int) -> None:
         """words: see the class. Raises DataError for a file without rows or in another form."""
         self.path, self.words, self.name = path, words, path.name
         if path.name.lower().endswith((".zip", ".tar", ".parquet")):
-            raise DataError(path, None, None, f"a corpus is a file of lines (also .gz); unpack or convert it; {_KNOWN}")
+            raise DataError(
+                path,
+                None,
+                None,
+                f"a corpus is a file of lines (also .gz); unpack or convert it; {_KNOWN}",
+            )
         self.form = self._detect_form()
 
     def _detect_form(self) -> str:
-        """The form of the corpus ("flashrag", "dpr" or "kilt") by its first row. Raises DataError."""
+        """The form of the corpus ("flashrag", "dpr" or "kilt") by its first row. Raises
+        DataError."""
         number, line = next(self.lines(), (0, b""))
         if not line:
             raise DataError(self.path, None, None, "the corpus has no rows")
@@ -84,12 +95,19 @@ class Corpus:
             return "dpr"
         row = parse_line(line)
         if isinstance(row, BrokenRow):
-            raise DataError(self.path, number + 1, None, f"not a row of a corpus ({row.problem}); {_KNOWN}")
+            raise DataError(
+                self.path, number + 1, None, f"not a row of a corpus ({row.problem}); {_KNOWN}"
+            )
         if "wikipedia_title" in row:
             return "kilt"
         if "contents" in row:
             return "flashrag"
-        raise DataError(self.path, number + 1, None, f"an unknown form of corpus ({', '.join(row)[:80]}); {_KNOWN}")
+        raise DataError(
+            self.path,
+            number + 1,
+            None,
+            f"an unknown form of corpus ({', '.join(row)[:80]}); {_KNOWN}",
+        )
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield (number from 0, line) of the lines with a row. Raises DataError."""
@@ -97,7 +115,10 @@ class Corpus:
             for number, line in enumerate(stream, start=1):
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if not line.isspace() and (number > 1 or getattr(self, "form", "") != "dpr"):
-                    yield number - 1, line.strip(b" \r\n" if number > 1 else None)  # a tab before an empty title stays
+                    yield (
+                        number - 1,
+                        line.strip(b" \r\n" if number > 1 else None),
+                    )  # a tab before an empty title stays
 
     def page(self, number: int, line: bytes) -> Page:
         """Parse a line (number: from 0). Raises DataError that names the line and the field."""
@@ -110,20 +131,27 @@ class Corpus:
         return _kilt_page(row, place) if self.form == "kilt" else _flashrag_page(row, place)
 
     def passages(self, page: Page) -> list[str]:
-        """A row's text in passages of `words` words, none without text; FlashRAG's and DPR's stay whole up to twice."""
+        """A row's text in passages of `words` words, none without text; FlashRAG's and DPR's stay
+        whole up to twice."""
         whole, limit = self.form != "kilt", 2 * self.words
-        # A text with fewer spaces needs no splitting, which for 21 million passages is most of the time.
+        # A text with fewer spaces needs no splitting, which for 21 million passages is most of the
+        # time.
         if whole and (page.text.count(" ") < limit or len(page.text.split()) <= limit):
             return [page.text] if page.text else []
         words = page.text.split()
-        return [" ".join(words[start : start + self.words]) for start in range(0, len(words), self.words)]
+        return [
+            " ".join(words[start : start + self.words])
+            for start in range(0, len(words), self.words)
+        ]
 
 
 def _id(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
     """The id in field `key`, a string or a whole number, as text. Raises DataError at `place`."""
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-        raise place.error(key, "is missing" if value is None else "should be a string or a whole number")
+        raise place.error(
+            key, "is missing" if value is None else "should be a string or a whole number"
+        )
     return str(value)
 
 
@@ -131,7 +159,9 @@ def _string(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
     """The string in field `key`. Raises DataError at `place`."""
     value = row.get(key)
     if not isinstance(value, str):
-        raise place.error(key, "is missing" if key not in row else f"should be a string, is {type_name(value)}")
+        raise place.error(
+            key, "is missing" if key not in row else f"should be a string, is {type_name(value)}"
+        )
     return value
 
 
@@ -146,7 +176,8 @@ def _dpr_page(line: bytes, place: RowPlace) -> Page:
 
 
 def _flashrag_page(row: Mapping[str, Any], place: RowPlace) -> Page:
-    """A row of FlashRAG's form: the first line of contents is the title, if more follow. Raises DataError."""
+    """A row of FlashRAG's form: the first line of contents is the title, if more follow. Raises
+    DataError."""
     number, contents = _id(row, "id", place), _string(row, "contents", place)
     title, _, text = contents.partition("\n")
     title = title.strip().strip('"')

@@ -1,15 +1,19 @@
-"""BM25 over the passages of a corpus, by bm25s, in shards that carry the statistics of the whole corpus.
+"""BM25 over the passages of a corpus, by bm25s, in shards that carry the statistics of the whole
+corpus.
 
-The BM25 of methods, over the texts of one question, is methods/bm25.py. Both read the words of harness/words.py.
+The BM25 of methods, over the texts of one question, is methods/bm25.py. Both read the words of
+harness/words.py.
 
     1. tokens/00000.npz   words of 100,000 passages, and in how many of them each word stands
     2. shards/00000/      bm25s's own index of these passages, made with N, the mean length and df of all passages
 
-So a passage has the score that one index of the whole corpus gives it, and memory grows by the counts of distinct words
-alone. A killed build goes on at the shard it was at. Searching maps one shard at a time into memory.
+So a passage has the score that one index of the whole corpus gives it, and memory grows by the
+counts of distinct words alone. A killed build goes on at the shard it was at. Searching maps one
+shard at a time into memory.
 
-English stop words and single letters and digits of ASCII are left out, as bm25s does by default, and there is no
-stemmer; variant "lucene" with k1 = 1.5 and b = 0.75, its defaults (Kamphuis et al., ECIR 2020).
+English stop words and single letters and digits of ASCII are left out, as bm25s does by default,
+and there is no stemmer; variant "lucene" with k1 = 1.5 and b = 0.75, its defaults (Kamphuis et al.,
+ECIR 2020).
 """
 
 import hashlib
@@ -50,12 +54,21 @@ def _index_words(text: str) -> list[str]:
 
 
 class _Shard(bm25s.BM25):  # type: ignore[misc]
-    """bm25s's index of some passages with the statistics of all; see bm25s.BM25.build_index_from_ids."""
+    """bm25s's index of some passages with the statistics of all; see
+    bm25s.BM25.build_index_from_ids."""
 
-    def __init__(self, frequencies: np.ndarray, local: np.ndarray, passages: int, mean_length: np.float64) -> None:
-        """frequencies, local: df of the shard's words in the corpus and in it; passages, mean_length: of the corpus."""
+    def __init__(
+        self, frequencies: np.ndarray, local: np.ndarray, passages: int, mean_length: np.float64
+    ) -> None:
+        """frequencies, local: df of the shard's words in the corpus and in it; passages,
+        mean_length: of the corpus."""
         super().__init__(**OPTIONS)
-        self._all, self._local, self._passages, self._mean = frequencies, local, passages, mean_length
+        self._all, self._local, self._passages, self._mean = (
+            frequencies,
+            local,
+            passages,
+            mean_length,
+        )
 
     def build_index_from_ids(
         self, unique_token_ids: list[int], corpus_token_ids: list[list[int]], **_: Any
@@ -63,7 +76,10 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
         """The score of each word in each passage, as the sparse matrix that bm25s stores."""
         self.nonoccurrence_array = None
         idf = scoring._build_idf_array(
-            dict(enumerate(self._all.tolist())), self._passages, scoring._select_idf_scorer(self.idf_method), self.dtype
+            dict(enumerate(self._all.tolist())),
+            self._passages,
+            scoring._select_idf_scorer(self.idf_method),
+            self.dtype,
         )
         scores, rows, columns = scoring._build_scores_and_indices_for_matrix(
             corpus_token_ids=corpus_token_ids,
@@ -79,7 +95,12 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
         )
         shape = (len(corpus_token_ids), len(unique_token_ids))
         data, indices, pointers = self._np_csc(data=scores, rows=rows, cols=columns, shape=shape)
-        return {"data": data, "indices": indices, "indptr": pointers, "num_docs": len(corpus_token_ids)}
+        return {
+            "data": data,
+            "indices": indices,
+            "indptr": pointers,
+            "num_docs": len(corpus_token_ids),
+        }
 
 
 class BM25Index:
@@ -107,7 +128,9 @@ class BM25Index:
         tokens = 0
         for n in range(self._count):
             with np.load(self._tokens / f"{n:05}.npz") as piece:
-                frequencies.update(dict(zip(_load_words(piece), piece["frequencies"].tolist(), strict=True)))
+                frequencies.update(
+                    dict(zip(_load_words(piece), piece["frequencies"].tolist(), strict=True))
+                )
                 tokens += int(piece["lengths"].sum())
         mean = np.float64(tokens / len(self._table))
         for n in missing:
@@ -116,14 +139,21 @@ class BM25Index:
         shutil.rmtree(self._tokens)
 
     def _count_words(self, report: Report) -> None:
-        """Split the passages of each shard that lacks it into words, and store the words with their frequencies."""
-        first = next((n for n in range(self._count) if not (self._tokens / f"{n:05}.npz").exists()), self._count)
+        """Split the passages of each shard that lacks it into words, and store the words with their
+        frequencies."""
+        first = next(
+            (n for n in range(self._count) if not (self._tokens / f"{n:05}.npz").exists()),
+            self._count,
+        )
         texts = self._table.passage_texts(first * SIZE)
         for n in range(first, self._count):
             report("splitting passages into words", n * SIZE, len(self._table))
             vocabulary: dict[str, int] = {}
             split = map(_index_words, itertools.islice(texts, SIZE))
-            ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in passage_words] for passage_words in split]
+            ids = [
+                [vocabulary.setdefault(word, len(vocabulary)) for word in passage_words]
+                for passage_words in split
+            ]
             local = np.zeros(len(vocabulary), dtype=np.int32)
             for passage in ids:
                 local[list(set(passage))] += 1
@@ -138,11 +168,14 @@ class BM25Index:
             write_atomic(self._tokens / f"{n:05}.npz", buffer.getvalue())
 
     def _write_shard(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
-        """Write a shard in one step. frequencies: word -> df in the corpus; mean: words a passage. Raises SaveError."""
+        """Write a shard in one step. frequencies: word -> df in the corpus; mean: words a passage.
+        Raises SaveError."""
         with np.load(self._tokens / f"{number:05}.npz") as piece:
             words, local, flat = _load_words(piece), piece["frequencies"], piece["ids"]
             ends = np.cumsum(piece["lengths"]).tolist()
-        shard = _Shard(np.array([frequencies[word] for word in words]), local, len(self._table), mean)
+        shard = _Shard(
+            np.array([frequencies[word] for word in words]), local, len(self._table), mean
+        )
         ids = [flat[start:end].tolist() for start, end in itertools.pairwise([0, *ends])]
         shard.index((ids, {word: n for n, word in enumerate(words)}), show_progress=False)
         folder = self._shards / f"{number:05}"
@@ -157,8 +190,11 @@ class BM25Index:
         except OSError as error:
             raise save_error(folder, error, "--index") from error
 
-    def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and passage numbers [questions, k], best first, ties by number; -1 where no more passages match."""
+    def search(
+        self, questions: Sequence[str], k: int, report: Report
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and passage numbers [questions, k], best first, ties by number; -1 where no more
+        passages match."""
         queries = [_index_words(question) for question in questions]
         scores = np.zeros((len(questions), k), dtype=np.float32)
         passages = np.full((len(questions), k), -1, dtype=np.int64)
@@ -172,13 +208,15 @@ class BM25Index:
 
 
 def _load_words(piece: Any) -> list[str]:
-    """The words of a stored piece of the index. piece: its arrays by name; "words" has a word a line, as bytes."""
+    """The words of a stored piece of the index. piece: its arrays by name; "words" has a word a
+    line, as bytes."""
     text = piece["words"].tobytes().decode()
     return text.split("\n") if text else []
 
 
 def _merge_best(best: np.ndarray, passages: np.ndarray, scores: np.ndarray, offset: int) -> None:
-    """Merge a later shard's `scores` into the `best` of `passages`, in place; offset: its first passage's number."""
+    """Merge a later shard's `scores` into the `best` of `passages`, in place; offset: its first
+    passage's number."""
     rows = np.flatnonzero(scores > best[-1])
     if len(rows) > len(best):
         least = np.partition(scores[rows], -len(best))[-len(best)]

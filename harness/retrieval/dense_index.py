@@ -1,8 +1,10 @@
-"""Vectors of all passages by an encoder of harness/embed, searched exactly by faiss (inner product).
+"""Vectors of all passages by an encoder of harness/embed, searched exactly by faiss (inner
+product).
 
     00000.npy   float32 [2048, width], written when its passages are encoded; a killed build goes on at the next one
 
-Searching maps one file at a time into memory, so neither building nor searching holds the vectors of the corpus.
+Searching maps one file at a time into memory, so neither building nor searching holds the vectors
+of the corpus.
 """
 
 import hashlib
@@ -25,12 +27,14 @@ from harness.retrieval.passages import Passages, Report
 from harness.storage.files import write_atomic
 
 SIZE = 2048
-"""Passages of a file; vectors of one file are encoded in calls of BATCH, whatever was there before."""
+"""Passages of a file; vectors of one file are encoded in calls of BATCH, whatever was there
+before."""
 BATCH = 1024
 
 
 def folder_name(config: EncoderConfig) -> str:
-    """A name that changes with all that changes a vector or a file. Raises CannotRun for an unusable encoder."""
+    """A name that changes with all that changes a vector or a file. Raises CannotRun for an
+    unusable encoder."""
     facts = encoder_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])
@@ -70,15 +74,20 @@ class DenseIndex:
             np.save(buffer, np.concatenate(parts))
             write_atomic(self._vector_file(n), buffer.getvalue())
 
-    def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and passage numbers [questions, k], best first, ties by number; -1 where the corpus has no more."""
+    def search(
+        self, questions: Sequence[str], k: int, report: Report
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and passage numbers [questions, k], best first, ties by number; -1 where the
+        corpus has no more."""
         queries = load_encoder(self._config, Meter(), "retriever").encode(list(questions), "query")
         heap = faiss.ResultHeap(len(questions), k, keep_max=True)
         for n in range(self._count):
             report("searching passages", n * SIZE, len(self._table))
             with open(self._vector_file(n), "rb") as file:
                 vectors = np.load(file.name, mmap_mode="r")  # of an open file it would make a copy
-            scores, rows = faiss.knn(queries, vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT)
+            scores, rows = faiss.knn(
+                queries, vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT
+            )
             heap.add_result(scores, np.where(rows < 0, rows, rows + n * SIZE))
         heap.finalize()
         order = np.lexsort((heap.I, -heap.D))

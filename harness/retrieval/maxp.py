@@ -1,10 +1,13 @@
-"""From passages to whole documents by MaxP: a document's score is that of its best passage (Dai and Callan, 2019)."""
+"""From passages to whole documents by MaxP: a document's score is that of its best passage (Dai and
+Callan, 2019)."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-_PASSAGES_PER_DOCUMENT = 16  # passages for each document asked for; a page of Wikipedia has 7 of 100 words on average
+_PASSAGES_PER_DOCUMENT = (
+    16  # passages for each document asked for; a page of Wikipedia has 7 of 100 words on average
+)
 
 
 Hit = tuple[int, float]
@@ -18,11 +21,13 @@ def best_documents(
     top: int,
     passages: int,
 ) -> list[list[Hit]]:
-    """The `top` documents of each question, best first; fewer where fewer have a passage that matches.
+    """The `top` documents of each question, best first; fewer where fewer have a passage that
+    matches.
 
-    search: (questions, k) -> scores and passage numbers [questions, k], best first, -1 where there are no more;
-    documents_of: passage numbers -> their documents' numbers; passages: of the whole corpus. The result is exact: `k`
-    grows until the best passages belong to `top` documents.
+    search: (questions, k) -> scores and passage numbers [questions, k], best first, -1 where there
+    are no more;
+    documents_of: passage numbers -> their documents' numbers; passages: of the whole corpus. The
+    result is exact: `k` grows until the best passages belong to `top` documents.
     """
     hits: list[list[Hit]] = [[] for _ in questions]
     pending = list(range(len(questions)))
@@ -33,7 +38,9 @@ def best_documents(
         for q, row, values in zip(pending, numbers, scores, strict=True):
             matched = row >= 0
             ranked: dict[int, float] = {}
-            for document, score in zip(documents_of(row[matched]).tolist(), values[matched].tolist(), strict=True):
+            for document, score in zip(
+                documents_of(row[matched]).tolist(), values[matched].tolist(), strict=True
+            ):
                 ranked.setdefault(document, score)
             hits[q] = list(ranked.items())[:top]
             if len(ranked) < top and matched.all() and k < passages:

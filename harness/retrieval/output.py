@@ -1,9 +1,11 @@
-"""The file of retrieved documents, one row a question, in the form that harness.datasets.row_documents reads.
+"""The file of retrieved documents, one row a question, in the form that
+harness.datasets.row_documents reads.
 
     retrieved/nq-bm25.jsonl          {"id": "test_0", "question": "..", "docs": [{"id", "title", "text", "score"}]}
     retrieved/nq-bm25.jsonl.manifest.json     what made it: checksum of the corpus, retriever, versions, answer recall
 
-The texts of the documents are read from the corpus once more and kept in a temporary file, not in memory.
+The texts of the documents are read from the corpus once more and kept in a temporary file, not in
+memory.
 """
 
 import glob
@@ -22,14 +24,17 @@ from harness.storage.files import delete_drafts, replacing, save_error
 from harness.storage.json_lines import json_line
 
 _MOST_WORDS = 10
-"""Words of an answer that a text can be expected to hold as it is; a longer one is a sentence of its author."""
+"""Words of an answer that a text can be expected to hold as it is; a longer one is a sentence of
+its author."""
 
 
 @dataclass
 class Recall:
-    """How many of `questions` have an answer in their documents; left_out: further ones without a short answer.
+    """How many of `questions` have an answer in their documents; left_out: further ones without a
+    short answer.
 
-    words: in whole words, both texts normalised as SQuAD does; characters: as FlashRAG does, so "art" is in "party".
+    words: in whole words, both texts normalised as SQuAD does; characters: as FlashRAG does, so
+    "art" is in "party".
     """
 
     questions: int = 0
@@ -38,8 +43,11 @@ class Recall:
     left_out: int = 0
 
     def add(self, row: OpenRow, texts: Sequence[str]) -> None:
-        """Count a question whose documents have these texts; one without an answer of at most 10 words is left out."""
-        accepted = [a for group in row.extra.get("short_answers", ()) for a in group] or list(row.answers)
+        """Count a question whose documents have these texts; one without an answer of at most 10
+        words is left out."""
+        accepted = [a for group in row.extra.get("short_answers", ()) for a in group] or list(
+            row.answers
+        )
         answers = [a for a in accepted if normalize_answer(a) and len(a.split()) <= _MOST_WORDS]
         if not answers:
             self.left_out += 1
@@ -73,17 +81,30 @@ class _DocumentTexts:
         self._file.flush()
 
     def entry(self, hit: Hit) -> dict[str, Any]:
-        """A document as the JSON object {"id", "title", "text", "score"}; its rows are joined by a space."""
+        """A document as the JSON object {"id", "title", "text", "score"}; its rows are joined by a
+        space."""
         (document, score), parts = hit, []
         for offset, length in self._places[document]:
             self._file.seek(offset)
             parts.append(self._file.read(length).decode())
         number, title = self._heads[document]
-        return {"id": number, "title": title, "text": " ".join(filter(None, parts)), "score": round(score, 4)}
+        return {
+            "id": number,
+            "title": title,
+            "text": " ".join(filter(None, parts)),
+            "score": round(score, 4),
+        }
 
 
-def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], table: Passages, report: Report) -> Recall:
-    """Write the file in one step and return the recall. hits: of each row, best first; a row without any is left out.
+def write(
+    out: Path,
+    rows: Sequence[OpenRow],
+    hits: Sequence[Sequence[Hit]],
+    table: Passages,
+    report: Report,
+) -> Recall:
+    """Write the file in one step and return the recall. hits: of each row, best first; a row
+    without any is left out.
 
     Raises SaveError; an older file is then kept.
     """
@@ -94,7 +115,9 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
             delete_drafts(out.parent, glob.escape(path.name))
         with tempfile.TemporaryFile(dir=out.parent) as spill, replacing(out) as file:
             texts = _DocumentTexts(spill)
-            texts.read(table, {document for hits_of_row in hits for document, _ in hits_of_row}, report)
+            texts.read(
+                table, {document for hits_of_row in hits for document, _ in hits_of_row}, report
+            )
             for number, (row, hits_of_row) in enumerate(zip(rows, hits, strict=True)):
                 report("writing questions", number, len(rows))
                 entries = [texts.entry(hit) for hit in hits_of_row]

@@ -1,11 +1,12 @@
-"""All passages of a corpus by number, and the document of each; made once for a corpus and kept in its index folder.
+"""All passages of a corpus by number, and the document of each; made once for a corpus and kept in
+its index folder.
 
     table = open_table(Corpus(path, 100), folder, report)      reads the corpus once; later: checks that it is the same
     table.passage_texts(start=200_000)                         "Title\\npassage", streamed from that passage on
     table.documents_of(numbers)                                document numbers
 
-A row of the corpus is a line that holds a Page, which is cut into passages. Only stretches of consecutive rows of one
-document are kept (runs.npz), 20 bytes each: 120 MB for 5.9 million pages.
+A row of the corpus is a line that holds a Page, which is cut into passages. Only stretches of
+consecutive rows of one document are kept (runs.npz), 20 bytes each: 120 MB for 5.9 million pages.
 """
 
 import hashlib
@@ -35,8 +36,8 @@ _FACTS_FILE, _RUNS_FILE = "corpus.json", "runs.npz"
 class Passages:
     """The passages of a corpus. facts: what corpus.json holds (counts, checksum).
 
-    lines, starts, documents: of each stretch (consecutive rows of one document) the line of its first row (from 0), the
-    number of its first passage, and the number of its document.
+    lines, starts, documents: of each stretch (consecutive rows of one document) the line of its
+    first row (from 0), the number of its first passage, and the number of its document.
     """
 
     corpus: Corpus
@@ -49,11 +50,13 @@ class Passages:
         return int(self.facts["passages"])
 
     def documents_of(self, passages: np.ndarray) -> np.ndarray:
-        """The document number of each passage number; documents are numbered by first appearance in the corpus."""
+        """The document number of each passage number; documents are numbered by first appearance in
+        the corpus."""
         return np.asarray(self.documents[np.searchsorted(self.starts, passages, "right") - 1])
 
     def passage_texts(self, start: int = 0) -> Iterator[str]:
-        """Yield the texts of the passages from number `start` on, each behind its title in a line of its own."""
+        """Yield the texts of the passages from number `start` on, each behind its title in a line
+        of its own."""
         if start >= len(self):
             return
         stretch = int(np.searchsorted(self.starts, start, "right")) - 1
@@ -68,7 +71,8 @@ class Passages:
                 passage_number += 1
 
     def pages(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
-        """Yield (document number, row) for each row of these documents, in corpus order; others are not parsed."""
+        """Yield (document number, row) for each row of these documents, in corpus order; others are
+        not parsed."""
         selected = np.isin(self.documents, np.fromiter(documents, dtype=np.int64))
         stretch, last = -1, len(self.lines) - 1
         for number, line in self.corpus.lines():
@@ -81,7 +85,8 @@ class Passages:
 def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
     """Load the passage table of a corpus from its index folder, or make it.
 
-    Raises UserError if the corpus is not the one that the folder was made from, DataError for a bad row.
+    Raises UserError if the corpus is not the one that the folder was made from, DataError for a bad
+    row.
     """
     stat = corpus.path.stat()
     file_state = {"size": stat.st_size, "modified": stat.st_mtime_ns}
@@ -89,14 +94,20 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
         try:
             facts = read_object(folder / _FACTS_FILE)
             same = all(facts[key] == value for key, value in file_state.items())
-            digest, _ = facts["sha256"], facts["without text"]  # older tables count a row without text as a passage
+            digest, _ = (
+                facts["sha256"],
+                facts["without text"],
+            )  # older tables count a row without text as a passage
             with np.load(folder / _RUNS_FILE) as runs:
                 arrays = {name: runs[name] for name in ("lines", "starts", "documents")}
         except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
-            raise UserError(f"the index in {folder} is damaged ({error}); remove that folder") from None
+            raise UserError(
+                f"the index in {folder} is damaged ({error}); remove that folder"
+            ) from None
         if not same and file_hash(corpus.path) != digest:
             raise UserError(
-                f"{corpus.path} has changed since its index was made; remove the folder {folder}, or name another one "
+                f"{corpus.path} has changed since its index was made; remove the folder {folder}, "
+                "or name another one "
                 "with --index DIR"
             )
         return Passages(corpus, facts, **arrays)
@@ -132,6 +143,16 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[s
     # Documents are numbered in the order of their first row; np.unique sorts them by key.
     order = np.empty(len(first), dtype=np.int32)
     order[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
-    facts = {"name": corpus.name, "form": corpus.form, "words": corpus.words, "rows": rows, "passages": passages}
+    facts = {
+        "name": corpus.name,
+        "form": corpus.form,
+        "words": corpus.words,
+        "rows": rows,
+        "passages": passages,
+    }
     facts |= {"documents": len(first), "without text": empty}
-    return facts, {"lines": np.asarray(lines), "starts": np.asarray(starts), "documents": order[inverse]}
+    return facts, {
+        "lines": np.asarray(lines),
+        "starts": np.asarray(starts),
+        "documents": order[inverse],
+    }

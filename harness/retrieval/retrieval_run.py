@@ -36,7 +36,8 @@ _PACKAGES = ("bm25s", "faiss-cpu", "numpy", "sentence-transformers", "torch")
 
 @dataclass(frozen=True)
 class Request:
-    """What is retrieved. encoder: None for BM25; top: documents a question; words: of a passage; index: folder."""
+    """What is retrieved. encoder: None for BM25; top: documents a question; words: of a passage;
+    index: folder."""
 
     corpus: Path
     encoder: EncoderConfig | None
@@ -48,7 +49,8 @@ class Request:
 
 @dataclass(frozen=True)
 class RetrievalResult:
-    """What was written. facts: as in the manifest; without: how many questions have no documents and are left out."""
+    """What was written. facts: as in the manifest; without: how many questions have no documents
+    and are left out."""
 
     facts: dict[str, Any]
     recall: Recall
@@ -65,11 +67,13 @@ def check_packages(encoder: EncoderConfig | None) -> None:
         )
 
 
-def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], report: Report) -> RetrievalResult:
+def retrieve(
+    request: Request, rows: Sequence[OpenRow], source: dict[str, Any], report: Report
+) -> RetrievalResult:
     """Make what is missing of the index, search it, and write the file and its manifest.
 
-    rows: questions; their answers go to the recall alone. source: what the manifest says of the data set. Raises
-    UserError, and SaveError where something cannot be written.
+    rows: questions; their answers go to the recall alone. source: what the manifest says of the
+    data set. Raises UserError, and SaveError where something cannot be written.
     """
     check_packages(request.encoder)
     corpus = Corpus(request.corpus, request.words)
@@ -81,7 +85,9 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
         index = _make_index(folder, table, request.encoder)
         index.build(report)
         search = partial(index.search, report=report)
-        hits = best_documents(search, table.documents_of, [row.question for row in rows], request.top, len(table))
+        hits = best_documents(
+            search, table.documents_of, [row.question for row in rows], request.top, len(table)
+        )
         recall = write(request.out, rows, hits, table, report)
     without = sum(not documents for documents in hits)
     facts = {
@@ -98,8 +104,11 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
     return RetrievalResult(facts, recall, without)
 
 
-def _make_index(folder: Path, table: Passages, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:
-    """The index of the retriever, to be built. Imported here, because each needs a package of its own."""
+def _make_index(
+    folder: Path, table: Passages, encoder: EncoderConfig | None
+) -> BM25Index | DenseIndex:
+    """The index of the retriever, to be built. Imported here, because each needs a package of its
+    own."""
     if encoder is None:
         from harness.retrieval import corpus_bm25
 

@@ -2,8 +2,9 @@
 
     records.jsonl + parts/1-of-16/records.jsonl + ...  ──►  records.jsonl    by question, in the data set's order
 
-Of a question with several records the first answered one counts, in one file the last one. Every file is replaced in
-one step and the shards are removed last, so the next merge repeats one that was killed.
+Of a question with several records the first answered one counts, in one file the last one. Every
+file is replaced in one step and the shards are removed last, so the next merge repeats one that was
+killed.
 """
 
 import json
@@ -41,10 +42,11 @@ _STATUSES = ("built", "hit", "failed")
 
 
 def merge(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
-    """Merge the shards of a run folder and return its new summary; without shards, the one that is there.
+    """Merge the shards of a run folder and return its new summary; without shards, the one that is
+    there.
 
-    Raises UserError where it is no run folder, RunLocked while a shard is being written, DataError for a damaged file,
-    SaveError.
+    Raises UserError where it is no run folder, RunLocked while a shard is being written, DataError
+    for a damaged file, SaveError.
     """
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
@@ -53,14 +55,19 @@ def merge(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
         if not parts:
             return read_json(folder / SUMMARY)
         for part in parts:
-            with folder_lock(part):  # nobody writes it; who starts it now is refused by the folder's lock
+            with folder_lock(
+                part
+            ):  # nobody writes it; who starts it now is refused by the folder's lock
                 pass
         delete_drafts(folder)
         return _merge_parts(folder, parts, note)
 
 
-def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None]) -> dict[str, Any]:
-    """Merge every file, records after what they point to, remove the shards, and return the summary."""
+def _merge_parts(
+    folder: Path, parts: Sequence[Path], note: Callable[[str], None]
+) -> dict[str, Any]:
+    """Merge every file, records after what they point to, remove the shards, and return the
+    summary."""
     sources = [folder, *parts]
     manifest = _merged_manifest(folder, parts)
     records: dict[str, bytes] = {}  # question -> its line: a tenth of the memory of the record
@@ -80,19 +87,38 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
         if any((source / name).exists() for source in sources):
             write_atomic(folder / name, map(json_line, lines))
 
-    write(TEXTS, _distinct((line for s in sources for line in read_with_older(s / TEXTS, "sha256")), "sha256"))
+    write(
+        TEXTS,
+        _distinct(
+            (line for s in sources for line in read_with_older(s / TEXTS, "sha256")), "sha256"
+        ),
+    )
     write(REQUESTS, _requests(sources, owner))
-    documents = [line for source in sources for line in read_lines(source / DOCUMENTS, "document_id")]
+    documents = [
+        line for source in sources for line in read_lines(source / DOCUMENTS, "document_id")
+    ]
     documents.sort(key=lambda line: _STATUSES.index(line["status"]))
     failed = [line for line in documents if line["status"] == "failed"]  # each try has a cost
-    documents = [*_distinct(documents[: len(documents) - len(failed)], "document_id", "key", "question_id")]
+    documents = [
+        *_distinct(documents[: len(documents) - len(failed)], "document_id", "key", "question_id")
+    ]
     documents += _distinct(failed, "document_id", "key", "question_id", "usage")
     write(DOCUMENTS, documents)
-    position = {line["question_id"]: n for n, line in enumerate(read_lines(folder / ORDER, "question_id"))}
+    position = {
+        line["question_id"]: n for n, line in enumerate(read_lines(folder / ORDER, "question_id"))
+    }
     ordered = [records[q] for q in sorted(records, key=lambda q: position.get(q, len(position)))]
     write_atomic(folder / RECORDS, ordered)
-    kept = {r["question_id"]: r for source in sources for r in read_lines(source / UNSCORED, "question_id")}
-    unscored = [line for q, line in kept.items() if q not in records or (has_answer(line) and q not in answered)]
+    kept = {
+        r["question_id"]: r
+        for source in sources
+        for r in read_lines(source / UNSCORED, "question_id")
+    }
+    unscored = [
+        line
+        for q, line in kept.items()
+        if q not in records or (has_answer(line) and q not in answered)
+    ]
     write(UNSCORED, unscored)  # the next start scores them
 
     before, asked = read_json(folder / SUMMARY), manifest.pop("shard", {}).get("asked", 0)
@@ -109,7 +135,10 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     for name in [UNSCORED] * (not unscored) + [ORDER] * (state == "finished" and not unscored):
         (folder / name).unlink(missing_ok=True)
     count = len(parts)
-    note(f"merged {count} shard{'s'[: count > 1]}: {numbers['n_total']} of {asked} questions have a record")
+    note(
+        f"merged {count} shard{'s'[: count > 1]}: {numbers['n_total']} of {asked} questions have a "
+        "record"
+    )
     return summary
 
 
@@ -123,8 +152,11 @@ def _distinct(lines: Iterable[dict[str, Any]], *keys: str) -> Iterator[dict[str,
             yield line
 
 
-def _requests(sources: Sequence[Path], folder_of_record: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
-    """Yield the requests of each question beside its kept record, and those of each index from the first folder."""
+def _requests(
+    sources: Sequence[Path], folder_of_record: Mapping[str, Path]
+) -> Iterator[dict[str, Any]]:
+    """Yield the requests of each question beside its kept record, and those of each index from the
+    first folder."""
     first_folder: dict[tuple[Any, ...], Path] = {}
     for source in sources:
         for line in read_with_older(source / REQUESTS, "kind"):
@@ -141,13 +173,18 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def _merged_manifest(folder: Path, parts: Sequence[Path]) -> dict[str, Any]:
-    """The manifest of the whole run: the first one with records, with the starts of all, each with its shard's name.
+    """The manifest of the whole run: the first one with records, with the starts of all, each with
+    its shard's name.
 
-    The first start of a shard that answered with other code, packages or on another machine has them as "changed".
-    "shard" stays in it, with the largest "asked". Raises UserError for shards with different data or scorers.
+    The first start of a shard that answered with other code, packages or on another machine has
+    them as "changed".
+    "shard" stays in it, with the largest "asked". Raises UserError for shards with different data
+    or scorers.
     """
     merged = read_json(folder / MANIFEST)
-    empty = {part for part in parts if not any(True for _ in read_lines(part / RECORDS, "question_id"))}
+    empty = {
+        part for part in parts if not any(True for _ in read_lines(part / RECORDS, "question_id"))
+    }
     for part in sorted(parts, key=empty.__contains__):
         manifest = read_json(part / MANIFEST)
         if not manifest:
@@ -160,14 +197,20 @@ def _merged_manifest(folder: Path, parts: Sequence[Path]) -> dict[str, Any]:
         for key in ("hash", "scorers"):
             if merged.get(key) != manifest.get(key):
                 raise UserError(
-                    f"{folder}: shard {name} has other {key} ({manifest.get(key)}) than the rest ({merged.get(key)}); "
+                    f"{folder}: shard {name} has other {key} ({manifest.get(key)}) than the rest "
+                    f"({merged.get(key)}); "
                     "run that shard again with the same command, then merge"
                 )
         manifest["gpu"] = merged["gpu"] = manifest.get("gpu") or merged.get("gpu")
         if part not in empty and (odd := changes(merged, manifest)):
             starts[0]["changed"] = odd | starts[0].get("changed", {})
-        merged["starts"] = merged["starts"] + [start for start in starts if start not in merged["starts"]]
-        merged["first_prompts"] = {**manifest.get("first_prompts", {}), **merged.get("first_prompts", {})}
+        merged["starts"] = merged["starts"] + [
+            start for start in starts if start not in merged["starts"]
+        ]
+        merged["first_prompts"] = {
+            **manifest.get("first_prompts", {}),
+            **merged.get("first_prompts", {}),
+        }
         asked = max((m.get("shard") or {}).get("asked", 0) for m in (merged, manifest))
         merged["shard"] = {"asked": asked}
     return merged

@@ -1,4 +1,5 @@
-"""Questions answered by other processes, also on other machines, as Ray actors: `harness run --engine ray`.
+"""Questions answered by other processes, also on other machines, as Ray actors: `harness run
+--engine ray`.
 
     with connect(workers=4, gpus=1, address=None, parallel=None) as workers:
         runner.run(plan, out, spread=workers, parallel=workers.parallel, ...)
@@ -8,8 +9,8 @@
       the number of a question       ──────►     steps 1 to 6 of Job.ask
       run folder, scores, limits     ◄──────     what this question would write: texts, indexes, answer
 
-Ray starts the workers, restarts those that die, and carries the messages. The driver alone writes the run folder, as a
-run of one process does, so limits, progress and resuming are the same.
+Ray starts the workers, restarts those that die, and carries the messages. The driver alone writes
+the run folder, as a run of one process does, so limits, progress and resuming are the same.
 """
 
 from __future__ import annotations
@@ -48,26 +49,37 @@ _Step = Callable[..., Any]  # of Job.ask: a question's answer; its scores and re
 
 
 @contextlib.contextmanager
-def connect(*, workers: int | None, gpus: float, address: str | None, parallel: int | None) -> Iterator[Workers]:
-    """Connect to a cluster, or start one on this machine, and start the workers; the block's end ends them.
+def connect(
+    *, workers: int | None, gpus: float, address: str | None, parallel: int | None
+) -> Iterator[Workers]:
+    """Connect to a cluster, or start one on this machine, and start the workers; the block's end
+    ends them.
 
     Args:
         workers: How many; by default one for each CPU, or for each `gpus` GPUs.
         gpus: GPUs of each worker, also a part of one.
         address: Of the cluster; by default RAY_ADDRESS.
-        parallel: Questions in flight in each worker; by default 1, on a GPU as many as fit, up to IN_FLIGHT_ON_A_GPU.
+        parallel: Questions in flight in each worker; by default 1, on a GPU as many as fit, up to
+            IN_FLIGHT_ON_A_GPU.
 
     Raises:
         CannotRun: Ray is not installed.
-        UserError: There is no such cluster, it has too few CPUs or GPUs, or its workers have other versions.
+        UserError: There is no such cluster, it has too few CPUs or GPUs, or its workers have other
+            versions.
     """
     if importlib.util.find_spec("ray") is None:
-        raise CannotRun("--engine ray needs Ray, which is not installed; pip install 'longdoc-harness[ray]'")
+        raise CannotRun(
+            "--engine ray needs Ray, which is not installed; pip install 'longdoc-harness[ray]'"
+        )
     import ray
 
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
+    settings: dict[str, Any] = {
+        "log_to_driver": False,
+        "logging_level": "ERROR",
+        "configure_logging": False,
+    }
     if address == "local":
         settings |= {"num_cpus": max(workers or 1, os.cpu_count() or 1), "include_dashboard": False}
     handler = signal.getsignal(signal.SIGTERM)
@@ -86,50 +98,71 @@ def connect(*, workers: int | None, gpus: float, address: str | None, parallel: 
 
 
 def worker_count(resources: Mapping[str, float], workers: int | None, gpus: float) -> int:
-    """How many workers to start. resources: of the cluster. Raises UserError if it can never hold them."""
+    """How many workers to start. resources: of the cluster. Raises UserError if it can never hold
+    them."""
     cpus, total_gpus = int(resources.get("CPU", 0)), resources.get("GPU", 0)
     count = workers if workers is not None else int(total_gpus // gpus) if gpus else cpus
     if count < 1 or count * gpus > total_gpus:
         raise UserError(
-            f"{max(count, 1)} workers with {gpus:g} GPUs each need {max(count, 1) * gpus:g} GPUs, and the cluster has "
+            f"{max(count, 1)} workers with {gpus:g} GPUs each need {max(count, 1) * gpus:g} GPUs, "
+            "and the cluster has "
             f"{total_gpus:g}; lower --workers or --gpus-per-worker"
         )
     if count > cpus:
-        raise UserError(f"{count} workers need {count} CPUs, and the cluster has {cpus}; lower --workers")
+        raise UserError(
+            f"{count} workers need {count} CPUs, and the cluster has {cpus}; lower --workers"
+        )
     return count
 
 
 class Workers:
-    """The actors of one command; called by Job.ask, which leaves its questions to them (AskOptions.spread)."""
+    """The actors of one command; called by Job.ask, which leaves its questions to them
+    (AskOptions.spread)."""
 
     def __init__(self, ray: Any, count: int, gpus: float, parallel: int) -> None:
-        """ray: the module; the others as for `connect`. Waits for the first worker. Raises UserError as `connect`."""
+        """ray: the module; the others as for `connect`. Waits for the first worker. Raises
+        UserError as `connect`."""
         self.parallel = parallel
         self._ray = ray
-        kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_concurrency=parallel)(_Worker)
+        kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_concurrency=parallel)(
+            _Worker
+        )
         self._load: dict[Any, int] = {}  # worker that is ready -> questions that it has
-        self._calls: dict[Any, tuple[Any, int, int]] = {}  # call under way -> worker, question, load; -1: a greeting
+        self._calls: dict[
+            Any, tuple[Any, int, int]
+        ] = {}  # call under way -> worker, question, load; -1: a greeting
         for _ in range(count):
             self._greet(kind.remote(os.getcwd(), parallel))
         if not ray.wait(list(self._calls), timeout=_START)[0]:
-            raise UserError(f"no worker was ready after {_START:.0f} seconds; the cluster is busy: ray status")
+            raise UserError(
+                f"no worker was ready after {_START:.0f} seconds; the cluster is busy: ray status"
+            )
 
     def _greet(self, worker: Any) -> None:
         """Ask for the worker's versions; Ray answers once it runs, also after a restart."""
         self._calls[worker.versions.options(max_task_retries=-1).remote()] = (worker, -1, 0)
 
     def __call__(
-        self, job: Job, examples: Sequence[Example], answer: Callable[..., Any], finish: Callable[..., Any]
+        self,
+        job: Job,
+        examples: Sequence[Example],
+        answer: Callable[..., Any],
+        finish: Callable[..., Any],
     ) -> None:
         """Have the workers answer the questions, and store and score each answer as it arrives.
 
-        A dead worker's questions are asked again, each alone on its worker; one that ends _TRIES workers is recorded as
-        failed. Raises what Job.ask raises, and UserError for a worker that cannot work.
+        A dead worker's questions are asked again, each alone on its worker; one that ends _TRIES
+        workers is recorded as failed. Raises what Job.ask raises, and UserError for a worker that
+        cannot work.
         """
         ray, plan, budget = self._ray, job.plan, job.budget
         if plan.config.model.batch:
-            raise UserError("model.batch sends a run's requests from one process; leave out --engine ray")
-        for module in filter(None, map(sys.modules.get, plan.code)):  # the user's own: workers have no such file
+            raise UserError(
+                "model.batch sends a run's requests from one process; leave out --engine ray"
+            )
+        for module in filter(
+            None, map(sys.modules.get, plan.code)
+        ):  # the user's own: workers have no such file
             ray.cloudpickle.register_pickle_by_value(module)
         run = [ray.put(plan)]  # in a list, as Ray would send the plan itself with each question
         waiting = _Waiting(plan, examples)
@@ -148,12 +181,18 @@ class Workers:
                 answered = ray.get(call)
             except ray.exceptions.RayTaskError as error:
                 if mine:
-                    raise (error.cause if isinstance(error.cause, HarnessError) else error) from None
+                    raise (
+                        error.cause if isinstance(error.cause, HarnessError) else error
+                    ) from None
             except ray.exceptions.RayError as error:
                 if number < 0:
-                    raise UserError(f"a worker cannot start: {' '.join(str(error).split())[-300:]}") from error
+                    raise UserError(
+                        f"a worker cannot start: {' '.join(str(error).split())[-300:]}"
+                    ) from error
                 if self._load.pop(worker, None) is not None:
-                    job.progress.note("a worker ended; what it had is asked again, one question at a time")
+                    job.progress.note(
+                        "a worker ended; what it had is asked again, one question at a time"
+                    )
                     self._greet(worker)
                 deaths[number] += mine
                 if mine and deaths[number] < _TRIES:
@@ -180,7 +219,11 @@ class Workers:
 
         try:
             while True:
-                while waiting.left and budget.may_continue() and (chosen := self._choose(waiting, deaths)):
+                while (
+                    waiting.left
+                    and budget.may_continue()
+                    and (chosen := self._choose(waiting, deaths))
+                ):
                     worker, number, load = chosen
                     tried = job.tried.get(waiting.asked[number].question.id)
                     call = worker.answer.remote(run, waiting.position[number], tried)
@@ -193,13 +236,18 @@ class Workers:
                 for call in ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)[0]:
                     take(call)
         except KeyboardInterrupt:
-            for call in ray.wait(list(running), num_returns=len(running), timeout=0)[0] if running else ():
+            for call in (
+                ray.wait(list(running), num_returns=len(running), timeout=0)[0] if running else ()
+            ):
                 take(call)
             raise
-        job.problems += dict.fromkeys(sentence for sentences in problems.values() for sentence in sentences)
+        job.problems += dict.fromkeys(
+            sentence for sentences in problems.values() for sentence in sentences
+        )
 
     def _choose(self, waiting: _Waiting, deaths: Mapping[int, int]) -> tuple[Any, int, int] | None:
-        """(A worker that has room, its next question, how much of its room that takes); None if all have to wait."""
+        """(A worker that has room, its next question, how much of its room that takes); None if all
+        have to wait."""
         for worker, load in sorted(self._load.items(), key=lambda each: each[1]):
             number = waiting.next_for(worker, alone=load == 0) if load < self.parallel else None
             if number is not None:
@@ -211,9 +259,14 @@ def _check_versions(there: Mapping[str, str]) -> None:
     """Raise UserError for a worker with other versions than this process's."""
     here = made_by()["packages"]
     keys = sorted(here.keys() | there.keys() - {"host"})
-    if different := [f"{k} {there.get(k)} there, {here.get(k)} here" for k in keys if here.get(k) != there.get(k)]:
+    if different := [
+        f"{k} {there.get(k)} there, {here.get(k)} here" for k in keys if here.get(k) != there.get(k)
+    ]:
         what = "; ".join(different)
-        raise UserError(f"the worker on {there['host']} has other versions: {what}; install the same on all machines")
+        raise UserError(
+            f"the worker on {there['host']} has other versions: {what}; install the same on all "
+            "machines"
+        )
 
 
 def _store(job: Job, answered: _Answered) -> None:
@@ -227,7 +280,10 @@ def _store(job: Job, answered: _Answered) -> None:
         job.manifest = {**job.manifest, "gpu": job.manifest.get("gpu") or there.get("gpu")}
         if changed := changes(job.manifest, there):
             *starts, last = job.manifest["starts"]
-            job.manifest["starts"] = [*starts, {**last, "changed": last.get("changed", {}) | changed}]
+            job.manifest["starts"] = [
+                *starts,
+                {**last, "changed": last.get("changed", {}) | changed},
+            ]
         if job.plan.config.dataset.keep_texts:
             job.keep_first_prompts(there.get("first_prompts", {}))
 
@@ -242,7 +298,8 @@ class _Group:
 
 
 class _Waiting:
-    """The questions that no worker has yet. One worker indexes a document; others help once it did, if they are idle.
+    """The questions that no worker has yet. One worker indexes a document; others help once it did,
+    if they are idle.
 
     asked: the questions by number; position: of each in the data set; left: how many wait.
     """
@@ -254,7 +311,9 @@ class _Waiting:
         groups: dict[Any, _Group] = {}
         self._group: list[_Group] = []
         for number, example in enumerate(examples):
-            documents = frozenset(example.question.document_ids if plan.method.scope == "document" else ())
+            documents = frozenset(
+                example.question.document_ids if plan.method.scope == "document" else ()
+            )
             self._group.append(groups.setdefault(documents or number, _Group(documents)))
             self._group[-1].numbers.append(number)
         self._fresh = deque(groups.values())
@@ -263,7 +322,8 @@ class _Waiting:
         self._again: deque[int] = deque()  # of workers that died
 
     def next_for(self, worker: Any, alone: bool) -> int | None:
-        """The number of the worker's next question; alone: it has none, so it may get one that ended a worker."""
+        """The number of the worker's next question; alone: it has none, so it may get one that
+        ended a worker."""
         if alone and self._again:
             self.left -= 1
             return self._again.popleft()
@@ -292,7 +352,8 @@ class _Waiting:
         self._again.append(number)
 
     def ended(self, number: int) -> None:
-        """Note that a question was answered, or given up: its documents are indexed, or cannot be."""
+        """Note that a question was answered, or given up: its documents are indexed, or cannot
+        be."""
         self._indexing.discard(self._group[number])
 
 
@@ -300,7 +361,8 @@ class _Waiting:
 class _Answered:
     """What a worker's question would have written: calls of RunStore, the last one with its answer.
 
-    manifest: of the worker, where it is new: its machine, code and first prompts; slow_paths: of its models so far.
+    manifest: of the worker, where it is new: its machine, code and first prompts; slow_paths: of
+    its models so far.
     """
 
     calls: list[tuple[str, Any]]
@@ -316,7 +378,8 @@ class _Answered:
 
 
 class _Calls(threading.local):
-    """Stands for RunStore in a worker: keeps the calls of the thread that answers a question, for the driver."""
+    """Stands for RunStore in a worker: keeps the calls of the thread that answers a question, for
+    the driver."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, Any]] = []
@@ -346,7 +409,8 @@ class _Worker:
         return {**made_by()["packages"], "host": socket.gethostname()}
 
     def answer(self, run: list[Any], position: int, tried: dict[str, Any] | None) -> _Answered:
-        """Answer a question. run: [reference of its plan]; position: in the data set; tried: see Job.tried."""
+        """Answer a question. run: [reference of its plan]; position: in the data set; tried: see
+        Job.tried."""
         try:
             with self._lock:
                 if self._run != run[0]:
@@ -364,7 +428,9 @@ class _Worker:
 
             made = work() if scheduler is None else _as_member(scheduler, work)
         except HarnessError as error:  # its own class may not survive the way
-            kind = next(kind for kind in (UserError, SaveError, HarnessError) if isinstance(error, kind))
+            kind = next(
+                kind for kind in (UserError, SaveError, HarnessError) if isinstance(error, kind)
+            )
             raise kind(f"worker on {socket.gethostname()}: {error}") from None
         with self._lock:
             job.manifest = with_first_prompts(job.manifest, job.models.first_prompts())
@@ -374,32 +440,49 @@ class _Worker:
         return _Answered(made, manifest, notes, job.indexer.problems, job.models.slow_paths())
 
     def _open_run(self, reference: Any) -> None:
-        """Get a plan ready. Raises UserError where its weights are others than the driver's, CannotRun from loading."""
+        """Get a plan ready. Raises UserError where its weights are others than the driver's,
+        CannotRun from loading."""
         import ray
 
         plan: Plan = ray.get(reference)
         facts = {role: model_facts(config).identity for role, config in plan.models.items()}
-        facts |= {role: encoder_facts(config, role).identity for role, config in plan.encoders.items()}
+        facts |= {
+            role: encoder_facts(config, role).identity for role, config in plan.encoders.items()
+        }
         if other := [role for role, fact in facts.items() if fact != plan.identities[role]]:
-            raise UserError(f"the weights of its {other[0]} are not those of the driver's machine; make them equal")
+            raise UserError(
+                f"the weights of its {other[0]} are not those of the driver's machine; make them "
+                "equal"
+            )
         self._calls, self._progress = _Calls(), Silent()
 
-        def keep_step(_job: Job, _examples: Sequence[Example], answer: _Step, _finish: _Step) -> None:
+        def keep_step(
+            _job: Job, _examples: Sequence[Example], answer: _Step, _finish: _Step
+        ) -> None:
             self._ask = answer
 
-        job = Job(plan, cast(RunStore, self._calls), self._progress, [], AskOptions(parallel=1, spread=keep_step))
+        job = Job(
+            plan,
+            cast(RunStore, self._calls),
+            self._progress,
+            [],
+            AskOptions(parallel=1, spread=keep_step),
+        )
         job.ask([])
         self._scheduler = None
         if self._parallel > 1:
             seed_everything(derived_seed(plan.config.seed, "in flight"))
-            places = places_for(job.models.load_all(), self._parallel, job.progress.note, job.longest_context)
+            places = places_for(
+                job.models.load_all(), self._parallel, job.progress.note, job.longest_context
+            )
             job.indexer.kept = max(job.indexer.kept, places)
             self._scheduler = Scheduler(places)
         self._job, self._run = job, reference
 
 
 def _as_member(scheduler: Scheduler, work: Callable[[], Any]) -> Any:
-    """Return work(), run in a thread of the scheduler, which batches its requests with those of other threads."""
+    """Return work(), run in a thread of the scheduler, which batches its requests with those of
+    other threads."""
     answered: Future[Any] = Future()
 
     def member() -> None:

@@ -26,7 +26,9 @@ from harness.storage.run_files import MANIFEST, RECORDS, SUMMARY, Part, parts_in
 from harness.types import Document, Example
 
 _MOST = 100_000
-_MERGE_TRIES = 40  # times that a process tries to merge while another one closes its shard, 0.1 s apart
+_MERGE_TRIES = (
+    40  # times that a process tries to merge while another one closes its shard, 0.1 s apart
+)
 
 
 def parse_shard(text: str) -> tuple[int, int]:
@@ -38,16 +40,21 @@ def parse_shard(text: str) -> tuple[int, int]:
     return number, of
 
 
-def partition(examples: Sequence[Example], documents: Mapping[str, Document], of: int) -> list[list[str]]:
-    """Split the questions into `of` shards (lists of ids), the same for every caller; some may be empty.
+def partition(
+    examples: Sequence[Example], documents: Mapping[str, Document], of: int
+) -> list[list[str]]:
+    """Split the questions into `of` shards (lists of ids), the same for every caller; some may be
+    empty.
 
-    Questions about the same documents are in one shard, so that an index is built once. The largest groups are dealt
-    out first, each to the shard that has least so far (Graham's LPT rule). The size of a group is its text, counted
-    once for the index and once for each question.
+    Questions about the same documents are in one shard, so that an index is built once. The largest
+    groups are dealt out first, each to the shard that has least so far (Graham's LPT rule). The
+    size of a group is its text, counted once for the index and once for each question.
     """
     groups: dict[tuple[str, ...], list[str]] = {}
     for example in examples:
-        groups.setdefault(tuple(sorted(example.question.document_ids)), []).append(example.question.id)
+        groups.setdefault(tuple(sorted(example.question.document_ids)), []).append(
+            example.question.id
+        )
     sized = [
         ((1 + len(ids)) * (1 + sum(len(documents[d].text) for d in names)), n, ids)
         for n, (names, ids) in enumerate(groups.items())
@@ -64,10 +71,12 @@ def partition(examples: Sequence[Example], documents: Mapping[str, Document], of
 def run_shard(
     plan: Plan, out: Path, number: int, of: int, *, progress: Progress, **options: Any
 ) -> tuple[runner.RunResult, bool]:
-    """Run shard `number` of `of`, and merge if it was the last one. Returns (its result, whether it merged).
+    """Run shard `number` of `of`, and merge if it was the last one. Returns (its result, whether it
+    merged).
 
-    options: those of runner.run. The result of a merge is that of the whole run. Raises what runner.run raises, and
-    UserError where the folder holds shards that were cut in another way, or records of other scorers.
+    options: those of runner.run. The result of a merge is that of the whole run. Raises what
+    runner.run raises, and UserError where the folder holds shards that were cut in another way, or
+    records of other scorers.
     """
     folder = Path(out) / plan.folder
     asked = plan.dataset.examples[: plan.config.limit]
@@ -75,9 +84,13 @@ def run_shard(
     part = Part(number, of, len(asked), frozenset(shards[number - 1]))
     _check_fits(plan, folder, part)
     check_writable(folder)
-    order = b"".join(json_line({"question_id": example.question.id}) for example in plan.dataset.examples)
+    order = b"".join(
+        json_line({"question_id": example.question.id}) for example in plan.dataset.examples
+    )
     before = folder / ORDER
-    if not before.exists() or before.stat().st_size < len(order):  # that of a larger --limit has more questions
+    if not before.exists() or before.stat().st_size < len(
+        order
+    ):  # that of a larger --limit has more questions
         write_atomic(before, order)
     result = runner.run(plan, out, progress=progress, part=part, **options)
     for _ in range(_MERGE_TRIES):
@@ -93,18 +106,21 @@ def run_shard(
 
 
 def _check_fits(plan: Plan, folder: Path, part: Part) -> None:
-    """Raise UserError for shards of another division, as questions would be asked twice, and for other scorers."""
+    """Raise UserError for shards of another division, as questions would be asked twice, and for
+    other scorers."""
     if parts := parts_in(folder)[:1]:  # all others were checked like this one
         before = read_json(parts[0] / MANIFEST).get("shard") or {}
         if before and (before["of"], before["asked"]) != (part.of, part.asked):
             raise UserError(
-                f"{folder} holds shards of another division ({before['of']} shards of {before['asked']} questions; now "
+                f"{folder} holds shards of another division ({before['of']} shards of "
+                f"{before['asked']} questions; now "
                 f"{part.of} of {part.asked}); first run: harness merge {folder}"
             )
     scored = read_json(folder / MANIFEST).get("scorers")
     if scored and scored != {name: scorers.version(name) for name in plan.config.dataset.scorers}:
         raise UserError(
-            f"{folder} has scores of {', '.join(scored)}, not of this run; first run: harness score {folder}"
+            f"{folder} has scores of {', '.join(scored)}, not of this run; first run: harness "
+            f"score {folder}"
         )
 
 
@@ -115,4 +131,6 @@ def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
     merged = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}
     left = sum(not merged.issuperset(ids) for ids in shards)
     # Most shards end while others are not begun: no summary need be read then.
-    return len(parts) >= left and all(read_json(part / SUMMARY).get("state") == "finished" for part in parts)
+    return len(parts) >= left and all(
+        read_json(part / SUMMARY).get("state") == "finished" for part in parts
+    )

@@ -1,4 +1,5 @@
-"""Entry point of the scorers: published metrics named by origin, equal to what the origin's own code prints.
+"""Entry point of the scorers: published metrics named by origin, equal to what the origin's own
+code prints.
 
     score("musique.answer_f1", "the Beatles", ["Beatles"])           -> 1.0
     score("longbench.classification_score", text, [gold], all_classes=classes)
@@ -6,8 +7,9 @@
     corpus_score("hf_bleu.bleu4", sums of the counts)                -> hf_bleu.corpus_bleu4 of all answers
     problems(["musique.anser_f1"])                                   -> ["unknown scorer ... Did you mean ...?"]
 
-"F1" is not one metric (yes/no rules, punctuation, empty texts differ), so no scorer is called just that. Importing this
-package loads no scorer and none of their packages; `harness.scorers.hf` offers each scorer as an `evaluate` metric.
+"F1" is not one metric (yes/no rules, punctuation, empty texts differ), so no scorer is called just
+that. Importing this package loads no scorer and none of their packages; `harness.scorers.hf` offers
+each scorer as an `evaluate` metric.
 """
 
 import importlib
@@ -42,8 +44,26 @@ NO_MARKS = "no supporting marks"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 _FILES = (  # those whose scorers have names; a new file is added here
-    *("abstention", "alce", "bleu", "evidence", "flashrag", "groups", "hotpotqa", "infinitebench", "longbench"),
-    *("longbench_eval", "longbench_pro", "longbench_v2", "longbench_zh", "longmemeval", "musique", "newer_sets"),
+    *(
+        "abstention",
+        "alce",
+        "bleu",
+        "evidence",
+        "flashrag",
+        "groups",
+        "hotpotqa",
+        "infinitebench",
+        "longbench",
+    ),
+    *(
+        "longbench_eval",
+        "longbench_pro",
+        "longbench_v2",
+        "longbench_zh",
+        "longmemeval",
+        "musique",
+        "newer_sets",
+    ),
     *("qasper", "quality", "rouge_score", "ruler", "triviaqa", "twowiki"),
 )
 
@@ -58,10 +78,14 @@ def table() -> Mapping[str, Scorer]:
 
 @cache
 def _installed_scorers() -> dict[str, Scorer]:
-    """Name -> scorer of kind "answer" that an installed package adds by the entry points "harness.scorers"."""
+    """Name -> scorer of kind "answer" that an installed package adds by the entry points
+    "harness.scorers"."""
     added = registry.plugins(registry.GROUPS["scorers"])
     if clash := sorted(added.keys() & table().keys()):
-        raise UserError(f"an installed package adds the scorer '{clash[0]}' ({added[clash[0]]}); that name is taken")
+        raise UserError(
+            f"an installed package adds the scorer '{clash[0]}' ({added[clash[0]]}); that name is "
+            "taken"
+        )
     return {name: Scorer(target, target, f"added by {target}") for name, target in added.items()}
 
 
@@ -73,7 +97,8 @@ def names() -> list[str]:
 def lookup(name: str) -> Scorer:
     """The scorer `name`; "module:function" is the user's own.
 
-    Raises UnknownName with close matches, and UserError for a function that the user did not choose (config/registry).
+    Raises UnknownName with close matches, and UserError for a function that the user did not choose
+    (config/registry).
     """
     # A name begins with that of its file, so that the others need not be imported.
     files = [file for file in _FILES if name.startswith((f"{file}.", f"{file}_"))]
@@ -84,12 +109,18 @@ def lookup(name: str) -> Scorer:
         registry.check_trusted(name)
         return Scorer(name, name, f"the user's own {name}")
     if scorer is None:
-        raise UnknownName("scorer", name, names(), see="harness list scorers; a function of your own: module:function")
+        raise UnknownName(
+            "scorer",
+            name,
+            names(),
+            see="harness list scorers; a function of your own: module:function",
+        )
     return scorer
 
 
 def version(name: str) -> str:
-    """Version of a scorer and of its packages, "1" or "1 (rouge 1.0.1)". Only scores of one version are comparable."""
+    """Version of a scorer and of its packages, "1" or "1 (rouge 1.0.1)". Only scores of one version
+    are comparable."""
     from importlib import metadata
 
     scorer = lookup(name)
@@ -113,10 +144,11 @@ def version(name: str) -> str:
 
 
 def problems(names: Iterable[str]) -> list[str]:
-    """Why these scorers cannot judge the answers of a run, one sentence each; an empty list when all can.
+    """Why these scorers cannot judge the answers of a run, one sentence each; an empty list when
+    all can.
 
-    Unknown names (with close matches), scorers that judge no single answer, missing packages (with the install line).
-    Imports nothing but a user's own "module:function".
+    Unknown names (with close matches), scorers that judge no single answer, missing packages (with
+    the install line). Imports nothing but a user's own "module:function".
     """
     sentences = []
     for name in names:
@@ -133,31 +165,45 @@ def problems(names: Iterable[str]) -> list[str]:
             sentences.append(str(error))
             continue
         if scorer.kind not in _PER_QUESTION:
-            sentences.append(f"scorer '{name}' does not judge a single answer; use it through harness.scorers.score")
-        sentences += [f"scorer '{name}': {install_line(p)}" for p in scorer.packages if not installed(p)]
+            sentences.append(
+                f"scorer '{name}' does not judge a single answer; use it through "
+                "harness.scorers.score"
+            )
+        sentences += [
+            f"scorer '{name}': {install_line(p)}" for p in scorer.packages if not installed(p)
+        ]
     return sentences
 
 
 def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
-    """A sentence for each scorer with a required keyword argument that no question has: every answer would score 0."""
+    """A sentence for each scorer with a required keyword argument that no question has: every
+    answer would score 0."""
     sentences, keys = [], {key for gold in golds for key in gold.extra}
     for name in names:
         scorer = lookup(name)
-        if ":" in name or not isinstance(scorer.function, str):  # other packages' functions are not loaded for this
+        if ":" in name or not isinstance(
+            scorer.function, str
+        ):  # other packages' functions are not loaded for this
             inputs = _extra_inputs(_load_function(scorer)).items()
             if missing := [key for key, required in inputs if required and key not in keys]:
-                sentences.append(f"scorer '{name}' needs {', '.join(missing)}, which no question has as an extra value")
+                sentences.append(
+                    f"scorer '{name}' needs {', '.join(missing)}, which no question has as an "
+                    "extra value"
+                )
     return sentences
 
 
 def _load_function(scorer: Scorer) -> Callable[..., Any]:
-    loaded: Callable[..., Any] = registry.load(scorer.function) if isinstance(scorer.function, str) else scorer.function
+    loaded: Callable[..., Any] = (
+        registry.load(scorer.function) if isinstance(scorer.function, str) else scorer.function
+    )
     return loaded
 
 
 @cache
 def _extra_inputs(function: Callable[..., Any]) -> dict[str, bool]:
-    """Name of a scorer's keyword argument -> whether it has to be given. Arguments bound by a partial are left out."""
+    """Name of a scorer's keyword argument -> whether it has to be given. Arguments bound by a
+    partial are left out."""
     bound = getattr(function, "keywords", {})
     return {
         name: parameter.default is inspect.Parameter.empty
@@ -167,7 +213,8 @@ def _extra_inputs(function: Callable[..., Any]) -> dict[str, bool]:
 
 
 def extras(name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs in `extra` that are not None. Raises ScoreError for one missing, or unknown to scorer `name`."""
+    """The inputs in `extra` that are not None. Raises ScoreError for one missing, or unknown to
+    scorer `name`."""
     known = _extra_inputs(_load_function(lookup(name)))
     inputs = {key: value for key, value in extra.items() if value is not None}
     if unknown_names := sorted(inputs.keys() - known.keys()):
@@ -183,38 +230,52 @@ def _is_list(value: Any) -> bool:
 
 
 def _check_inputs(name: str, kind: str, prediction: Any, references: Any) -> None:
-    """Raise ScoreError for inputs not of the shape of `kind` (see Scorer), such as a string for a list of answers."""
+    """Raise ScoreError for inputs not of the shape of `kind` (see Scorer), such as a string for a
+    list of answers."""
     wants_text = kind in ("answer", "short_answers", "text")
     if wants_text != isinstance(prediction, str) or not (wants_text or _is_list(prediction)):
         raise ScoreError(
-            f"{name}: the prediction must be a {'string' if wants_text else 'list'}, got {reprlib.repr(prediction)}"
+            f"{name}: the prediction must be a {'string' if wants_text else 'list'}, got "
+            f"{reprlib.repr(prediction)}"
         )
     if not _is_list(references):
         raise ScoreError(f"{name}: the references must be a list, got {reprlib.repr(references)}")
     if kind == "answer" and not all(isinstance(reference, str) for reference in references):
-        raise ScoreError(f"{name}: every reference must be a string, got {reprlib.repr(references)}")
-    if kind in ("short_answers", "corpus", "retrieval") and not all(_is_list(item) for item in references):
-        raise ScoreError(f"{name}: the references must be a list of lists, got {reprlib.repr(references)}")
+        raise ScoreError(
+            f"{name}: every reference must be a string, got {reprlib.repr(references)}"
+        )
+    if kind in ("short_answers", "corpus", "retrieval") and not all(
+        _is_list(item) for item in references
+    ):
+        raise ScoreError(
+            f"{name}: the references must be a list of lists, got {reprlib.repr(references)}"
+        )
     if kind in ("answer", "short_answers") and not references:
         raise ScoreError(f"{name}: there is no reference to compare with")
     if kind == "text" and references:
         raise ScoreError(f"{name} takes no references")
     if kind == "corpus" and not all(isinstance(item, str) for item in prediction):
-        raise ScoreError(f"{name}: every prediction must be a string, got {reprlib.repr(prediction)}")
+        raise ScoreError(
+            f"{name}: every prediction must be a string, got {reprlib.repr(prediction)}"
+        )
     if kind in ("corpus", "retrieval") and len(prediction) != len(references):
-        raise ScoreError(f"{name}: {len(prediction)} predictions but {len(references)} lists of references")
+        raise ScoreError(
+            f"{name}: {len(prediction)} predictions but {len(references)} lists of references"
+        )
 
 
 def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any:
     """The value of scorer `name`: a float, 0..1 where the table does not say percent.
 
-    prediction and references: a text and its accepted answers; for list and support scorers (see `Scorer`) lists; for
-    evidence recall what was shown and the supporting marks. extra: the scorer's own inputs, for instance all_classes,
-    dataset, lengths, backend; one that is None counts as not given. Normalisers return a text, longbench.scorer_e a
-    dict by length, evidence recall without marks None.
+    prediction and references: a text and its accepted answers; for list and support scorers (see
+    `Scorer`) lists; for evidence recall what was shown and the supporting marks. extra: the
+    scorer's own inputs, for instance all_classes, dataset, lengths, backend; one that is None
+    counts as not given. Normalisers return a text, longbench.scorer_e a dict by length, evidence
+    recall without marks None.
 
-    A scorer of the caller's own is "module:function". Raises ScoreError (undefined value, wrong shape, an extra missing
-    or not the scorer's), UnknownName, and CannotRun with the install line for a missing package.
+    A scorer of the caller's own is "module:function". Raises ScoreError (undefined value, wrong
+    shape, an extra missing or not the scorer's), UnknownName, and CannotRun with the install line
+    for a missing package.
     """
     registry.trust(name)
     scorer = lookup(name)
@@ -226,12 +287,15 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
     return function(prediction, references, **inputs)
 
 
-def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold) -> ScoreSheet:
+def score_record(
+    names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold
+) -> ScoreSheet:
     """Judge one answer by every scorer in `names`, order kept.
 
-    A scorer that raises ScoreError scores 0.0 and is flagged with the reason; evidence recall of a question without
-    supporting marks, and a group's score of a question of another group, are left out and flagged. A scorer's extra
-    inputs are taken from gold.extra by name. Raises UnknownName, CannotRun (a missing package), TypeError (no score).
+    A scorer that raises ScoreError scores 0.0 and is flagged with the reason; evidence recall of a
+    question without supporting marks, and a group's score of a question of another group, are left
+    out and flagged. A scorer's extra inputs are taken from gold.extra by name. Raises UnknownName,
+    CannotRun (a missing package), TypeError (no score).
     """
     sheet = ScoreSheet()
     for name in names:
@@ -249,7 +313,9 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
             if scorer.kind == "shown":
                 value = score(name, shown, gold.supporting, **inputs)
             else:
-                references = gold.answers if scorer.kind == "answer" else gold.extra["short_answers"]
+                references = (
+                    gold.answers if scorer.kind == "answer" else gold.extra["short_answers"]
+                )
                 value = score(name, prediction, references, **inputs)
         except ScoreError as error:
             sheet.scores[name] = 0.0
@@ -271,7 +337,8 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
 def corpus_score(name: str, totals: Sequence[float]) -> float:
     """The score of a set of answers whose counts by scorer `name` add up to `totals`.
 
-    totals: in the order of the counts. Raises ScoreError where undefined, UserError for a scorer without counts.
+    totals: in the order of the counts. Raises ScoreError where undefined, UserError for a scorer
+    without counts.
     """
     total = lookup(name).total
     if total is None:

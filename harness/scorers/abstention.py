@@ -1,11 +1,13 @@
-"""Declining as an answer of its own, where a data set marks questions without an answer; this project reads replies.
+"""Declining as an answer of its own, where a data set marks questions without an answer; this
+project reads replies.
 
 declines("The paper does not say.", ["Unanswerable"], types=["none", "none"])    -> 1.0    declined rightly
 answers("The paper does not say.", ["BERT"], types=["extractive"])               -> 0.0    declined wrongly
 
-A question is to be declined where the row says so (`declined` of LongMemEval and MuSiQue-Full, `answer_type` of made-up
-papers) or all its annotators do (`types` of Qasper; else the gold answers, "unanswerable" in LongBench's Qasper). Where
-annotators differ both are right, and it has neither score.
+A question is to be declined where the row says so (`declined` of LongMemEval and MuSiQue-Full,
+`answer_type` of made-up papers) or all its annotators do (`types` of Qasper; else the gold answers,
+"unanswerable" in LongBench's Qasper). Where annotators differ both are right, and it has neither
+score.
 """
 
 import re
@@ -29,8 +31,11 @@ DECLINES = re.compile(
 )
 
 
-def _to_be_declined(declined: bool | None, types: Sequence[str], references: Sequence[str]) -> bool | None:
-    """Whether a question has no answer, by its row's marks or else its gold answers; None where annotators differ."""
+def _to_be_declined(
+    declined: bool | None, types: Sequence[str], references: Sequence[str]
+) -> bool | None:
+    """Whether a question has no answer, by its row's marks or else its gold answers; None where
+    annotators differ."""
     marks = {kind == "none" for kind in types if kind}
     marks = marks or {reference.strip(" .").lower() == "unanswerable" for reference in references}
     return declined if declined is not None else marks.pop() if len(marks) == 1 else None
@@ -45,7 +50,8 @@ def declines(
     types: Sequence[str] = (),
     answer_type: str = "",
 ) -> float | None:
-    """1.0 where the reply to a question without an answer declines, else 0.0; None for other questions.
+    """1.0 where the reply to a question without an answer declines, else 0.0; None for other
+    questions.
 
     declined, types, answer_type: marks of the row (Gold.extra); see the module.
     """
@@ -53,7 +59,9 @@ def declines(
     return float(bool(DECLINES.search(prediction))) if to_decline else None
 
 
-@scorer("abstention.answers", "of questions with an answer: the reply does not decline", version="3")
+@scorer(
+    "abstention.answers", "of questions with an answer: the reply does not decline", version="3"
+)
 def answers(
     prediction: str,
     references: Sequence[str],
@@ -62,7 +70,8 @@ def answers(
     types: Sequence[str] = (),
     answer_type: str = "",
 ) -> float | None:
-    """0.0 where the reply to a question with an answer declines or is empty, else 1.0; None for other questions.
+    """0.0 where the reply to a question with an answer declines or is empty, else 1.0; None for
+    other questions.
 
     declined, types, answer_type: marks of the row (Gold.extra); see the module.
     """

@@ -1,4 +1,5 @@
-"""The base of every scorer: its registration, its error, its sheet, and the import of optional packages.
+"""The base of every scorer: its registration, its error, its sheet, and the import of optional
+packages.
 
 scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")     the origin of a file's scorers
 @scorer("hotpotqa.f1", "token F1 with the yes/no rule")         registers f(prediction, references, *, extra) -> float
@@ -19,7 +20,17 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from harness.errors import CannotRun, HarnessError
 
-Kind = Literal["answer", "short_answers", "shown", "indices", "facts", "paragraphs", "corpus", "retrieval", "text"]
+Kind = Literal[
+    "answer",
+    "short_answers",
+    "shown",
+    "indices",
+    "facts",
+    "paragraphs",
+    "corpus",
+    "retrieval",
+    "text",
+]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -27,7 +38,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Scorer:
     """A registered scorer.
 
-    kind says what it is given, and so where it can be used; only the first three judge the answers of a run:
+    kind says what it is given, and so where it can be used; only the first three judge the answers
+    of a run:
 
     answer          a text and its accepted answers
     short_answers   a text and, for each sub-question, its accepted answers (Gold.extra["short_answers"])
@@ -39,12 +51,12 @@ class Scorer:
     retrieval       for each question a list of texts, and a list of accepted answers
     text            one text, no references; the value is a text
 
-    function: the function, or "module:function" of one that is not this project's; version: raise it whenever the same
-    inputs give another value, tables and comparisons go by it; packages: what must be importable; maximum: the best
-    possible value (1, or 100 for percent).
+    function: the function, or "module:function" of one that is not this project's; version: raise
+    it whenever the same inputs give another value, tables and comparisons go by it; packages: what
+    must be importable; maximum: the best possible value (1, or 100 for percent).
 
-    corpus: of a scorer of answers, the scorer of kind corpus whose value follows from sums over the answers; counts:
-    (prediction, references) -> the numbers to sum; total: (sums) -> the value.
+    corpus: of a scorer of answers, the scorer of kind corpus whose value follows from sums over the
+    answers; counts: (prediction, references) -> the numbers to sum; total: (sums) -> the value.
     """
 
     function: Callable[..., Any] | str
@@ -63,7 +75,8 @@ TABLE: dict[str, Scorer] = {}
 
 
 def published(origin: str) -> Callable[..., Callable[[F], F]]:
-    """A decorator that registers scorers of `origin` (repository and file): scorer(name, summary, kind, **fields)."""
+    """A decorator that registers scorers of `origin` (repository and file): scorer(name, summary,
+    kind, **fields)."""
 
     def scorer(name: str, summary: str, kind: Kind = "answer", **fields: Any) -> Callable[[F], F]:
         def register(function: F) -> F:
@@ -75,8 +88,11 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
     return scorer
 
 
-def of_group(metric: Callable[..., Any], key: str, belongs: Callable[[Any], bool]) -> Callable[..., Any]:
-    """`metric` for the questions of a group, None for all others, so that its mean is the mean of the group.
+def of_group(
+    metric: Callable[..., Any], key: str, belongs: Callable[[Any], bool]
+) -> Callable[..., Any]:
+    """`metric` for the questions of a group, None for all others, so that its mean is the mean of
+    the group.
 
     Args:
         metric: A scorer.
@@ -85,7 +101,11 @@ def of_group(metric: Callable[..., Any], key: str, belongs: Callable[[Any], bool
     """
     signature = inspect.signature(metric)
     parameters = signature.parameters
-    added = [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None)] if key not in parameters else []
+    added = (
+        [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None)]
+        if key not in parameters
+        else []
+    )
 
     def scored(prediction: str, references: Sequence[str], **extra: Any) -> float | None:
         accepted = {name: value for name, value in extra.items() if name in parameters}
@@ -96,20 +116,25 @@ def of_group(metric: Callable[..., Any], key: str, belongs: Callable[[Any], bool
 
 
 class ScoreError(HarnessError):
-    """A score is undefined: inputs of the wrong shape, a missing extra, or the published code raises for them."""
+    """A score is undefined: inputs of the wrong shape, a missing extra, or the published code
+    raises for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreSheet:
-    """The scores of one answer, by scorer. `flags` says why one is 0.0 or absent; no flag means a plain score."""
+    """The scores of one answer, by scorer. `flags` says why one is 0.0 or absent; no flag means a
+    plain score."""
 
     scores: dict[str, float] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
-    counts: dict[str, list[int]] = field(default_factory=dict)  # scorer -> numbers to sum up for `corpus_score`
+    counts: dict[str, list[int]] = field(
+        default_factory=dict
+    )  # scorer -> numbers to sum up for `corpus_score`
 
 
 def install_line(package: str) -> str:
-    """The sentence for a missing package, with the command that installs it; package: an import name."""
+    """The sentence for a missing package, with the command that installs it; package: an import
+    name."""
     name = package.replace("_", "-")
     return f"the package '{name}' is not installed; run: pip install {name}"
 
@@ -120,7 +145,8 @@ def installed(package: str) -> bool:
 
 
 def need(module: str) -> ModuleType:
-    """Import `module` ("package.part"); raise CannotRun with the install line for a missing package."""
+    """Import `module` ("package.part"); raise CannotRun with the install line for a missing
+    package."""
     drawn = random.getstate()
     try:
         return importlib.import_module(module)
@@ -130,12 +156,14 @@ def need(module: str) -> ModuleType:
             raise
         raise CannotRun(install_line(package)) from error
     finally:
-        # A package far behind rouge-score (rich) draws a number as it is imported, while methods may be drawing.
+        # A package far behind rouge-score (rich) draws a number as it is imported, while methods
+        # may be drawing.
         random.setstate(drawn)
 
 
 def best(pair: Callable[[str, str], float], prediction: str, references: Sequence[str]) -> float:
-    """The maximum of `pair(prediction, reference)` over the references, and 0.0 where there is none."""
+    """The maximum of `pair(prediction, reference)` over the references, and 0.0 where there is
+    none."""
     return max((pair(prediction, reference) for reference in references), default=0.0)
 
 
@@ -145,12 +173,16 @@ def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
     for left in a:
         corner = 0
         for j, right in enumerate(b):
-            corner, row[j + 1] = row[j + 1], corner + 1 if left == right else max(row[j + 1], row[j])
+            corner, row[j + 1] = (
+                row[j + 1],
+                corner + 1 if left == right else max(row[j + 1], row[j]),
+            )
     return row[-1]
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean; ScoreError for no values at all (the published scripts divide by zero there)."""
+    """The arithmetic mean; ScoreError for no values at all (the published scripts divide by zero
+    there)."""
     if not values:
         raise ScoreError("there is nothing to average: give at least one item")
     return sum(values) / len(values)

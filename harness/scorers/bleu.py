@@ -1,4 +1,5 @@
-"""BLEU as Hugging Face `evaluate` prints it: mteval's 13a tokens, corpus counts, all references of an item at once.
+"""BLEU as Hugging Face `evaluate` prints it: mteval's 13a tokens, corpus counts, all references of
+an item at once.
 
     bleu4("the cat sat on the mat", ["the cat sat on the mat"])      -> 1.0     a corpus of one
     corpus_bleu4([text, ...], [[reference, ...], ...])               -> not the mean of the items
@@ -6,10 +7,11 @@
 
     BLEU = BP exp(1/N sum_{n<=N} log p_n),  p_n = clipped matches / n-grams,  BP = min(1, exp(1 - r/c))
 
-with c the prediction's length and r that of the shortest reference, both summed over the corpus (Papineni et al. 2002;
-`compute_bleu` of tensorflow/nmt takes the shortest, not the closest). Smoothing adds one to both counts of every p_n
-(Lin and Och 2004). 0.0 as soon as one p_n is 0, so without smoothing every prediction under N tokens scores 0. Written
-here because `evaluate.load("bleu")` fetches its script from the hub. Without a token on one side: ScoreError.
+with c the prediction's length and r that of the shortest reference, both summed over the corpus
+(Papineni et al. 2002; `compute_bleu` of tensorflow/nmt takes the shortest, not the closest).
+Smoothing adds one to both counts of every p_n (Lin and Och 2004). 0.0 as soon as one p_n is 0, so
+without smoothing every prediction under N tokens scores 0. Written here because
+`evaluate.load("bleu")` fetches its script from the hub. Without a token on one side: ScoreError.
 """
 
 import math
@@ -55,8 +57,10 @@ def _ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
 def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
     """The counts of one item, which BLEU sums over a corpus: (m_1 .. m_4, t_1 .. t_4, c, r).
 
-    m_n: clipped matches of order n, where a reference n-gram counts as often as in the reference that has most of it;
-    t_n: n-grams of the prediction; c: its tokens; r: tokens of the shortest reference. Raises ScoreError without one.
+    m_n: clipped matches of order n, where a reference n-gram counts as often as in the reference
+    that has most of it;
+    t_n: n-grams of the prediction; c: its tokens; r: tokens of the shortest reference. Raises
+    ScoreError without one.
     """
     if not references:
         raise ScoreError("BLEU is undefined for an item without a reference")
@@ -73,16 +77,21 @@ def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
     return (*matches, *possible, len(tokens), min(map(len, gold_tokens)))
 
 
-def from_counts(totals: Sequence[float], *, max_order: int = MAX_ORDER, smooth: bool = False) -> float:
+def from_counts(
+    totals: Sequence[float], *, max_order: int = MAX_ORDER, smooth: bool = False
+) -> float:
     """BLEU, 0..1, of a corpus whose items' `counts` add up to `totals`.
 
-    max_order: longest n-grams used, up to 4; smooth: add one to both counts of each precision. Raises ScoreError where
-    the predictions or the shortest references have no token.
+    max_order: longest n-grams used, up to 4; smooth: add one to both counts of each precision.
+    Raises ScoreError where the predictions or the shortest references have no token.
     """
     *ngrams, length, shortest = totals
     if not length or not shortest:
         side = "reference" if length else "prediction"
-        raise ScoreError(f"BLEU is undefined: the {side} has no token (the published code raises ZeroDivisionError)")
+        raise ScoreError(
+            f"BLEU is undefined: the {side} has no token (the published code raises "
+            "ZeroDivisionError)"
+        )
     logs = 0.0
     for matches, possible in zip(ngrams[:max_order], ngrams[MAX_ORDER:][:max_order], strict=True):
         if not matches + smooth:
@@ -93,16 +102,24 @@ def from_counts(totals: Sequence[float], *, max_order: int = MAX_ORDER, smooth: 
 
 
 def corpus_bleu(
-    prediction: Sequence[str], references: Sequence[Sequence[str]], *, max_order: int = MAX_ORDER, smooth: bool = False
+    prediction: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    max_order: int = MAX_ORDER,
+    smooth: bool = False,
 ) -> float:
-    """BLEU, 0..1, of a corpus: per item a prediction and its references. Options: `from_counts`. Raises ScoreError."""
+    """BLEU, 0..1, of a corpus: per item a prediction and its references. Options: `from_counts`.
+    Raises ScoreError."""
     items = [counts(text, texts) for text, texts in zip(prediction, references, strict=True)]
     totals = [sum(column) for column in zip(*items, strict=True)] or [0] * (2 * MAX_ORDER + 2)
     return from_counts(totals, max_order=max_order, smooth=smooth)
 
 
-def bleu(prediction: str, references: Sequence[str], *, max_order: int = 4, smooth: bool = False) -> float:
-    """BLEU, 0..1, of one prediction and all its references: a corpus of one item. Options: `from_counts`."""
+def bleu(
+    prediction: str, references: Sequence[str], *, max_order: int = 4, smooth: bool = False
+) -> float:
+    """BLEU, 0..1, of one prediction and all its references: a corpus of one item. Options:
+    `from_counts`."""
     return corpus_bleu([prediction], [references], max_order=max_order, smooth=smooth)
 
 
@@ -112,6 +129,12 @@ _VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "bleu4_smooth": ("orders 1-4, add-one smoothing", {"max_order": 4, "smooth": True}),
 }
 for _name, (_orders, _options) in _VARIANTS.items():
-    _fields = {"corpus": f"hf_bleu.corpus_{_name}", "counts": counts, "total": partial(from_counts, **_options)}
+    _fields = {
+        "corpus": f"hf_bleu.corpus_{_name}",
+        "counts": counts,
+        "total": partial(from_counts, **_options),
+    }
     scorer(f"hf_bleu.{_name}", f"BLEU of one text, {_orders}", **_fields)(partial(bleu, **_options))
-    scorer(f"hf_bleu.corpus_{_name}", f"BLEU of a list, {_orders}", "corpus")(partial(corpus_bleu, **_options))
+    scorer(f"hf_bleu.corpus_{_name}", f"BLEU of a list, {_orders}", "corpus")(
+        partial(corpus_bleu, **_options)
+    )

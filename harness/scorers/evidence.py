@@ -3,8 +3,8 @@
     supporting   ----[====A====]-----[==B==]----      A hit: at least half of its characters were shown
     shown        ------[##########]----------[#]      B missed                              -> 1 / 2
 
-Only spans of a document count. Generated text hits nothing; `evidence_recall_sources` is the same figure with the
-spans that generated text was written from added, reported apart.
+Only spans of a document count. Generated text hits nothing; `evidence_recall_sources` is the same
+figure with the spans that generated text was written from added, reported apart.
 """
 
 from collections import defaultdict
@@ -19,7 +19,8 @@ Span = tuple[str, int, int]  # document id, start, end (in characters)
 
 
 def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
-    """Document id -> its spans, sorted and united where they touch or overlap. Raises ScoreError for a bad span."""
+    """Document id -> its spans, sorted and united where they touch or overlap. Raises ScoreError
+    for a bad span."""
     by_document: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for document_id, start, end in spans:
         if start > end or start < 0:
@@ -38,15 +39,20 @@ def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
 
 
 def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
-    """For each supporting passage: do `spans` cover at least half of it? Raises ScoreError for one of no length."""
+    """For each supporting passage: do `spans` cover at least half of it? Raises ScoreError for one
+    of no length."""
     shown = _unite_spans(spans)
     hits = []
     for support in supporting:
         length = support.end - support.start
         if length <= 0:
-            raise ScoreError(f"a supporting passage of document '{support.document_id}' has no characters")
+            raise ScoreError(
+                f"a supporting passage of document '{support.document_id}' has no characters"
+            )
         pieces = shown.get(support.document_id, [])
-        seen = sum(max(0, min(end, support.end) - max(start, support.start)) for start, end in pieces)
+        seen = sum(
+            max(0, min(end, support.end) - max(start, support.start)) for start, end in pieces
+        )
         hits.append(2 * seen >= length)
     return hits
 
@@ -59,24 +65,27 @@ def _shown_spans(shown: Sequence[Shown]) -> list[Span]:
 def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """Hits / number of supporting passages, in 0..1; None without supporting passages.
 
-    A supporting passage is hit when at least half of its characters lie in the union of the shown spans of its
-    document. Raises ScoreError for a span that ends before it starts and for a supporting passage without characters.
+    A supporting passage is hit when at least half of its characters lie in the union of the shown
+    spans of its document. Raises ScoreError for a span that ends before it starts and for a
+    supporting passage without characters.
     """
     return mean(_hits(_shown_spans(shown), supporting)) if supporting else None
 
 
 @scorer("evidence_recall_sources", "the same, sources of summaries counted", "shown")
 def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """`evidence_recall` with the source spans of generated text counted as if they had been shown."""
+    """`evidence_recall` with the source spans of generated text counted as if they had been
+    shown."""
     sources = [source for s in shown if s.kind == "generated" for source in s.sources]
     return mean(_hits(_shown_spans(shown) + sources, supporting)) if supporting else None
 
 
 def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int | None]:
-    """For each supporting passage, the position (from 0) of the first shown span that is on it; None without one.
+    """For each supporting passage, the position (from 0) of the first shown span that is on it;
+    None without one.
 
-    A span is on a passage where at least half of the shorter of the two lies in the other: a chunk of a long page, or a
-    short page in a chunk.
+    A span is on a passage where at least half of the shorter of the two lies in the other: a chunk
+    of a long page, or a short page in a chunk.
     """
 
     def is_on(a: Shown, b: Support) -> bool:
@@ -85,12 +94,16 @@ def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[in
         return a.document_id == b.document_id and shared > 0 and 2 * shared >= shorter
 
     spans = [s for s in shown if s.kind == "span"]
-    return [next((i for i, span in enumerate(spans) if is_on(span, support)), None) for support in supporting]
+    return [
+        next((i for i, span in enumerate(spans) if is_on(span, support)), None)
+        for support in supporting
+    ]
 
 
 @scorer("evidence_hit", "1 if a shown text is on a supporting page (hit@k)", "shown")
 def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """1 where a shown span is on a supporting page, else 0: hit@k for the k texts shown; None without such pages."""
+    """1 where a shown span is on a supporting page, else 0: hit@k for the k texts shown; None
+    without such pages."""
     if not supporting:
         return None
     return float(any(place is not None for place in _positions(shown, supporting)))
@@ -98,28 +111,38 @@ def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
 
 @scorer("evidence_mrr", "1 / place of the first shown text on a supporting page", "shown")
 def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """1 / place, from 1, of the first shown span on a supporting page, in the order of showing; 0 without one."""
+    """1 / place, from 1, of the first shown span on a supporting page, in the order of showing; 0
+    without one."""
     positions = [place for place in _positions(shown, supporting) if place is not None]
     return (1 / (1 + min(positions)) if positions else 0.0) if supporting else None
 
 
 @scorer("evidence_pages", "share of supporting pages that a shown text is on", "shown")
 def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """Share of the supporting pages that a shown span is on (`_positions`): recall by page; None without such pages."""
+    """Share of the supporting pages that a shown span is on (`_positions`): recall by page; None
+    without such pages."""
     if not supporting:
         return None
     return mean([place is not None for place in _positions(shown, supporting)])
 
 
-@scorer("evidence_recall_sessions", "share of sessions with evidence of which a supporting passage was shown", "shown")
+@scorer(
+    "evidence_recall_sessions",
+    "share of sessions with evidence of which a supporting passage was shown",
+    "shown",
+)
 def evidence_recall_sessions(
     shown: Sequence[Shown], supporting: Sequence[Support], *, evidence_sessions: Sequence[int] = ()
 ) -> float | None:
-    """Share of the sessions with evidence of which at least one supporting passage is hit (`evidence_recall`).
+    """Share of the sessions with evidence of which at least one supporting passage is hit
+    (`evidence_recall`).
 
-    evidence_sessions: session number of each of `supporting`; None is returned where these do not fit or are none.
+    evidence_sessions: session number of each of `supporting`; None is returned where these do not
+    fit or are none.
     """
     if not supporting or len(evidence_sessions) != len(supporting):
         return None
     hits = _hits(_shown_spans(shown), supporting)
-    return len({s for s, hit in zip(evidence_sessions, hits, strict=True) if hit}) / len(set(evidence_sessions))
+    return len({s for s, hit in zip(evidence_sessions, hits, strict=True) if hit}) / len(
+        set(evidence_sessions)
+    )

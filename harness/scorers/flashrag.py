@@ -23,12 +23,15 @@ Golds = Sequence[Sequence[str]]  # the accepted answers of each item
 
 @scorer("flashrag.acc", "a reference is contained in the text")
 def acc(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where a normalised reference stands in the normalised prediction (an empty one always does)."""
+    """1.0 where a normalised reference stands in the normalised prediction (an empty one always
+    does)."""
     text = normalize_answer(prediction)
     return float(any(normalize_answer(reference) in text for reference in references))
 
 
-def _mean_over_items(measure: Callable[[str, Sequence[str]], float], prediction: Items, references: Golds) -> float:
+def _mean_over_items(
+    measure: Callable[[str, Sequence[str]], float], prediction: Items, references: Golds
+) -> float:
     return mean([measure(p, r) for p, r in zip(prediction, references, strict=True)])
 
 
@@ -38,7 +41,9 @@ for _name, _word in (("f1", "F1"), ("precision", "precision"), ("recall", "recal
     _MEASURES[_name] = partial(answer_overlap, part=_name)
     scorer(f"flashrag.{_name}", f"token {_word} with the yes/no rule")(_MEASURES[_name])
 for _name, _measure in _MEASURES.items():
-    scorer(f"flashrag.dataset_{_name}", f"mean {_name}", "corpus")(partial(_mean_over_items, _measure))
+    scorer(f"flashrag.dataset_{_name}", f"mean {_name}", "corpus")(
+        partial(_mean_over_items, _measure)
+    )
 
 
 def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
@@ -48,17 +53,26 @@ def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
 
 
 def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
-    """Share of items of which one of the first k texts has an answer in it. prediction: an item's texts, best first."""
-    return mean([float(any(_hits(texts, golds, k))) for texts, golds in zip(prediction, references, strict=True)])
+    """Share of items of which one of the first k texts has an answer in it. prediction: an item's
+    texts, best first."""
+    return mean(
+        [
+            float(any(_hits(texts, golds, k)))
+            for texts, golds in zip(prediction, references, strict=True)
+        ]
+    )
 
 
 def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
-    """Mean share of the first k texts with an answer in them. Raises ScoreError for an item without texts."""
+    """Mean share of the first k texts with an answer in them. Raises ScoreError for an item without
+    texts."""
     shares = []
     for texts, golds in zip(prediction, references, strict=True):
         hits = _hits(texts, golds, k)
         if not hits:
-            raise ScoreError("retrieval precision is undefined for an item without a retrieved text")
+            raise ScoreError(
+                "retrieval precision is undefined for an item without a retrieved text"
+            )
         shares.append(sum(hits) / len(hits))
     return mean(shares)
 

@@ -3,8 +3,8 @@
     longbench.NAME.0-4k, .4-8k, .8k+            LongBench-E (Bai et al. 2023; LongBench/eval.py, scorer_e): by `length`
     quality.accuracy.easy, .hard                QuALITY: by `difficult` (1 = fewer than half right under time pressure)
 
-What is left out counts in no mean, so a column of a table is the mean of its group, with that group's interval. A
-question that does not say where it belongs is in no group.
+What is left out counts in no mean, so a column of a table is the mean of its group, with that
+group's interval. A question that does not say where it belongs is in no group.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,17 +42,25 @@ _BY_LENGTH: dict[str, tuple[str, Callable[..., float]]] = {
 for _name, _what, _metric in (
     ("qa_f1_score", "token F1 of the first line", longbench.qa_f1_score),
     ("rouge_score", "ROUGE-L of the first line", longbench.rouge_score),
-    ("classification_score", "1 / number of class names in the first line", longbench.classification_score),
+    (
+        "classification_score",
+        "1 / number of class names in the first line",
+        longbench.classification_score,
+    ),
 ):
     _BY_LENGTH[f"{_name}.first_line"] = _what, _on_first_line(_metric)
     _packages = ("rouge",) if _name.startswith("rouge") else ()
-    evaluated(f"longbench.{_name}.first_line", f"{_what} (few-shot sets)", packages=_packages)(_on_first_line(_metric))
+    evaluated(f"longbench.{_name}.first_line", f"{_what} (few-shot sets)", packages=_packages)(
+        _on_first_line(_metric)
+    )
 for _bucket in BUCKETS:
     for _name, (_what, _metric) in _BY_LENGTH.items():
         _packages = ("rouge",) if _name.startswith("rouge") else ()
-        evaluated(f"longbench.{_name}.{_bucket}", f"{_what}, of texts of {_bucket} words", packages=_packages)(
-            of_group(_metric, "length", partial(_is_of_length, _bucket))
-        )
+        evaluated(
+            f"longbench.{_name}.{_bucket}",
+            f"{_what}, of texts of {_bucket} words",
+            packages=_packages,
+        )(of_group(_metric, "length", partial(_is_of_length, _bucket)))
 for _level, _name in enumerate(("easy", "hard")):
     quality.scorer(f"quality.accuracy.{_name}", f"accuracy of the {_name} questions")(
         of_group(quality.accuracy, "difficult", partial(eq, _level))

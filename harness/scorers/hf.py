@@ -4,7 +4,8 @@
     metric.compute(predictions=["the Beatles", "x"], references=[["Beatles"], ["y"]])
         -> {"musique.answer_f1": 0.5, "scores": [1.0, 0.0], "flags": {}}
 
-Arrow has no tuples of mixed type: a supporting fact is {"title", "sent_id"}, a span {"document_id", "start", "end"}.
+Arrow has no tuples of mixed type: a supporting fact is {"title", "sent_id"}, a span {"document_id",
+"start", "end"}.
 """
 
 import operator
@@ -42,18 +43,26 @@ _FEATURES: dict[str, tuple[Any, Any]] = {
 
 
 def _pieces(item: Sequence[dict[str, Any]]) -> list[Shown]:
-    """The shown pieces of an item, from the dicts that Arrow stores. Raises UserError for an unknown kind."""
+    """The shown pieces of an item, from the dicts that Arrow stores. Raises UserError for an
+    unknown kind."""
     shown = []
     for piece in item:
         if piece["kind"] not in ("span", "generated"):
             raise UserError(f"kind must be 'span' or 'generated', got {piece['kind']!r}")
-        sources = tuple((source["document_id"], source["start"], source["end"]) for source in piece["sources"])
-        shown.append(Shown(piece["kind"], piece["document_id"], piece["start"], piece["end"], sources=sources))
+        sources = tuple(
+            (source["document_id"], source["start"], source["end"]) for source in piece["sources"]
+        )
+        shown.append(
+            Shown(
+                piece["kind"], piece["document_id"], piece["start"], piece["end"], sources=sources
+            )
+        )
     return shown
 
 
 class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyped
-    """`as_evaluate_metric` of one scorer, by its name; `compute` takes its extra inputs (all_classes ..) by keyword."""
+    """`as_evaluate_metric` of one scorer, by its name; `compute` takes its extra inputs
+    (all_classes ..) by keyword."""
 
     def __init__(self, scorer: str, **options: Any) -> None:
         self.scorer = scorer
@@ -65,7 +74,9 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
         prediction, references = _FEATURES[scorer.kind]
         shapes = [(prediction, references)]
         if scorer.kind in ("answer", "corpus"):
-            shapes.append((prediction, _TEXT))  # a single accepted answer need not be wrapped in a list
+            shapes.append(
+                (prediction, _TEXT)
+            )  # a single accepted answer need not be wrapped in a list
         return evaluate.MetricInfo(
             description=f"{self.scorer}, version {scorer.version}: {scorer.summary}. Origin: {scorer.origin}.",
             citation="",
@@ -76,7 +87,9 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
             ],
         )
 
-    def _compute(self, predictions: Sequence[Any], references: Sequence[Any], **extra: Any) -> dict[str, Any]:
+    def _compute(
+        self, predictions: Sequence[Any], references: Sequence[Any], **extra: Any
+    ) -> dict[str, Any]:
         """Score a list of items, for `compute`; the result is that of `as_evaluate_metric`."""
         kind, inputs = lookup(self.scorer).kind, extras(self.scorer, extra)
         if kind in ("answer", "corpus"):
@@ -85,10 +98,15 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
             return {self.scorer: score(self.scorer, list(predictions), list(references), **inputs)}
         if kind == "facts":
             pair = operator.itemgetter("title", "sent_id")
-            predictions, references = ([[*map(pair, item)] for item in side] for side in (predictions, references))
+            predictions, references = (
+                [[*map(pair, item)] for item in side] for side in (predictions, references)
+            )
         elif kind == "shown":
             predictions = [_pieces(item) for item in predictions]
-            references = [[Support(s["document_id"], s["start"], s["end"]) for s in item] for item in references]
+            references = [
+                [Support(s["document_id"], s["start"], s["end"]) for s in item]
+                for item in references
+            ]
         scores: list[float | None] = []
         flags: dict[int, str] = {}
         for index, (prediction, gold) in enumerate(zip(predictions, references, strict=True)):
@@ -100,20 +118,28 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
             if scores[-1] is None:
                 flags[index] = NO_MARKS
         counted = [value for value in scores if value is not None]
-        return {self.scorer: sum(counted) / len(counted) if counted else None, "scores": scores, "flags": flags}
+        return {
+            self.scorer: sum(counted) / len(counted) if counted else None,
+            "scores": scores,
+            "flags": flags,
+        }
 
 
 def as_evaluate_metric(name: str, **options: Any) -> evaluate.Metric:
-    """The scorer `name` as an evaluate.Metric; `options` go to its constructor (cache_dir, experiment_id ...).
+    """The scorer `name` as an evaluate.Metric; `options` go to its constructor (cache_dir,
+    experiment_id ...).
 
-    compute returns {name: mean, "scores": one per item, "flags": {item: reason}}; an item whose score is undefined
-    counts 0.0 and is flagged, one without supporting marks is None and left out of the mean. Scorers of kind corpus and
-    retrieval return {name: value} for the whole list. Nothing is fetched. Raises UnknownName, UserError for a
-    normaliser, CannotRun with the install line for a missing package.
+    compute returns {name: mean, "scores": one per item, "flags": {item: reason}}; an item whose
+    score is undefined counts 0.0 and is flagged, one without supporting marks is None and left out
+    of the mean. Scorers of kind corpus and retrieval return {name: value} for the whole list.
+    Nothing is fetched. Raises UnknownName, UserError for a normaliser, CannotRun with the install
+    line for a missing package.
     """
     scorer = lookup(name)
     if scorer.kind not in _FEATURES:
-        raise UserError(f"'{name}' normalises a text and is no metric; use it through harness.scorers.score")
+        raise UserError(
+            f"'{name}' normalises a text and is no metric; use it through harness.scorers.score"
+        )
     missing = [package for package in scorer.packages if not installed(package)]
     if missing:
         raise CannotRun(f"scorer '{name}': {install_line(missing[0])}")

@@ -1,9 +1,11 @@
-"""HotpotQA answers and supporting facts (Yang et al. 2018; hotpot_evaluate_v1.py, update_answer and update_sp).
+"""HotpotQA answers and supporting facts (Yang et al. 2018; hotpot_evaluate_v1.py, update_answer and
+update_sp).
 
     hotpotqa.f1: "yes, he was", ["yes"]                -> 0.0   (yes / no / noanswer must be matched whole)
     hotpotqa.sp_f1: [["A", 0]], [["A", 0], ["B", 1]]   -> 0.667
 
-The published code knows one reference per question; of several, the best counts, each figure on its own.
+The published code knows one reference per question; of several, the best counts, each figure on its
+own.
 """
 
 from collections.abc import Sequence
@@ -25,16 +27,28 @@ def em(prediction: str, references: Sequence[str]) -> float:
 
 
 def answer_overlap(prediction: str, references: Sequence[str], *, part: str) -> float:
-    """Token overlap with the yes/no rule, best over the references, 0..1. part: "f1", "precision" or "recall"."""
+    """Token overlap with the yes/no rule, best over the references, 0..1. part: "f1", "precision"
+    or "recall"."""
     return best(lambda p, g: float(getattr(yes_no_overlap(p, g), part)), prediction, references)
 
 
 def fact_overlap(prediction: Facts, references: Facts, *, part: str) -> float:
-    """Overlap of two sets of [title, sentence index], 0..1. part: "em", "f1", "precision" or "recall"."""
+    """Overlap of two sets of [title, sentence index], 0..1. part: "em", "f1", "precision" or
+    "recall"."""
     return float(getattr(set_overlap(facts(prediction), facts(references)), part))
 
 
-scorer("hotpotqa.sp_em", "exact match of supporting facts", "facts")(partial(fact_overlap, part="em"))
-for _name, _part, _word in (("f1", "f1", "F1"), ("prec", "precision", "precision"), ("recall", "recall", "recall")):
-    scorer(f"hotpotqa.{_name}", f"token {_word} with the yes/no rule")(partial(answer_overlap, part=_part))
-    scorer(f"hotpotqa.sp_{_name}", f"{_word} of supporting facts", "facts")(partial(fact_overlap, part=_part))
+scorer("hotpotqa.sp_em", "exact match of supporting facts", "facts")(
+    partial(fact_overlap, part="em")
+)
+for _name, _part, _word in (
+    ("f1", "f1", "F1"),
+    ("prec", "precision", "precision"),
+    ("recall", "recall", "recall"),
+):
+    scorer(f"hotpotqa.{_name}", f"token {_word} with the yes/no rule")(
+        partial(answer_overlap, part=_part)
+    )
+    scorer(f"hotpotqa.sp_{_name}", f"{_word} of supporting facts", "facts")(
+        partial(fact_overlap, part=_part)
+    )

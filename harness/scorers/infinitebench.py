@@ -1,4 +1,5 @@
-"""InfiniteBench's scores of En.QA and En.MC (Zhang et al. 2024; src/compute_scores of its repository).
+"""InfiniteBench's scores of En.QA and En.MC (Zhang et al. 2024; src/compute_scores of its
+repository).
 
 choice("B. Toren", ["Toren"], gold_label=2)                  -> 1.0   (a reply that begins with a letter is that)
 choice("I think the answer is: Toren", ..., gold_label=2)    -> 1.0
@@ -18,7 +19,10 @@ _TO_SPACES = str.maketrans(dict.fromkeys("\n\"'.,?!{}", " "))
 _ANSWER_PHRASES = ("answer is:", "answer:", "answer is", "option is")
 
 
-@scorer("infinitebench.choice", "the right letter or option, at the start, behind a phrase or as the first letter")
+@scorer(
+    "infinitebench.choice",
+    "the right letter or option, at the start, behind a phrase or as the first letter",
+)
 def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> float:
     """1.0 where the reply, read as the published code reads it, names the right option, else 0.0.
 

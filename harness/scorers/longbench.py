@@ -1,4 +1,5 @@
-"""LongBench's metrics (Bai et al. 2023; LongBench/metrics.py), each the best over the references and never below 0.
+"""LongBench's metrics (Bai et al. 2023; LongBench/metrics.py), each the best over the references
+and never below 0.
 
 qa_f1_score("The Beatles", ["Beatles"])                     -> 1.0
 retrieval_score("3.5", ["Paragraph 3"])                     -> 0.5   (numbers as strings)
@@ -25,7 +26,8 @@ _COMMENT_MARKS = ("`", "#", "//")
 
 @scorer("longbench.qa_f1_score", "token F1, SQuAD rules")
 def qa_f1_score(prediction: str, references: Sequence[str]) -> float:
-    """SQuAD token F1, best over the references; no rule for yes and no; empty against empty is 0."""
+    """SQuAD token F1, best over the references; no rule for yes and no; empty against empty is
+    0."""
     return best(token_f1, prediction, references)
 
 
@@ -36,16 +38,22 @@ def rouge_score(prediction: str, references: Sequence[str]) -> float:
 
 
 def equal_share(prediction: str, number: str) -> float:
-    """Share of the numbers in the prediction that equal `number` as strings; 0.0 without a number."""
+    """Share of the numbers in the prediction that equal `number` as strings; 0.0 without a
+    number."""
     numbers = _NUMBER.findall(prediction)
     return numbers.count(number) / len(numbers) if numbers else 0.0
 
 
-def equal_number_share(prediction: str, references: Sequence[str], pattern: re.Pattern[str]) -> float:
-    """Share of the numbers that equal a reference's, group 1 of `pattern`; ScoreError for a reference without one."""
+def equal_number_share(
+    prediction: str, references: Sequence[str], pattern: re.Pattern[str]
+) -> float:
+    """Share of the numbers that equal a reference's, group 1 of `pattern`; ScoreError for a
+    reference without one."""
     matches = [pattern.search(reference) for reference in references]
     if None in matches:
-        raise ScoreError(f"a reference must read like '{pattern.pattern}', got {reprlib.repr(list(references))}")
+        raise ScoreError(
+            f"a reference must read like '{pattern.pattern}', got {reprlib.repr(list(references))}"
+        )
     return best(equal_share, prediction, [match.group(1) for match in matches if match])
 
 
@@ -62,9 +70,11 @@ def count_score(prediction: str, references: Sequence[str]) -> float:
 
 
 def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
-    """`classification_score` of one reference, with a fault of the published loop, whose values are in the papers."""
+    """`classification_score` of one reference, with a fault of the published loop, whose values are
+    in the papers."""
     named_classes = [name for name in all_classes if name in prediction]
-    # It removes from the list it walks over, so the name after a removed one is skipped: `index` moves on all the same.
+    # It removes from the list it walks over, so the name after a removed one is skipped: `index`
+    # moves on all the same.
     index = 0
     while index < len(named_classes):
         term = named_classes[index]
@@ -74,14 +84,21 @@ def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> floa
     return 1.0 / len(named_classes) if gold in named_classes else 0.0
 
 
-@scorer("longbench.classification_score", "1 / number of class names in the text, if the gold one is there")
-def classification_score(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
-    """1 / number of classes named in the prediction if the gold one is, else 0; names within that one do not count."""
+@scorer(
+    "longbench.classification_score",
+    "1 / number of class names in the text, if the gold one is there",
+)
+def classification_score(
+    prediction: str, references: Sequence[str], *, all_classes: Sequence[str]
+) -> float:
+    """1 / number of classes named in the prediction if the gold one is, else 0; names within that
+    one do not count."""
     return best(lambda p, g: _class_score(p, g, all_classes), prediction, references)
 
 
 def _fuzz_ratio(a: str, b: str, backend: str) -> float:
-    """fuzzywuzzy's `fuzz.ratio`, whole percent: equal texts 100, one empty 0. backend: see `code_sim_score`."""
+    """fuzzywuzzy's `fuzz.ratio`, whole percent: equal texts 100, one empty 0. backend: see
+    `code_sim_score`."""
     if a == b:
         return 100.0
     if backend == "difflib":
@@ -90,11 +107,14 @@ def _fuzz_ratio(a: str, b: str, backend: str) -> float:
 
 
 @scorer("longbench.code_sim_score", "similarity of the first line of code")
-def code_sim_score(prediction: str, references: Sequence[str], *, backend: str = "difflib") -> float:
+def code_sim_score(
+    prediction: str, references: Sequence[str], *, backend: str = "difflib"
+) -> float:
     """Similarity of the first line without a back-tick, "#" or "//", 0..1 in whole percent.
 
-    fuzzywuzzy gives other values with python-Levenshtein (2 x longest common subsequence / total length) than with
-    difflib; `backend` is "difflib", LongBench's own requirement and the default, or "python-Levenshtein".
+    fuzzywuzzy gives other values with python-Levenshtein (2 x longest common subsequence / total
+    length) than with difflib; `backend` is "difflib", LongBench's own requirement and the default,
+    or "python-Levenshtein".
     """
     if backend not in ("difflib", "python-Levenshtein"):
         raise ScoreError(f"backend must be 'difflib' or 'python-Levenshtein', got {backend!r}")

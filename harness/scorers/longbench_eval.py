@@ -1,4 +1,5 @@
-"""LongBench's whole-list scores (LongBench/eval.py): 100 x mean of the best over the references, two decimals.
+"""LongBench's whole-list scores (LongBench/eval.py): 100 x mean of the best over the references,
+two decimals.
 
     scorer(["Paris\\nQuestion:"], [["Paris"]], dataset="triviaqa")                       -> 100.0
     scorer_e(predictions, references, dataset="qasper", lengths=[3000, 9000])            -> {"0-4k": .., "8k+": ..}
@@ -43,12 +44,14 @@ BUCKETS = ("0-4k", "4-8k", "8k+")
 
 
 def bucket(length: int) -> str:
-    """LongBench-E's class of a text by its `length` field (words): below 4,000, below 8,000, else."""
+    """LongBench-E's class of a text by its `length` field (words): below 4,000, below 8,000,
+    else."""
     return BUCKETS[0] if length < 4000 else BUCKETS[1] if length < 8000 else BUCKETS[2]
 
 
 def first_line(prediction: str) -> str:
-    """What LongBench scores of a few-shot set's prediction: its first line after leading line breaks."""
+    """What LongBench scores of a few-shot set's prediction: its first line after leading line
+    breaks."""
     return prediction.lstrip("\n").split("\n")[0]
 
 
@@ -63,15 +66,17 @@ def mean_score(
 ) -> float:
     """Score of a list of predictions by the rules of `dataset`, a key of DATASETS, 0..100.
 
-    all_classes: class names of trec or lsht; backend: for code, see `code_sim_score`. Raises ScoreError for an unknown
-    data set, missing classes and an empty list.
+    all_classes: class names of trec or lsht; backend: for code, see `code_sim_score`. Raises
+    ScoreError for an unknown data set, missing classes and an empty list.
     """
     if dataset not in DATASETS:
         raise ScoreError(f"LongBench has no data set {dataset!r}; it has: {', '.join(DATASETS)}")
     metric = DATASETS[dataset]
     if metric is en.classification_score:
         if all_classes is None:
-            raise ScoreError(f"LongBench's {dataset} needs all_classes, the list of its class names")
+            raise ScoreError(
+                f"LongBench's {dataset} needs all_classes, the list of its class names"
+            )
         metric = partial(metric, all_classes=all_classes)
     elif metric is en.code_sim_score:
         metric = partial(metric, backend=backend)
@@ -90,7 +95,8 @@ def scorer_e(
     all_classes: Sequence[str] | None = None,
     backend: str = "difflib",
 ) -> dict[str, float | None]:
-    """LongBench-E: bucket ("0-4k", "4-8k", "8k+") -> `mean_score` of its items, None without. lengths: their words."""
+    """LongBench-E: bucket ("0-4k", "4-8k", "8k+") -> `mean_score` of its items, None without.
+    lengths: their words."""
     buckets: dict[str, list[int]] = {name: [] for name in BUCKETS}
     if len(lengths) != len(prediction):
         raise ScoreError(f"{len(prediction)} predictions but {len(lengths)} lengths")
@@ -98,6 +104,8 @@ def scorer_e(
         buckets[bucket(length)].append(index)
     score = partial(mean_score, dataset=dataset, all_classes=all_classes, backend=backend)
     return {
-        name: score([prediction[i] for i in items], [references[i] for i in items]) if items else None
+        name: score([prediction[i] for i in items], [references[i] for i in items])
+        if items
+        else None
         for name, items in buckets.items()
     }

@@ -3,8 +3,9 @@
     accuracy("The correct answer is (B).", ["Toren"], gold_label=2)     -> 1.0
     accuracy("B", ["Toren"], gold_label=2)                              -> 0.0   (the sentence must be there)
 
-Asterisks go; of the sentences in the reply the first one counts, one with a bracket before one without. Everything
-else is wrong. The leaderboard's "compensated" figure, 0.25 for a reply without the sentence, is not computed.
+Asterisks go; of the sentences in the reply the first one counts, one with a bracket before one
+without. Everything else is wrong. The leaderboard's "compensated" figure, 0.25 for a reply without
+the sentence, is not computed.
 """
 
 import re
@@ -16,12 +17,16 @@ from harness.scorers.base import of_group, published
 
 scorer = published("THUDM/LongBench pred.py, result.py")
 
-_ANSWER_FORMS = (re.compile(r"The correct answer is \(([A-D])\)"), re.compile(r"The correct answer is ([A-D])"))
+_ANSWER_FORMS = (
+    re.compile(r"The correct answer is \(([A-D])\)"),
+    re.compile(r"The correct answer is ([A-D])"),
+)
 
 
 @scorer("longbench_v2.accuracy", "the reply says 'The correct answer is (X)' with the right letter")
 def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) -> float:
-    """1.0 if the reply says "The correct answer is (X)" with the right X, else 0.0. gold_label: 1 for A, .."""
+    """1.0 if the reply says "The correct answer is (X)" with the right X, else 0.0. gold_label: 1
+    for A, .."""
     reply = prediction.replace("*", "")
     sentence = next(filter(None, (form.search(reply) for form in _ANSWER_FORMS)), None)
     return float(sentence is not None and sentence.group(1) == "ABCD"[gold_label - 1])

@@ -1,4 +1,5 @@
-"""LongBench's metrics for Chinese (LongBench/metrics.py); texts are cut into words by the optional package jieba.
+"""LongBench's metrics for Chinese (LongBench/metrics.py); texts are cut into words by the optional
+package jieba.
 
 qa_f1_zh_score("今天天气很好", ["天气很好"])      token F1 over jieba's words
 retrieval_zh_score("段落19", ["段落19"])          -> 1.0   (no jieba needed)
@@ -18,7 +19,8 @@ from harness.scorers.squad import overlap
 
 scorer = published("THUDM/LongBench LongBench/metrics.py")
 
-# The Chinese marks LongBench removes: full-width forms, CJK brackets and quotes. U+300A is not among them.
+# The Chinese marks LongBench removes: full-width forms, CJK brackets and quotes. U+300A is not
+# among them.
 _MARKS = (
     "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､、〃》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟〰〾〿"
     "–—‘’‛“”„‟…‧﹏."
@@ -50,15 +52,20 @@ def _normalised_words(text: str) -> list[str]:
 
 @scorer("longbench.qa_f1_zh_score", "token F1 over jieba's words", packages=("jieba",))
 def qa_f1_zh_score(prediction: str, references: Sequence[str]) -> float:
-    """Token F1 over jieba's words, each normalised, empty ones dropped; best over the references."""
-    return best(lambda p, g: overlap(_normalised_words(p), _normalised_words(g)).f1, prediction, references)
+    """Token F1 over jieba's words, each normalised, empty ones dropped; best over the
+    references."""
+    return best(
+        lambda p, g: overlap(_normalised_words(p), _normalised_words(g)).f1, prediction, references
+    )
 
 
 @scorer("longbench.rouge_zh_score", "ROUGE-L over jieba's words", packages=("jieba", "rouge"))
 def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
-    """ROUGE-L of the `rouge` package over jieba's words joined by spaces; best over the references."""
+    """ROUGE-L of the `rouge` package over jieba's words joined by spaces; best over the
+    references."""
     text = " ".join(_words(prediction))
-    # one function lies between this and the English score in the published script: one frame less for the recursion
+    # one function lies between this and the English score in the published script: one frame less
+    # for the recursion
     return best(lambda p, g: rouge_l(p, " ".join(_words(g)), frames=FRAMES - 1), text, references)
 
 

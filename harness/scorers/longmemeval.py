@@ -1,4 +1,5 @@
-"""A score of LongMemEval's answers without a judge; the published score is a judge's (configs/judges/longmemeval.yaml).
+"""A score of LongMemEval's answers without a judge; the published score is a judge's
+(configs/judges/longmemeval.yaml).
 
 match("You moved there in May, so 3 months.", ["3 months"], type="temporal-reasoning")     -> 1.0
 match("You did not mention a car.", ["..."], type="multi-session", declined=True)          -> 1.0
@@ -15,10 +16,18 @@ from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
 
 scorer = published("this project")
-VERSION = "3"  # of "match": 2 compares an answer such as "$" whole; 3 has what declines in abstention.py
+VERSION = (
+    "3"  # of "match": 2 compares an answer such as "$" whole; 3 has what declines in abstention.py
+)
 
 RUBRIC = "single-session-preference"
-_TYPES = ("single-session-user", "single-session-assistant", "multi-session", "temporal-reasoning", "knowledge-update")
+_TYPES = (
+    "single-session-user",
+    "single-session-assistant",
+    "multi-session",
+    "temporal-reasoning",
+    "knowledge-update",
+)
 
 
 @scorer(
@@ -33,11 +42,13 @@ def match(
     type: str | None = None,  # noqa: A002 - the name in Gold.extra, as kinds of questions have it
     declined: bool = False,
 ) -> float | None:
-    """1.0 where the normalised answer is contained in the normalised reply (`flashrag.acc`), else 0.0.
+    """1.0 where the normalised answer is contained in the normalised reply (`flashrag.acc`), else
+    0.0.
 
     An answer of which normalising leaves nothing ("A", "$") is to be the whole reply.
 
-    declined: the question cannot be answered; then 1.0 where the reply says that something is not known or mentioned.
+    declined: the question cannot be answered; then 1.0 where the reply says that something is not
+    known or mentioned.
     type: the kind of question; None is returned for the one that has a rubric instead of an answer.
     """
     if declined:

@@ -1,4 +1,5 @@
-"""MuSiQue answers and supporting paragraphs (Trivedi et al. 2022; metrics/answer.py and metrics/support.py).
+"""MuSiQue answers and supporting paragraphs (Trivedi et al. 2022; metrics/answer.py and
+metrics/support.py).
 
 answer_f1("the Beatles", ["Beatles", "Fab Four"])   -> 1.0
 answer_f1("", [""])                                 -> 1.0   (SQuAD 2: no tokens on either side agree)
@@ -34,8 +35,11 @@ def answer_f1(prediction: str, references: Sequence[str]) -> float:
 
 
 @scorer("musique.answer_f1.answerable", "the same of questions with an answer (MuSiQue-Full)")
-def answer_f1_of_answerable(prediction: str, references: Sequence[str], *, declined: bool) -> float | None:
-    """`answer_f1` where the question has an answer, as the official program reports; None where it is `declined`."""
+def answer_f1_of_answerable(
+    prediction: str, references: Sequence[str], *, declined: bool
+) -> float | None:
+    """`answer_f1` where the question has an answer, as the official program reports; None where it
+    is `declined`."""
     return None if declined else answer_f1(prediction, references)
 
 

@@ -1,4 +1,5 @@
-"""Scores of MRCR (openai/mrcr, README) and OOLONG (Bertsch et al. 2025; eval_helpers of its repository).
+"""Scores of MRCR (openai/mrcr, README) and OOLONG (Bertsch et al. 2025; eval_helpers of its
+repository).
 
 match("xY1In a world", ["xY1In a word"], prefix="xY1")                               -> 0.96   (difflib's ratio)
 synth("Answer: 7", ["8"], answer_type="ANSWER_TYPE.NUMERIC")                         -> 0.75   (0.75 ** difference)
@@ -20,34 +21,46 @@ _BOXED = (re.compile(r"\\boxed\{\\text\{([^}]*)\}\}"), re.compile(r"\\boxed[\{]+
 _DEFAULT_DAYS = (datetime(2001, 1, 1), datetime(2002, 2, 2))
 
 
-@published("openai/mrcr README.md")("mrcr.match", "likeness to the text asked for, 0 without the string before it")
+@published("openai/mrcr README.md")(
+    "mrcr.match", "likeness to the text asked for, 0 without the string before it"
+)
 def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
-    """difflib's ratio of reply and answer behind `prefix`; 0.0 where the reply does not begin with it."""
+    """difflib's ratio of reply and answer behind `prefix`; 0.0 where the reply does not begin with
+    it."""
     if not prediction.startswith(prefix):
         return 0.0
-    return SequenceMatcher(None, prediction.removeprefix(prefix), references[0].removeprefix(prefix)).ratio()
+    return SequenceMatcher(
+        None, prediction.removeprefix(prefix), references[0].removeprefix(prefix)
+    ).ratio()
 
 
 def _synth_answer(reply: str) -> str:
-    """The answer that the published code reads: behind the last colon; without one the last word of a long reply."""
+    """The answer that the published code reads: behind the last colon; without one the last word of
+    a long reply."""
     if ":" not in reply:
         return reply if len(reply) < 20 else reply.split()[-1]
     text = reply.split(":")[-1].strip().translate(str.maketrans("", "", "*[]"))
-    return text if len(text) < 20 else next((phrase for phrase in _COMPARED if phrase in text), text)
+    return (
+        text if len(text) < 20 else next((phrase for phrase in _COMPARED if phrase in text), text)
+    )
 
 
 def _same_date(text: str, gold: str) -> bool:
-    """Whether `text` is the date `gold`. A missing part is never right (the published code takes today's)."""
+    """Whether `text` is the date `gold`. A missing part is never right (the published code takes
+    today's)."""
     from dateutil import parser
 
     with suppress(ValueError, OverflowError):
-        return all(parser.parse(text, default=day) == datetime.fromisoformat(gold) for day in _DEFAULT_DAYS)
+        return all(
+            parser.parse(text, default=day) == datetime.fromisoformat(gold) for day in _DEFAULT_DAYS
+        )
     return False
 
 
 @scorer("oolong.synth", "the answer behind the last colon is right; numbers by distance")
 def synth(prediction: str, references: Sequence[str], *, answer_type: str) -> float:
-    """1.0 for the gold answer, 0.75 to the power of the distance for a number, else 0.0. answer_type: of the row."""
+    """1.0 for the gold answer, 0.75 to the power of the distance for a number, else 0.0.
+    answer_type: of the row."""
     text, gold = _synth_answer(prediction), references[0]
     if text == gold or (text in _COMPARED and text in gold):
         return 1.0
@@ -66,7 +79,8 @@ def _parsed_answer(answer: str) -> int | str | list[str]:
 
 @scorer("oolong.real", "the boxed answer is right; numbers by distance, names by share")
 def real(prediction: str, references: Sequence[str]) -> float:
-    """1.0 for the gold answer in \\boxed{}; a number by 0.75 ** distance, names by the share found; else 0.0."""
+    """1.0 for the gold answer in \\boxed{}; a number by 0.75 ** distance, names by the share found;
+    else 0.0."""
     boxed = next(filter(None, (pattern.search(prediction) for pattern in _BOXED)), None)
     reply = _parsed_answer(boxed.group(1)) if boxed else prediction
     gold = _parsed_answer(references[0])

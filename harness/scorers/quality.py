@@ -1,11 +1,13 @@
-"""QuALITY's accuracy (Pang et al. 2022, section 5): the share of questions whose right option is chosen.
+"""QuALITY's accuracy (Pang et al. 2022, section 5): the share of questions whose right option is
+chosen.
 
     accuracy("(B)", ["Toren"], all_classes=["Kelford", "Toren", "Ardun", "Mirel"])            -> 1.0
     accuracy("It was Toren.", ...)                                                            -> 1.0
     accuracy("(B) or (C)", ...), accuracy("(A) Toren", ...), accuracy("nobody", ...)          -> 0.0
 
-The published code takes the likeliest of four options. A written reply has to be read first, and that is this
-project's: letters and option texts are looked for; a reply that names no option, or more than one, is wrong.
+The published code takes the likeliest of four options. A written reply has to be read first, and
+that is this project's: letters and option texts are looked for; a reply that names no option, or
+more than one, is wrong.
 """
 
 import re
@@ -14,9 +16,12 @@ from collections.abc import Sequence
 from harness.scorers.base import ScoreError, published
 from harness.scorers.squad import normalize_answer
 
-scorer = published("nyu-mll/quality, accuracy over the options; how a reply is read is this project's")
+scorer = published(
+    "nyu-mll/quality, accuracy over the options; how a reply is read is this project's"
+)
 
-# A letter that can be nothing else: alone, in brackets, before a full stop, bracket or colon, or after a word for it.
+# A letter that can be nothing else: alone, in brackets, before a full stop, bracket or colon, or
+# after a word for it.
 _LETTERS = (
     re.compile(r"\s*[\"'*]*([A-Za-z])[\"'*.):]*\s*"),
     re.compile(r"[(\[]([A-Za-z])[)\]]"),
@@ -26,11 +31,13 @@ _LETTERS = (
 
 
 def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
-    """The indices of the options whose words stand in the text, not only inside another option's words."""
+    """The indices of the options whose words stand in the text, not only inside another option's
+    words."""
     words = f" {normalize_answer(text)} "
     option_words = [f" {normalize_answer(option)} " for option in options]
     numbers: set[int] = set()
-    # The longest first, each taken out of the text, so that an option inside it does not match again.
+    # The longest first, each taken out of the text, so that an option inside it does not match
+    # again.
     for index in sorted(range(len(options)), key=lambda n: -len(option_words[n])):
         if option_words[index].strip() and option_words[index] in words:
             numbers |= {n for n, other in enumerate(option_words) if other == option_words[index]}
@@ -39,7 +46,8 @@ def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
 
 
 def chosen_option(text: str, options: Sequence[str]) -> int | None:
-    """The index of the one option that the reply names by letter, text, or both; None for none or several."""
+    """The index of the one option that the reply names by letter, text, or both; None for none or
+    several."""
     exact = [index for index, option in enumerate(options) if text.strip() == option.strip()]
     if len(exact) == 1:
         return exact[0]
@@ -48,7 +56,9 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
     if alone:
         letters = [alone.group(1)]
     numbers = {ord(letter.upper()) - ord("A") for letter in letters}
-    choices = {number for number in numbers if number < len(options)} | _options_in_text(text, options)
+    choices = {number for number in numbers if number < len(options)} | _options_in_text(
+        text, options
+    )
     return choices.pop() if len(choices) == 1 else None
 
 
@@ -56,9 +66,12 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
 def accuracy(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
     """1.0 where the reply names the right option and no other, else 0.0.
 
-    references: text of the right option; all_classes: all options, in order. Raises ScoreError if it is none of them.
+    references: text of the right option; all_classes: all options, in order. Raises ScoreError if
+    it is none of them.
     """
     right = {index for index, option in enumerate(all_classes) if option in references}
     if not right:
-        raise ScoreError(f"the reference {list(references)} is none of the options {list(all_classes)}")
+        raise ScoreError(
+            f"the reference {list(references)} is none of the options {list(all_classes)}"
+        )
     return float(chosen_option(prediction, all_classes) in right)

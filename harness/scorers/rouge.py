@@ -2,11 +2,12 @@
 
     rouge_l("The cat. It sat.", "The cat sat.")      F at summary level: sentences end at ".", words count once
 
-The package walks the longest common subsequence by recursion, one Python frame a step, and LongBench scores 0.0 when
-that hits Python's limit of 1000 frames (about 1000 words without a full stop). So the published value depends on how
-deep the caller's own stack is. Here it does not: the frames the package will need are counted first, a text that needs
-more than LongBench's own script had left scores 0.0, and everything else runs on a thread of its own, whose stack is
-empty. Python's recursion limit is never changed, and a caller who has changed it gets the published value too.
+The package walks the longest common subsequence by recursion, one Python frame a step, and
+LongBench scores 0.0 when that hits Python's limit of 1000 frames (about 1000 words without a full
+stop). So the published value depends on how deep the caller's own stack is. Here it does not: the
+frames the package will need are counted first, a text that needs more than LongBench's own script
+had left scores 0.0, and everything else runs on a thread of its own, whose stack is empty. Python's
+recursion limit is never changed, and a caller who has changed it gets the published value too.
 """
 
 import sys
@@ -24,9 +25,11 @@ def _sentences(text: str) -> list[str]:
 
 
 def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
-    """Frames of the package's recursion over words x (reference) and y (prediction): its path through the LCS table.
+    """Frames of the package's recursion over words x (reference) and y (prediction): its path
+    through the LCS table.
 
-    A match steps back in both lists; else the step goes where the table is larger, and back in y on a tie.
+    A match steps back in both lists; else the step goes where the table is larger, and back in y on
+    a tie.
     """
     table = [[0] * (len(y) + 1)]
     for word in x:
@@ -47,21 +50,26 @@ def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
 
 
 def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames: int) -> bool:
-    """Whether the package's recursion stays within `frames` for every pair of sentences, each text a list of them."""
+    """Whether the package's recursion stays within `frames` for every pair of sentences, each text
+    a list of them."""
     for gold in (sentence.split(" ") for sentence in reference):
         for text in (sentence.split(" ") for sentence in prediction):
             if len(gold) + len(text) <= frames:  # a path takes at most n + m frames ...
                 continue
-            if min(len(gold), len(text)) + 1 > frames or recursion_frames(gold, text) > frames:  # ... and at least this
+            if (
+                min(len(gold), len(text)) + 1 > frames or recursion_frames(gold, text) > frames
+            ):  # ... and at least this
                 return False
     return True
 
 
 def rouge_l(prediction: str, reference: str, *, frames: int = FRAMES) -> float:
-    """ROUGE-L: the package's `get_scores(avg=True)["rouge-l"]["f"]`, and 0.0 where LongBench catches an exception.
+    """ROUGE-L: the package's `get_scores(avg=True)["rouge-l"]["f"]`, and 0.0 where LongBench
+    catches an exception.
 
-    `frames` is what the published script has left for the recursion. Sets of words; 1e-8 in the denominator, so
-    identical texts give 0.999999995. Raises ScoreError if Python's recursion limit was lowered below the text's need.
+    `frames` is what the published script has left for the recursion. Sets of words; 1e-8 in the
+    denominator, so identical texts give 0.999999995. Raises ScoreError if Python's recursion limit
+    was lowered below the text's need.
     """
     texts, golds = _sentences(prediction), _sentences(reference)
     if not texts or not golds or not _recursion_fits(texts, golds, frames):
@@ -72,4 +80,6 @@ def rouge_l(prediction: str, reference: str, *, frames: int = FRAMES) -> float:
             return float(empty_stack.submit(summary_level, texts, golds).result()["f"])
     except RecursionError as error:
         limit = sys.getrecursionlimit()
-        raise ScoreError(f"Python's recursion limit is {limit}; the rouge package needs the default of 1000") from error
+        raise ScoreError(
+            f"Python's recursion limit is {limit}; the rouge package needs the default of 1000"
+        ) from error

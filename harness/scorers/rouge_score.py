@@ -2,8 +2,9 @@
 
     rouge("the cat sat", ["the cat", "a dog"], kind="rougeL")     -> 0.8
 
-F-measure, maximum over the references. Lower case; everything but a-z and 0-9 separates tokens, so text in another
-script has none and scores 0. Lsum takes the union of the longest common subsequences over lines.
+F-measure, maximum over the references. Lower case; everything but a-z and 0-9 separates tokens, so
+text in another script has none and scores 0. Lsum takes the union of the longest common
+subsequences over lines.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,8 @@ scorer = published("google-research rouge_score")
 
 @cache
 def _f_measure_of(kind: str, stem: bool) -> Callable[[str, str], float]:
-    """A function (prediction, reference) -> F-measure. The package's own scorer loads nltk, which imports slowly."""
+    """A function (prediction, reference) -> F-measure. The package's own scorer loads nltk, which
+    imports slowly."""
     if kind == "rougeL" and not stem:
         return partial(_rouge_l, need("rouge_score.tokenize").tokenize)
     score = need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=stem).score
@@ -32,7 +34,8 @@ def _rouge_l(tokenize: Callable[[str, None], list[str]], prediction: str, refere
 
 
 def rouge(prediction: str, references: Sequence[str], *, kind: str, stem: bool = False) -> float:
-    """F-measure of ROUGE, best over the references. kind: "rougeL" or "rougeLsum"; stem: use the Porter stemmer."""
+    """F-measure of ROUGE, best over the references. kind: "rougeL" or "rougeLsum"; stem: use the
+    Porter stemmer."""
     return best(_f_measure_of(kind, stem), prediction, references)
 
 

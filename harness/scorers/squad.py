@@ -3,8 +3,9 @@
     normalize_answer("The  Beatles!")                       -> "beatles"
     overlap(["the", "cat"], ["cat"])                        -> Overlap(precision=0.5, recall=1.0, f1=0.667)
 
-Source: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for Machine Comprehension of Text", section 6.1; the order of
-the steps and the yes/no rule as in the official scripts of SQuAD 1.1 and HotpotQA.
+Source: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for Machine Comprehension of Text",
+section 6.1; the order of the steps and the yes/no rule as in the official scripts of SQuAD 1.1 and
+HotpotQA.
 """
 
 import re
@@ -32,7 +33,8 @@ _NO_OVERLAP = Overlap(0.0, 0.0, 0.0)
 
 
 def normalize_answer(text: str) -> str:
-    """Lower case; ASCII punctuation deleted (no space in its place); the words a, an, the deleted; single spaces.
+    """Lower case; ASCII punctuation deleted (no space in its place); the words a, an, the deleted;
+    single spaces.
 
     Works on code points: typographic quotes stay, and composed and decomposed letters differ.
     """
@@ -40,12 +42,14 @@ def normalize_answer(text: str) -> str:
 
 
 def spaced_words(text: str) -> str:
-    """`text` normalised, a space before and behind each of its words, to look for an answer in whole words."""
+    """`text` normalised, a space before and behind each of its words, to look for an answer in
+    whole words."""
     return f" {' '.join(words(normalize_answer(text)))} "
 
 
 def overlap(prediction: Sequence[str], gold: Sequence[str]) -> Overlap:
-    """Multiset overlap of two token lists: c common tokens, P = c / |prediction|, R = c / |gold|, F1 = 2PR / (P + R).
+    """Multiset overlap of two token lists: c common tokens, P = c / |prediction|, R = c / |gold|,
+    F1 = 2PR / (P + R).
 
     All three are 0 where nothing is common, empty lists included.
     """
@@ -67,7 +71,8 @@ def exact(prediction: str, gold: str) -> float:
 
 
 def yes_no_overlap(prediction: str, gold: str) -> Overlap:
-    """Token overlap with HotpotQA's rule: a side that reads yes, no or noanswer is matched whole or all is 0."""
+    """Token overlap with HotpotQA's rule: a side that reads yes, no or noanswer is matched whole or
+    all is 0."""
     left, right = normalize_answer(prediction), normalize_answer(gold)
     if left != right and (left in _CLOSED_ANSWERS or right in _CLOSED_ANSWERS):
         return _NO_OVERLAP

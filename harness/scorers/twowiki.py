@@ -1,4 +1,5 @@
-"""2WikiMultihopQA (Ho et al. 2020; 2wikimultihop_evaluate_v1.1.py): HotpotQA's answer rules, best over answer aliases.
+"""2WikiMultihopQA (Ho et al. 2020; 2wikimultihop_evaluate_v1.1.py): HotpotQA's answer rules, best
+over answer aliases.
 
 sp_f1([["a", 0]], [["A", 0]])   -> 1.0   (titles are compared in lower case)
 """
@@ -15,7 +16,9 @@ scorer("2wikimultihopqa.em", "exact match")(em)
 
 def sp_overlap(prediction: Facts, gold: Facts) -> SetOverlap:
     """Overlap of two sets of supporting facts, [title, sentence index], with lower-cased titles."""
-    left, right = ({(title.lower(), index) for title, index in facts(side)} for side in (prediction, gold))
+    left, right = (
+        {(title.lower(), index) for title, index in facts(side)} for side in (prediction, gold)
+    )
     return set_overlap(left, right)
 
 

@@ -20,12 +20,13 @@ def corpus_interval(
     resamples: int = RESAMPLES,
     level: float = LEVEL,
 ) -> Interval:
-    """`statistic` of the column sums of `counts`, with a bootstrap interval that resamples whole clusters.
+    """`statistic` of the column sums of `counts`, with a bootstrap interval that resamples whole
+    clusters.
 
-    counts: n rows of k whole numbers, one row for each value; statistic: k sums -> a number, as BLEU is. The interval
-    is the expanded percentile (Hesterberg 2015, section 5.2.2). It is None with fewer than 3 clusters, and where all
-    resamples agree: then nothing is known of the spread. Raises ValueError where lengths differ, and what `statistic`
-    raises on the whole.
+    counts: n rows of k whole numbers, one row for each value; statistic: k sums -> a number, as
+    BLEU is. The interval is the expanded percentile (Hesterberg 2015, section 5.2.2). It is None
+    with fewer than 3 clusters, and where all resamples agree: then nothing is known of the spread.
+    Raises ValueError where lengths differ, and what `statistic` raises on the whole.
     """
     rows = np.asarray(counts, dtype=np.float64)
     if len(rows) != len(clusters):
@@ -36,7 +37,9 @@ def corpus_interval(
     count, value = len(columns[0]), statistic(rows.sum(axis=0).tolist())
     if count < FEWEST:
         return Interval(value, None, None, len(rows), count)
-    values = np.array([statistic(sums) for sums in resample_sums(columns, seed, resamples).tolist()])
+    values = np.array(
+        [statistic(sums) for sums in resample_sums(columns, seed, resamples).tolist()]
+    )
     if np.ptp(values) <= EQUAL:
         return Interval(value, None, None, len(rows), count)
     low, high = interval_ends(values, count, (1.0 - level) / 2.0)

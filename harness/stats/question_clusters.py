@@ -3,10 +3,11 @@
     question_labels("musique", ids, documents)       questions that share a document have one label
     question_labels("retrieved", ids, documents)     each question has its own
 
-A cluster is the unit of sampling. For stories and papers that is the document: a data set has a sample
-of them, with all questions about each. For open-domain questions it is the question: its passages come from one corpus
-that is the same for every sample. Two questions that share a passage are independent draws, as two about one
-encyclopedia are; joined by passages, 500 questions with 8 of 1,500 passages each would be one cluster: no interval.
+A cluster is the unit of sampling. For stories and papers that is the document: a data set has a
+sample of them, with all questions about each. For open-domain questions it is the question: its
+passages come from one corpus that is the same for every sample. Two questions that share a passage
+are independent draws, as two about one encyclopedia are; joined by passages, 500 questions with 8
+of 1,500 passages each would be one cluster: no interval.
 """
 
 from array import array
@@ -16,16 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 WHOLE_FOLDER = "the whole folder"
-"""The document of a question about all pages of a user's folder: such questions are independent draws, too."""
+"""The document of a question about all pages of a user's folder: such questions are independent
+draws, too."""
 
 _BY_QUESTION = frozenset({"retrieved"})  # formats whose documents are drawn with their question
 
 
 def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
-    """Return a cluster label for each question: questions joined by any shared document get the same label.
+    """Return a cluster label for each question: questions joined by any shared document get the
+    same label.
 
-    document_ids[i] are the documents of question i; the label is the first document id of the cluster in sorted
-    order, so it does not depend on the order of the questions. A question without documents is a cluster of its own.
+    document_ids[i] are the documents of question i; the label is the first document id of the
+    cluster in sorted order, so it does not depend on the order of the questions. A question without
+    documents is a cluster of its own.
 
     >>> document_clusters([("a", "b"), ("c",), ("b", "d")])
     ['a', 'c', 'a']
@@ -46,8 +50,11 @@ def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
     return [root(ids[0]) if ids else f"\0question {i}" for i, ids in enumerate(document_ids)]
 
 
-def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]) -> list[str]:
-    """A label for each question, the same for those resampled as one. form: the data set's format."""
+def question_labels(
+    form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]
+) -> list[str]:
+    """A label for each question, the same for those resampled as one. form: the data set's
+    format."""
     if form in _BY_QUESTION:
         return list(question_ids)
     return document_clusters([() if tuple(ids) == (WHOLE_FOLDER,) else ids for ids in document_ids])
@@ -56,8 +63,8 @@ def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequen
 def cluster_numbers(form: str, questions: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.int32]:
     """A number for each question's cluster (`question_labels`), in text order of the labels.
 
-    form: the data set's format; questions: (id, documents). They are read one by one: memory holds 4 bytes of one
-    without documents.
+    form: the data set's format; questions: (id, documents). They are read one by one: memory holds
+    4 bytes of one without documents.
     """
     sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
     set_of_question = array("i")  # -1: a question without documents, or about all of them
@@ -67,7 +74,9 @@ def cluster_numbers(form: str, questions: Iterable[tuple[str, Sequence[str]]]) -
         set_of_question.append(sets.setdefault(documents, len(sets)) if known else -1)
     labels = document_clusters(list(sets))
     places = np.array(set_of_question, dtype=np.int32)
-    alone = np.flatnonzero(places < 0)  # their labels, "\0question 10", come before those that name a document
+    alone = np.flatnonzero(
+        places < 0
+    )  # their labels, "\0question 10", come before those that name a document
     order = {label: n for n, label in enumerate(sorted(set(labels)), start=len(alone))}
     numbers = np.array([order[label] for label in labels] or [0], dtype=np.int32)[places]
     in_text_order = alone[np.argsort(alone.astype("S10"))]  # "10" before "9"

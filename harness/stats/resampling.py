@@ -10,18 +10,22 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 RESAMPLES = 2000
-COST_TAIL = 0.4  # of 1 - level on each side, so that heavy tails are covered in 90 % from 8 clusters on
+COST_TAIL = (
+    0.4  # of 1 - level on each side, so that heavy tails are covered in 90 % from 8 clusters on
+)
 EQUAL = 1e-12  # cluster means that differ by less differ by the order of additions
 MOST_GROUPS = 2048
-"""More clusters than this are merged at random into this many groups. Unions of independent clusters are independent
-of each other, so the bootstrap stays valid, and flipping whole groups is a subgroup of all flips, so the test stays
-exact; the error of the estimated spread is about 1 / sqrt(2 * 2048) = 1.6 %. It bounds time and memory."""
+"""More clusters than this are merged at random into this many groups. Unions of independent
+clusters are independent of each other, so the bootstrap stays valid, and flipping whole groups is a
+subgroup of all flips, so the test stays exact; the error of the estimated spread is about 1 /
+sqrt(2 * 2048) = 1.6 %. It bounds time and memory."""
 
 BLOCK = 4_000_000
 
 
 def merge_clusters(columns: Sequence[Floats], generator: np.random.Generator) -> list[Floats]:
-    """Sum each column, one number a cluster, over random groups of clusters: at most MOST_GROUPS, which says why."""
+    """Sum each column, one number a cluster, over random groups of clusters: at most MOST_GROUPS,
+    which says why."""
     if len(columns[0]) <= MOST_GROUPS:
         return list(columns)
     group = generator.permutation(len(columns[0])) % MOST_GROUPS
@@ -29,7 +33,8 @@ def merge_clusters(columns: Sequence[Floats], generator: np.random.Generator) ->
 
 
 def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
-    """Draw clusters with replacement: sums of each column, (resamples, columns); columns[k][g] belongs to cluster g."""
+    """Draw clusters with replacement: sums of each column, (resamples, columns); columns[k][g]
+    belongs to cluster g."""
     generator = np.random.default_rng(seed)
     columns = merge_clusters(columns, generator)
     count = len(columns[0])
@@ -44,8 +49,11 @@ def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Float
 
 
 def interval_ends(drawn: Floats, clusters: int, tail: float) -> tuple[float, float]:
-    """Quantiles of resampled values at Phi(sqrt(G / (G - 1)) t_{G-1}(tail)) and its mirror image (Hesterberg 2015)."""
-    tail = NormalDist().cdf(math.sqrt(clusters / (clusters - 1)) * student_quantile(tail, clusters - 1))
+    """Quantiles of resampled values at Phi(sqrt(G / (G - 1)) t_{G-1}(tail)) and its mirror image
+    (Hesterberg 2015)."""
+    tail = NormalDist().cdf(
+        math.sqrt(clusters / (clusters - 1)) * student_quantile(tail, clusters - 1)
+    )
     low, high = np.quantile(drawn, [tail, 1.0 - tail])
     return float(low), float(high)
 
@@ -57,8 +65,11 @@ def student_quantile(p: float, freedom: float) -> float:
     return float(stdtrit(freedom, p))
 
 
-def bootstrap_t_ends(sums: Floats, sizes: Floats, seed: int, resamples: int, level: float) -> tuple[float, float]:
-    """Ends of a bootstrap-t interval of sum / size over clusters; at 0 or above where every sum is."""
+def bootstrap_t_ends(
+    sums: Floats, sizes: Floats, seed: int, resamples: int, level: float
+) -> tuple[float, float]:
+    """Ends of a bootstrap-t interval of sum / size over clusters; at 0 or above where every sum
+    is."""
     totals = resample_sums([sums, sizes, sums**2, sums * sizes, sizes**2], seed, resamples).T
     mean, count = float(sums.sum() / sizes.sum()), len(sizes)
 
@@ -66,7 +77,9 @@ def bootstrap_t_ends(sums: Floats, sizes: Floats, seed: int, resamples: int, lev
         squared = ss - 2.0 * s / n * sn + (s / n) ** 2 * nn
         return np.sqrt(np.maximum(squared, 0.0) * count / (count - 1)) / n
 
-    error = float(errors(*(np.array([c.sum()]) for c in (sums, sizes, sums**2, sums * sizes, sizes**2)))[0])
+    error = float(
+        errors(*(np.array([c.sum()]) for c in (sums, sizes, sums**2, sums * sizes, sizes**2)))[0]
+    )
     drawn = errors(*totals)
     usable = drawn > EQUAL * max(1.0, abs(mean))
     if error <= EQUAL * max(1.0, abs(mean)) or not usable.any():

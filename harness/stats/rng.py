@@ -1,9 +1,11 @@
-"""Chance that comes out the same on any machine: everything is drawn from `random.Random(text).random()`.
+"""Chance that comes out the same on any machine: everything is drawn from
+`random.Random(text).random()`.
 
     dice = Dice("musique", 7, 0)
     dice.pick(["a", "b"]), dice.below(10), dice.chance(0.3), dice.shuffled([1, 2, 3])
 
-Python promises only that one stream to stay as it is from version to version, not `choice`, `sample` or `shuffle`.
+Python promises only that one stream to stay as it is from version to version, not `choice`,
+`sample` or `shuffle`.
 """
 
 import hashlib
@@ -16,7 +18,8 @@ T = TypeVar("T")
 
 
 class Dice:
-    """A source of random choices. parts: joined they are its seed (purpose, number, id); equal parts choose alike."""
+    """A source of random choices. parts: joined they are its seed (purpose, number, id); equal
+    parts choose alike."""
 
     def __init__(self, *parts: object) -> None:
         self.random = random.Random("pocket/" + "/".join(map(str, parts))).random
@@ -40,7 +43,9 @@ class Dice:
     def weighted(self, chances: Sequence[tuple[T, float]]) -> T:
         """One item of the (item, weight) pairs, with a probability proportional to its weight."""
         left = self.random() * sum(weight for _, weight in chances)
-        return next((item for item, weight in chances if (left := left - weight) < 0), chances[-1][0])
+        return next(
+            (item for item, weight in chances if (left := left - weight) < 0), chances[-1][0]
+        )
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """The items in random order (Fisher and Yates)."""
@@ -52,6 +57,7 @@ class Dice:
 
 
 def derived_seed(seed: int, *parts: str) -> int:
-    """A seed in [0, 2**32) that follows from the run's seed and `parts` (ids, names), whatever was drawn before."""
+    """A seed in [0, 2**32) that follows from the run's seed and `parts` (ids, names), whatever was
+    drawn before."""
     text = json.dumps([seed, *parts])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

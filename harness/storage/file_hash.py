@@ -12,7 +12,8 @@ _hashed: dict[tuple[str, int, int], str] = {}
 
 
 def file_hash(path: Path) -> str:
-    """sha256 (hex) of a file's content; remembered by path, size and time of change. Raises OSError."""
+    """sha256 (hex) of a file's content; remembered by path, size and time of change. Raises
+    OSError."""
     stat = path.stat()
     key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
     if key not in _hashed:

@@ -1,6 +1,8 @@
-"""Whole files written so that a crash at any moment leaves the old content or the new, never half of it.
+"""Whole files written so that a crash at any moment leaves the old content or the new, never half
+of it.
 
-A temporary file stands beside it until it is written, synced and renamed. JSON-lines files are in json_lines.py.
+A temporary file stands beside it until it is written, synced and renamed. JSON-lines files are in
+json_lines.py.
 
 Reading JSON and YAML; callers say which file it was and what to do:
 
@@ -37,7 +39,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def save_error(path: Path, error: OSError, setting: str = "") -> SaveError:
     """A SaveError that says what could not be written and what to do.
 
-    setting: the setting that names the folder; "" for a run folder, where --out is suggested if there is no folder.
+    setting: the setting that names the folder; "" for a run folder, where --out is suggested if
+    there is no folder.
     """
     why, folder = error.strerror or str(error), path if os.path.isdir(path) else path.parent
     if error.errno in _FULL:
@@ -50,14 +53,17 @@ def save_error(path: Path, error: OSError, setting: str = "") -> SaveError:
 
 
 def draft_path(path: Path) -> Path:
-    """The temporary file for the next version of `path`; its name has host and process id, as folders are shared."""
+    """The temporary file for the next version of `path`; its name has host and process id, as
+    folders are shared."""
     return path.with_name(f".{path.name}.{socket.gethostname()[:40]}.{os.getpid()}.tmp")
 
 
 def write_atomic(path: Path, data: bytes | Iterable[bytes], *, sync_folder: bool = True) -> None:
-    """Replace `path` by `data`, or its pieces, in one step. Raises SaveError; the old file is then still there.
+    """Replace `path` by `data`, or its pieces, in one step. Raises SaveError; the old file is then
+    still there.
 
-    sync_folder: sync the folder too, so that the new name survives a power cut; False where another file of it follows.
+    sync_folder: sync the folder too, so that the new name survives a power cut; False where another
+    file of it follows.
     """
     with replacing(path, sync_folder) as file:
         file.writelines([data] if isinstance(data, bytes) else data)
@@ -65,7 +71,8 @@ def write_atomic(path: Path, data: bytes | Iterable[bytes], *, sync_folder: bool
 
 @contextlib.contextmanager
 def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file that replaces `path` if the block ends well; sync_folder: as in write_atomic. Raises SaveError."""
+    """Open a file that replaces `path` if the block ends well; sync_folder: as in write_atomic.
+    Raises SaveError."""
     draft = draft_path(path)
     try:
         with open(draft, "wb") as file:
@@ -88,7 +95,8 @@ def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
 
 
 def delete_drafts(folder: Path, name: str = "*") -> None:
-    """Delete what a killed writer of files named `name`, a pattern, left in `folder`; hold its lock meanwhile."""
+    """Delete what a killed writer of files named `name`, a pattern, left in `folder`; hold its lock
+    meanwhile."""
     for draft in folder.glob(f".{name}.*.tmp"):
         with contextlib.suppress(OSError):
             draft.unlink()
@@ -119,7 +127,8 @@ def as_object(data: str | bytes) -> dict[str, Any]:
 
 
 class WrongValue(ValueError):
-    """A value of the wrong type: key is its place ("config.dataset.name"), the message says what it should be."""
+    """A value of the wrong type: key is its place ("config.dataset.name"), the message says what it
+    should be."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(problem)
@@ -131,10 +140,19 @@ def check(value: Any, form: TypeAdapter[Any]) -> None:
     try:
         form.validate_python(value, strict=True)
     except ValidationError as e:
-        # Report the most deeply nested error, the last of several; names of types in its place are no keys.
+        # Report the most deeply nested error, the last of several; names of types in its place are
+        # no keys.
         deepest = max(reversed(e.errors()), key=lambda error: len(error["loc"]))
-        place = [str(key) for key in deepest["loc"] if key != "float" and not str(key).startswith("dict[")]
-        problem = deepest["msg"].replace("Input should be", "should be").replace("Field required", "is missing")
+        place = [
+            str(key)
+            for key in deepest["loc"]
+            if key != "float" and not str(key).startswith("dict[")
+        ]
+        problem = (
+            deepest["msg"]
+            .replace("Input should be", "should be")
+            .replace("Field required", "is missing")
+        )
         raise WrongValue(".".join(place), problem.replace("dictionary", "object")) from None
 
 
@@ -144,10 +162,13 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str | bytes, loader: Any = None) -> Any:
-    """Parse a YAML text by PyYAML's safe loader or one made from it. Raises ValueError, yaml.YAMLError."""
+    """Parse a YAML text by PyYAML's safe loader or one made from it. Raises ValueError,
+    yaml.YAMLError."""
     import yaml
 
-    return yaml.load(text, Loader=loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # C: ten times as fast
+    return yaml.load(
+        text, Loader=loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )  # C: ten times as fast
 
 
 def home() -> Path:
@@ -156,13 +177,15 @@ def home() -> Path:
 
 
 def user_home() -> Path:
-    """The folder for what is made once for a user (not created here): HARNESS_HOME or the XDG cache folder."""
+    """The folder for what is made once for a user (not created here): HARNESS_HOME or the XDG cache
+    folder."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(os.environ.get("HARNESS_HOME") or os.path.join(cache, "longdoc-harness"))
 
 
 def check_home() -> None:
-    """Make the folder that HARNESS_HOME names; the default one is not made: a run may need none. Raises UserError."""
+    """Make the folder that HARNESS_HOME names; the default one is not made: a run may need none.
+    Raises UserError."""
     if not os.environ.get("HARNESS_HOME"):
         return
     try:
@@ -170,14 +193,18 @@ def check_home() -> None:
         os.scandir(home()).close()
     except OSError as e:
         why = f"cannot be used ({os.strerror(e.errno or 0)})"
-        raise UserError(f"HARNESS_HOME='{home()}' {why}; set it to a folder that you may write to") from e
+        raise UserError(
+            f"HARNESS_HOME='{home()}' {why}; set it to a folder that you may write to"
+        ) from e
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader sees the old file or the new one, never half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    draft.write_text(
+        json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     os.replace(draft, path)
 
 

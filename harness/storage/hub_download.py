@@ -1,12 +1,14 @@
-"""Repositories on the Hugging Face hub, pinned: a branch is looked up once, then the lock file decides.
+"""Repositories on the Hugging Face hub, pinned: a branch is looked up once, then the lock file
+decides.
 
     resolve(DATASETS, "hotpotqa/hotpot_qa", None)       -> ("<40 hex>", ["distractor/validation-0.parquet", ...])
     download(DATASETS, "hotpotqa/hotpot_qa", commit, name) -> a local path
 
-"owner/name@branch" means another branch than the default one. The first look-up asks the hub what commit the branch is
-at and writes it to the kind's lock file (in HARNESS_HOME, else `.harness/`); every later one uses that commit, from the
-cache where it can, so it also works offline. A revision that the config names is used instead; it is looked up again
-each time unless it is the locked commit. No code of a repository is run. HF_ENDPOINT and HF_HUB_OFFLINE are honoured.
+"owner/name@branch" means another branch than the default one. The first look-up asks the hub what
+commit the branch is at and writes it to the kind's lock file (in HARNESS_HOME, else `.harness/`);
+every later one uses that commit, from the cache where it can, so it also works offline. A revision
+that the config names is used instead; it is looked up again each time unless it is the locked
+commit. No code of a repository is run. HF_ENDPOINT and HF_HUB_OFFLINE are honoured.
 """
 
 import os
@@ -31,8 +33,9 @@ _TIMEOUT = 10.0
 class Kind:
     """A kind of repository on the hub.
 
-    noun: its name in messages; repo_type: its name in the hub's API; lock: name of its lock file; key: the setting that
-    names a repository; instead: what a message advises where the hub cannot be used.
+    noun: its name in messages; repo_type: its name in the hub's API; lock: name of its lock file;
+    key: the setting that names a repository; instead: what a message advises where the hub cannot
+    be used.
     """
 
     noun: str
@@ -47,17 +50,25 @@ class Kind:
         return home() / self.lock
 
     def missing_item(self, repo: str) -> str:
-        """A repository's name in a list of what is missing: "weights of owner/name", "data set owner/name"."""
+        """A repository's name in a list of what is missing: "weights of owner/name", "data set
+        owner/name"."""
         return f"weights of {repo}" if self.noun == "model" else f"{self.noun} {repo}"
 
 
-DATASETS = Kind("data set", "dataset", "data-lock.json", "dataset.hub", "give the rows with `--data FILE`")
-MODELS = Kind("model", "model", "model-lock.json", "model.source", "name a folder with `--model FOLDER`")
+DATASETS = Kind(
+    "data set", "dataset", "data-lock.json", "dataset.hub", "give the rows with `--data FILE`"
+)
+MODELS = Kind(
+    "model", "model", "model-lock.json", "model.source", "name a folder with `--model FOLDER`"
+)
 
 
 def weights_of(key: str, more: str = "", noun: str = "model") -> Kind:
-    """MODELS whose messages call the model `noun` and name its setting `key`; more: further advice in them."""
-    return replace(MODELS, noun=noun, key=key, instead=f"name a folder with `--set {key}=FOLDER`{more}")
+    """MODELS whose messages call the model `noun` and name its setting `key`; more: further advice
+    in them."""
+    return replace(
+        MODELS, noun=noun, key=key, instead=f"name a folder with `--set {key}=FOLDER`{more}"
+    )
 
 
 def endpoint() -> str:
@@ -70,7 +81,8 @@ _no_weights: ContextVar[bool] = ContextVar("no_weights", default=False)
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Take models from the cache alone inside the block: planning a run is no reason to download 16 GB."""
+    """Take models from the cache alone inside the block: planning a run is no reason to download 16
+    GB."""
     token = _no_weights.set(True)
     try:
         yield
@@ -79,7 +91,8 @@ def without_weights() -> Iterator[None]:
 
 
 def offline(kind: Kind = DATASETS) -> bool:
-    """Whether HF_HUB_OFFLINE, HF_DATASETS_OFFLINE, or `without_weights` for models, forbid requests to the hub."""
+    """Whether HF_HUB_OFFLINE, HF_DATASETS_OFFLINE, or `without_weights` for models, forbid requests
+    to the hub."""
     if _no_weights.get() and kind.repo_type == MODELS.repo_type:
         return True
     values = (os.environ.get("HF_HUB_OFFLINE"), os.environ.get("HF_DATASETS_OFFLINE"))
@@ -87,7 +100,8 @@ def offline(kind: Kind = DATASETS) -> bool:
 
 
 def _read_locked(kind: Kind, repo: str) -> dict[str, Any] | None:
-    """The lock file's {"revision", "files", ...} of a repository, None without one. Raises CannotRun for damage."""
+    """The lock file's {"revision", "files", ...} of a repository, None without one. Raises
+    CannotRun for damage."""
     path = kind.lock_path
     try:
         entry = read_json_or_empty(path).get(repo)
@@ -98,7 +112,10 @@ def _read_locked(kind: Kind, repo: str) -> dict[str, Any] | None:
         return None
     is_entry = isinstance(entry, dict) and isinstance(entry.get("files"), list)
     if not is_entry or not _COMMIT.fullmatch(str(entry.get("revision"))):
-        raise CannotRun(f"the lock file {path} has no usable entry for '{repo}': delete that entry to look it up anew")
+        raise CannotRun(
+            f"the lock file {path} has no usable entry for '{repo}': delete that entry to look it "
+            "up anew"
+        )
     return dict(entry)
 
 
@@ -110,18 +127,23 @@ def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> Non
         write_json(path, {**read_json_or_empty(path), repo: entry})
     except OSError as error:
         sentence = f"the lock file {path} cannot be written ({error.strerror})"
-        raise CannotRun(f"{sentence}: set HARNESS_HOME to a folder that can be written, or {kind.instead}") from None
+        raise CannotRun(
+            f"{sentence}: set HARNESS_HOME to a folder that can be written, or {kind.instead}"
+        ) from None
 
 
 @contextmanager
 def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
-    """Turn errors of huggingface_hub, which are pages long, into CannotRun or Missing with one sentence."""
+    """Turn errors of huggingface_hub, which are pages long, into CannotRun or Missing with one
+    sentence."""
     from huggingface_hub import errors
 
     try:
         yield
     except errors.RevisionNotFoundError:
-        raise CannotRun(f"the {kind.noun} '{repo}' on {endpoint()} has no revision '{revision}'") from None
+        raise CannotRun(
+            f"the {kind.noun} '{repo}' on {endpoint()} has no revision '{revision}'"
+        ) from None
     except errors.GatedRepoError:
         sentence = f"the {kind.noun} '{repo}' on {endpoint()} asks for consent first"
         sentence = f"{sentence}: accept its terms there and set HF_TOKEN, or {kind.instead}"
@@ -133,9 +155,12 @@ def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
         raise CannotRun(f"'{repo}' is not the id of a {kind.noun} on the hub ({error})") from None
     except errors.LocalEntryNotFoundError as error:
         absent = "HF_HUB_OFFLINE is set and the file is not in the cache"
-        raise _unreachable(kind, repo, absent if offline(kind) else _first_line(error.__cause__ or error)) from error
+        raise _unreachable(
+            kind, repo, absent if offline(kind) else _first_line(error.__cause__ or error)
+        ) from error
     except Exception as error:
-        # The client has changed its HTTP library twice, a proxy may answer anything: whatever is raised, nothing came.
+        # The client has changed its HTTP library twice, a proxy may answer anything: whatever is
+        # raised, nothing came.
         raise _unreachable(kind, repo, _first_line(error)) from error
 
 
@@ -150,7 +175,8 @@ def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
 
 
 def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
-    """Ask the hub for (commit, file names) of a revision, by default of the branch in `repo`. Raises CannotRun."""
+    """Ask the hub for (commit, file names) of a revision, by default of the branch in `repo`.
+    Raises CannotRun."""
     repo, _, branch = repo.partition("@")
     if offline(kind):
         raise _unreachable(kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet")
@@ -162,14 +188,18 @@ def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
         info = hub.repo_info(repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT)
     commit = info.sha or ""
     if not _COMMIT.fullmatch(commit):
-        raise CannotRun(f"{endpoint()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned")
+        raise CannotRun(
+            f"{endpoint()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned"
+        )
     return commit, [entry.rfilename for entry in info.siblings or ()]
 
 
 def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
-    """Return (commit, file names) of `repo` ("owner/name" or "owner/name@branch"), from its lock file or the hub.
+    """Return (commit, file names) of `repo` ("owner/name" or "owner/name@branch"), from its lock
+    file or the hub.
 
-    Writes the hub's there unless `revision` is given. Raises CannotRun: no connection or repository, a damaged file.
+    Writes the hub's there unless `revision` is given. Raises CannotRun: no connection or
+    repository, a damaged file.
     """
     locked = _read_locked(kind, repo)
     if locked is not None and revision in (None, locked["revision"]):
@@ -181,12 +211,15 @@ def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]
 
 
 def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
-    """Return the local copy of the file `name` at a commit, downloaded unless it is cached. Raises CannotRun."""
+    """Return the local copy of the file `name` at a commit, downloaded unless it is cached. Raises
+    CannotRun."""
     from huggingface_hub import hf_hub_download
 
     repo = repo.partition("@")[0]
     if printable(name) != name:  # a progress bar shows it
-        raise CannotRun(f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}")
+        raise CannotRun(
+            f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}"
+        )
     with _hub_errors(kind, repo, commit), _bars_allowed():
         how = {"repo_type": kind.repo_type, "revision": commit, "local_files_only": offline(kind)}
         return Path(hf_hub_download(repo, name, endpoint=endpoint(), etag_timeout=_TIMEOUT, **how))
@@ -194,7 +227,8 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
 
 @contextmanager
 def _bars_allowed() -> Iterator[None]:
-    """Write to stderr unescaped in the block, for a library's progress bar; the caller checks what the bar shows."""
+    """Write to stderr unescaped in the block, for a library's progress bar; the caller checks what
+    the bar shows."""
     before = sys.stderr
     sys.stderr = unwrapped(before)
     try:

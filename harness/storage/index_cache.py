@@ -8,8 +8,9 @@
     <root>/<implementation>/<first 2>/<digest>.parts/<part digest>/     what tools.keep stored of an unfinished index
     <root>/shared.<name>/<first 2>/<digest>/                            what tools.share stored for indexes of any kind
 
-No pickle. An entry is written beside its place and renamed into it, so it is there whole or not at all, and builders
-that race end with the first one's entry. One that cannot be read is reported and built again.
+No pickle. An entry is written beside its place and renamed into it, so it is there whole or not at
+all, and builders that race end with the first one's entry. One that cannot be read is reported and
+built again.
 """
 
 from __future__ import annotations
@@ -45,13 +46,17 @@ def cache_root() -> Path:
 
 
 def key_digest(key: dict[str, Any]) -> str:
-    """sha256 (hex) of a cache key, a JSON object, with its keys sorted; escapes keep lone surrogates hashable."""
+    """sha256 (hex) of a cache key, a JSON object, with its keys sorted; escapes keep lone
+    surrogates hashable."""
     return hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
-@lru_cache(maxsize=8)  # questions on one document follow each other, and a book takes tens of milliseconds
+@lru_cache(
+    maxsize=8
+)  # questions on one document follow each other, and a book takes tens of milliseconds
 def document_digest(document: Document) -> str:
-    """sha256 (hex) of all a method can see of a document, also of its id: an index may name its document."""
+    """sha256 (hex) of all a method can see of a document, also of its id: an index may name its
+    document."""
     return key_digest(asdict(document))
 
 
@@ -59,7 +64,8 @@ def document_digest(document: Document) -> str:
 class Entry:
     """A stored value with the model calls (events) that built it.
 
-    data, arrays: the value as `serialize.dump` makes it; shapes: Event.shape -> sizes of that model.
+    data, arrays: the value as `serialize.dump` makes it; shapes: Event.shape -> sizes of that
+    model.
     """
 
     data: bytes
@@ -69,8 +75,11 @@ class Entry:
 
     @classmethod
     def of(cls, value: Any, events: list[Event], meter: Meter) -> Entry:
-        """Serialise `value`, which `events` built; meter: has their shapes. Raises TypeError for an unfit value."""
-        return cls(*dump(value), tuple(events), {e.shape: meter.shapes[e.shape] for e in events if e.shape})
+        """Serialise `value`, which `events` built; meter: has their shapes. Raises TypeError for an
+        unfit value."""
+        return cls(
+            *dump(value), tuple(events), {e.shape: meter.shapes[e.shape] for e in events if e.shape}
+        )
 
     def value(self) -> Any:
         """A fresh copy of the value."""
@@ -89,8 +98,9 @@ _OLD = 86_400  # seconds after which a draft counts as abandoned
 class IndexCache:
     """The index cache in the folder `root`; the key of an index comes from harness.engine.indexing.
 
-    note: gets a sentence for every entry that had to be deleted; served: role -> sizes of a model behind a server, None
-    if unknown; the user may correct them, so they are in no key, and the cost of a stored index uses the current ones.
+    note: gets a sentence for every entry that had to be deleted; served: role -> sizes of a model
+    behind a server, None if unknown; the user may correct them, so they are in no key, and the cost
+    of a stored index uses the current ones.
     """
 
     def __init__(
@@ -102,15 +112,20 @@ class IndexCache:
         self.root, self.note, self.served = root, note, served or {}
         self.parts_lost = False
         self.written = False  # this object has stored an entry, so the next one that cannot be stored ends the run
-        self.sharing = KeyedLocks()  # what indexes share is made by one of those that are built at once
+        self.sharing = (
+            KeyedLocks()
+        )  # what indexes share is made by one of those that are built at once
 
     def folder(self, key: dict[str, Any]) -> Path:
         """The folder of the entry of `key`."""
         digest = key_digest(key)
-        return self.root / str(key["method"]).replace(":", ".").replace("/", "~") / digest[:2] / digest
+        return (
+            self.root / str(key["method"]).replace(":", ".").replace("/", "~") / digest[:2] / digest
+        )
 
     def get(self, folder: Path, key: dict[str, Any]) -> Entry | None:
-        """Read the entry of `key` in `folder`; None without one. A damaged one is reported and removed."""
+        """Read the entry of `key` in `folder`; None without one. A damaged one is reported and
+        removed."""
         if not folder.is_dir():
             return None
         try:
@@ -131,7 +146,8 @@ class IndexCache:
         return None
 
     def put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
-        """Write an entry in one step, and delete what was kept while it was built (tools.keep). Raises SaveError."""
+        """Write an entry in one step, and delete what was kept while it was built (tools.keep).
+        Raises SaveError."""
         usage = {
             "usage": entry.usage,
             "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
@@ -156,7 +172,9 @@ class IndexCache:
             os.rename(draft, folder)
             self.written = True
         except OSError as error:
-            if draft is None or not folder.is_dir():  # else another builder came first, with the same value
+            if (
+                draft is None or not folder.is_dir()
+            ):  # else another builder came first, with the same value
                 raise save_error(folder, error, "HARNESS_CACHE") from error
         finally:
             if draft is not None:
@@ -170,17 +188,22 @@ def parts_folder(folder: Path) -> Path:
 
 
 def read_packed(folder: Path, digest: str) -> tuple[bytes, bytes]:
-    """Read an entry's (data, arrays). Raises OSError, and ValueError where its key has another digest."""
+    """Read an entry's (data, arrays). Raises OSError, and ValueError where its key has another
+    digest."""
     if key_digest(read_object(folder / "key.json")) != digest:
         raise ValueError("key.json is another entry's")
     arrays = folder / "arrays.npz"
     return (folder / "data.json").read_bytes(), arrays.read_bytes() if arrays.exists() else b""
 
 
-def _read_entry(folder: Path, key: dict[str, Any], served: Mapping[str, ModelShape | None]) -> Entry:
-    """Read an entry. Raises OSError, ValueError, KeyError, TypeError where it is damaged, or not the one of `key`.
+def _read_entry(
+    folder: Path, key: dict[str, Any], served: Mapping[str, ModelShape | None]
+) -> Entry:
+    """Read an entry. Raises OSError, ValueError, KeyError, TypeError where it is damaged, or not
+    the one of `key`.
 
-    served: role -> sizes by which FLOPs of its model's calls are counted, in place of the stored ones.
+    served: role -> sizes by which FLOPs of its model's calls are counted, in place of the stored
+    ones.
     """
     data, arrays = read_packed(folder, key_digest(key))
     usage = read_object(folder / "usage.json")
@@ -194,6 +217,10 @@ def _read_entry(folder: Path, key: dict[str, Any], served: Mapping[str, ModelSha
         elif "shape" in row:
             shape = named.get(row["shape"])
         events.append(Event(**{**row, "shape": "" if shape is None else shape.key}))
-    shapes = {shape.key: shape for shape in [*named.values(), *served.values()] if shape is not None}
+    shapes = {
+        shape.key: shape for shape in [*named.values(), *served.values()] if shape is not None
+    }
     used = {event.shape for event in events}
-    return Entry(data, arrays, tuple(events), {key: shape for key, shape in shapes.items() if key in used})
+    return Entry(
+        data, arrays, tuple(events), {key: shape for key, shape in shapes.items() if key in used}
+    )

@@ -23,9 +23,11 @@ from harness.storage.files import WrongValue, as_object, check, save_error
 
 
 def append_line(fd: int, path: Path, data: bytes) -> None:
-    """Append the line `data` to the open file `fd` of `path`, synced. Cuts off a failed write and raises SaveError.
+    """Append the line `data` to the open file `fd` of `path`, synced. Cuts off a failed write and
+    raises SaveError.
 
-    Raises it too where `path` is another file by now: an open file outlives its name, so further lines would be lost.
+    Raises it too where `path` is another file by now: an open file outlives its name, so further
+    lines would be lost.
     """
     size = os.fstat(fd).st_size
     try:
@@ -46,7 +48,8 @@ def check_in_place(fd: int, path: Path) -> None:
         if os.path.samestat(os.fstat(fd), path.stat()):
             return
     raise SaveError(
-        f"{path} was removed or replaced while the run went on, so no further answer can be saved; put it back if "
+        f"{path} was removed or replaced while the run went on, so no further answer can be saved; "
+        "put it back if "
         "you can, then run the same command again."
     )
 
@@ -66,17 +69,20 @@ def read_lines(
     form: TypeAdapter[Any] | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the object of every line, checked by `form` (run_schema.py) where one is given; a missing file has none.
+    """Yield the object of every line, checked by `form` (run_schema.py) where one is given; a
+    missing file has none.
 
-    field: a key that must have a text; wanted: called with a line's bytes, False skips the line, also a damaged one.
-    A bad last line is what a killed writer leaves: skipped, and reported in `notes`. One before it raises DataError.
+    field: a key that must have a text; wanted: called with a line's bytes, False skips the line,
+    also a damaged one. A bad last line is what a killed writer leaves: skipped, and reported in
+    `notes`. One before it raises DataError.
     """
     for _, _, value in indexed_lines(path, field, notes, form, wanted):
         yield value
 
 
 def read_with_older(path: Path, field: str) -> Iterator[dict[str, Any]]:
-    """Yield the lines of PATH.gz, which older versions wrote, then those of `path` as `read_lines` does.
+    """Yield the lines of PATH.gz, which older versions wrote, then those of `path` as `read_lines`
+    does.
 
     Raises DataError for damage before the end of PATH.gz.
     """
@@ -88,7 +94,9 @@ def read_with_older(path: Path, field: str) -> Iterator[dict[str, Any]]:
         except EOFError:  # a writer was killed
             pass
         except (OSError, ValueError, zlib.error) as error:
-            raise DataError(old, None, None, f"damaged ({error}); remove it to go on without its texts") from None
+            raise DataError(
+                old, None, None, f"damaged ({error}); remove it to go on without its texts"
+            ) from None
     yield from read_lines(path, field)
 
 
@@ -99,16 +107,24 @@ def indexed_lines(
     form: TypeAdapter[Any] | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield (byte offset, length, object) of every line; parameters and errors are those of `read_lines`."""
+    """Yield (byte offset, length, object) of every line; parameters and errors are those of
+    `read_lines`."""
     if not path.exists():
         return
     bad: tuple[int, str] | None = None
     end = 0
     with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):  # lines end at \n only, so U+2028 inside a text is no line end
+        for number, line in enumerate(
+            file, start=1
+        ):  # lines end at \n only, so U+2028 inside a text is no line end
             end += len(line)
             if bad is not None:
-                raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
+                raise DataError(
+                    path.name,
+                    bad[0],
+                    None,
+                    f"{bad[1]} in {path.parent}; delete that line, then run again",
+                )
             if wanted is not None and not wanted(line):
                 continue
             try:
@@ -123,7 +139,9 @@ def indexed_lines(
                 if form is not None:
                     check(value, form)
             except WrongValue as error:
-                raise DataError(path, number, error.key, f"{error}; such a record cannot be used") from None
+                raise DataError(
+                    path, number, error.key, f"{error}; such a record cannot be used"
+                ) from None
             yield end - len(line), len(line), value
     if bad is not None and notes is not None:
         notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")

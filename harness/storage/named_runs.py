@@ -30,7 +30,9 @@ def run_folder(text: str) -> Path:
     what = f"'{text}' holds no run" if folder.is_dir() else f"there is no run folder '{text}'"
     if best:
         raise UserError(f"{what}; the nearest: {', '.join(best)}")
-    raise UserError(f"{what}; make one with harness run, or name the folder that was given to its --out")
+    raise UserError(
+        f"{what}; make one with harness run, or name the folder that was given to its --out"
+    )
 
 
 def run_folders(texts: Iterable[str]) -> list[Path]:
@@ -45,8 +47,9 @@ def run_folders(texts: Iterable[str]) -> list[Path]:
 def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]:
     """Read run folders; hold and errors: as for harness.storage.run_folder.read_run.
 
-    The garbage collector is off meanwhile: records are trees without cycles, and walking those already read again and
-    again takes most of the time (100,000 records on 2 cores: 8.1 s with it, 1.9 s without).
+    The garbage collector is off meanwhile: records are trees without cycles, and walking those
+    already read again and again takes most of the time (100,000 records on 2 cores: 8.1 s with it,
+    1.9 s without).
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -2,11 +2,12 @@
 
     own_code(Lead)      {"lead": "<sha256 of lead.py>", "util": ..., "words.txt": ...}; {} for a method of this project
 
-Shipped methods have an index_version that is raised, and prompts that are hashed. A user's method, parser or scorer is
-edited and run again, so these are hashed: the files of its class and of its bases; every module that these import,
-also inside a function, but for Python's own and installed packages; files that the source names by a literal
-and does not open to write ("words.txt", Path(__file__).parent / "data" / "words.txt"), or that glob("*.txt") finds
-below its folder. Names made at run time are not seen.
+Shipped methods have an index_version that is raised, and prompts that are hashed. A user's method,
+parser or scorer is edited and run again, so these are hashed: the files of its class and of its
+bases; every module that these import, also inside a function, but for Python's own and installed
+packages; files that the source names by a literal and does not open to write ("words.txt",
+Path(__file__).parent / "data" / "words.txt"), or that glob("*.txt") finds below its folder. Names
+made at run time are not seen.
 """
 
 import ast
@@ -29,19 +30,26 @@ from harness.errors import UserError
 from harness.storage.file_hash import file_hash
 
 _PROJECT = Path(__file__).resolve().parents[2]
-_SHIPPED = tuple(_PROJECT / name for name in ("configs", "harness", "methods", "packages", "pocket", "reports"))
+_SHIPPED = tuple(
+    _PROJECT / name for name in ("configs", "harness", "methods", "packages", "pocket", "reports")
+)
 _IMPORTERS = {"import_module", "__import__"}
 _INSTALLED = {"site-packages", "dist-packages"}
 _WRITES = re.compile(r"[wax]b?t?\+?|rb?\+")  # modes of open
-_imported: dict[tuple[str, str], tuple[ModuleSpec | None, str]] = {}  # (module, file) -> as it was when first hashed
+_imported: dict[
+    tuple[str, str], tuple[ModuleSpec | None, str]
+] = {}  # (module, file) -> as it was when first hashed
 
 
-def own_code(root: type | Callable[..., Any] | str, parameters: Iterable[Any] = ()) -> dict[str, str]:
+def own_code(
+    root: type | Callable[..., Any] | str, parameters: Iterable[Any] = ()
+) -> dict[str, str]:
     """Hash the user's own code; returns module or file name -> sha256, {} for code of this project.
 
-    root: a class, a function, or a module's name; parameters: values of its settings: files that they name are hashed
-    too. Nothing is imported. Code typed into a notebook has no file: its compiled code is hashed, with the functions
-    and constants that it uses. Raises UserError for a file that changed after this process imported it.
+    root: a class, a function, or a module's name; parameters: values of its settings: files that
+    they name are hashed too. Nothing is imported. Code typed into a notebook has no file: its
+    compiled code is hashed, with the functions and constants that it uses. Raises UserError for a
+    file that changed after this process imported it.
     """
     if isinstance(root, str):
         collected = _CodeHashes(root)
@@ -56,7 +64,8 @@ def own_code(root: type | Callable[..., Any] | str, parameters: Iterable[Any] = 
 
 
 class _CodeHashes:
-    """Collects `hashes`: module or file name -> sha256. root: the user's module, hashed even if it is installed."""
+    """Collects `hashes`: module or file name -> sha256. root: the user's module, hashed even if it
+    is installed."""
 
     def __init__(self, root: str) -> None:
         self.hashes: dict[str, str] = {}
@@ -68,7 +77,10 @@ class _CodeHashes:
         name = part.__name__ if isinstance(part, ModuleType) else part.__module__
         if isinstance(part, ModuleType) or _spec_and_file(name)[1] is not None:
             self.add_module(name)
-        elif id(part) not in self._without_file and name.partition(".")[0] not in sys.stdlib_module_names:
+        elif (
+            id(part) not in self._without_file
+            and name.partition(".")[0] not in sys.stdlib_module_names
+        ):
             self._without_file.add(id(part))
             self._add_without_file(name, part)
 
@@ -78,7 +90,9 @@ class _CodeHashes:
         top = name.partition(".")[0]
         if name in self.hashes or path is None or top in sys.stdlib_module_names:
             return
-        if (top != self._top and _INSTALLED & set(path.parts)) or any(path.is_relative_to(f) for f in _SHIPPED):
+        if (top != self._top and _INSTALLED & set(path.parts)) or any(
+            path.is_relative_to(f) for f in _SHIPPED
+        ):
             return
         self._add_file(name, name, spec, path)
         try:
@@ -87,39 +101,55 @@ class _CodeHashes:
             return
         for file in _named_files(tree, path):
             self._add_file(name, file.name, spec, file)
-        for imported in _imports(tree, name if path.name == "__init__.py" else name.rpartition(".")[0]):
+        for imported in _imports(
+            tree, name if path.name == "__init__.py" else name.rpartition(".")[0]
+        ):
             self.add_module(imported)
 
     def _add_file(self, module: str, label: str, spec: ModuleSpec | None, path: Path) -> None:
-        """Hash a file that is or is named by `module`, as `label`. Raises UserError if it changed since the import."""
+        """Hash a file that is or is named by `module`, as `label`. Raises UserError if it changed
+        since the import."""
         now, loaded = file_hash(path), module in sys.modules
         old_spec, old_hash = _imported.get((module, str(path)), (None, now))
         # A module that was reloaded has another spec; of one that was not loaded yet none is kept.
         _imported[module, str(path)] = (spec if loaded else None, now)
         if loaded and old_hash != now and (old_spec is None or old_spec is spec):
             _imported[module, str(path)] = (spec, old_hash)
-            raise UserError(f"{path.name} has changed since Python imported '{module}'; restart Python, or reload it")
+            raise UserError(
+                f"{path.name} has changed since Python imported '{module}'; restart Python, or "
+                "reload it"
+            )
         self.hashes[label if self.hashes.get(label, now) == now else f"{label} {now[:8]}"] = now
 
     def _add_without_file(self, module: str, part: Any) -> None:
-        """Hash `part`, a class or function typed into a notebook, and what it uses, under the name `module`."""
+        """Hash `part`, a class or function typed into a notebook, and what it uses, under the name
+        `module`."""
         digest = hashlib.sha256()
-        for name, value in sorted(vars(part).items()) if isinstance(part, type) else [(part.__name__, part)]:
-            function = inspect.unwrap(getattr(value, "fget", None) or getattr(value, "__func__", value))
+        for name, value in (
+            sorted(vars(part).items()) if isinstance(part, type) else [(part.__name__, part)]
+        ):
+            function = inspect.unwrap(
+                getattr(value, "fget", None) or getattr(value, "__func__", value)
+            )
             if isinstance(value, type) and value.__module__ == module and name != "__class__":
                 self.add(value)
             elif isinstance(function, FunctionType):
                 for code in _code_objects(function.__code__):
                     constants = tuple(c for c in code.co_consts if not isinstance(c, CodeType))
-                    digest.update(code.co_code + _marshalled((constants, code.co_names, code.co_varnames)))
+                    digest.update(
+                        code.co_code + _marshalled((constants, code.co_names, code.co_varnames))
+                    )
                 digest.update(_marshalled((function.__defaults__, function.__kwdefaults__)))
                 self._add_globals_used(function, digest)
             elif not name.startswith("__"):
                 digest.update(name.encode() + _marshalled(value))
-        self.hashes[module] = hashlib.sha256((self.hashes.get(module, "") + digest.hexdigest()).encode()).hexdigest()
+        self.hashes[module] = hashlib.sha256(
+            (self.hashes.get(module, "") + digest.hexdigest()).encode()
+        ).hexdigest()
 
     def _add_globals_used(self, function: FunctionType, digest: Any) -> None:
-        """Hash the globals that a function uses: code as by `add`, values into `digest`, a hashlib object."""
+        """Hash the globals that a function uses: code as by `add`, values into `digest`, a hashlib
+        object."""
         used = {name for code in _code_objects(function.__code__) for name in code.co_names}
         for name in sorted(used & set(function.__globals__)):
             value = function.__globals__[name]
@@ -148,7 +178,9 @@ def _spec_and_file(name: str) -> tuple[ModuleSpec | None, Path | None]:
     """Find a module's import spec and its file (None: none), without importing it."""
     if (module := sys.modules.get(name)) is not None:
         file = getattr(module, "__file__", None)
-        return getattr(module, "__spec__", None), Path(file).resolve() if file and Path(file).is_file() else None
+        return getattr(module, "__spec__", None), Path(file).resolve() if file and Path(
+            file
+        ).is_file() else None
     parent = name.rpartition(".")[0]
     try:
         if not parent:
@@ -164,37 +196,63 @@ def _spec_and_file(name: str) -> tuple[ModuleSpec | None, Path | None]:
 
 
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:
-    """Yield the names of modules that `tree` imports, also by import_module("x"). package: for relative imports."""
+    """Yield the names of modules that `tree` imports, also by import_module("x"). package: for
+    relative imports."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            above = (
+                package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            )
             base = ".".join([*above, *filter(None, [node.module])])
             names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Call) and node.args:
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            names = [str(getattr(node.args[0], "value", "")).lstrip(".")] if called in _IMPORTERS else []
+            names = (
+                [str(getattr(node.args[0], "value", "")).lstrip(".")]
+                if called in _IMPORTERS
+                else []
+            )
         for name in filter(None, names):
             yield from itertools.accumulate(name.split("."), "{}.{}".format)
 
 
 def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
-    """Yield files that string literals name: beside the file `module`, in the working directory, or by full path."""
+    """Yield files that string literals name: beside the file `module`, in the working directory, or
+    by full path."""
     written: set[str] = set()
     named: list[list[str]] = []
     for node in ast.walk(tree):
         words = _string_literals(ast.iter_child_nodes(node))
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):  # folder / "data" / "words.txt"
+        if isinstance(node, ast.BinOp) and isinstance(
+            node.op, ast.Div
+        ):  # folder / "data" / "words.txt"
             words = _string_literals(ast.walk(node))[::-1]
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("glob", "iglob", "rglob"):
-            patterns = [word for word in _string_literals(ast.walk(node)) if "*" in word and not word.startswith("/")]
-            files = [path for pattern in patterns for path in module.parent.rglob(pattern) if path.is_file()]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in (
+            "glob",
+            "iglob",
+            "rglob",
+        ):
+            patterns = [
+                word
+                for word in _string_literals(ast.walk(node))
+                if "*" in word and not word.startswith("/")
+            ]
+            files = [
+                path
+                for pattern in patterns
+                for path in module.parent.rglob(pattern)
+                if path.is_file()
+            ]
             yield from sorted(path.resolve() for path in files if "__pycache__" not in path.parts)
         elif isinstance(node, ast.Call) and any(_WRITES.fullmatch(word) for word in words[1:]):
             written.add(words[0])
-        named += [words, *([word] for word in words)]  # os.path.join("data", "words.txt"), and "words.txt" alone
+        named += [
+            words,
+            *([word] for word in words),
+        ]  # os.path.join("data", "words.txt"), and "words.txt" alone
     for words in named:
         for folder in (module.parent, Path.cwd()) if words and words[0] not in written else ():
             with suppress(OSError):  # a text that is too long for a name
@@ -203,4 +261,8 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
 
 
 def _string_literals(nodes: Iterable[ast.AST]) -> list[str]:
-    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]

@@ -1,4 +1,5 @@
-"""A long list of JSON values in little memory: in blocks, packed by marshal (fastest) and zlib (they are alike)."""
+"""A long list of JSON values in little memory: in blocks, packed by marshal (fastest) and zlib
+(they are alike)."""
 
 import marshal
 import zlib
@@ -32,7 +33,9 @@ class Packed(Sequence[Any]):
             self._blocks, self._open = whole._blocks, whole._open
 
     def _unpacked(self, n: int) -> list[Any]:
-        return marshal.loads(zlib.decompress(self._blocks[n])) if n < len(self._blocks) else self._open
+        return (
+            marshal.loads(zlib.decompress(self._blocks[n])) if n < len(self._blocks) else self._open
+        )
 
     def __len__(self) -> int:
         return _BLOCK * len(self._blocks) + len(self._open)

@@ -1,4 +1,5 @@
-"""What is shared names no home folder and no password: paths become ~/..., secrets in addresses ***.
+"""What is shared names no home folder and no password: paths become ~/..., secrets in addresses
+***.
 
 expanded("~/models/x")                      "/home/ann/models/x"        once, where a configuration is checked
 without_home({"data": "/home/ann/d.json"})  {"data": "~/d.json"}        values that are paths of the home folder
@@ -7,8 +8,8 @@ command_without_home(["--data=/home/ann/x"])  ["--data=~/x"]              words 
 inside(Path("results"), "musique/pecan")    results/musique/pecan       a path made from data never leaves its folder
 package_folder("pocket")                    .../site-packages/pocket    nothing is imported
 
-A value is taken for such a path by its beginning alone, so a text that tells of one stays as it is: a prompt is stored
-as it was sent. "/data/home/ann/x" is another folder.
+A value is taken for such a path by its beginning alone, so a text that tells of one stays as it is:
+a prompt is stored as it was sent. "/data/home/ann/x" is another folder.
 """
 
 import importlib.util
@@ -23,29 +24,36 @@ from harness.errors import UserError
 # What may stand before a path in a sentence: nothing that could be a part of it.
 _BEFORE = r"(?<![\w.~/\\-])"
 _AFTER = rf"(?={re.escape(os.sep)})"
-# USER:PASSWORD@ is masked up to the last "@" before a space, as a password may hold "/" and "@"; USER@ up to the first.
+# USER:PASSWORD@ is masked up to the last "@" before a space, as a password may hold "/" and "@";
+# USER@ up to the first.
 _USER = re.compile(r"(?<=://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
 _WHOLE = re.compile(r"^(\S*?://)[^/?#@:]*:.*@", re.DOTALL)
 _SECRET = re.compile(
-    r"([?&;][^=&;\s]*(?:pass|pwd|secret|token|key|credential|signature|odbc_connect)[^=&;\s]*=)[^&\s]*", re.IGNORECASE
+    r"([?&;][^=&;\s]*(?:pass|pwd|secret|token|key|credential|signature|odbc_connect)[^=&;\s]*=)[^&\s]*",
+    re.IGNORECASE,
 )
 
 
 def expanded(path: str) -> str:
-    """`path` with its leading ~ or ~user as a folder; unchanged without one, or for an unknown user."""
+    """`path` with its leading ~ or ~user as a folder; unchanged without one, or for an unknown
+    user."""
     return os.path.expanduser(path) if path.startswith("~") else path
 
 
 def inside(folder: Path, *names: str) -> Path:
-    """Join `folder` with names from data or a server. Raises UserError for an absolute one, "..", NUL or line end."""
+    """Join `folder` with names from data or a server. Raises UserError for an absolute one, "..",
+    NUL or line end."""
     for name in names:
         if Path(name).is_absolute() or ".." in Path(name).parts or re.search(r"[\0\n\r]", name):
-            raise UserError(f"{name!r} is no name of a file below {folder}; such a path is not followed")
+            raise UserError(
+                f"{name!r} is no name of a file below {folder}; such a path is not followed"
+            )
     return folder.joinpath(*names)
 
 
 def package_folder(name: str) -> Path | None:
-    """The folder of an installed package, None for other names, also dotted ones: finding "a.b" would import a."""
+    """The folder of an installed package, None for other names, also dotted ones: finding "a.b"
+    would import a."""
     module = name.replace("-", "_")
     try:
         spec = importlib.util.find_spec(module) if module.isidentifier() else None
@@ -56,14 +64,20 @@ def package_folder(name: str) -> Path | None:
 
 
 def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
-    """A run's folder below the results: <data set>/<method>--<model>--<hash8>. Raises UserError as `inside` does."""
-    return inside(Path(), dataset.replace("/", "~"), f"{method}--{model}--{hash8}".replace("/", "~"))
+    """A run's folder below the results: <data set>/<method>--<model>--<hash8>. Raises UserError as
+    `inside` does."""
+    return inside(
+        Path(), dataset.replace("/", "~"), f"{method}--{model}--{hash8}".replace("/", "~")
+    )
 
 
 def local_folder(text: str | os.PathLike[str]) -> Path:
-    """The folder that a user names, with its ~ expanded. Raises UserError for an address (s3://...)."""
+    """The folder that a user names, with its ~ expanded. Raises UserError for an address
+    (s3://...)."""
     if "://" in str(text):
-        raise UserError(f"{text} is no folder of this machine; copy runs to and from it with: aws s3 sync")
+        raise UserError(
+            f"{text} is no folder of this machine; copy runs to and from it with: aws s3 sync"
+        )
     return Path(text).expanduser()
 
 
@@ -71,12 +85,16 @@ def without_home(value: Any) -> Any:
     """`value` with each text in it that is a path of the home folder written as ~/..."""
     if (home := _home()) is None:
         return value
-    return _map_texts(value, lambda text: re.sub(rf"^{re.escape(home)}(?={re.escape(os.sep)}|\Z)", "~", text))
+    return _map_texts(
+        value, lambda text: re.sub(rf"^{re.escape(home)}(?={re.escape(os.sep)}|\Z)", "~", text)
+    )
 
 
 def with_home(value: Any) -> Any:
     """The inverse of `without_home`: each text that begins with ~/ as a whole path."""
-    return _map_texts(value, lambda text: expanded(text) if text == "~" or text.startswith("~" + os.sep) else text)
+    return _map_texts(
+        value, lambda text: expanded(text) if text == "~" or text.startswith("~" + os.sep) else text
+    )
 
 
 def sentence_without_home(sentence: str) -> str:
@@ -90,7 +108,9 @@ def command_without_home(words: Sequence[str]) -> list[str]:
     home = _home()
     if home is None:
         return list(words)
-    path = re.compile(r"^((?:[\w.-]+=)?(?:sqlite:///)?)" + re.escape(home) + rf"(?={re.escape(os.sep)}|$)")
+    path = re.compile(
+        r"^((?:[\w.-]+=)?(?:sqlite:///)?)" + re.escape(home) + rf"(?={re.escape(os.sep)}|$)"
+    )
     return [path.sub(r"\1~", word) for word in words]
 
 
@@ -112,9 +132,11 @@ def _map_texts(value: Any, change: Any) -> Any:
 
 
 def masked(text: str) -> str:
-    """`text` with users, passwords and keys in the addresses that it holds as ***; other texts as they are.
+    """`text` with users, passwords and keys in the addresses that it holds as ***; other texts as
+    they are.
 
-    A text that is one address is masked up to its last "@", so that a password with a space in it leaves nothing.
+    A text that is one address is masked up to its last "@", so that a password with a space in it
+    leaves nothing.
 
     >>> masked("postgresql://bob:hunter2@db:5432/runs?password=x")
     'postgresql://***@db:5432/runs?password=***'

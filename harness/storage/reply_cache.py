@@ -1,4 +1,5 @@
-"""Replies of models across runs (--cache replies): a file each, named by all that the reply depends on.
+"""Replies of models across runs (--cache replies): a file each, named by all that the reply depends
+on.
 
     <cache>/replies/<model>/model.json               the model's name, and all that changes its output
     <cache>/replies/<model>/<first 2>/<digest>.json  {"key", "value", "events"}
@@ -6,8 +7,9 @@
     replies = ReplyCache(cache_root(), "llama", identity)
     value, cached = replies.get_or_send(key, send, meter, "reader", shape)
 
-A model is known by its identity (hashes of weights, tokenizer, template and adapters, dtype, window), not by its name;
-one behind a server by what it is called there. A torn file counts as missing.
+A model is known by its identity (hashes of weights, tokenizer, template and adapters, dtype,
+window), not by its name; one behind a server by what it is called there. A torn file counts as
+missing.
 """
 
 import shutil
@@ -36,7 +38,8 @@ class CachedModel(NamedTuple):
 
 
 class ReplyCache:
-    """The stored replies of one model in the cache folder `root`; identity: all that changes its output."""
+    """The stored replies of one model in the cache folder `root`; identity: all that changes its
+    output."""
 
     def __init__(self, root: Path, model: str, identity: Mapping[str, Any]) -> None:
         self._about = {"version": _VERSION, "identity": dict(identity)}
@@ -44,27 +47,45 @@ class ReplyCache:
         self.folder = root / _FOLDER / key_digest(self._about)[:16]
 
     def get_or_send(
-        self, key: dict[str, Any], send: Callable[[], dict[str, Any]], meter: Meter, role: str, shape: ModelShape | None
+        self,
+        key: dict[str, Any],
+        send: Callable[[], dict[str, Any]],
+        meter: Meter,
+        role: str,
+        shape: ModelShape | None,
     ) -> tuple[dict[str, Any], bool]:
-        """Return (reply, cached): the reply stored for `key`, which names the request, else send(), then stored.
+        """Return (reply, cached): the reply stored for `key`, which names the request, else send(),
+        then stored.
 
-        meter: gets the cost of both; role, shape: of the model, for a stored reply. Raises SaveError.
+        meter: gets the cost of both; role, shape: of the model, for a stored reply. Raises
+        SaveError.
         """
         key = {**self._about, **key}
         digest = key_digest(key)
         path = self.folder / digest[:2] / f"{digest}.json"
         if (stored_reply := _read(path, digest)) is not None:
             for row in stored_reply["events"]:
-                event = {**row, "role": role, "phase": meter.current_phase, "recalled": row["requests"]}
+                event = {
+                    **row,
+                    "role": role,
+                    "phase": meter.current_phase,
+                    "recalled": row["requests"],
+                }
                 meter.record(Event(**event), shape)
             return dict(stored_reply["value"]), True
         before = len(meter.events)
         value = send()
-        stored = {"key": digest, "value": value, "events": [asdict(event) for event in meter.events[before:]]}
+        stored = {
+            "key": digest,
+            "value": value,
+            "events": [asdict(event) for event in meter.events[before:]],
+        }
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if not (about := self.folder / "model.json").exists():
-                write_atomic(about, json_line({"name": self._model, **self._about}), sync_folder=False)
+                write_atomic(
+                    about, json_line({"name": self._model, **self._about}), sync_folder=False
+                )
             write_atomic(path, json_line(stored), sync_folder=False)
         except OSError as error:
             raise save_error(path, error, "HARNESS_CACHE") from error
@@ -72,7 +93,8 @@ class ReplyCache:
 
 
 def _read(path: Path, digest: str) -> dict[str, Any] | None:
-    """A stored {"key", "value", "events"}; None where it is missing, torn, or not of the key `digest`."""
+    """A stored {"key", "value", "events"}; None where it is missing, torn, or not of the key
+    `digest`."""
     try:
         stored = read_object(path)
     except (OSError, ValueError):

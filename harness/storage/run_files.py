@@ -56,24 +56,31 @@ class Part:
 
 def parts_in(run: Path) -> list[Path]:
     """The folders of the parts that are not merged yet, by number."""
-    return sorted((run / PARTS).glob("*-of-*"), key=lambda folder: int(folder.name.partition("-")[0]))
+    return sorted(
+        (run / PARTS).glob("*-of-*"), key=lambda folder: int(folder.name.partition("-")[0])
+    )
 
 
 @contextlib.contextmanager
 def folder_lock(folder: Path, check: bool = False) -> Iterator[None]:
     """Hold the writer's lock of a run folder, or of a part. Raises RunLocked, SaveError.
 
-    check: only look whether it is free; wait a second, as others that look hold it for a moment, too.
+    check: only look whether it is free; wait a second, as others that look hold it for a moment,
+    too.
     """
     path, lock = folder / LOCK, FileLock(folder / LOCK, thread_local=False)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(lock.acquire(timeout=1 if check else 0))
             if not check:
-                path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+                path.write_text(
+                    f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8"
+                )
         except Timeout:
             who = path.read_text(encoding="utf-8") or "another process"
-            raise RunLocked(f"{who} is writing the run folder {folder}; wait for it or stop it.") from None
+            raise RunLocked(
+                f"{who} is writing the run folder {folder}; wait for it or stop it."
+            ) from None
         except OSError as error:
             raise save_error(path, error) from error
         yield
@@ -81,10 +88,11 @@ def folder_lock(folder: Path, check: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
-    """Hold the writer's lock of a run, or of a part of it; yields the folder of its files, without old drafts.
+    """Hold the writer's lock of a run, or of a part of it; yields the folder of its files, without
+    old drafts.
 
-    Raises RunLocked, SaveError (it cannot be written), and UserError for a whole run with parts: their questions would
-    be asked again.
+    Raises RunLocked, SaveError (it cannot be written), and UserError for a whole run with parts:
+    their questions would be asked again.
     """
     folder = run if part is None else part.folder(run)
     if part is not None:
@@ -95,7 +103,9 @@ def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
             _check_unlocked(run)  # who came between
         elif parts := parts_in(run):
             some = ", ".join(each.name for each in parts[:5]) + (" ..." if len(parts) > 5 else "")
-            raise UserError(f"{run} holds shards that are not merged ({some}); first run: harness merge {run}")
+            raise UserError(
+                f"{run} holds shards that are not merged ({some}); first run: harness merge {run}"
+            )
         delete_drafts(folder)
         yield folder
 
@@ -108,7 +118,8 @@ def _check_unlocked(run: Path) -> None:
 
 
 def read_json(path: Path, form: TypeAdapter[Any] | None = None) -> dict[str, Any]:
-    """The object in a file, checked by `form`; {} where there is no file. Raises DataError for a damaged one."""
+    """The object in a file, checked by `form`; {} where there is no file. Raises DataError for a
+    damaged one."""
     try:
         with os_error_as_data_error(path):
             value = read_object(path) if path.exists() else {}
@@ -118,12 +129,15 @@ def read_json(path: Path, form: TypeAdapter[Any] | None = None) -> dict[str, Any
     except ValueError as error:
         key = getattr(error, "key", None)
         problem = "not valid JSON" if key is None else "a wrong value"
-        raise DataError(path, None, key, f"{problem} ({error}); delete it and run the same command again") from None
+        raise DataError(
+            path, None, key, f"{problem} ({error}); delete it and run the same command again"
+        ) from None
 
 
 @contextlib.contextmanager
 def os_error_as_data_error(path: Path) -> Iterator[None]:
-    """Turn an OSError of the block into a DataError about the file that it names, else about `path`."""
+    """Turn an OSError of the block into a DataError about the file that it names, else about
+    `path`."""
     try:
         yield
     except OSError as error:
@@ -134,9 +148,11 @@ def os_error_as_data_error(path: Path) -> Iterator[None]:
 def used_settings(
     config: Mapping[str, Any], origins: Mapping[str, str], path: str = ""
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Settings of a run and their origins, without values that are null or empty because nothing set them.
+    """Settings of a run and their origins, without values that are null or empty because nothing
+    set them.
 
-    path: of `config` in the whole configuration, before each key; origins: path of a value -> what set it.
+    path: of `config` in the whole configuration, before each key; origins: path of a value -> what
+    set it.
     """
     used: dict[str, Any] = {}
     known: dict[str, str] = {}

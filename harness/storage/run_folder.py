@@ -36,7 +36,8 @@ from harness.storage.run_files import (
 T = TypeVar("T")
 
 Hold = Literal["all", "numbers", "nothing"]
-"""How much of its records a run holds in memory: all, what a table counts (no texts), or nothing (StreamedRecords)."""
+"""How much of its records a run holds in memory: all, what a table counts (no texts), or nothing
+(StreamedRecords)."""
 
 # No table reads these keys of a record and of its steps.
 _TEXT_KEYS = {"question", "options", "gold", "document_characters", "prediction", "shown", "steps"}
@@ -44,15 +45,18 @@ _STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops
 _COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
 _KEPT = {*_COSTS, "queued"}  # 0 is another thing than unknown
 
-_Pointers = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
+_Pointers = dict[
+    str, list[str]
+]  # question -> checksums of the long texts that its last record points to
 
 
 @dataclass(frozen=True)
 class StoredRun:
     """A run as it is on disk; manifest, records, documents and summary: the files of these names.
 
-    config, origins: settings (RunConfig) and where each came from; records: maybe without texts (Hold); notes: what
-    could not be read; whole: the run that this is a part of (reports/by_kind.py), whose indexes and costs it has;
+    config, origins: settings (RunConfig) and where each came from; records: maybe without texts
+    (Hold); notes: what could not be read; whole: the run that this is a part of
+    (reports/by_kind.py), whose indexes and costs it has;
     known_as: its name where runs of two results folders have one.
     """
 
@@ -69,12 +73,14 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """The run's name among those of its data set that are shown: its folder's, unless two have that."""
+        """The run's name among those of its data set that are shown: its folder's, unless two have
+        that."""
         return self.known_as or self.path.name
 
     @functools.cached_property
     def keys(self) -> tuple[list[str], set[str]]:
-        """(Names of all scores of the records in order, keys of all phases of their usage), of one pass."""
+        """(Names of all scores of the records in order, keys of all phases of their usage), of one
+        pass."""
         scores, usage = dict[str, None](), set[str]()
         for record in self.records:
             scores.update(dict.fromkeys(record["scores"]))
@@ -87,7 +93,8 @@ class StoredRun:
         return self.records.whole if isinstance(self.records, _NumbersOfRecords) else self.records
 
     def texts(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-        """Long texts that these records point to, by text_sha256. Raises DataError for a damaged texts.jsonl."""
+        """Long texts that these records point to, by text_sha256. Raises DataError for a damaged
+        texts.jsonl."""
         return dict(self.stream_texts(records))
 
     def stream_texts(self, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -99,11 +106,17 @@ class StoredRun:
                 if line["sha256"] in hashes:
                     text = line.get("text")
                     if not isinstance(text, str) or checksum(text) != line["sha256"]:
-                        raise DataError(path, None, None, f"the text {line['sha256'][:40]} does not fit its checksum")
+                        raise DataError(
+                            path,
+                            None,
+                            None,
+                            f"the text {line['sha256'][:40]} does not fit its checksum",
+                        )
                     yield line["sha256"], text
 
     def requests(self, question_id: str) -> list[dict[str, Any]]:
-        """A question's requests (--keep-prompts) in order: phase, role, kind, prompt, reply. Raises DataError."""
+        """A question's requests (--keep-prompts) in order: phase, role, kind, prompt, reply. Raises
+        DataError."""
         with os_error_as_data_error(self.path / REQUESTS):
             return read_requests(self.path, {question_id}).get(question_id, [])
 
@@ -112,18 +125,24 @@ def find_runs(root: Path) -> list[Path]:
     """Every run folder at or below `root`, sorted. Raises UserError when `root` is no folder."""
     root = Path(root)
     if not root.is_dir():
-        raise UserError(f"there is no folder {root}; name the folder that was given to --out, or run something first.")
+        raise UserError(
+            f"there is no folder {root}; name the folder that was given to --out, or run something "
+            "first."
+        )
     return sorted(path.parent for path in root.rglob(RUN))
 
 
 class StreamedRecords(Sequence[dict[str, Any]]):
     """The last record of each question in a file, read and checked again at each pass.
 
-    So 100,000 records take the memory of their ids and offsets, 20 MB; a pass takes 3 s. notes: gets a sentence on a
-    torn line; texts: gets question id -> checksums of its long texts. Raises DataError for a damaged or replaced file.
+    So 100,000 records take the memory of their ids and offsets, 20 MB; a pass takes 3 s. notes:
+    gets a sentence on a torn line; texts: gets question id -> checksums of its long texts. Raises
+    DataError for a damaged or replaced file.
     """
 
-    def __init__(self, path: Path, notes: list[str] | None = None, texts: _Pointers | None = None) -> None:
+    def __init__(
+        self, path: Path, notes: list[str] | None = None, texts: _Pointers | None = None
+    ) -> None:
         self.path = path
         self.offsets: dict[str, tuple[int, int]] = {}
         for at, size, record in indexed_lines(path, "question_id", notes, run_schema.RECORD):
@@ -146,7 +165,8 @@ class StreamedRecords(Sequence[dict[str, Any]]):
         return next(self._read([question_id]))
 
     def _read(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Yield the records of these questions. Raises DataError for one that is not at its offset any more."""
+        """Yield the records of these questions. Raises DataError for one that is not at its offset
+        any more."""
         if not self.offsets:
             return
         with open(self.path, "rb") as file:
@@ -158,14 +178,21 @@ class StreamedRecords(Sequence[dict[str, Any]]):
                 except ValueError:
                     record = {}
                 if record.get("question_id") != question_id:
-                    raise DataError(self.path, None, None, "it was replaced while it was read; run the command again")
+                    raise DataError(
+                        self.path,
+                        None,
+                        None,
+                        "it was replaced while it was read; run the command again",
+                    )
                 yield record
 
 
 class ByQuestion(Mapping[str, T]):
     """Question id -> convert(record); records that stay on disk are read at each access."""
 
-    def __init__(self, records: Sequence[dict[str, Any]], convert: Callable[[dict[str, Any]], T]) -> None:
+    def __init__(
+        self, records: Sequence[dict[str, Any]], convert: Callable[[dict[str, Any]], T]
+    ) -> None:
         self._places: Mapping[str, Any]
         self._read: Callable[[str], dict[str, Any]]
         if isinstance(records, StreamedRecords):
@@ -208,8 +235,8 @@ class _NumbersOfRecords(Packed):
 def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
     """Read a run folder, a running one too; hold: how much of its records stays in memory.
 
-    Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or manifest that is not
-    written yet is {}. If a question has several records, the last one counts.
+    Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or
+    manifest that is not written yet is {}. If a question has several records, the last one counts.
     """
 
     def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[dict[str, Any]]:
@@ -232,9 +259,14 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
 
 def without_texts(record: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a record that tables read: no texts, scores of nodes, or zero counters."""
-    steps = [{key: value for key, value in step.items() if key not in _STEP_KEYS} for step in record["steps"]]
+    steps = [
+        {key: value for key, value in step.items() if key not in _STEP_KEYS}
+        for step in record["steps"]
+    ]
     usage = {
-        phase: {key: value for key, value in used.items() if value or key in _KEPT} if used.keys() >= _COSTS else used
+        phase: {key: value for key, value in used.items() if value or key in _KEPT}
+        if used.keys() >= _COSTS
+        else used
         for phase, used in record["usage"].items()
     }
     kept = {key: value for key, value in record.items() if key not in _TEXT_KEYS}
@@ -242,16 +274,25 @@ def without_texts(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_question(folder: Path, question_id: str) -> StoredRun:
-    """Read a run with the record of one question alone; with all records if it has none of that question.
+    """Read a run with the record of one question alone; with all records if it has none of that
+    question.
 
-    Only lines that contain the id are parsed: damage elsewhere in records.jsonl raises nothing. Else as `read_run`.
+    Only lines that contain the id are parsed: damage elsewhere in records.jsonl raises nothing.
+    Else as `read_run`.
     """
     keys = {
-        b'"question_id": ' + json.dumps(question_id, ensure_ascii=a).encode("utf-8", "replace") for a in (True, False)
+        b'"question_id": ' + json.dumps(question_id, ensure_ascii=a).encode("utf-8", "replace")
+        for a in (True, False)
     }
 
     def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[dict[str, Any]]:
-        lines = read_lines(path, "question_id", notes, run_schema.RECORD, lambda line: any(key in line for key in keys))
+        lines = read_lines(
+            path,
+            "question_id",
+            notes,
+            run_schema.RECORD,
+            lambda line: any(key in line for key in keys),
+        )
         matching = [record for record in lines if record["question_id"] == question_id][-1:]
         texts.update((question_id, text_pointers(record)) for record in matching)
         return matching
@@ -260,8 +301,11 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
     return run if run.records else read_run(folder)
 
 
-def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence[dict[str, Any]]]) -> StoredRun:
-    """Read a run folder. records(path, notes, texts) reads records.jsonl and fills the other two."""
+def _read(
+    folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence[dict[str, Any]]]
+) -> StoredRun:
+    """Read a run folder. records(path, notes, texts) reads records.jsonl and fills the other
+    two."""
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
     run, manifest = run_yaml(folder), read_json(folder / MANIFEST, run_schema.MANIFEST)
@@ -300,11 +344,15 @@ def run_yaml(folder: Path) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError) as error:
         raise DataError(path, None, None, f"not valid YAML ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
-        raise DataError(path, None, "config", "missing; the run folder was not written by this program")
+        raise DataError(
+            path, None, "config", "missing; the run folder was not written by this program"
+        )
     try:
         check(value, run_schema.RUN)
     except WrongValue as error:
-        raise DataError(path, None, error.key, f"{error}; the run folder was not written by this program") from None
+        raise DataError(
+            path, None, error.key, f"{error}; the run folder was not written by this program"
+        ) from None
     return value
 
 
@@ -314,11 +362,16 @@ def text_pointers(record: Mapping[str, Any]) -> list[str]:
 
 
 def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
-    """A sentence on how many of the texts `wanted` (checksums) the folder lacks; None where it has all."""
+    """A sentence on how many of the texts `wanted` (checksums) the folder lacks; None where it has
+    all."""
     if not wanted:
         return None
     try:
         lost = len(wanted - {line["sha256"] for line in read_with_older(folder / TEXTS, "sha256")})
     except DataError as error:
         return str(error)
-    return f"{lost} of {len(wanted)} long texts that were shown are missing from {TEXTS}" if lost else None
+    return (
+        f"{lost} of {len(wanted)} long texts that were shown are missing from {TEXTS}"
+        if lost
+        else None
+    )

@@ -1,7 +1,7 @@
 """What a reader needs of the files of a run folder: which keys must be there, and of which type.
 
-`harness.storage.files.check(values, RECORD)` checks by them. Other keys are kept: folders of older and newer versions
-still load.
+`harness.storage.files.check(values, RECORD)` checks by them. Other keys are kept: folders of older
+and newer versions still load.
 """
 
 from typing import Any, NotRequired
@@ -16,12 +16,18 @@ _MAPPING = dict[str, Any]
 
 def _form(kinds: dict[str, Any]) -> Any:
     """The type of an object with these keys; one with "?" behind it may be missing or null."""
-    fields = {key.rstrip("?"): NotRequired[kind | None] if key.endswith("?") else kind for key, kind in kinds.items()}
+    fields = {
+        key.rstrip("?"): NotRequired[kind | None] if key.endswith("?") else kind
+        for key, kind in kinds.items()
+    }
     return TypedDict("_form", fields)  # type: ignore[operator]
 
 
 _NAMED = _form({"name": str})
-_SPAN = {**dict.fromkeys(("kind?", "document_id?", "text?"), str), **dict.fromkeys(("start?", "end?"), int)}
+_SPAN = {
+    **dict.fromkeys(("kind?", "document_id?", "text?"), str),
+    **dict.fromkeys(("start?", "end?"), int),
+}
 _SHOWN: Any = _form({**_SPAN, "sources?": list[list[Any]]})
 _STEP: Any = _form(
     dict.fromkeys(("action?", "note?", "answer?"), str)
@@ -34,18 +40,49 @@ _GOLD = _form({"answers?": list[str], "supporting?": list[_MAPPING], "extra?": _
 RECORD: TypeAdapter[Any] = TypeAdapter(
     _form(
         dict.fromkeys(("question_id", "prediction", "stop_reason"), str)
-        | {"document_ids": list[str], "shown": list[_SHOWN], "steps": list[_STEP], "notes": _MAPPING}
-        | {"scores": dict[str, float], "usage": dict[str, _NUMBERS], "gold?": _GOLD, "options?": list[str]}
+        | {
+            "document_ids": list[str],
+            "shown": list[_SHOWN],
+            "steps": list[_STEP],
+            "notes": _MAPPING,
+        }
+        | {
+            "scores": dict[str, float],
+            "usage": dict[str, _NUMBERS],
+            "gold?": _GOLD,
+            "options?": list[str],
+        }
         | dict.fromkeys(("truncated?", "error?"), _MAPPING)
     )
 )
-DOCUMENT: TypeAdapter[Any] = TypeAdapter(_form({"document_id": str, "status": str, "usage": dict[str, _NUMBERS]}))
-_DESCRIBED = ("dataset?", "models?", "scorers?", "judges?", "packages?", "prompts?", "first_prompts?", "imported?")
+DOCUMENT: TypeAdapter[Any] = TypeAdapter(
+    _form({"document_id": str, "status": str, "usage": dict[str, _NUMBERS]})
+)
+_DESCRIBED = (
+    "dataset?",
+    "models?",
+    "scorers?",
+    "judges?",
+    "packages?",
+    "prompts?",
+    "first_prompts?",
+    "imported?",
+)
 MANIFEST: TypeAdapter[Any] = TypeAdapter(
-    _form(dict.fromkeys(_DESCRIBED, _MAPPING) | {"starts?": list[_MAPPING], "warnings?": list[str], "started?": str})
+    _form(
+        dict.fromkeys(_DESCRIBED, _MAPPING)
+        | {"starts?": list[_MAPPING], "warnings?": list[str], "started?": str}
+    )
 )
 SUMMARY: TypeAdapter[Any] = TypeAdapter(
-    _form({"state?": str, "n_total?": int, "scores?": dict[str, _NUMBERS], "index?": _form({"documents?": int})})
+    _form(
+        {
+            "state?": str,
+            "n_total?": int,
+            "scores?": dict[str, _NUMBERS],
+            "index?": _form({"documents?": int}),
+        }
+    )
 )
 _DATASET = _form({"name": str, "scorers": list[str]})
 _CONFIG = _form({"method": _NAMED, "dataset": _DATASET, "model": _NAMED, "seed": int})

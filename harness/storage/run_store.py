@@ -46,16 +46,22 @@ from harness.storage.run_files import (
 )
 from harness.types import has_answer
 
-_KEYS = {RECORDS: "question_id", UNSCORED: "question_id", DOCUMENTS: "document_id", TEXTS: "sha256", REQUESTS: "kind"}
+_KEYS = {
+    RECORDS: "question_id",
+    UNSCORED: "question_id",
+    DOCUMENTS: "document_id",
+    TEXTS: "sha256",
+    REQUESTS: "kind",
+}
 """The files of lines, and a key that every line of each has."""
 
 
 class RunStore:
     """The writer of one run folder; holds its lock while the `with` block of `open` runs.
 
-    run: the folder; part: the part of the run that it writes, None for all; folder: of its files; fresh: whether this
-    process began it; unscored: answers by question that are kept and have no record. Any thread may write; once the
-    block has ended, nothing is written.
+    run: the folder; part: the part of the run that it writes, None for all; folder: of its files;
+    fresh: whether this process began it; unscored: answers by question that are kept and have no
+    record. Any thread may write; once the block has ended, nothing is written.
     """
 
     def __init__(self, run: Path, part: Part | None, folder: Path) -> None:
@@ -71,17 +77,26 @@ class RunStore:
     @classmethod
     @contextlib.contextmanager
     def open(
-        cls, run: Path, fingerprint: str | None, note: Callable[[str], None], part: Part | None = None
+        cls,
+        run: Path,
+        fingerprint: str | None,
+        note: Callable[[str], None],
+        part: Part | None = None,
     ) -> Iterator[RunStore]:
-        """Lock the folder, repair what a killed writer left, and check the fingerprint of the data (None: no check).
+        """Lock the folder, repair what a killed writer left, and check the fingerprint of the data
+        (None: no check).
 
-        note: gets a sentence for each repair. run.yaml stays as it is until `describe`. Raises RunLocked, SaveError,
-        DataError (damaged), and UserError where the data changed, or parts are not merged.
+        note: gets a sentence for each repair. run.yaml stays as it is until `describe`. Raises
+        RunLocked, SaveError, DataError (damaged), and UserError where the data changed, or parts
+        are not merged.
         """
         with locked_folder(run, part) as folder:
             # 1. Repairs.
             if stored := sorted(_KEYS.keys() & os.listdir(folder)):
-                from harness.storage.run_schema import DOCUMENT, RECORD  # what a first start does not need
+                from harness.storage.run_schema import (
+                    DOCUMENT,
+                    RECORD,
+                )  # what a first start does not need
                 from harness.storage.torn_lines import cut_torn_line
 
                 for name in stored:
@@ -94,7 +109,8 @@ class RunStore:
                 if before is not None and fingerprint is not None and before != fingerprint:
                     raise UserError(
                         f"the rows of the data set are not those that {path.parent} was begun with "
-                        f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or delete that folder."
+                        f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or "
+                        "delete that folder."
                     )
             # 3. The files of every run, and what they hold.
             store = cls(run, part, folder)
@@ -102,17 +118,27 @@ class RunStore:
                 for name in (RECORDS, DOCUMENTS, UNSCORED):
                     store._fds[name] = store._open_to_append(name)
                 store._document_keys |= {_document_key(row) for row in store.lines(DOCUMENTS)}
-                store._text_checksums |= {row["sha256"] for row in read_with_older(folder / TEXTS, "sha256")}
+                store._text_checksums |= {
+                    row["sha256"] for row in read_with_older(folder / TEXTS, "sha256")
+                }
                 if rows := {row["question_id"]: row for row in store.lines(UNSCORED, merged=True)}:
-                    answered = {row["question_id"]: has_answer(row) for row in store.lines(RECORDS, merged=True)}
-                    adds = (q for q in rows if q not in answered or (has_answer(rows[q]) and not answered[q]))
+                    answered = {
+                        row["question_id"]: has_answer(row)
+                        for row in store.lines(RECORDS, merged=True)
+                    }
+                    adds = (
+                        q
+                        for q in rows
+                        if q not in answered or (has_answer(rows[q]) and not answered[q])
+                    )
                     store.unscored |= {q: rows[q] for q in adds}
                 yield store
             finally:
                 store._close()
 
     def lines(self, name: str, merged: bool = False) -> Iterator[dict[str, Any]]:
-        """Stream the lines of a file in order; of several records of a question the last one counts.
+        """Stream the lines of a file in order; of several records of a question the last one
+        counts.
 
         merged: for a part, first the lines of its questions that were merged before.
         """
@@ -131,23 +157,30 @@ class RunStore:
 
         config, origins = used_settings(config, origins)
         plain = without_home({"config": config, "origins": origins})
-        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # C: the same bytes in a fifth of the time, 4 ms a run
+        dumper = getattr(
+            yaml, "CSafeDumper", yaml.SafeDumper
+        )  # C: the same bytes in a fifth of the time, 4 ms a run
         text = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True)
         self._replace_file(self.run / RUN, text.encode())
 
     def write(self, name: str, value: dict[str, Any], *, sync_folder: bool = True) -> None:
-        """Replace manifest.json or summary.json in one step; sync_folder: as in write_atomic. Raises SaveError."""
+        """Replace manifest.json or summary.json in one step; sync_folder: as in write_atomic.
+        Raises SaveError."""
         data = json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
         self._replace_file(self.folder / name, data, sync_folder)
 
-    def _replace_file(self, path: Path, data: bytes | Iterable[bytes], sync_folder: bool = True) -> None:
-        """Replace a file of the run in one step. Raises SaveError, also if the folder was removed or replaced."""
+    def _replace_file(
+        self, path: Path, data: bytes | Iterable[bytes], sync_folder: bool = True
+    ) -> None:
+        """Replace a file of the run in one step. Raises SaveError, also if the folder was removed
+        or replaced."""
         with self._lock:
             check_in_place(self._fds[RECORDS], self.folder / RECORDS)
             write_atomic(path, data, sync_folder=sync_folder)
 
     def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows to a JSON-lines file, which is opened at the first of them. Raises SaveError."""
+        """Append rows to a JSON-lines file, which is opened at the first of them. Raises
+        SaveError."""
         with self._lock:
             if self._closed or not rows:
                 return
@@ -163,13 +196,16 @@ class RunStore:
             raise save_error(path, error) from error
 
     def keep_answer(self, row: dict[str, Any]) -> None:
-        """Append an answer that is not scored yet, a record without scores, to answered.jsonl. Raises SaveError."""
+        """Append an answer that is not scored yet, a record without scores, to answered.jsonl.
+        Raises SaveError."""
         with self._lock:
             if self._closed:
                 return
             self._append(UNSCORED, [row])
             self.unscored[row["question_id"]] = row
-            check_in_place(self._fds[RECORDS], self.folder / RECORDS)  # before further questions are asked
+            check_in_place(
+                self._fds[RECORDS], self.folder / RECORDS
+            )  # before further questions are asked
 
     def append_record(self, row: dict[str, Any]) -> None:
         """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""
@@ -179,14 +215,19 @@ class RunStore:
             self._append(RECORDS, [row])
             self.unscored.pop(row["question_id"], None)
             if not self.unscored:
-                with contextlib.suppress(OSError):  # what is left there is recorded, so it counts as nothing
+                with contextlib.suppress(
+                    OSError
+                ):  # what is left there is recorded, so it counts as nothing
                     os.ftruncate(self._fds[UNSCORED], 0)
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
-        """Append texts (checksum -> text) that texts.jsonl lacks, before a row points to them. Raises SaveError."""
+        """Append texts (checksum -> text) that texts.jsonl lacks, before a row points to them.
+        Raises SaveError."""
         with self._lock:
             new = texts.keys() - self._text_checksums
-            self._append(TEXTS, [{"sha256": key, "text": texts[key]} for key in texts if key in new])
+            self._append(
+                TEXTS, [{"sha256": key, "text": texts[key]} for key in texts if key in new]
+            )
             self._text_checksums |= texts.keys()
 
     def keep_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -210,7 +251,8 @@ class RunStore:
             self._remove(f"{REQUESTS}.gz")
 
     def drop_texts(self) -> None:
-        """Delete texts.jsonl and requests.jsonl, before a record points to them. Raises SaveError."""
+        """Delete texts.jsonl and requests.jsonl, before a record points to them. Raises
+        SaveError."""
         self._remove(TEXTS, REQUESTS, f"{TEXTS}.gz", f"{REQUESTS}.gz")
         self._text_checksums.clear()
 
@@ -223,13 +265,15 @@ class RunStore:
                 raise save_error(path, error) from error
 
     def replace_records(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Replace all records by `rows` in one step; later records are appended. Raises SaveError."""
+        """Replace all records by `rows` in one step; later records are appended. Raises
+        SaveError."""
         self._replace_file(self.folder / RECORDS, map(json_line, rows))
         replaced, self._fds[RECORDS] = self._fds[RECORDS], self._open_to_append(RECORDS)
         os.close(replaced)
 
     def sort_records(self, order: Sequence[str]) -> None:
-        """Sort records.jsonl by `order` (question ids), keeping the last record of each question. Raises SaveError.
+        """Sort records.jsonl by `order` (question ids), keeping the last record of each question.
+        Raises SaveError.
 
         A file in order is not written again. If writing fails, the unsorted file is kept.
         """
@@ -241,7 +285,8 @@ class RunStore:
             self.replace_records(rows[q] for q in in_order)
 
     def discard(self) -> None:
-        """Delete the folder of a run that this process began if no question was recorded and no batch was sent."""
+        """Delete the folder of a run that this process began if no question was recorded and no
+        batch was sent."""
         used = (self.folder / BATCHES).exists() or next(self.lines(RECORDS), None) is not None
         if self.fresh and not used:
             with contextlib.suppress(SaveError, OSError):

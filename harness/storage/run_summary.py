@@ -5,9 +5,11 @@ summarise(records, documents) -> {
     "n_without_prefix": 12,                     only if the task asks for one: replies without it, scored whole
     "replies": {"empty": 3},                    only if some lack something (`lacking_replies`)
     "scores": {"longbench-f1": {"mean": 0.41, "low": 0.36, "high": 0.46, "n": 200}},
-                                                95 % interval by cluster; n: questions that have this score
+                                                95 % interval by cluster; n: questions that have
+                                                this score
     "usage": {"search": {...}, "answer": {...}},                              mean an answered question
-    "index": {"documents": 40, "built": 12, "hit": 28, "failed": 0, "usage": {...}, "usage_per_document": {...}},
+    "index": {"documents": 40, "built": 12, "hit": 28, "failed": 0, "usage": {...},
+    "usage_per_document": {...}},
     "texts_cut": {"texts": 412, "cut": 260},    only where an encoder cut texts: all that it was given, and those cut
     "errors": {"WindowExceeded": 2}}            failed questions by the type of their error
 """
@@ -26,7 +28,8 @@ from harness.stats.question_clusters import cluster_numbers
 from harness.types import MISSING, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
-"""The keys of a summary.json that its records do not determine: who computes the numbers again keeps them."""
+"""The keys of a summary.json that its records do not determine: who computes the numbers again
+keeps them."""
 
 
 def summarise(
@@ -37,19 +40,23 @@ def summarise(
     seed: int = 0,
     dataset_format: str = "",
 ) -> dict[str, Any]:
-    """Return the mapping above. A failed question scores 0, as its record says, or is left out with failed="skip".
+    """Return the mapping above. A failed question scores 0, as its record says, or is left out with
+    failed="skip".
 
-    records: one a question, streamed, of which memory holds about 30 bytes each; documents: lines of documents.jsonl;
-    seed: of the bootstrap; dataset_format: the data set's format, which says what questions are resampled as one
-    (harness.stats.question_clusters). n_scored + n_failed = n_total. Costs are those of questions answered and of
-    indexes built or hit, since a hit knows what building cost. Costs of failed questions are left out: they stopped
-    midway.
+    records: one a question, streamed, of which memory holds about 30 bytes each; documents: lines
+    of documents.jsonl;
+    seed: of the bootstrap; dataset_format: the data set's format, which says what questions are
+    resampled as one (harness.stats.question_clusters). n_scored + n_failed = n_total. Costs are
+    those of questions answered and of indexes built or hit, since a hit knows what building cost.
+    Costs of failed questions are left out: they stopped midway.
     """
     total = truncated = cut = 0
     texts = 0.0  # that encoders got for questions, failed ones too, and indexes; NaN: unknown
     errors, prefixes, replies = Counter[str](), Counter[str](), Counter[str]()
     usage: dict[str, dict[str, Any]] = {}
-    columns: dict[str, tuple[array[float], array[int]]] = {}  # score -> its values, and the rows that have it
+    columns: dict[
+        str, tuple[array[float], array[int]]
+    ] = {}  # score -> its values, and the rows that have it
 
     def scored_questions() -> Iterator[tuple[str, Sequence[str]]]:
         """Count each record; yield (id, documents) of those whose scores count."""
@@ -78,14 +85,18 @@ def summarise(
     clusters = cluster_numbers(dataset_format, scored_questions())
     scores = {}
     for name, (values, places) in columns.items():
-        i = interval(np.frombuffer(values), clusters[np.frombuffer(places, dtype=np.uint32)], seed=seed)
+        i = interval(
+            np.frombuffer(values), clusters[np.frombuffer(places, dtype=np.uint32)], seed=seed
+        )
         scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
 
     index_usage: dict[str, dict[str, Any]] = {}
     counts, ids, tried = {"built": 0, "hit": 0, "failed": 0}, set(), set()
     for row in documents:
         key = (row["document_id"], row.get("question_id"), row.get("key"))
-        counts[row["status"]] += key not in tried  # one that failed in several starts has failed once
+        counts[row["status"]] += (
+            key not in tried
+        )  # one that failed in several starts has failed once
         if row["status"] == "failed":
             tried.add(key)
             continue
@@ -105,22 +116,38 @@ def summarise(
         "failed_count_as": failed,
         "scores": scores,
         "usage": _divide_all(usage, total - errors.total()),
-        "index": {"documents": len(ids), **counts, "usage": index_usage, "usage_per_document": mean},
-        **({"texts_cut": {"texts": None if math.isnan(texts) else int(texts), "cut": cut}} if cut else {}),
+        "index": {
+            "documents": len(ids),
+            **counts,
+            "usage": index_usage,
+            "usage_per_document": mean,
+        },
+        **(
+            {"texts_cut": {"texts": None if math.isnan(texts) else int(texts), "cut": cut}}
+            if cut
+            else {}
+        ),
         "errors": dict(sorted(errors.items())),
     }
 
 
 def summarise_with(
-    config: Mapping[str, Any], records: Iterable[dict[str, Any]], documents: Iterable[dict[str, Any]]
+    config: Mapping[str, Any],
+    records: Iterable[dict[str, Any]],
+    documents: Iterable[dict[str, Any]],
 ) -> dict[str, Any]:
     """`summarise` with the settings of run.yaml's `config`."""
-    failed, seed, form = config.get("failed", "zero"), config.get("seed", 0), config["dataset"].get("format", "")
+    failed, seed, form = (
+        config.get("failed", "zero"),
+        config.get("seed", 0),
+        config["dataset"].get("format", ""),
+    )
     return summarise(records, documents, failed=failed, seed=int(seed), dataset_format=form)
 
 
 def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Replies with a problem, by kind; those that were cut at their limit count in the phase "answer" alone."""
+    """Replies with a problem, by kind; those that were cut at their limit count in the phase
+    "answer" alone."""
     by_sentence: Counter[str] = Counter()
     for phase, spent in usage.items():
         for problem, count in (spent.get("replies") or {}).items():
@@ -130,11 +157,14 @@ def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> list[str]:
-    """A sentence for each kind of `replies` (a summary's) that lack something; config: as in run.yaml."""
+    """A sentence for each kind of `replies` (a summary's) that lack something; config: as in
+    run.yaml."""
     model, answer_limit = config["model"], config["dataset"].get("max_answer_tokens")
     thinking, model_limit = model.get("thinking"), model.get("max_tokens")
     raise_thinking = (
-        f"raise model.thinking.tokens, now {thinking['tokens']}" if thinking else "set model.thinking.tokens=4096"
+        f"raise model.thinking.tokens, now {thinking['tokens']}"
+        if thinking
+        else "set model.thinking.tokens=4096"
     )
     cut_by = ("dataset.max_answer_tokens", answer_limit)
     if model_limit and model_limit <= (answer_limit or model_limit):

@@ -1,10 +1,11 @@
 """Values as JSON and arrays, never pickle: what an index or a record may hold.
 
     dump({"levels": [1, 2], "vectors": array})
-        -> {"levels": [1, 2], "vectors": {"__array__": "0"}} as JSON, and an npz file with {"0": array}
+        -> {"levels": [1, 2], "vectors": {"__array__": "0"}} as JSON, and an npz file with {"0":
+        array}
 
-`dump` and `load` are exact inverses, but for tuples (lists afterwards) and NumPy scalars (Python's). Everything else
-is refused; the error names its place.
+`dump` and `load` are exact inverses, but for tuples (lists afterwards) and NumPy scalars
+(Python's). Everything else is refused; the error names its place.
 """
 
 import io
@@ -20,7 +21,8 @@ _ARRAY, _FLOAT = "__array__", "__float__"
 
 
 def _plain(value: Any, at: str, other: Callable[[Any, str], Any]) -> Any:
-    """`value` as JSON values; other(value, place) converts floats and what JSON has no form for. at: its place."""
+    """`value` as JSON values; other(value, place) converts floats and what JSON has no form for.
+    at: its place."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, str)):
@@ -38,7 +40,8 @@ def _plain(value: Any, at: str, other: Callable[[Any, str], Any]) -> Any:
 
 
 def dump(value: Any) -> tuple[bytes, bytes]:
-    """Serialise `value` to UTF-8 JSON and an npz file (empty where it has no array); equal values give equal bytes.
+    """Serialise `value` to UTF-8 JSON and an npz file (empty where it has no array); equal values
+    give equal bytes.
 
     Raises TypeError naming the place of what cannot be held.
     """
@@ -48,7 +51,10 @@ def dump(value: Any) -> tuple[bytes, bytes]:
         if isinstance(value, float):
             return value if math.isfinite(value) else {_FLOAT: repr(value)}
         if not isinstance(value, np.ndarray):
-            raise TypeError(f"{at} is a {type(value).__name__}; an index holds JSON values and NumPy arrays only")
+            raise TypeError(
+                f"{at} is a {type(value).__name__}; an index holds JSON values and NumPy arrays "
+                "only"
+            )
         if value.dtype.hasobject:
             raise TypeError(f"{at} is an array of Python objects; use numbers or strings")
         arrays[name := str(len(arrays))] = value
@@ -78,9 +84,11 @@ def load(data: bytes, arrays: bytes) -> Any:
 
 
 def json_values(value: Any, lost: list[str]) -> Any:
-    """Return `value` as strict JSON values: tuples become lists, dataclasses dicts, NaN and infinities None.
+    """Return `value` as strict JSON values: tuples become lists, dataclasses dicts, NaN and
+    infinities None.
 
-    lost: gets the places of NaN and infinities. Raises TypeError, naming the place, for what JSON cannot hold.
+    lost: gets the places of NaN and infinities. Raises TypeError, naming the place, for what JSON
+    cannot hold.
     """
 
     def convert(value: Any, at: str) -> Any:
@@ -91,6 +99,8 @@ def json_values(value: Any, lost: list[str]) -> Any:
             return None
         if is_dataclass(value) and not isinstance(value, type):
             return _plain({f.name: getattr(value, f.name) for f in fields(value)}, at, convert)
-        raise TypeError(f"{at or 'the answer'} is a {type(value).__name__}; an answer holds JSON values only")
+        raise TypeError(
+            f"{at or 'the answer'} is a {type(value).__name__}; an answer holds JSON values only"
+        )
 
     return _plain(value, "", convert)

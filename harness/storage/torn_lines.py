@@ -11,9 +11,11 @@ from harness.storage.json_lines import indexed_lines
 
 
 def cut_torn_line(path: Path, field: str, form: TypeAdapter[Any] | None = None) -> str | None:
-    """Repair a torn last line: cut it off, or add its missing line end. Returns a sentence, None if nothing was torn.
+    """Repair a torn last line: cut it off, or add its missing line end. Returns a sentence, None if
+    nothing was torn.
 
-    Arguments as in `read_lines`. Raises DataError for a wrong line before the last, SaveError for a file that stays.
+    Arguments as in `read_lines`. Raises DataError for a wrong line before the last, SaveError for a
+    file that stays.
     """
     if not path.exists():
         return None

@@ -4,9 +4,9 @@ trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/r
 trackers.started(plan); runner.run(...); trackers.ended(plan, result)
 trackers.missed()                      waits for the last pass; a sentence for what was not logged
 
-The thread logs a run when it ends, and every INTERVAL seconds before. It reads run folders only, so a store that is
-down or hangs never costs an answer. Traces cost most, so a pass logs them for a limited time: what the last one does
-not reach is named, and `harness track` logs it.
+The thread logs a run when it ends, and every INTERVAL seconds before. It reads run folders only, so
+a store that is down or hangs never costs an answer. Traces cost most, so a pass logs them for a
+limited time: what the last one does not reach is named, and `harness track` logs it.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ _LONGEST_END = 120.0  # seconds that the command waits for the last pass
 
 
 class BackgroundTracking(Hook):
-    """Logs the runs of a command below `out`. mlflow: a URI, "off", or None for the default, whose failure only warns.
+    """Logs the runs of a command below `out`. mlflow: a URI, "off", or None for the default, whose
+    failure only warns.
 
-    suite: name of the parent run that holds them; traces: of each run, at most; note: gets a sentence for what was not
-    logged; shared: several processes answer a row, so that only whoever merges it logs it. required: MLflow was asked
-    for, so that what is not logged is an error; unusable: why the default one cannot be used, in sentences. Raises
-    ConfigError for an MLflow that was asked for and cannot be used at all.
+    suite: name of the parent run that holds them; traces: of each run, at most; note: gets a
+    sentence for what was not logged; shared: several processes answer a row, so that only whoever
+    merges it logs it. required: MLflow was asked for, so that what is not logged is an error;
+    unusable: why the default one cannot be used, in sentences. Raises ConfigError for an MLflow
+    that was asked for and cannot be used at all.
     """
 
     def __init__(
@@ -64,10 +66,18 @@ class BackgroundTracking(Hook):
         note: Callable[[str], None] = lambda _: None,
         shared: bool = False,
     ) -> None:
-        self._out, self._suite, self._traces, self._note, self._shared = out, suite, traces, note, shared
+        self._out, self._suite, self._traces, self._note, self._shared = (
+            out,
+            suite,
+            traces,
+            note,
+            shared,
+        )
         self._folders: list[Path] = []
         self._ended: set[Path] = set()
-        self._logged: dict[Path, tuple[object, ...]] = {}  # the state of a folder when all of it was logged
+        self._logged: dict[
+            Path, tuple[object, ...]
+        ] = {}  # the state of a folder when all of it was logged
         self._missing: dict[Path, int] = {}  # traces that are still to be logged
         self._errors: dict[Path, HarnessError] = {}  # of the last pass
         self._problem = ""
@@ -94,14 +104,16 @@ class BackgroundTracking(Hook):
         self._wake.set()
 
     def closed(self) -> int:
-        """Report what was not logged, as errors or warnings; 3 where logging was requested and failed."""
+        """Report what was not logged, as errors or warnings; 3 where logging was requested and
+        failed."""
         missed = self.missed()
         for sentence in missed:
             self._note(f"{'error' if self.required else 'warning'}: {sentence}")
         return 3 if self.required and missed else 0
 
     def add(self, folder: Path) -> None:
-        """Log the run in `folder` too, unless tracking is off; the run added before it must have ended."""
+        """Log the run in `folder` too, unless tracking is off; the run added before it must have
+        ended."""
         if not self._uri:
             return
         self._folders.append(folder)
@@ -112,7 +124,8 @@ class BackgroundTracking(Hook):
     def missed(self, timeout: float = _LONGEST_END) -> list[str]:
         """Let the thread make its last pass and end; waits at most `timeout` seconds.
 
-        Returns sentences about what was not logged, one for all runs with the same reason; [] where all was.
+        Returns sentences about what was not logged, one for all runs with the same reason; [] where
+        all was.
         """
         if self.thread is None:
             return []
@@ -129,12 +142,14 @@ class BackgroundTracking(Hook):
             if missing and folder not in self._errors:
                 command = f"harness track {shlex.quote(str(folder))} --uri {masked(self._uri)}"
                 sentences.append(
-                    f"{missing} questions of {folder} have no trace in MLflow yet; log them with: {command}"
+                    f"{missing} questions of {folder} have no trace in MLflow yet; log them with: "
+                    f"{command}"
                 )
         return [*sentences, *error_sentences(self._errors)]
 
     def _follow(self) -> None:
-        """Make a pass whenever a run has ended or INTERVAL is over, and the last one when the command has ended."""
+        """Make a pass whenever a run has ended or INTERVAL is over, and the last one when the
+        command has ended."""
         try:
             while not self._over.is_set():
                 self._wake.wait(INTERVAL)
@@ -146,7 +161,8 @@ class BackgroundTracking(Hook):
             self._problem = f"{type(error).__name__}: {error}"
 
     def log_changes(self, last: bool = False) -> dict[Path, HarnessError]:
-        """Log the folders that changed; returns folder -> error of those that failed. last: none still runs."""
+        """Log the folders that changed; returns folder -> error of those that failed. last: none
+        still runs."""
         until = time.monotonic() + (_LAST_TRACING if last else _TRACING)
         folders = [*self._folders]
 
@@ -160,10 +176,17 @@ class BackgroundTracking(Hook):
             state = (running, *((one.st_ino, one.st_size, one.st_mtime_ns) for one in stats))
             if state == self._logged.get(folder) and not self._missing.get(folder):
                 return
-            if reason := unreachable(self._uri):  # MLflow is not even imported, nor does it try a database 15 times
+            if reason := unreachable(
+                self._uri
+            ):  # MLflow is not even imported, nor does it try a database 15 times
                 raise StoreError([folder], self._uri, reason)
             self._missing[folder] = track(
-                folder, self._uri, suite=self._suite, running=running, traces=self._traces, until=until
+                folder,
+                self._uri,
+                suite=self._suite,
+                running=running,
+                traces=self._traces,
+                until=until,
             )
             self._logged[folder] = state
 

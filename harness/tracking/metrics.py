@@ -1,4 +1,5 @@
-"""What MLflow shows of a run, in plain values: names, scales and order are decided here; mlflow_run.py sends them.
+"""What MLflow shows of a run, in plain values: names, scales and order are decided here;
+mlflow_run.py sends them.
 
 <scorer>                        every scorer under its own name, as in records and tables: percent, two decimals
 TFLOPs                          of a question with its share of the index, by the convention that the tag `flops` names
@@ -7,9 +8,10 @@ uncertainty/<name>.low, .high   95 % interval of a scorer or of TFLOPs, by docum
 usage/...                       tokens.<phase>, TFLOPs.<phase>, money, money.run, seconds, seconds.p50, .p95, .queue,
                                 .index
 
-A step is a number of questions: the headline score, TFLOPs and failed have one for each question, the mean (or count)
-so far; the others have that of all questions. MLflow draws a metric of several steps as lines, one of a single step as
-bars, and a group of charts for each prefix; its lists show the value of the last step, in the order of logging.
+A step is a number of questions: the headline score, TFLOPs and failed have one for each question,
+the mean (or count) so far; the others have that of all questions. MLflow draws a metric of several
+steps as lines, one of a single step as bars, and a group of charts for each prefix; its lists show
+the value of the last step, in the order of logging.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ _ENDS = (".low", ".high")
 _LONGEST_PARAM, _LONGEST_TAG = 100, 5000  # characters
 # May differ between two starts of one run folder: they are tags, because a param can never change.
 _NOT_PARAMS = ("limit", "sample", "sample_seed", "failed", "keep_prompts", "cache")
-# Prose, what other values and the tags say already, and where a model lies and how it is run, which changes no answer
-# and may differ between two starts; config.yaml has all of it.
+# Prose, what other values and the tags say already, and where a model lies and how it is run, which
+# changes no answer and may differ between two starts; config.yaml has all of it.
 _LEFT_OUT = re.compile(
     r"(dataset\.(instruction|licence|citation|summary|scorers|format)|method\.implementation"
     r"|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size|prefill_chunk|memory_fraction|package"
@@ -54,19 +56,29 @@ def metric_name(name: str) -> str:
 
 
 def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
-    """Metric -> value for a whole run. table: reports.main_table.frame([run]); what it lacks is left out."""
+    """Metric -> value for a whole run. table: reports.main_table.frame([run]); what it lacks is
+    left out."""
     row = table.iloc[0]
     headline, *others = _all_score_names(run)
-    values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": round_digits(row.get("tflops.whole"))}
+    values: dict[str, Any] = {
+        headline: percent(row.get(headline)),
+        "TFLOPs": round_digits(row.get("tflops.whole")),
+    }
     values |= {name: row.get(name) for name in ("failed", "n", "documents", "truncated")} | {
         "left_out": row["left_out"] or None
     }
     values |= {scorer: percent(row.get(scorer)) for scorer in others}
     for scorer in (headline, *others):
         values |= {f"uncertainty/{scorer}{end}": percent(row.get(scorer + end)) for end in _ENDS}
-    values |= {f"uncertainty/TFLOPs{end}": round_digits(row.get(f"tflops.whole{end}")) for end in _ENDS}
-    values |= {f"usage/tokens.{phase}": round_digits(row.get(f"tokens.{phase}"), 6) for phase in _PHASES}
-    values |= {f"usage/TFLOPs.{phase}": round_digits(row.get(f"tflops.{phase}")) for phase in _PHASES}
+    values |= {
+        f"uncertainty/TFLOPs{end}": round_digits(row.get(f"tflops.whole{end}")) for end in _ENDS
+    }
+    values |= {
+        f"usage/tokens.{phase}": round_digits(row.get(f"tokens.{phase}"), 6) for phase in _PHASES
+    }
+    values |= {
+        f"usage/TFLOPs.{phase}": round_digits(row.get(f"tflops.{phase}")) for phase in _PHASES
+    }
     values |= {f"usage/{name}": round_digits(row.get(name)) for name in ("money", "money.run")}
     times = ("seconds", *(f"seconds.{part}" for part in ("p50", "p95", "queue", "index")))
     values |= {f"usage/{name}": round_digits(row.get(name)) for name in times}
@@ -75,7 +87,8 @@ def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
 
 
 def first_columns(run: StoredRun) -> list[str]:
-    """The metrics to look at first: the headline score, what it cost, failed questions, the other scores."""
+    """The metrics to look at first: the headline score, what it cost, failed questions, the other
+    scores."""
     headline, *others = (metric_name(name) for name in _all_score_names(run))
     return [headline, "TFLOPs", "failed", "n", *others]
 
@@ -105,12 +118,15 @@ def round_digits(value: Any, count: int = 4) -> float | None:
     return None if number is None else float(f"{number:.{count}g}")
 
 
-def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """Short values of the configuration under their names for --set, and the names of those too long to be shown.
+def params(
+    config: Mapping[str, Any], models: Mapping[str, Any]
+) -> tuple[dict[str, str], list[str]]:
+    """Short values of the configuration under their names for --set, and the names of those too
+    long to be shown.
 
-    models: the manifest's, role -> identity; a part that no role used has no settings here (old manifests may name no
-    models). What is null, empty or a default of a model is left out: it says nothing, and MLflow shows a missing value
-    as such.
+    models: the manifest's, role -> identity; a part that no role used has no settings here (old
+    manifests may name no models). What is null, empty or a default of a model is left out: it says
+    nothing, and MLflow shows a missing value as such.
     """
     short: dict[str, str] = {}
     long: list[str] = []
@@ -119,7 +135,9 @@ def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[s
         text = value if isinstance(value, str) else canonical(value)
         part, _, rest = key.removeprefix("roles.").partition(".")
         field = ModelConfig.model_fields.get(rest) if key.startswith(("model.", "roles.")) else None
-        unused = key.startswith(("roles.", "encoder.", "reranker.")) and models and part not in models
+        unused = (
+            key.startswith(("roles.", "encoder.", "reranker.")) and models and part not in models
+        )
         default = field is not None and field.default == value
         if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or unused or default:
             continue
@@ -136,12 +154,17 @@ def _param_name(key: str) -> str:
 
 
 def set_by_user(run: StoredRun) -> dict[str, str]:
-    """Key -> the run's value, of each setting that the user gave, but for those that are in every name."""
+    """Key -> the run's value, of each setting that the user gave, but for those that are in every
+    name."""
     from reports.settings import given
 
     values = params(run.config, run.manifest.get("models") or {})[0]
     keys = sorted(map(_param_name, given(run)))
-    return {key: values[key] for key in keys if key in values and key not in ("method", "dataset", "model")}
+    return {
+        key: values[key]
+        for key in keys
+        if key in values and key not in ("method", "dataset", "model")
+    }
 
 
 def run_state(run: StoredRun) -> str:
@@ -156,7 +179,8 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
 
     config = run.config
     git, packages = (run.manifest.get(key) or {} for key in ("git", "packages"))
-    # What made the run, in words that differ where two runs do: own code, rows, checkout, weights, packages.
+    # What made the run, in words that differ where two runs do: own code, rows, checkout, weights,
+    # packages.
     made = {key: value for key, value in made_with(run).items() if key not in packages}
     made |= {"code": code_hash(run)} if run.manifest.get("code") else {}
     values = {
@@ -164,7 +188,9 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "model": config["model"]["name"],
         "dataset": config["dataset"]["name"],
         "hash8": run.path.name.rpartition("--")[2],
-        "made_with": ", ".join(f"{key} {value}" for key, value in {**made, "packages": digest(packages)[:7]}.items()),
+        "made_with": ", ".join(
+            f"{key} {value}" for key, value in {**made, "packages": digest(packages)[:7]}.items()
+        ),
         "embedded": str(bool(config["model"].get("embedded"))).lower(),
         "profile": config.get("profile"),
         "suite": suite,
@@ -182,7 +208,8 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
 
 
 def running_points(run: StoredRun) -> list[Point]:
-    """(step, name, value) of the means over the first 1, 2, ... questions; the step is how many these are."""
+    """(step, name, value) of the means over the first 1, 2, ... questions; the step is how many
+    these are."""
     from reports.costs import question_tflops
 
     headline: str = run.config["dataset"]["scorers"][0]

@@ -7,10 +7,11 @@ True
 >>> artifacts_uri("sqlite:////r/mlflow.db", "pocket/musique"), artifacts_folder("sqlite:////r/mlflow.db")
 ('mlflow-artifacts:/pocket_musique', PosixPath('/r/mlartifacts'))
 
-The files of a sqlite store's runs are in the folder mlartifacts beside it, which moves with it. Left to itself MLflow
-stores an absolute path for each run of such a store. Here it stores mlflow-artifacts:/NAME/..., which MLflow's server
-looks up below --artifacts-destination, by default mlartifacts in the folder where it was started. Without a server
-MLflow cannot write to such an address, so this module does.
+The files of a sqlite store's runs are in the folder mlartifacts beside it, which moves with it.
+Left to itself MLflow stores an absolute path for each run of such a store. Here it stores
+mlflow-artifacts:/NAME/..., which MLflow's server looks up below --artifacts-destination, by default
+mlartifacts in the folder where it was started. Without a server MLflow cannot write to such an
+address, so this module does.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 
 
 
 def sqlite_uri(path: Path) -> str:
-    """The URI of a sqlite file. What would be read as a query or an escape is quoted, and nothing else."""
+    """The URI of a sqlite file. What would be read as a query or an escape is quoted, and nothing
+    else."""
     return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
 
 
@@ -44,16 +46,22 @@ def expand_home(uri: str) -> str:
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """The file of a sqlite URI; None for another database, a server, or one that is kept in memory."""
+    """The file of a sqlite URI; None for another database, a server, or one that is kept in
+    memory."""
     scheme, _, rest = uri.partition("://")
     name = unquote(rest.partition("?")[0].removeprefix("/"))
-    return Path(name) if scheme.split("+")[0] == "sqlite" and name and not name.startswith(":memory:") else None
+    return (
+        Path(name)
+        if scheme.split("+")[0] == "sqlite" and name and not name.startswith(":memory:")
+        else None
+    )
 
 
 def unreachable(uri: str, seconds: float = 5.0) -> str | None:
     """Why no connection to the host of `uri` can be made; None if one can.
 
-    None too where this cannot tell: a file, a local socket, a proxy. Waits about `seconds` for each address of a host.
+    None too where this cannot tell: a file, a local socket, a proxy. Waits about `seconds` for each
+    address of a host.
     """
     from urllib.request import getproxies, proxy_bypass  # slow to import
 
@@ -79,14 +87,24 @@ def artifacts_folder(uri: str) -> Path | None:
 
 
 def artifacts_uri(uri: str, name: str) -> str | None:
-    """The address of artifacts of the experiment `name`, without local paths; None if the server decides."""
-    return None if artifacts_folder(uri) is None else _SCHEME + (re.sub(r"[^\w-]", "_", name, flags=re.ASCII) or "_")
+    """The address of artifacts of the experiment `name`, without local paths; None if the server
+    decides."""
+    return (
+        None
+        if artifacts_folder(uri) is None
+        else _SCHEME + (re.sub(r"[^\w-]", "_", name, flags=re.ASCII) or "_")
+    )
 
 
 def log_files(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None:
-    """Write the files of a folder as a run's artifacts, replacing older ones. Raises OSError and what MLflow raises."""
+    """Write the files of a folder as a run's artifacts, replacing older ones. Raises OSError and
+    what MLflow raises."""
     address, own_folder = str(client.get_run(run_id).info.artifact_uri), artifacts_folder(uri)
     if own_folder is not None and address.startswith(_SCHEME):
-        shutil.copytree(folder, inside(own_folder, address.removeprefix(_SCHEME).lstrip("/")), dirs_exist_ok=True)
+        shutil.copytree(
+            folder,
+            inside(own_folder, address.removeprefix(_SCHEME).lstrip("/")),
+            dirs_exist_ok=True,
+        )
     else:  # MLflow writes them itself, as for runs of older stores
         client.log_artifacts(run_id, str(folder))

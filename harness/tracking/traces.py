@@ -8,9 +8,9 @@ METHOD                   AGENT        question and documents in, answer out; wha
    └─ write, probe, ...  LLM          one for each request as it was sent, where the run kept them (--keep-prompts);
                                       a probe of a search below the step that it followed
 
-A record has the seconds of the question and of each phase's requests, no moments. So a trace's times are estimates:
-questions follow each other from the start of the run, `parallel` of them at a time; the answer stands at the end; the
-steps of a search share its time by their FLOPs.
+A record has the seconds of the question and of each phase's requests, no moments. So a trace's
+times are estimates: questions follow each other from the start of the run, `parallel` of them at a
+time; the answer stands at the end; the steps of a search share its time by their FLOPs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _COSTS = ("tokens_in", "tokens_out", "tokens_cached", "requests", "encoder_reque
 
 @dataclass(frozen=True)
 class Span:
-    """A part of a trace. kind: MLflow's type of span; start, end: seconds from the start of the question."""
+    """A part of a trace. kind: MLflow's type of span; start, end: seconds from the start of the
+    question."""
 
     name: str
     kind: str
@@ -67,7 +68,11 @@ def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
     """Yield the traces of the questions with these ids, in the order of the records."""
     texts = run.texts([record for record in run.records if record["question_id"] in wanted])
     requests = read_requests(run.path, wanted, cut_middle)
-    start = datetime.fromisoformat(run.manifest["started"]).timestamp() if run.manifest.get("started") else 0.0
+    start = (
+        datetime.fromisoformat(run.manifest["started"]).timestamp()
+        if run.manifest.get("started")
+        else 0.0
+    )
     at_a_time = max([1, *(int(s.get("parallel") or 1) for s in run.manifest.get("starts") or ())])
     indexes = {(row["document_id"], row.get("question_id")): row for row in run.documents}
     for record in run.records:
@@ -83,10 +88,12 @@ def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
 
 
 class Trace:
-    """A record as a trace. start: seconds since 1970; tokens: by MLflow's names; scores: percent, by metric.
+    """A record as a trace. start: seconds since 1970; tokens: by MLflow's names; scores: percent,
+    by metric.
 
-    reasons: metric -> a scorer's flag or a judge's reply; judges: metrics that models gave; gold: expectations. It is
-    built from the rows of documents that the question uses first (indexes), long texts by checksum, and kept requests.
+    reasons: metric -> a scorer's flag or a judge's reply; judges: metrics that models gave; gold:
+    expectations. It is built from the rows of documents that the question uses first (indexes),
+    long texts by checksum, and kept requests.
     """
 
     def __init__(
@@ -98,14 +105,26 @@ class Trace:
         requests: Sequence[Mapping[str, Any]],
         start: float,
     ) -> None:
-        self.run, self.record, self.indexes, self.texts, self.requests = run, record, indexes, texts, requests
-        self.start, self.question_id, self.answer = start, str(record["question_id"]), str(record["prediction"])
+        self.run, self.record, self.indexes, self.texts, self.requests = (
+            run,
+            record,
+            indexes,
+            texts,
+            requests,
+        )
+        self.start, self.question_id, self.answer = (
+            start,
+            str(record["question_id"]),
+            str(record["prediction"]),
+        )
         self.request = str(record.get("question") or record["question_id"])
         self.error: Mapping[str, str] | None = record["error"]
         spent = sum_phases([record["usage"]], "search", "answer")
         self.tokens = _chat_tokens(spent)
         tags = {
-            "method": run.config["method"]["name"],  # first, as in the tags of runs: MLflow lists the first tag
+            "method": run.config["method"][
+                "name"
+            ],  # first, as in the tags of runs: MLflow lists the first tag
             "model": run.config["model"]["name"],
             "TFLOPs": "" if spent.get("uncounted") else f"{_tflops(spent):.4g}",
             "stop_reason": record["stop_reason"],
@@ -115,8 +134,13 @@ class Trace:
         self.tags: dict[str, str] = {name: value for name, value in tags.items() if value}
         self.scores = percent_scores(record)
         judged, flags = (record["notes"].get(key) or {} for key in (JUDGES, "flags"))
-        reasons = {name: (flags.get(name), judged.get(name, {}).get("reply")) for name in (*flags, *judged)}
-        self.reasons = {metric_name(name): ": ".join(map(str, filter(None, parts))) for name, parts in reasons.items()}
+        reasons = {
+            name: (flags.get(name), judged.get(name, {}).get("reply")) for name in (*flags, *judged)
+        }
+        self.reasons = {
+            metric_name(name): ": ".join(map(str, filter(None, parts)))
+            for name, parts in reasons.items()
+        }
         self.judges = frozenset(map(metric_name, judged))
         answers = (record.get("gold") or {}).get("answers")
         self.gold: dict[str, Any] = {"gold_answers": answers} if answers else {}
@@ -130,20 +154,41 @@ class Trace:
         index = max(0.0, min(index, whole - search - answer))  # another question may have built it
         parts = []
         if self.indexes:
-            built = [{"document_id": row["document_id"], "status": row["status"]} for row in self.indexes]
-            spent = {"costs.index": [_costs(usage) for row in self.indexes if (usage := row["usage"].get("index"))]}
+            built = [
+                {"document_id": row["document_id"], "status": row["status"]} for row in self.indexes
+            ]
+            spent = {
+                "costs.index": [
+                    _costs(usage) for row in self.indexes if (usage := row["usage"].get("index"))
+                ]
+            }
             parts.append(Span("index", "TASK", 0.0, index, None, built, _filled(spent)))
         if record["usage"].get("search") or record["steps"] or record["shown"]:
             parts.append(self._search_span(index, whole - answer))
         if record["usage"].get("answer"):
             usage, times = record["usage"]["answer"], (whole - answer, whole)
-            role = next((name for name in usage.get("roles") or () if name not in ("encoder", "reranker")), "reader")
-            model = ((self.run.config.get("roles") or {}).get(role) or self.run.config["model"])["name"]
-            cost = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)}
-            inputs = {"pieces": len(record["shown"])} | _filled({"question": record.get("question")})
+            role = next(
+                (name for name in usage.get("roles") or () if name not in ("encoder", "reranker")),
+                "reader",
+            )
+            model = ((self.run.config.get("roles") or {}).get(role) or self.run.config["model"])[
+                "name"
+            ]
+            cost = {
+                "mlflow.llm.model": model,
+                "mlflow.chat.tokenUsage": _chat_tokens(usage),
+                **_costs(usage),
+            }
+            inputs = {"pieces": len(record["shown"])} | _filled(
+                {"question": record.get("question")}
+            )
             requests = self._spans_of(self._requests_in("answer"), *times)
-            parts.append(Span("answer", "LLM", *times, inputs, record["prediction"], _filled(cost), requests))
-        asked = {key: record[key] for key in ("question", "options", "document_ids") if record.get(key)}
+            parts.append(
+                Span("answer", "LLM", *times, inputs, record["prediction"], _filled(cost), requests)
+            )
+        asked = {
+            key: record[key] for key in ("question", "options", "document_ids") if record.get(key)
+        }
         about = {
             "question_id": record["question_id"],
             "truncated": record["truncated"],
@@ -151,7 +196,9 @@ class Trace:
             **{f"costs.{phase}": _costs(usage) for phase, usage in record["usage"].items()},
         }
         name = self.run.config["method"]["name"]
-        return Span(name, "AGENT", 0.0, whole, asked, record["prediction"], _filled(about), tuple(parts))
+        return Span(
+            name, "AGENT", 0.0, whole, asked, record["prediction"], _filled(about), tuple(parts)
+        )
 
     def _seconds(self, phase: str) -> float:
         rows = self.indexes if phase == "index" else [self.record]
@@ -160,17 +207,24 @@ class Trace:
     def _requests_in(self, *phases: str) -> list[Mapping[str, Any]]:
         return [request for request in self.requests if request["phase"] in phases]
 
-    def _spans_of(self, mine: Sequence[Mapping[str, Any]], start: float, end: float) -> tuple[Span, ...]:
-        """A span for each of the requests `mine`, of equal time; those beyond _MOST_STEPS are counted in one."""
+    def _spans_of(
+        self, mine: Sequence[Mapping[str, Any]], start: float, end: float
+    ) -> tuple[Span, ...]:
+        """A span for each of the requests `mine`, of equal time; those beyond _MOST_STEPS are
+        counted in one."""
         shown = mine if len(mine) <= _MOST_STEPS else mine[: _MOST_STEPS - 1]
         share = (end - start) / max(1, len(mine))
         spans = []
         for number, request in enumerate(shown):
-            name = request["kind"] + ("" if request["role"] == "reader" else f" ({request['role']})")
+            name = request["kind"] + (
+                "" if request["role"] == "reader" else f" ({request['role']})"
+            )
             times = (start + number * share, start + (number + 1) * share)
             spans.append(Span(name, "LLM", *times, {"prompt": request["prompt"]}, request["reply"]))
         if more := len(mine) - len(shown):
-            spans.append(Span(f"{more} more requests, in {REQUESTS}", "CHAIN", end - more * share, end))
+            spans.append(
+                Span(f"{more} more requests, in {REQUESTS}", "CHAIN", end - more * share, end)
+            )
         return tuple(spans)
 
     def _search_span(self, start: float, end: float) -> Span:
@@ -183,7 +237,16 @@ class Trace:
         if not steps:
             name = "search" if usage else "retrieve"
             pieces = self._retrieved_pieces(self.record["shown"])
-            return Span(name, "RETRIEVER", start, end, None, pieces, _filled(about), self._spans_of(sent, start, end))
+            return Span(
+                name,
+                "RETRIEVER",
+                start,
+                end,
+                None,
+                pieces,
+                _filled(about),
+                self._spans_of(sent, start, end),
+            )
         spent = max(1.0, *map(_flops, steps))
         probes = sum(step["p_yes"] is not None for step in steps)
         # A probe for each P(Yes): then it is known which step it followed.
@@ -211,8 +274,19 @@ class Trace:
             spans.append(Span(f"{more} more steps, in records.jsonl", "CHAIN", at, end))
         about["steps"] = len(steps)
         if sent and not one_a_step:
-            spans.append(Span("requests", "CHAIN", start, end, children=self._spans_of(sent, start, end)))
-        return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _filled(about), tuple(spans))
+            spans.append(
+                Span("requests", "CHAIN", start, end, children=self._spans_of(sent, start, end))
+            )
+        return Span(
+            "search",
+            "CHAIN",
+            start,
+            end,
+            None,
+            self.record["stop_reason"],
+            _filled(about),
+            tuple(spans),
+        )
 
     def _retrieved_pieces(self, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Shown pieces as retrieved documents; those beyond _MOST_PIECES are counted in one.
@@ -226,13 +300,19 @@ class Trace:
             if piece["kind"] == "span":
                 if support:
                     marks = (mark for mark in support if mark["document_id"] == place)
-                    about["supporting"] = any(m["start"] < piece["end"] and piece["start"] < m["end"] for m in marks)
+                    about["supporting"] = any(
+                        m["start"] < piece["end"] and piece["start"] < m["end"] for m in marks
+                    )
                 place += f"[{piece['start']}:{piece['end']}]"
             about |= {"kind": piece["kind"], "doc_uri": place}
             content = cut_middle(text or f"characters of {place}", _LONGEST_PIECE)
             pieces.append({"page_content": content, "metadata": about})
         more = len(shown) - len(pieces)
-        return [*pieces, {"page_content": f"{more} more, in records.jsonl", "metadata": {}}] if more else pieces
+        return (
+            [*pieces, {"page_content": f"{more} more, in records.jsonl", "metadata": {}}]
+            if more
+            else pieces
+        )
 
 
 def _flops(step: Mapping[str, Any]) -> float:
@@ -248,11 +328,16 @@ def _tflops(usage: Mapping[str, Any]) -> float:
 def _costs(usage: Mapping[str, Any]) -> dict[str, Any]:
     """The costs of a phase that are not 0."""
     spent = {"TFLOPs": _tflops(usage), **{key: usage.get(key) for key in _COSTS}}
-    return {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in spent.items() if value}
+    return {
+        key: float(f"{value:.4g}") if isinstance(value, float) else value
+        for key, value in spent.items()
+        if value
+    }
 
 
 def _chat_tokens(usage: Mapping[str, Any]) -> dict[str, int]:
-    """The tokens of a phase, or a sum of phases, under MLflow's names; none where a run made elsewhere tells none."""
+    """The tokens of a phase, or a sum of phases, under MLflow's names; none where a run made
+    elsewhere tells none."""
     if "tokens_in" not in usage:
         return {}
     read, written = (int(usage.get(key) or 0) for key in ("tokens_in", "tokens_out"))

@@ -15,7 +15,8 @@ traces      one a question (traces.py), with its scores as assessments and its g
 metrics     the scorers' own names, in percent; TFLOPs; uncertainty/ usage/ (metrics.py)
 tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state
 artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),
-            manifest.json, records.jsonl, texts.jsonl, documents.jsonl, summary.json, table.md, report.html
+            manifest.json, records.jsonl, texts.jsonl, documents.jsonl, summary.json, table.md,
+            report.html
 """
 
 import contextlib
@@ -34,7 +35,9 @@ from harness.tracking.metrics import STATUS, run_state, running_points
 from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
 
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
-MOST_FAILURES = 2  # a store that let so many runs down one after the other is not asked for the others
+MOST_FAILURES = (
+    2  # a store that let so many runs down one after the other is not asked for the others
+)
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 # MLflow's own defaults (7 retries of 120 s) would hold the end of a run for a quarter of an hour.
@@ -48,21 +51,25 @@ BOUNDS = {
 
 
 class StoreError(SaveError):
-    """The store at `uri` failed for `reason`, so `folders` are not logged; names the command that logs them later."""
+    """The store at `uri` failed for `reason`, so `folders` are not logged; names the command that
+    logs them later."""
 
     def __init__(self, folders: Sequence[Path], uri: str, reason: str) -> None:
         self.uri = uri
         self.reason = " ".join(masked(reason.replace(uri, masked(uri))).split())
         self.reason = (self.reason[:200] + " ...") if len(self.reason) > 200 else self.reason
         where = os.path.commonpath([str(folder) for folder in folders])
-        runs = "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
+        runs = (
+            "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
+        )
         store = "W&B" if uri.startswith(wandb_run.SCHEME) else "MLflow"
         advice = f"{runs} on disk; fill {store} from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
         super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {advice}")
 
 
 def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path, HarnessError]:
-    """Call log(folder) for every folder, also after one failed; returns folder -> error of those that failed.
+    """Call log(folder) for every folder, also after one failed; returns folder -> error of those
+    that failed.
 
     After MOST_FAILURES of the store in a row the others are not tried, and have its last error.
     """
@@ -82,7 +89,8 @@ def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path,
 
 
 def error_sentences(errors: Mapping[Path, HarnessError]) -> list[str]:
-    """Sentences about what could not be logged, one for all folders that a store failed for the same reason."""
+    """Sentences about what could not be logged, one for all folders that a store failed for the
+    same reason."""
     alike: dict[tuple[str, str], list[Path]] = {}
     sentences: list[str] = []
     for folder, error in errors.items():
@@ -90,12 +98,18 @@ def error_sentences(errors: Mapping[Path, HarnessError]) -> list[str]:
             alike.setdefault((error.uri, error.reason), []).append(folder)
         else:
             sentences.append(str(error))
-    return list(dict.fromkeys([*sentences, *(str(StoreError(runs, *place)) for place, runs in alike.items())]))
+    return list(
+        dict.fromkeys(
+            [*sentences, *(str(StoreError(runs, *place)) for place, runs in alike.items())]
+        )
+    )
 
 
 def default_uri(out: Path) -> str:
     """MLFLOW_TRACKING_URI where it is set, else a sqlite file in the results folder `out`."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(Path(os.path.realpath(out)) / "mlflow.db")
+    return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(
+        Path(os.path.realpath(out)) / "mlflow.db"
+    )
 
 
 def uri_problems(uri: str) -> list[str]:
@@ -111,11 +125,20 @@ def uri_problems(uri: str) -> list[str]:
             "give it a database: --mlflow sqlite:///results/mlflow.db"
         )
     elif kind not in _SERVERS + _DATABASES:
-        sentences.append(f"MLflow does not know '{kind}://'; use one of {', '.join(_SERVERS + _DATABASES)}")
-    elif any("\ud800" <= sign <= "\udfff" for sign in uri):  # how Python shows a byte that is no text
-        sentences.append("MLflow cannot open a folder whose name is not UTF-8; rename it, or use --mlflow off")
+        sentences.append(
+            f"MLflow does not know '{kind}://'; use one of {', '.join(_SERVERS + _DATABASES)}"
+        )
+    elif any(
+        "\ud800" <= sign <= "\udfff" for sign in uri
+    ):  # how Python shows a byte that is no text
+        sentences.append(
+            "MLflow cannot open a folder whose name is not UTF-8; rename it, or use --mlflow off"
+        )
     elif kind == "sqlite" and sqlite_path(uri) is None:
-        sentences.append(f"'{masked(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
+        sentences.append(
+            f"'{masked(uri)}' is lost when the process ends; name a file: "
+            "sqlite:///results/mlflow.db"
+        )
     return sentences
 
 
@@ -130,11 +153,12 @@ def track(
 ) -> int:
     """Bring the MLflow run of a run folder up to date; made if there is none.
 
-    uri: default default_uri of the results folder; suite: name of the parent run that holds the runs of one suite,
-    default the one that the run's own command named; running: the run goes on, so log its running means and traces
-    only; traces: log the first so many questions as traces, begun before the moment `until` of time.monotonic. Returns
-    how many traces are still missing. Raises CannotRun (no MLflow, a URI it cannot use), UserError (no run folder) and
-    SaveError (it could not log).
+    uri: default default_uri of the results folder; suite: name of the parent run that holds the
+    runs of one suite, default the one that the run's own command named; running: the run goes on,
+    so log its running means and traces only; traces: log the first so many questions as traces,
+    begun before the moment `until` of time.monotonic. Returns how many traces are still missing.
+    Raises CannotRun (no MLflow, a URI it cannot use), UserError (no run folder) and SaveError (it
+    could not log).
     """
     folder = Path(folder)
     uri = uri or default_uri(folder.parent.parent)
@@ -161,15 +185,19 @@ def track(
             return logged.traces.log(run, traces, until)
         logged.log_results()
         missing = logged.traces.log(run, traces, until)
-        logged.end(STATUS.get(run_state(run), "KILLED"))  # last: what is finished has all of its numbers
+        logged.end(
+            STATUS.get(run_state(run), "KILLED")
+        )  # last: what is finished has all of its numbers
         return missing
 
 
 @contextlib.contextmanager
 def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
-    """Turn what MLflow raises in the block into a StoreError, with bounded retries and quiet loggers.
+    """Turn what MLflow raises in the block into a StoreError, with bounded retries and quiet
+    loggers.
 
-    Raises it at once for a server where nobody answers: MLflow takes seconds to import and asks it three times.
+    Raises it at once for a server where nobody answers: MLflow takes seconds to import and asks it
+    three times.
     """
     if uri.startswith("http") and (reason := unreachable(uri)):
         raise StoreError(folders, uri, reason)
@@ -185,7 +213,11 @@ def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:  # MLflow itself, or the driver of a database
         name = error.name or "mlflow"
-        sentence = _INSTALL if name == "mlflow" else f"MLflow needs the package '{name}': pip install {name}"
+        sentence = (
+            _INSTALL
+            if name == "mlflow"
+            else f"MLflow needs the package '{name}': pip install {name}"
+        )
         raise CannotRun(sentence) from error
     except failures as error:
         raise StoreError(folders, uri, f"{type(error).__name__}: {error}") from error

@@ -1,9 +1,11 @@
-"""A token classifier of transformers: for each token of a text, the probability that it is worth keeping.
+"""A token classifier of transformers: for each token of a text, the probability that it is worth
+keeping.
 
     find(source) ──► Weights (folder, identity), or CannotRun: "not run: weights: ..."
     load(weights) ──► TokenClassifier.keep(texts) ──► p(class 1) of each token, metered as an encoder is
 
-The classifier's own layer of two numbers a token is not counted: a 3,000th part of a per cent of XLM-R large.
+The classifier's own layer of two numbers a token is not counted: a 3,000th part of a per cent of
+XLM-R large.
 """
 
 from __future__ import annotations
@@ -47,13 +49,18 @@ class Tokenized:
 
 
 def find(source: str) -> Weights:
-    """The files of a folder or hub id, found and hashed, not loaded. Raises CannotRun, "not run: weights: ..."."""
+    """The files of a folder or hub id, found and hashed, not loaded. Raises CannotRun, "not run:
+    weights: ..."."""
     try:
-        folder, _ = local_folder(ModelConfig(name=source, source=source), weights_of("method.classifier"))
+        folder, _ = local_folder(
+            ModelConfig(name=source, source=source), weights_of("method.classifier")
+        )
         return Weights(source, folder, hash_files(folder))
     except CannotRun as error:
         sentence = f"not run: weights: {error}"
-        raise (Missing(sentence, error.thing) if isinstance(error, Missing) else CannotRun(sentence)) from error
+        raise (
+            Missing(sentence, error.thing) if isinstance(error, Missing) else CannotRun(sentence)
+        ) from error
 
 
 _networks: dict[str, tuple[Any, Any]] = {}  # identity of the weights -> network and tokenizer
@@ -61,7 +68,8 @@ _lock = threading.Lock()
 
 
 def load(weights: Weights, meter: Meter) -> TokenClassifier:
-    """The classifier bound to `meter`, loaded once a process. Raises CannotRun for another model."""
+    """The classifier bound to `meter`, loaded once a process. Raises CannotRun for another
+    model."""
     with _lock:
         if weights.identity not in _networks:
             _networks[weights.identity] = _load_network(weights)
@@ -69,7 +77,8 @@ def load(weights: Weights, meter: Meter) -> TokenClassifier:
 
 
 def _load_network(weights: Weights) -> tuple[Any, Any]:
-    """The network, on a GPU where there is one as encoders are (device "auto"), and its tokenizer."""
+    """The network, on a GPU where there is one as encoders are (device "auto"), and its
+    tokenizer."""
     import torch
     import transformers
 
@@ -80,12 +89,17 @@ def _load_network(weights: Weights) -> tuple[Any, Any]:
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(weights.folder))
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise CannotRun(f"cannot load the classifier '{weights.source}': {str(error).splitlines()[0]}") from error
+        raise CannotRun(
+            f"cannot load the classifier '{weights.source}': {str(error).splitlines()[0]}"
+        ) from error
     missing = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
     why = f"its weights lack {missing[0]}" if missing else ""
     if net.config.num_labels != 2:
         why = f"it has {net.config.num_labels} classes instead of 2"
-    if not getattr(tokenizer, "is_fast", False) or None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
+    if not getattr(tokenizer, "is_fast", False) or None in (
+        tokenizer.cls_token_id,
+        tokenizer.sep_token_id,
+    ):
         why = "its tokenizer has no fast form, or no tokens [CLS] and [SEP]"
     if why:
         raise CannotRun(f"'{weights.source}' is no classifier of tokens to keep or drop: {why}")
@@ -100,26 +114,32 @@ class TokenClassifier:
         places = int(getattr(net.config, "max_position_embeddings", 512))
         self._ends = tokenizer.cls_token_id, tokenizer.sep_token_id
         self.max_tokens = min(512, places) - len(self._ends)
-        # A token that goes on with a word looks like "##ing"; or one that begins a word looks like "▁The".
+        # A token that goes on with a word looks like "##ing"; or one that begins a word looks like
+        # "▁The".
         algorithm = type(tokenizer.backend_tokenizer.model).__name__
         self.style: Style = "wordpiece" if algorithm == "WordPiece" else "metaspace"
 
     def tokenize(self, text: str) -> Tokenized:
         """The tokens of a text of any length, without special ones."""
         encoding = in_forward_thread(
-            lambda: self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            lambda: self._tokenizer(
+                text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            )
         )
         tokens = self._tokenizer.convert_ids_to_tokens(encoding["input_ids"])
         return Tokenized(list(tokens), [(int(a), int(b)) for a, b in encoding["offset_mapping"]])
 
     def keep(self, tokens: Sequence[str]) -> np.ndarray:
-        """p(keep) [tokens] of at most `max_tokens` tokens, as `tokenize` spells them; ModelOutputError on NaN."""
+        """p(keep) [tokens] of at most `max_tokens` tokens, as `tokenize` spells them;
+        ModelOutputError on NaN."""
         ids = self._tokenizer.convert_tokens_to_ids(list(tokens))
         row = [self._ends[0], *ids, self._ends[1]]
         with timed() as took:
             probabilities = in_forward_thread(lambda: self._keep_probabilities(row))
         if np.isnan(probabilities).any():
-            raise ModelOutputError(f"the classifier '{self.name}' gave NaN probabilities; check its weights")
+            raise ModelOutputError(
+                f"the classifier '{self.name}' gave NaN probabilities; check its weights"
+            )
         event = Event(
             role="compressor",
             model=self.name,

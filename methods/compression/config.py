@@ -1,4 +1,5 @@
-"""Every choice of the compression methods, by default the released code's (docs/methods/compression.md#compression)."""
+"""Every choice of the compression methods, by default the released code's
+(docs/methods/compression.md#compression)."""
 
 from __future__ import annotations
 
@@ -10,19 +11,23 @@ from pydantic import Field, field_validator, model_validator
 
 from harness.method import MethodConfig
 
-Condition = Literal["none", "before", "after", "none_condition", "before_condition", "after_condition"]
+Condition = Literal[
+    "none", "before", "after", "none_condition", "before_condition", "after_condition"
+]
 _BUDGET = re.compile(r"([-+*/])(\d+(?:\.\d+)?)")
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
 class LinguaConfig(MethodConfig):
-    """LLMLingua's and LongLLMLingua's arguments under the released names, and what this project adds (+).
+    """LLMLingua's and LongLLMLingua's arguments under the released names, and what this project
+    adds (+).
 
     Source: docs/methods/compression.md#lingua-arguments.
 
     contexts                   + what is ranked: "tokens" = hard cut every chunk_tokens, "packed" = whole sentences up
-                                 to so many, "lines" = every line, a longer one cut; "titled-lines" = every line whole,
-                                 a title with the line behind it (FlashRAG), cut where the compressor's window ends
+                                 to so many, "lines" = every line, a longer one cut; "titled-lines"
+                                 = every line whole, a title with the line behind it (FlashRAG), cut
+                                 where the compressor's window ends
     chunk_tokens               + by the compressor's tokenizer
     rate                         tokens kept / tokens of the text
     target_tokens                tokens kept, instead of `rate` (released: target_token)
@@ -44,13 +49,14 @@ class LinguaConfig(MethodConfig):
     force_context_ids            contexts that are kept in any case, by number
     force_context_number         contexts kept at most, one more than this (released: has no effect)
     credit                     + whose surprise decides about a token: "next" = that of the token behind it, as in the
-                                 released code, whose index is off by one; "own" = its own, as the paper's formula says
+                                 released code, whose index is off by one; "own" = its own, as the
+                                 paper's formula says
     last_window                + a rest shorter than a window: "kept" as in the released code, or "compressed"
     window                     + tokens of the reader's request, answer included; None = the reader's window
     engine                     + "own", or "library": the package llmlingua chooses, with scores of the same sessions
 
-    Not there: `concate_question` (the reading prompt has the question), `instruction` (likewise), segments with rates
-    of their own in structured prompts, and rankers that are a service.
+    Not there: `concate_question` (the reading prompt has the question), `instruction` (likewise),
+    segments with rates of their own in structured prompts, and rankers that are a service.
     """
 
     contexts: Literal["tokens", "packed", "lines", "titled-lines"] = "tokens"
@@ -83,26 +89,40 @@ class LinguaConfig(MethodConfig):
     @field_validator("context_budget")
     @classmethod
     def _check_budget(cls, value: str) -> str:
-        if _BUDGET.fullmatch(value.replace(" ", "")) is None or re.fullmatch(r"/\s*0+(\.0+)?", value.strip()):
+        if _BUDGET.fullmatch(value.replace(" ", "")) is None or re.fullmatch(
+            r"/\s*0+(\.0+)?", value.strip()
+        ):
             raise ValueError("should be an operator and a number, such as '+100' or '*2'")
         return value
 
     @model_validator(mode="after")
     def _check_combination(self) -> LinguaConfig:
         """Raise ValueError for settings that would change nothing, or that the package has not."""
-        ours_only = {"credit", "last_window", "keep_split", "use_sentence_level_filter", "add_instruction"}
+        ours_only = {
+            "credit",
+            "last_window",
+            "keep_split",
+            "use_sentence_level_filter",
+            "add_instruction",
+        }
         ours_only = (ours_only | {"force_context_number"}) & self.model_fields_set
         if self.engine == "library" and ours_only:
             raise ValueError(
-                f"engine=library does not offer {', '.join(sorted(ours_only))}; leave them out, or use engine=own"
+                f"engine=library does not offer {', '.join(sorted(ours_only))}; leave them out, or "
+                "use engine=own"
             )
-        if self.contexts == "titled-lines" and self.chunk_tokens != LinguaConfig.model_fields["chunk_tokens"].default:
+        if (
+            self.contexts == "titled-lines"
+            and self.chunk_tokens != LinguaConfig.model_fields["chunk_tokens"].default
+        ):
             raise ValueError(
-                "chunk_tokens cuts nothing with contexts=titled-lines; leave it out, or set contexts=lines"
+                "chunk_tokens cuts nothing with contexts=titled-lines; leave it out, or set "
+                "contexts=lines"
             )
         if self.add_instruction and not self.prefixed:
             raise ValueError(
-                "add_instruction changes nothing unless the token level reads behind the question; set "
+                "add_instruction changes nothing unless the token level reads behind the question; "
+                "set "
                 "condition_in_question=after_condition or condition_compare=true"
             )
         return self
@@ -114,14 +134,16 @@ class LinguaConfig(MethodConfig):
 
     @property
     def condition(self) -> str:
-        """What ranks contexts, sentences: "none", "before"/"after" (docs/methods/compression.md#lingua-contexts)."""
+        """What ranks contexts, sentences: "none", "before"/"after"
+        (docs/methods/compression.md#lingua-contexts)."""
         if self.rank_method == "llmlingua":
             return "none"
         condition = self.condition_in_question.removesuffix("_condition")
         return "after" if self.rank_method == "longllmlingua" and condition == "none" else condition
 
     def budget(self, target: float) -> float:
-        """Tokens of contexts that the context level lets through; a target below 0 counts as 100, as released."""
+        """Tokens of contexts that the context level lets through; a target below 0 counts as 100,
+        as released."""
         match = _BUDGET.fullmatch(self.context_budget.replace(" ", ""))
         assert match is not None
         budget: float = _OPERATORS[match[1]](100.0 if target < 0 else target, float(match[2]))
@@ -134,7 +156,10 @@ class LLMLinguaConfig(LinguaConfig):
     @model_validator(mode="after")
     def _no_question(self) -> LLMLinguaConfig:
         if self.rank_method != "llmlingua" or self.prefixed or self.condition_in_question != "none":
-            raise ValueError("this compresses without the question; for one that reads it use method longllmlingua")
+            raise ValueError(
+                "this compresses without the question; for one that reads it use method "
+                "longllmlingua"
+            )
         return self
 
 

@@ -1,9 +1,10 @@
-"""engine: library: the package llmlingua chooses what is kept, with scores from this project's sessions.
+"""engine: library: the package llmlingua chooses what is kept, with scores from this project's
+sessions.
 
-Its model and tokenizer are replaced: nothing is fetched to count tokens, its cost is booked by the meter, and its cache
-handling, which fails on current transformers beyond one window, is not used. What it takes for a cache is a list of the
-tokens before; every window reads them again. Each occurrence of a token has an id of its own, so what is kept is known
-as a place in the text.
+Its model and tokenizer are replaced: nothing is fetched to count tokens, its cost is booked by the
+meter, and its cache handling, which fails on current transformers beyond one window, is not used.
+What it takes for a cache is a list of the tokens before; every window reads them again. Each
+occurrence of a token has an id of its own, so what is kept is known as a place in the text.
 """
 
 from collections.abc import Iterable
@@ -20,7 +21,15 @@ from harness.models import MeteredModel
 from methods.chunks import Span
 from methods.compression.config import LinguaConfig
 from methods.compression.show import SEPARATOR, Compressed, spans_in_document, with_blank_lines
-from methods.compression.surprise import ANCHOR, SLACK, Units, open_context, spans_of_kept, surprise, units_of
+from methods.compression.surprise import (
+    ANCHOR,
+    SLACK,
+    Units,
+    open_context,
+    spans_of_kept,
+    surprise,
+    units_of,
+)
 
 _SAME_NAMES = (
     "iterative_size",
@@ -43,7 +52,8 @@ class _Encoded(dict[str, Any]):
 
 
 class _Tokens:
-    """The compressor's tokenizer as the library calls it; `pieces[id]` is the text of an occurrence of a token."""
+    """The compressor's tokenizer as the library calls it; `pieces[id]` is the text of an occurrence
+    of a token."""
 
     def __init__(self, model: MeteredModel) -> None:
         self._model = model
@@ -52,7 +62,9 @@ class _Tokens:
         self.texts: list[tuple[int, str]] = []
         self.decoded: list[int] = []
 
-    def __call__(self, text: str, return_tensors: str | None = None, add_special_tokens: bool = True) -> _Encoded:
+    def __call__(
+        self, text: str, return_tensors: str | None = None, add_special_tokens: bool = True
+    ) -> _Encoded:
         units = units_of(text, self._model)
         first = len(self.pieces)
         self.texts.append((first, text))
@@ -88,7 +100,9 @@ def compress_by_package(
     try:
         kind = import_module("llmlingua").PromptCompressor
     except ModuleNotFoundError as e:
-        raise CannotRun("method.engine=library needs llmlingua; run: pip install 'longdoc-harness[compression]'") from e
+        raise CannotRun(
+            "method.engine=library needs llmlingua; run: pip install 'longdoc-harness[compression]'"
+        ) from e
     model = tools.model("compressor")
     tokens = _Tokens(model)
     package = kind.__new__(kind)  # its __init__ loads a model and fetches a tokenizer
@@ -113,27 +127,40 @@ def compress_by_package(
 
     package.control_context_budget = choose_contexts
     forced = list(config.force_context_ids) or None
-    asked = {"question": question, "target_token": target, "force_context_ids": forced, "concate_question": False}
-    package.compress_prompt(contexts, **asked, **{name: getattr(config, name) for name in _SAME_NAMES})
+    asked = {
+        "question": question,
+        "target_token": target,
+        "force_context_ids": forced,
+        "concate_question": False,
+    }
+    package.compress_prompt(
+        contexts, **asked, **{name: getattr(config, name) for name in _SAME_NAMES}
+    )
     layout = with_blank_lines([[spans[i]] for i in used])
     before = sum(map(model.count, contexts))
     if not config.use_token_level_filter:
         return Compressed(layout, before, sum(model.count(contexts[i]) for i in used))
-    first, whole = next((first, t) for first, t in reversed(tokens.texts) if first <= min(tokens.decoded, default=0))
+    first, whole = next(
+        (first, t) for first, t in reversed(tokens.texts) if first <= min(tokens.decoded, default=0)
+    )
     units = units_of(whole, model)
     mask = np.zeros(len(units), dtype=bool)
     mask[[i - first for i in tokens.decoded]] = True
     # The question, which the package puts first where it reads it, is cut off by the package.
     head = len(whole) - len(SEPARATOR.join(contexts[i] for i in used))
     kept = [(a - head, b - head) for a, b in spans_of_kept(units, mask)]
-    return Compressed(spans_in_document(layout, kept), before, sum(tokens.sizes[i] for i in tokens.decoded))
+    return Compressed(
+        spans_in_document(layout, kept), before, sum(tokens.sizes[i] for i in tokens.decoded)
+    )
 
 
 class _Surprise:
-    """Replaces PromptCompressor.get_ppl, which computes losses: here the harness's own session scores the tokens.
+    """Replaces PromptCompressor.get_ppl, which computes losses: here the harness's own session
+    scores the tokens.
 
-    The package keeps a KV cache, cuts tokens out of it and hands it back. A tensor of the ids of its tokens stands in
-    for it here: a call feeds these tokens to a new session before it scores the new ones.
+    The package keeps a KV cache, cuts tokens out of it and hands it back. A tensor of the ids of
+    its tokens stands in for it here: a call feeds these tokens to a new session before it scores
+    the new ones.
     """
 
     def __init__(self, tokens: _Tokens, model: MeteredModel) -> None:
@@ -151,10 +178,13 @@ class _Surprise:
         condition_mode: str = "none",
         condition_pos_id: int = 0,
     ) -> Any:
-        """Loss of every new token but the first, or their mean (granularity "sentence"), as the package asks for it.
+        """Loss of every new token but the first, or their mean (granularity "sentence"), as the
+        package asks for it.
 
-        past_key_values: the stand-in for the cache; end: tokens beyond it are not scored; condition_mode: "before" or
-        "after" the token condition_pos_id alone; return_kv: also return the stand-in with the new tokens.
+        past_key_values: the stand-in for the cache; end: tokens beyond it are not scored;
+        condition_mode: "before" or
+        "after" the token condition_pos_id alone; return_kv: also return the stand-in with the new
+        tokens.
         """
         torch = import_module("torch")
         ids = self._tokens(text)["input_ids"] if input_ids is None else input_ids[0].tolist()
@@ -166,7 +196,9 @@ class _Surprise:
                 s.feed(self._tokens.pieces[i])
             scores = surprise(s, self._model, self._tokens.units(ids[len(past) : last]))[1:]
         loss = torch.tensor(np.asarray(scores), dtype=torch.float64)
-        loss = {"before": loss[:condition_pos_id], "after": loss[condition_pos_id:]}.get(condition_mode, loss)
+        loss = {"before": loss[:condition_pos_id], "after": loss[condition_pos_id:]}.get(
+            condition_mode, loss
+        )
         value = loss.mean() if granularity == "sentence" else loss
         if not return_kv:
             return value

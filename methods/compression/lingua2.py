@@ -3,9 +3,9 @@
     text ──► chunks of 510 tokens, ended at a full stop or line break ──► p(keep) of each token ──► mean over a word
     words above a percentile of their chunk are kept, so every chunk is compressed by the same rate
 
-Where the text is several contexts, those of the lowest mean p(keep) are left out first (FlashRAG; the released code's
-context level). The white space before a word goes with it, and a Chinese or Japanese character is a word.
-Source: docs/methods/compression.md#llmlingua-2.
+Where the text is several contexts, those of the lowest mean p(keep) are left out first (FlashRAG;
+the released code's context level). The white space before a word goes with it, and a Chinese or
+Japanese character is a word. Source: docs/methods/compression.md#llmlingua-2.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Lingua2Config(MethodConfig):
 
 @dataclass(frozen=True)
 class Word:
-    """text[start:end] with the white space before it (text[gap:start]); tokens [first, last) of its chunk."""
+    """text[start:end] with the white space before it (text[gap:start]); tokens [first, last) of its
+    chunk."""
 
     gap: int
     start: int
@@ -84,7 +85,9 @@ class _Chunk:
     def word_values(self, config: Lingua2Config, tokens: np.ndarray) -> list[float]:
         """p(keep) of each word; tokens: p(keep) of each token of the chunk."""
         first = config.token_to_word == "first"
-        return [float(tokens[w.first] if first else tokens[w.first : w.last].mean()) for w in self.words]
+        return [
+            float(tokens[w.first] if first else tokens[w.first : w.last].mean()) for w in self.words
+        ]
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,9 @@ class _Context:
     chunks: tuple[_Chunk, ...]
 
     @classmethod
-    def of(cls, text: str, start: int, config: Lingua2Config, classifier: TokenClassifier) -> _Context:
+    def of(
+        cls, text: str, start: int, config: Lingua2Config, classifier: TokenClassifier
+    ) -> _Context:
         """Cut `text`, which stands at `start` in the document, into chunks for the classifier."""
         tokenized = classifier.tokenize(text)
         chunks: list[_Chunk] = []
@@ -109,7 +114,11 @@ class _Context:
 
     def mean(self, config: Lingua2Config) -> float:
         """Mean p(keep) of its words; forced words count as the classifier says."""
-        return float(np.mean([value for chunk in self.chunks for value in chunk.word_values(config, chunk.keep)]))
+        return float(
+            np.mean(
+                [value for chunk in self.chunks for value in chunk.word_values(config, chunk.keep)]
+            )
+        )
 
 
 class LLMLingua2(reading.ReadingMethod):
@@ -126,12 +135,16 @@ class LLMLingua2(reading.ReadingMethod):
         return []
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The compressed document, and which weights it is from. Raises CannotRun where there are none."""
+        """The compressed document, and which weights it is from. Raises CannotRun where there are
+        none."""
         weights = find(self.config.classifier)
         return {**self._compress(document, weights, tools).to_index(), "weights": weights.identity}
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Read the compressed document; it is compressed again where the folder holds other weights by now."""
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Read the compressed document; it is compressed again where the folder holds other weights
+        by now."""
         (document,), (index,) = documents, indexes
         weights = find(self.config.classifier)
         if index["weights"] == weights.identity:
@@ -141,14 +154,19 @@ class LLMLingua2(reading.ReadingMethod):
         return answer_from(question, document, compressed, tools, self.config)
 
     def _compress(self, document: Document, weights: Weights, tools: Tools) -> Compressed:
-        """The document's words that the classifier keeps, within target_tokens or rate; all of it in chunks."""
+        """The document's words that the classifier keeps, within target_tokens or rate; all of it
+        in chunks."""
         classifier, config, text = load(weights, tools.meter), self.config, document.text
         spans = [(0, len(text))] if config.contexts == "whole" else titled_lines(document)
         every = [_Context.of(text[a:b], a, config, classifier) for a, b in spans]
         total = sum(context.tokens for context in every)
         contexts = _best_contexts([context for context in every if context.chunks], total, config)
         left = sum(context.tokens for context in contexts)
-        rate = config.rate if config.target_tokens is None else min(config.target_tokens / max(left, 1), 1.0)
+        rate = (
+            config.rate
+            if config.target_tokens is None
+            else min(config.target_tokens / max(left, 1), 1.0)
+        )
         groups: list[list[Span]] = []
         after = done = 0
         for context in contexts:
@@ -157,14 +175,19 @@ class LLMLingua2(reading.ReadingMethod):
                 keep = _words_kept(chunk, rate, config)
                 pieces = _kept_spans(chunk.text, chunk.words, keep, config)
                 groups[-1] += [(a + context.start, b + context.start) for a, b in pieces]
-                after += sum(word.last - word.first for word, stays in zip(chunk.words, keep, strict=True) if stays)
+                after += sum(
+                    word.last - word.first
+                    for word, stays in zip(chunk.words, keep, strict=True)
+                    if stays
+                )
                 done += len(chunk.tokens.tokens)
                 tools.progress(done, left, "tokens classified")
         return Compressed(with_blank_lines([join_spans(group) for group in groups]), total, after)
 
 
 def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_Context]:
-    """The contexts whose mean p(keep) is at the percentile int(100 (1 - rate)) or above, in their order."""
+    """The contexts whose mean p(keep) is at the percentile int(100 (1 - rate)) or above, in their
+    order."""
     if len(contexts) < 2 or not config.use_context_level_filter:
         return contexts
     target = config.target_tokens
@@ -175,26 +198,33 @@ def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) 
 
 
 def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence[str]) -> list[int]:
-    """The end of each chunk of at most `max_tokens`, in tokens: behind its last stop, if any; at last the text's."""
+    """The end of each chunk of at most `max_tokens`, in tokens: behind its last stop, if any; at
+    last the text's."""
     total = len(tokenized.tokens)
     ends: list[int] = []
     at = 0
     while total - at > max_tokens:
-        last = (i for i in range(at + max_tokens, at, -1) if _stops_before(text, tokenized.offsets, i, stops))
+        last = (
+            i
+            for i in range(at + max_tokens, at, -1)
+            if _stops_before(text, tokenized.offsets, i, stops)
+        )
         at = next(last, at + max_tokens)
         ends.append(at)
     return [*ends, total] if total > at else ends
 
 
 def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
-    """Whether token i - 1 is one of `stops`, or a stop of white space stands between it and token i."""
+    """Whether token i - 1 is one of `stops`, or a stop of white space stands between it and token
+    i."""
     (a, b), following = offsets[i - 1], offsets[i][0]
     gap = text[b:following]
     return text[a:b].strip() in stops or any(stop in gap for stop in stops if stop.isspace())
 
 
 def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
-    """The words of a chunk; style: how tokens mark the beginning of a word; gap: the end of the word before it."""
+    """The words of a chunk; style: how tokens mark the beginning of a word; gap: the end of the
+    word before it."""
     words: list[Word] = []
     for i, (token, (a, b)) in enumerate(zip(chunk.tokens, chunk.offsets, strict=True)):
         inside = text[a:b]
@@ -203,7 +233,11 @@ def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
         if style == "wordpiece":
             begins = not token.startswith("##")
         else:
-            begins = token.startswith("\u2581") or inside in string.punctuation or bool(_WIDE.match(inside))
+            begins = (
+                token.startswith("\u2581")
+                or inside in string.punctuation
+                or bool(_WIDE.match(inside))
+            )
         if not words or begins or text[before:start].isspace():
             words.append(Word(before, max(start, before), max(b, before), i, i + 1))
         else:
@@ -222,19 +256,26 @@ def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]
         digits = [any(c.isdigit() for c in text[a:b]) for a, b in chunk.tokens.offsets]
         tokens = np.where(digits, 1.0, tokens)
     forced = [text[word.start : word.end] in config.force_tokens for word in words]
-    values = [1.0 if stays else value for stays, value in zip(forced, chunk.word_values(config, tokens), strict=True)]
+    values = [
+        1.0 if stays else value
+        for stays, value in zip(forced, chunk.word_values(config, tokens), strict=True)
+    ]
     return above_percentile(values, [w.last - w.first for w in words], rate)
 
 
 def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[bool]:
-    """Which words have `values` above a percentile of all tokens', at 1.0 equal ones too; tokens: number in a word."""
+    """Which words have `values` above a percentile of all tokens', at 1.0 equal ones too; tokens:
+    number in a word."""
     percentile = min(int(100 * (1 - rate) + 1), 100)
     limit = float(np.percentile(np.repeat(values, tokens), percentile))
     return [value > limit or value == limit == 1.0 for value in values]
 
 
-def _kept_spans(text: str, words: list[Word], keep: list[bool], config: Lingua2Config) -> list[Span]:
-    """Spans of the kept words, each with the white space before it, and of line breaks that are kept alone."""
+def _kept_spans(
+    text: str, words: list[Word], keep: list[bool], config: Lingua2Config
+) -> list[Span]:
+    """Spans of the kept words, each with the white space before it, and of line breaks that are
+    kept alone."""
     breaks = "\n" in config.force_tokens
     spans: list[Span] = []
     last = ""
@@ -244,7 +285,11 @@ def _kept_spans(text: str, words: list[Word], keep: list[bool], config: Lingua2C
         if stays and not repeated:
             spans.append((word.gap, word.end))
             last = written
-        elif breaks and "\n" in text[word.gap : word.start] and not (config.drop_consecutive and last == "\n"):
+        elif (
+            breaks
+            and "\n" in text[word.gap : word.start]
+            and not (config.drop_consecutive and last == "\n")
+        ):
             spans.append((word.gap, word.start))
             last = "\n"
     return spans

@@ -1,11 +1,12 @@
 """What LLMLingua keeps before it looks at tokens: contexts, then sentences of them.
 
 contexts    ranked, up to a budget, their order, the keep ratio of each (docs/methods/compression.md#lingua-contexts)
-            LongLLMLingua by the surprise of the question behind the context, low is good; LLMLingua by the surprise of
-            the context itself, high is good
+            LongLLMLingua by the surprise of the question behind the context, low is good; LLMLingua
+            by the surprise of the context itself, high is good
 sentences   those of highest priority, up to a budget (docs/methods/compression.md#lingua-sentences)
 
-Sentences are those of methods.chunks (released: nltk's). White space behind a sentence goes with it.
+Sentences are those of methods.chunks (released: nltk's). White space behind a sentence goes with
+it.
 """
 
 from dataclasses import dataclass
@@ -27,9 +28,15 @@ from methods.retrieval import best_first
 
 
 def choose_sentences(
-    text: str, contexts: list[Span], question: str, target: float, config: LinguaConfig, tools: Tools
+    text: str,
+    contexts: list[Span],
+    question: str,
+    target: float,
+    config: LinguaConfig,
+    tools: Tools,
 ) -> list[list[Span]]:
-    """For each context, spans of text that are kept; the sentence that passes the budget is still in it.
+    """For each context, spans of text that are kept; the sentence that passes the budget is still
+    in it.
 
     question: what ranks sentences; target: tokens to keep, of which the budget is a multiple.
     """
@@ -68,7 +75,9 @@ def _kept_first(groups: list[list[Span]], priority: np.ndarray, config: LinguaCo
 
 # LongLLMLingua's x^restrict (arXiv 2310.06839, section 4.1): it ties the question to the documents.
 RESTRICTIVE = Prompt(
-    "restrictive sentence", " We can get the answer to this question in the given documents.", first=False
+    "restrictive sentence",
+    " We can get the answer to this question in the given documents.",
+    first=False,
 )
 
 
@@ -102,23 +111,33 @@ def titled_lines(document: Document) -> list[Span]:
     return spans
 
 
-def context_spans(document: Document, question: str, config: LinguaConfig, model: MeteredModel) -> list[Span]:
-    """The contexts that are ranked, as spans of the document; question: leaves less of the window to a line."""
+def context_spans(
+    document: Document, question: str, config: LinguaConfig, model: MeteredModel
+) -> list[Span]:
+    """The contexts that are ranked, as spans of the document; question: leaves less of the window
+    to a line."""
     text, max_tokens = document.text, config.chunk_tokens
     if config.contexts in ("tokens", "packed"):
-        return (fixed_chunks if config.contexts == "tokens" else packed_chunks)(text, max_tokens, model)
+        return (fixed_chunks if config.contexts == "tokens" else packed_chunks)(
+            text, max_tokens, model
+        )
     if config.contexts == "lines":
         whole = line_spans(text)
     else:
         whole = titled_lines(document)
         request = model.turn_tokens() + model.count(question + RESTRICTIVE.of(config).text)
         max_tokens = max(model.window - request - SLACK, 1)
-    return [(start + a, start + b) for start, end in whole for a, b in fixed_chunks(text[start:end], max_tokens, model)]
+    return [
+        (start + a, start + b)
+        for start, end in whole
+        for a, b in fixed_chunks(text[start:end], max_tokens, model)
+    ]
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A chosen context: its number in the text, its score, and the offset added to its keep ratio."""
+    """A chosen context: its number in the text, its score, and the offset added to its keep
+    ratio."""
 
     number: int
     score: float
@@ -126,17 +145,23 @@ class Chosen:
 
 
 def perplexities(texts: list[str], question: str, condition: str, tools: Tools) -> np.ndarray:
-    """Mean surprise [texts] of a text ("none"; "before": behind the question), or of the question after it: "after"."""
+    """Mean surprise [texts] of a text ("none"; "before": behind the question), or of the question
+    after it: "after"."""
     model = tools.model("compressor")
 
     def mean_surprise(text: str) -> float:
         """Nats a token. Raises QuestionError where text and question exceed the window."""
-        before, scored = {"none": ("", text), "before": (question, text), "after": (text, question)}[condition]
+        before, scored = {
+            "none": ("", text),
+            "before": (question, text),
+            "after": (text, question),
+        }[condition]
         units = units_of(scored, model)
         need = model.turn_tokens() + model.count(before) + sum(units.sizes)
         if need > model.window:
             raise QuestionError(
-                f"a context with the question takes {need} tokens, more than the window of {model.window} of the "
+                f"a context with the question takes {need} tokens, more than the window of "
+                f"{model.window} of the "
                 f"compressor '{model.name}'; lower method.chunk_tokens or raise model.window"
             )
         with open_context(model) as s:
@@ -157,25 +182,34 @@ def priorities(texts: list[str], question: str, config: LinguaConfig, tools: Too
     return values if condition == "none" else -values
 
 
-def choose_contexts(sizes: list[int], priority: np.ndarray, target: float, config: LinguaConfig) -> list[Chosen]:
+def choose_contexts(
+    sizes: list[int], priority: np.ndarray, target: float, config: LinguaConfig
+) -> list[Chosen]:
     """The contexts that the budget lets through, in the order they are shown.
 
-    sizes: tokens of each context; priority: [contexts], higher first; the one that passes the budget is still in it.
+    sizes: tokens of each context; priority: [contexts], higher first; the one that passes the
+    budget is still in it.
     """
     unknown = [i for i in config.force_context_ids if not 0 <= i < len(sizes)]
     if unknown:
-        raise QuestionError(f"method.force_context_ids has {unknown[0]}, but the text has {len(sizes)} contexts")
+        raise QuestionError(
+            f"method.force_context_ids has {unknown[0]}, but the text has {len(sizes)} contexts"
+        )
     left = config.budget(target)
     used = list(dict.fromkeys(config.force_context_ids))
     for count, i in enumerate(best_first(priority)):
         left -= sizes[i]
         if i not in used:
             used.append(i)
-        if left < 0 or (config.force_context_number is not None and count >= config.force_context_number):
+        if left < 0 or (
+            config.force_context_number is not None and count >= config.force_context_number
+        ):
             break
     last = max(len(used) - 1, 1)
     offset = config.dynamic_context_compression_ratio if len(used) > 1 else 0.0
-    chosen = [Chosen(i, float(priority[i]), offset * (1 - 2 * rank / last)) for rank, i in enumerate(used)]
+    chosen = [
+        Chosen(i, float(priority[i]), offset * (1 - 2 * rank / last)) for rank, i in enumerate(used)
+    ]
     if config.reorder_context == "original":
         return sorted(chosen, key=lambda c: c.number)
     return chosen[::2] + chosen[1::2][::-1] if config.reorder_context == "two_stage" else chosen

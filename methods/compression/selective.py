@@ -3,8 +3,9 @@
     each sentence scored alone, behind the beginning of a text or the token that ends one ──► -log p of its tokens
     threshold = percentile of the whole text ──► what is below it is dropped
 
-White space stands with the token it belongs to, so nothing is glued together where a sentence begins (the released code
-loses the space of a sentence's first token). Source: docs/methods/compression.md#selective-context.
+White space stands with the token it belongs to, so nothing is glued together where a sentence
+begins (the released code loses the space of a sentence's first token). Source:
+docs/methods/compression.md#selective-context.
 """
 
 import re
@@ -18,14 +19,23 @@ from harness.models import MeteredModel
 from harness.types import Document
 from methods.compression.config import SelectiveConfig
 from methods.compression.show import Compressed, CompressedMethod, Piece
-from methods.compression.surprise import SLACK, Units, open_context, spans_of_kept, surprise, units_of
+from methods.compression.surprise import (
+    SLACK,
+    Units,
+    open_context,
+    spans_of_kept,
+    surprise,
+    units_of,
+)
 
-# A sentence ends at white space behind "." or "?", but not behind "e.g." or "Dr.", as in the released code.
+# A sentence ends at white space behind "." or "?", but not behind "e.g." or "Dr.", as in the
+# released code.
 _SENTENCE_END = re.compile(r"(?<=[.?])(?<!\w\.\w.)(?<![A-Z][a-z]\.)\s")
 
 
 class SelectiveContext(CompressedMethod):
-    """Tokens, or sentences, that a small model finds unsurprising inside their sentence are dropped."""
+    """Tokens, or sentences, that a small model finds unsurprising inside their sentence are
+    dropped."""
 
     Config = SelectiveConfig
     summary = "tokens of low self-information are left out (Selective-Context)"
@@ -33,13 +43,15 @@ class SelectiveContext(CompressedMethod):
     index_version = "3"
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: the document, compressed. Raises QuestionError where a window holds no sentence."""
+        """The index: the document, compressed. Raises QuestionError where a window holds no
+        sentence."""
         config: SelectiveConfig = self.config
         model = tools.model("compressor")
         max_tokens = min(config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)
         if max_tokens < 2:
             raise QuestionError(
-                f"the window of the compressor '{model.name}' ({model.window} tokens) holds no sentence; raise "
+                f"the window of the compressor '{model.name}' ({model.window} tokens) holds no "
+                "sentence; raise "
                 "model.window"
             )
         units = units_of(document.text, model)
@@ -56,13 +68,20 @@ class SelectiveContext(CompressedMethod):
             alive = _cut_to_fit(units, values, config.target_tokens, model)
         sizes = np.array(units.sizes, dtype=int)
         pieces: list[Piece] = list(spans_of_kept(units, alive))
-        return Compressed(pieces, int(sizes.sum()), int(sizes[alive].sum()) if len(sizes) else 0).to_index()
+        return Compressed(
+            pieces, int(sizes.sum()), int(sizes[alive].sum()) if len(sizes) else 0
+        ).to_index()
 
 
 def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
-    """Sentences as ranges of units, longer ones in parts of at most `max_tokens`; together all units."""
+    """Sentences as ranges of units, longer ones in parts of at most `max_tokens`; together all
+    units."""
     # A token that begins with the space before a sentence is the sentence's.
-    starts = [0, *(units.unit_at(end.start()) for end in _SENTENCE_END.finditer(units.text)), len(units)]
+    starts = [
+        0,
+        *(units.unit_at(end.start()) for end in _SENTENCE_END.finditer(units.text)),
+        len(units),
+    ]
     groups: list[tuple[int, int]] = []
     for first, last in pairwise(starts):
         begin, used = first, 0
@@ -77,7 +96,8 @@ def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
 
 
 def _self_information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> np.ndarray:
-    """Self-information [units] in nats, of each group behind the beginning of a text or the end of another."""
+    """Self-information [units] in nats, of each group behind the beginning of a text or the end of
+    another."""
     model = tools.model("compressor")
     done = [0]
 
@@ -93,27 +113,37 @@ def _self_information(units: Units, groups: list[tuple[int, int]], tools: Tools)
 
 
 def _at_percentile(values: np.ndarray, dropped: float) -> np.ndarray:
-    """Which units stay [units] where this share is dropped: those at its percentile or above it, or without a score."""
+    """Which units stay [units] where this share is dropped: those at its percentile or above it, or
+    without a score."""
     known = ~np.isnan(values)
     if not known.any():
         return np.ones(len(values), dtype=bool)
     return np.asarray(~known | (values >= float(np.percentile(values[known], 100 * dropped))))
 
 
-def _cut_to_fit(units: Units, values: np.ndarray, max_tokens: int, model: MeteredModel) -> np.ndarray:
-    """Apply `_at_percentile` with the smallest share dropped, in steps of 1/1000, at which the text has `max_tokens`.
+def _cut_to_fit(
+    units: Units, values: np.ndarray, max_tokens: int, model: MeteredModel
+) -> np.ndarray:
+    """Apply `_at_percentile` with the smallest share dropped, in steps of 1/1000, at which the text
+    has `max_tokens`.
 
-    Counted in the compressed text: words that lost a part of theirs are more tokens than were kept. Where not even the
-    highest percentile is short enough (all values are equal), the first tokens of it are kept.
+    Counted in the compressed text: words that lost a part of theirs are more tokens than were kept.
+    Where not even the highest percentile is short enough (all values are equal), the first tokens
+    of it are kept.
     """
 
     def fits(alive: np.ndarray) -> bool:
-        return model.count("".join(units.text[a:b] for a, b in spans_of_kept(units, alive))) <= max_tokens
+        return (
+            model.count("".join(units.text[a:b] for a, b in spans_of_kept(units, alive)))
+            <= max_tokens
+        )
 
     low, high = 0, 1000
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if fits(_at_percentile(values, middle / 1000)) else (middle + 1, high)
+        low, high = (
+            (low, middle) if fits(_at_percentile(values, middle / 1000)) else (middle + 1, high)
+        )
     alive = _at_percentile(values, high / 1000)
     stays = np.flatnonzero(alive)
     while len(stays) and not fits(alive):

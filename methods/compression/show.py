@@ -1,7 +1,8 @@
-"""A compressed text as pieces, read by the reader: kept pieces of the document are spans, so the record tells them.
+"""A compressed text as pieces, read by the reader: kept pieces of the document are spans, so the
+record tells them.
 
-A compressor learns to find a question likely behind its text, and a text behind its question; a model that learns
-replies only finds every text about equally surprising.
+A compressor learns to find a question likely behind its text, and a text behind its question; a
+model that learns replies only finds every text about equally surprising.
 
 "compressor ranking"   scene "followed": the text, then the question and the restrictive sentence are scored
 "compressor text"      scene "guessed":  the question (or nothing), then the text is scored, token by token
@@ -34,7 +35,8 @@ def _play_text(scene: Scene, tools: Tools) -> None:
 
 @cache
 def ranking_skill(restrictive: Prompt) -> Skill:
-    """The skill to find a question likely behind its text; `restrictive`: the sentence after the question."""
+    """The skill to find a question likely behind its text; `restrictive`: the sentence after the
+    question."""
 
     def play(scene: Scene, tools: Tools) -> None:
         with open_context(tools.model("compressor")) as s:
@@ -54,7 +56,8 @@ Piece = Span | str  # characters of the document, or what stands between two of 
 
 @dataclass
 class Compressed:
-    """pieces in reading order; tokens before and after, by the compressor's tokenizer; steps for `harness trace`."""
+    """pieces in reading order; tokens before and after, by the compressor's tokenizer; steps for
+    `harness trace`."""
 
     pieces: Sequence[Piece]
     before: int
@@ -71,14 +74,21 @@ class Compressed:
     @classmethod
     def from_index(cls, index: dict[str, Any]) -> Compressed:
         """The inverse of `to_index`."""
-        pieces: list[Piece] = [p if isinstance(p, str) else (int(p[0]), int(p[1])) for p in index["pieces"]]
+        pieces: list[Piece] = [
+            p if isinstance(p, str) else (int(p[0]), int(p[1])) for p in index["pieces"]
+        ]
         return cls(pieces, *index["tokens"])
 
 
 def answer_from(
-    question: Question, document: Document, compressed: Compressed, tools: Tools, config: MethodConfig
+    question: Question,
+    document: Document,
+    compressed: Compressed,
+    tools: Tools,
+    config: MethodConfig,
 ) -> Answer:
-    """Show the compressed text, ask, answer; what the window does not hold is cut off at the end and reported.
+    """Show the compressed text, ask, answer; what the window does not hold is cut off at the end
+    and reported.
 
     The window is that of `config` where it has one, else the reader's.
     """
@@ -90,7 +100,9 @@ def answer_from(
         length += len(texts[-1])
         ends.append(length)
     whole = "".join(texts)
-    spans, tokens = kept_spans(whole, max(room_for_text(question, tools, model, request), 0), model, "left")
+    spans, tokens = kept_spans(
+        whole, max(room_for_text(question, tools, model, request), 0), model, "left"
+    )
     stop = spans[0][1] if spans else 0
     shown = tuple(
         Shown("span", document.id, piece[0], piece[1] - max(end - stop, 0))
@@ -99,11 +111,24 @@ def answer_from(
     )
     text = whole[:stop]
     note = f"{compressed.before} tokens compressed to {compressed.after}"
-    steps = (Step("compress", tokens=tokens, flops=tools.meter.flops(), note=note), *compressed.steps)
+    steps = (
+        Step("compress", tokens=tokens, flops=tools.meter.flops(), note=note),
+        *compressed.steps,
+    )
     cut = stop < len(whole)
-    after = {"side": "right", "tokens_before": tokens, "tokens_after": model.count(text)} if cut else None
+    after = (
+        {"side": "right", "tokens_before": tokens, "tokens_after": model.count(text)}
+        if cut
+        else None
+    )
     answer = ask(question, [text] if text.strip() else [], tools, model, request)
-    return Answer(answer, shown if text.strip() else (), _stop_reason(document, text, cut, compressed), steps, after)
+    return Answer(
+        answer,
+        shown if text.strip() else (),
+        _stop_reason(document, text, cut, compressed),
+        steps,
+        after,
+    )
 
 
 def _stop_reason(document: Document, text: str, cut: bool, compressed: Compressed) -> str:
@@ -118,7 +143,8 @@ def _stop_reason(document: Document, text: str, cut: bool, compressed: Compresse
 
 
 def with_blank_lines(groups: Sequence[Sequence[Span]]) -> list[Piece]:
-    """Contexts, each of spans of the document, with a blank line between them; empty ones are left out."""
+    """Contexts, each of spans of the document, with a blank line between them; empty ones are left
+    out."""
     pieces: list[Piece] = []
     for number, group in enumerate(group for group in groups if group):
         pieces += [SEPARATOR] * (number > 0)
@@ -127,7 +153,8 @@ def with_blank_lines(groups: Sequence[Sequence[Span]]) -> list[Piece]:
 
 
 def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
-    """The kept `runs` of the joined contexts as spans of the document; text between contexts stays text."""
+    """The kept `runs` of the joined contexts as spans of the document; text between contexts stays
+    text."""
     pieces: list[Piece] = []
     at = number = 0
     for piece in layout:
@@ -135,7 +162,9 @@ def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
         while number < len(runs) and runs[number][0] < at + length:
             a, b = max(runs[number][0] - at, 0), min(runs[number][1] - at, length)
             if a < b:
-                pieces.append(piece[a:b] if isinstance(piece, str) else (piece[0] + a, piece[0] + b))
+                pieces.append(
+                    piece[a:b] if isinstance(piece, str) else (piece[0] + a, piece[0] + b)
+                )
             if runs[number][1] > at + length:
                 break
             number += 1
@@ -144,7 +173,8 @@ def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
 
 
 class CompressedMethod(ReadingMethod):
-    """A method that compresses a document by a model's surprise once, when it is indexed; `index` says how."""
+    """A method that compresses a document by a model's surprise once, when it is indexed; `index`
+    says how."""
 
     needs: ClassVar[Needs] = {"reader": frozenset(), "compressor": frozenset({"score"})}
     scope = "document"
@@ -154,7 +184,9 @@ class CompressedMethod(ReadingMethod):
         """Short answers and choices after a text, and texts with a high likelihood."""
         return [*super().skills(), TEXT]
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Read the compressed document."""
         (document,), (index,) = documents, indexes
         return answer_from(question, document, Compressed.from_index(index), tools, self.config)

@@ -3,10 +3,11 @@
     surprise(s, model, units)      of units behind what session `s` holds, in one request
     Context                        a session that grows by the units that are kept, and forgets when its window is full
 
-A window of a text is encoded on its own, so its first tokens may be cut otherwise than in the whole text; what a token
-costs is then shared out by characters.
+A window of a text is encoded on its own, so its first tokens may be cut otherwise than in the whole
+text; what a token costs is then shared out by characters.
 
-A text as units: tokens of the compressor, where those that only together make a character are one unit.
+A text as units: tokens of the compressor, where those that only together make a character are one
+unit.
 
 "The Ré" ──► "The" | " R" | "é" (two tokens)          units tile the text, so that any of them can be left out
 spans_of_kept(units, mask) ──► runs of kept units as spans of characters
@@ -55,7 +56,8 @@ class Units:
 
 
 def units_of(text: str, model: MeteredModel) -> Units:
-    """The units of `text` by `model`'s tokenizer; white space of no token goes with the unit before it."""
+    """The units of `text` by `model`'s tokenizer; white space of no token goes with the unit before
+    it."""
     starts: list[int] = []
     sizes: list[int] = []
     end = 0
@@ -81,9 +83,11 @@ _MAX_NATS = 1e4  # nats, instead of infinity for a token of probability 0
 
 
 def open_context(model: MeteredModel, begun: bool = False) -> Session:
-    """A context with nothing but the beginning of a turn (BOS and the template's head, where there are such).
+    """A context with nothing but the beginning of a turn (BOS and the template's head, where there
+    are such).
 
-    begun: where there are none, as with GPT-2, the token that ends a text, so that a first token can be scored.
+    begun: where there are none, as with GPT-2, the token that ends a text, so that a first token
+    can be scored.
     """
     s = model.session()
     if begun:
@@ -109,7 +113,8 @@ def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
     logs = np.asarray(s.score(units.text), dtype=float)
     if np.isnan(logs).any():
         raise ModelOutputError(
-            f"the compressor '{model.name}' gave NaN log-probabilities; try --set model.dtype=float32 or check its "
+            f"the compressor '{model.name}' gave NaN log-probabilities; try --set "
+            "model.dtype=float32 or check its "
             "weights"
         )
     costs = _costs_of_units(units, model.offsets(units.text), np.minimum(-logs, _MAX_NATS))
@@ -117,7 +122,8 @@ def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
 
 
 def _costs_of_units(units: Units, offsets: list[tuple[int, int]], costs: np.ndarray) -> np.ndarray:
-    """-log p [units]: each token's cost, shared by characters among the units it lies in; offsets, costs: of tokens."""
+    """-log p [units]: each token's cost, shared by characters among the units it lies in; offsets,
+    costs: of tokens."""
     shares = np.zeros(len(units))
     i = 0
     for (a, b), cost in zip(offsets, costs.tolist(), strict=True):
@@ -135,10 +141,12 @@ def _costs_of_units(units: Units, offsets: list[tuple[int, int]], costs: np.ndar
 
 
 class Context:
-    """Units [0, start) of a text, then those that were kept, token by token as they stood in the whole text.
+    """Units [0, start) of a text, then those that were kept, token by token as they stood in the
+    whole text.
 
-    Where the window is full, a new context begins: the same start, ANCHOR of the kept units, and the latest ones that
-    half of the window holds. (The released code cuts old entries out of the cache, whose positions then have a gap.)
+    Where the window is full, a new context begins: the same start, ANCHOR of the kept units, and
+    the latest ones that half of the window holds. (The released code cuts old entries out of the
+    cache, whose positions then have a gap.)
     """
 
     def __init__(self, model: MeteredModel, units: Units, start: int) -> None:
@@ -156,14 +164,16 @@ class Context:
         return self.session.room() - SLACK
 
     def score(self, first: int, last: int) -> np.ndarray:
-        """-log p of units [first, last); raises WindowExceeded where they do not fit beside the start."""
+        """-log p of units [first, last); raises WindowExceeded where they do not fit beside the
+        start."""
         need = sum(self._units.sizes[first:last])
         if need > self.room():
             self._make_room(need)
         return surprise(self.session, self._model, self._units.part(first, last))
 
     def append(self, units: list[int]) -> None:
-        """Append units (by number) to what later ones are scored behind; makes room where the window is full."""
+        """Append units (by number) to what later ones are scored behind; makes room where the
+        window is full."""
         self._kept += units
         sizes = self._units.sizes
         if sum(sizes[i] for i in units) > self.session.room():
@@ -172,7 +182,8 @@ class Context:
             self._feed(units)
 
     def _make_room(self, need: int) -> None:
-        """Begin a new context with the first units kept and as many of the last as leave `need` tokens free."""
+        """Begin a new context with the first units kept and as many of the last as leave `need`
+        tokens free."""
         self.session.close()
         self.session = open_context(self._model)
         self._feed(range(self._start))
@@ -181,12 +192,16 @@ class Context:
         spare = self.room() - need - sum(sizes[i] for i in anchor)
         if spare < 0:
             raise WindowExceeded(
-                f"the window of the compressor '{self._model.name}' ({self._model.window} tokens) does not hold a "
-                f"window of {need} tokens beside the question; lower method.iterative_size or raise model.window"
+                f"the window of the compressor '{self._model.name}' ({self._model.window} tokens) "
+                "does not hold a "
+                f"window of {need} tokens beside the question; lower method.iterative_size or "
+                "raise model.window"
             )
         latest: list[int] = []
         for i in reversed(self._kept[ANCHOR:]):
-            spare -= 2 * sizes[i]  # half of the room stays free, or every window would begin a context
+            spare -= (
+                2 * sizes[i]
+            )  # half of the room stays free, or every window would begin a context
             if spare < 0:
                 break
             latest.append(i)
@@ -195,5 +210,10 @@ class Context:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
         self.session.close()

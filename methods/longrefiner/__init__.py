@@ -1,4 +1,5 @@
-"""LongRefiner (Jin et al. 2025): documents are structured, their nodes scored for a question, and the best are read.
+"""LongRefiner (Jin et al. 2025): documents are structured, their nodes scored for a question, and
+the best are read.
 
 config.py     every choice, with the paper's default; the released code's rules are switches
 outline.py    the XML-like outline a model writes of a document: written, and read back leniently
@@ -14,7 +15,8 @@ method.py     the Method the registry names
     online    question ──analysis──► weight R      question, paragraphs ──scoring model──► local score LS
               question, outline ──selection──► global score GS      LS + R * GS ──budget──► what is read
 
-One base model has the role "refiner" in all three tasks, each with its own adapter if the config names one.
+One base model has the role "refiner" in all three tasks, each with its own adapter if the config
+names one.
 """
 
 from methods.longrefiner.method import LongRefiner

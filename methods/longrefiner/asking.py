@@ -1,4 +1,5 @@
-"""The three tasks of the refiner's model, and the scenes that train them. Reading is the shared skill.
+"""The three tasks of the refiner's model, and the scenes that train them. Reading is the shared
+skill.
 
 "breadth"    texts: none                              verdict: True where the answer is clear and fixed (Local)
 "outline"    texts: a document                        reply: its outline (LongRefiner 3.2)
@@ -32,29 +33,46 @@ _SPARE = 64  # tokens of an outline beside twice those of its text: a longer one
 
 
 def body_start(document: Document) -> int:
-    """Where the text begins behind a first line with the document's title; 0 without line or other text."""
+    """Where the text begins behind a first line with the document's title; 0 without line or other
+    text."""
     line, _, body = document.text.partition("\n")
     titled = bool(line.strip()) and line.strip().strip('"') == document.title.strip()
     return len(document.text) - len(body.lstrip()) if titled and body.strip() else 0
 
 
 def text_spans(document: Document, keep_headings: bool) -> list[Span]:
-    """The spans that the model gets to outline: without the title line and, unless they are kept, headings."""
+    """The spans that the model gets to outline: without the title line and, unless they are kept,
+    headings."""
     start = body_start(document)
-    spans = [] if keep_headings else [(start + a, start + b) for a, b in body_spans(document.text[start:])]
-    return spans if any(document.text[a:b].strip() for a, b in spans) else [(start, len(document.text))]
+    spans = (
+        []
+        if keep_headings
+        else [(start + a, start + b) for a, b in body_spans(document.text[start:])]
+    )
+    return (
+        spans
+        if any(document.text[a:b].strip() for a, b in spans)
+        else [(start, len(document.text))]
+    )
 
 
-def structure(document: Document, config: LongRefinerConfig, model: MeteredModel, keep: Keep) -> Tree:
-    """The tree of `document` without its title line; keep: as `Tools.keep`, so that a stopped index goes on.
+def structure(
+    document: Document, config: LongRefinerConfig, model: MeteredModel, keep: Keep
+) -> Tree:
+    """The tree of `document` without its title line; keep: as `Tools.keep`, so that a stopped index
+    goes on.
 
     Without an outline that matches the text, the tree has chunks of sentences
-    (docs/methods/longrefiner.md#longrefiner-title: the title line). Raises WindowExceeded if the prompt alone fills the
-    window.
+    (docs/methods/longrefiner.md#longrefiner-title: the title line). Raises WindowExceeded if the
+    prompt alone fills the window.
     """
     outer = Tree(kept=text_spans(document, config.keep_headings))
     tree = _tree_of_text(outer.view(document).text, config, model, keep)
-    tree.kept = join_spans([span for a, b in tree.kept for span in outer.original(a, b)]) if tree.kept else outer.kept
+    tree.kept = (
+        join_spans([span for a, b in tree.kept for span in outer.original(a, b)])
+        if tree.kept
+        else outer.kept
+    )
     return tree
 
 
@@ -67,8 +85,10 @@ def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, kee
     outline_tokens = min(config.outline_tokens, int(room * _SHARE))
     if outline_tokens < 1:
         raise WindowExceeded(
-            f"the window of '{model.name}' ({model.window} tokens) has no room for a document beside the prompt of "
-            f"{frame} tokens that asks for its outline; raise model.window or set method.structuring=false"
+            f"the window of '{model.name}' ({model.window} tokens) has no room for a document "
+            "beside the prompt of "
+            f"{frame} tokens that asks for its outline; raise model.window or set "
+            "method.structuring=false"
         )
     spans, tokens = kept_spans(text, min(config.document_tokens, room - outline_tokens), model)
     seen = [text[a:b] for a, b in spans]
@@ -91,8 +111,11 @@ def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, kee
     return tree
 
 
-def global_weight(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[float, Step]:
-    """R = P(Global) / (P(Local) + P(Global)) behind "[" (LongRefiner, eq. 1), 1/2 where both are 0; and its step."""
+def global_weight(
+    question: Question, config: LongRefinerConfig, tools: Tools
+) -> tuple[float, Step]:
+    """R = P(Global) / (P(Local) + P(Global)) behind "[" (LongRefiner, eq. 1), 1/2 where both are 0;
+    and its step."""
     model = tools.model("refiner")
     with model.session(config.adapter("analysis", model)) as s:
         feed(s, prompts.analysis(question_text(question), config))
@@ -104,7 +127,8 @@ def global_weight(question: Question, config: LongRefinerConfig, tools: Tools) -
 
 
 def outline_text(tree: Tree) -> str:
-    """The titles as the selection is shown them: sections numbered, sub-sections numbered in each."""
+    """The titles as the selection is shown them: sections numbered, sub-sections numbered in
+    each."""
     lines: list[str] = []
     sections = below = 0
     for node in tree.nodes:
@@ -119,19 +143,26 @@ def outline_text(tree: Tree) -> str:
 
 @dataclass(frozen=True)
 class TitleSelection:
-    """The selection of one document; titles: the selected ones that the document has, case-folded."""
+    """The selection of one document; titles: the selected ones that the document has,
+    case-folded."""
 
     titles: frozenset[str]
     step: Step
 
 
 def abstract_and_outline(
-    question: Question, title: str, text: str, tree: Tree, config: LongRefinerConfig, model: MeteredModel
+    question: Question,
+    title: str,
+    text: str,
+    tree: Tree,
+    config: LongRefinerConfig,
+    model: MeteredModel,
 ) -> tuple[str, str]:
-    """The abstract and the outline that the selection shows, in use and in training; text: the document's.
+    """The abstract and the outline that the selection shows, in use and in training; text: the
+    document's.
 
-    Both are cut at their ends: the abstract at config.abstract_tokens, the outline where the window ends. Raises
-    WindowExceeded where nothing fits.
+    Both are cut at their ends: the abstract at config.abstract_tokens, the outline where the window
+    ends. Raises WindowExceeded where nothing fits.
     """
     abstract = " ".join(text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
     abstract = _truncated(" ".join(abstract.split()), config.abstract_tokens, model)
@@ -139,8 +170,10 @@ def abstract_and_outline(
     room = model.window - prompt_tokens(pieces, model) - config.selection_tokens
     if room < 0:
         raise WindowExceeded(
-            f"the question with an abstract and the list of titles takes {model.window - room} tokens, more than the "
-            f"window of {model.window} of '{model.name}'; lower method.abstract_tokens or method.selection_tokens"
+            f"the question with an abstract and the list of titles takes {model.window - room} "
+            "tokens, more than the "
+            f"window of {model.window} of '{model.name}'; lower method.abstract_tokens or "
+            "method.selection_tokens"
         )
     return abstract, _truncated(outline_text(tree), room, model)
 
@@ -148,14 +181,20 @@ def abstract_and_outline(
 def select_titles(
     question: Question, document: Document, tree: Tree, config: LongRefinerConfig, tools: Tools
 ) -> TitleSelection:
-    """Ask which parts of one document help (task 3); a document without titled parts needs no request.
+    """Ask which parts of one document help (task 3); a document without titled parts needs no
+    request.
 
     Raises WindowExceeded where nothing fits.
     """
     if not any(selectable_titles(node) for node in tree.nodes):
-        return TitleSelection(frozenset(), Step("titles", note=f"{document.title or document.id}: no titles to select"))
+        return TitleSelection(
+            frozenset(),
+            Step("titles", note=f"{document.title or document.id}: no titles to select"),
+        )
     model = tools.model("refiner")
-    abstract, listed = abstract_and_outline(question, document.title, document.text, tree, config, model)
+    abstract, listed = abstract_and_outline(
+        question, document.title, document.text, tree, config, model
+    )
     pieces = prompts.selection(question_text(question), document.title, abstract, listed, config)
     with model.session(config.adapter("selection", model)) as s:
         feed(s, pieces)
@@ -172,7 +211,9 @@ def select_titles(
     elif titles is None:
         note += f"; no list in the reply {written.text.strip()[:60]!r}"
     scores = {"selected": float(len(known)), "unknown": float(len(selected - known))}
-    return TitleSelection(known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note))
+    return TitleSelection(
+        known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note)
+    )
 
 
 def _truncated(text: str, max_tokens: int, model: MeteredModel) -> str:
@@ -194,7 +235,12 @@ def skills(config: LongRefinerConfig) -> list[Skill]:
 
     return [
         Skill("longrefiner analysis", "breadth", analysis),
-        request_skill("longrefiner structuring", "outline", "refiner", lambda s: prompts.structuring(s.texts, config)),
+        request_skill(
+            "longrefiner structuring",
+            "outline",
+            "refiner",
+            lambda s: prompts.structuring(s.texts, config),
+        ),
         request_skill("longrefiner selection", "titles", "refiner", selection),
     ]
 

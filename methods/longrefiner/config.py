@@ -18,7 +18,8 @@ PartTitles = Literal["paper", "code", "none"]
 
 
 class LongRefinerConfig(MethodConfig):
-    """Structuring (s), scores (c), choice (h). "code" is the released code's rule where it departs from the paper.
+    """Structuring (s), scores (c), choice (h). "code" is the released code's rule where it departs
+    from the paper.
 
     structuring          s  let the model write an outline; false: six-sentence chunks, without titles to select
     document_tokens      s  tokens of a document that the model reads at most, its middle left out (the code's number);
@@ -33,7 +34,8 @@ class LongRefinerConfig(MethodConfig):
     scoring              c  what compares question and paragraph: reranker, dense (a sentence encoder) or bm25
     sigmoid              c  of the reranker's logits, as the code takes for bce rerankers
     normalise            c  min-max of the local scores over all nodes of the question. The paper does not say so, the
-                            code does, and without it a reranker's logits would dwarf global scores of 0 to 1
+                            code does, and without it a reranker's logits would dwarf global scores
+                            of 0 to 1
     weight               c  R of the sum LS + R * GS; None: from the query analysis
     refinement           c  use global scores at all; false: local scores only, without a request
     selection_tokens     c  tokens of the list of selected titles at most
@@ -83,19 +85,28 @@ class LongRefinerConfig(MethodConfig):
     def tasks(self) -> dict[str, bool]:
         """Each of the three tasks, and whether this configuration runs it."""
         selecting = self.structuring and self.refinement
-        return {"analysis": selecting and self.weight is None, "structuring": self.structuring, "selection": selecting}
+        return {
+            "analysis": selecting and self.weight is None,
+            "structuring": self.structuring,
+            "selection": selecting,
+        }
 
     def adapters(self) -> dict[str, AdapterUse]:
         """Task -> its adapter, needed where the task runs or the name was given."""
         names = {task: getattr(self, f"{task}_adapter") for task in self.tasks()}
         return {
-            task: AdapterUse(task if names[task] == AUTO else names[task], runs or names[task] != AUTO)
+            task: AdapterUse(
+                task if names[task] == AUTO else names[task], runs or names[task] != AUTO
+            )
             for task, runs in self.tasks().items()
             if names[task] is not None
         }
 
-    def adapter(self, task: Literal["analysis", "structuring", "selection"], model: MeteredModel) -> str | None:
-        """The name of the adapter for a task on `model`, the refiner's; None: the model without an adapter."""
+    def adapter(
+        self, task: Literal["analysis", "structuring", "selection"], model: MeteredModel
+    ) -> str | None:
+        """The name of the adapter for a task on `model`, the refiner's; None: the model without an
+        adapter."""
         name: str | None = getattr(self, f"{task}_adapter")
         if name != AUTO:
             return name
@@ -103,11 +114,16 @@ class LongRefinerConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_combination(self) -> LongRefinerConfig:
-        """Raise ValueError for `sigmoid` or `overflow` with a scoring or rule that has no use for it."""
+        """Raise ValueError for `sigmoid` or `overflow` with a scoring or rule that has no use for
+        it."""
         if self.sigmoid and self.scoring != "reranker":
-            raise ValueError("sigmoid is of a reranker's logits; leave it out with another method.scoring")
+            raise ValueError(
+                "sigmoid is of a reranker's logits; leave it out with another method.scoring"
+            )
         if self.overflow == "skip" and self.selection_rule == "code":
-            raise ValueError("overflow is of the paper's rule; leave it out with method.selection_rule=code")
+            raise ValueError(
+                "overflow is of the paper's rule; leave it out with method.selection_rule=code"
+            )
         return self
 
 

@@ -2,11 +2,12 @@
 
     fill(["Toren was ... of the river.", "In 1719 ... the lake."], text)  ──►  [(0, 120), (121, 310)]
 
-A clip is looked for wherever its head and, behind it, its tail occur; white space may differ. Of all ways to place
-clips in order without overlap the one with the most clips is taken, and among these the one that covers the most text.
-(The released code cuts the text behind the last match of each clip in turn, so one wrong match loses all that follows.)
-A head or tail that does not occur is tried with its outer four words, as that code does always.
-Source: docs/methods/longrefiner.md#longrefiner-filling.
+A clip is looked for wherever its head and, behind it, its tail occur; white space may differ. Of
+all ways to place clips in order without overlap the one with the most clips is taken, and among
+these the one that covers the most text. (The released code cuts the text behind the last match of
+each clip in turn, so one wrong match loses all that follows.) A head or tail that does not occur is
+tried with its outer four words, as that code does always. Source:
+docs/methods/longrefiner.md#longrefiner-filling.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _MAX_PLACES = 40  # places of a head, and of a tail behind each, that are tried:
 
 @dataclass(frozen=True)
 class _Chain:
-    """One placement of clips: count, characters covered, the last clip and its place, and the chain before it."""
+    """One placement of clips: count, characters covered, the last clip and its place, and the chain
+    before it."""
 
     count: int = 0
     covered: int = 0
@@ -38,16 +40,20 @@ class _Chain:
 
 
 def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
-    """The span of each clip, None for one without a place; spans are in order and do not overlap."""
+    """The span of each clip, None for one without a place; spans are in order and do not
+    overlap."""
     places = [sorted(set(_places_of_clip(clip, text))) for clip in clips]
     ends = sorted({end for spans in places for _, end in spans})
     best = _Best(len(ends))
     for number, spans in enumerate(places):
-        # First compute the chains of all places of a clip, then store them: a chain has each clip at most once.
+        # First compute the chains of all places of a clip, then store them: a chain has each clip
+        # at most once.
         chains = []
         for start, end in spans:
             before = best.up_to(bisect_left(ends, start + 1))
-            chains.append(_Chain(before.count + 1, before.covered + end - start, number, (start, end), before))
+            chains.append(
+                _Chain(before.count + 1, before.covered + end - start, number, (start, end), before)
+            )
         for chain in chains:
             best.put(bisect_left(ends, chain.span[1]), chain)
     placed: list[Span | None] = [None] * len(clips)
@@ -58,7 +64,8 @@ def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
 
 
 class _Best:
-    """The best chain that ends at or before an end: a Fenwick tree of prefix maxima over the sorted ends."""
+    """The best chain that ends at or before an end: a Fenwick tree of prefix maxima over the sorted
+    ends."""
 
     def __init__(self, size: int) -> None:
         self._tree = [_Chain()] * (size + 1)
@@ -93,12 +100,15 @@ def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
         for start, end in heads:
             first = bisect_left(starts, end)
             # The nearest tails, and the last one: the paragraph may be all that is left.
-            for _, stop in {*tails[first : first + _MAX_PLACES], *tails[-1:]} if first < len(tails) else ():
+            for _, stop in (
+                {*tails[first : first + _MAX_PLACES], *tails[-1:]} if first < len(tails) else ()
+            ):
                 yield start, stop
 
 
 def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
-    """Each (head, tail) of the clip: dots are the mark or the paragraph's own; tail None: no mark."""
+    """Each (head, tail) of the clip: dots are the mark or the paragraph's own; tail None: no
+    mark."""
     if clip.tail is None:
         yield clip.head, None
         return
@@ -112,7 +122,8 @@ def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
 
 
 def _spans_of_piece(piece: str, text: str, first: bool) -> list[Span]:
-    """Where `piece` occurs, white space aside; where it does not, its first words, or last ones if not `first`."""
+    """Where `piece` occurs, white space aside; where it does not, its first words, or last ones if
+    not `first`."""
     words = piece.split()
     for part in (words, words[:_WORDS] if first else words[-_WORDS:]):
         pattern = re.compile(r"\s+".join(map(re.escape, part)))

@@ -12,7 +12,14 @@ from methods import reading
 from methods.longrefiner import prompts
 from methods.longrefiner.asking import global_weight, select_titles, skills, structure
 from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
-from methods.longrefiner.select import Choice, choose_by_code, choose_nodes, global_scores, local_scores, normalised
+from methods.longrefiner.select import (
+    Choice,
+    choose_by_code,
+    choose_nodes,
+    global_scores,
+    local_scores,
+    normalised,
+)
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.tree import Tree
 from methods.passage_scores import ROLES, distinct_documents, score_passages
@@ -60,14 +67,21 @@ class LongRefiner(reading.ReadingMethod):
         """The index: the document's tree."""
         return structure(document, self.config, tools.model("refiner"), tools.keep).to_index()
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Score, choose, read. If nothing fits, answer without a text; the stop reason has a note of it."""
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Score, choose, read. If nothing fits, answer without a text; the stop reason has a note
+        of it."""
         config: LongRefinerConfig = self.config
         kept = distinct_documents(documents)
         trees = [Tree.from_index(indexes[i]) for i in kept]
         documents = [tree.view(documents[i]) for i, tree in zip(kept, trees, strict=True)]
         n_duplicates = len(indexes) - len(kept)
-        notes = [f"{d.title or d.id}: {note}" for d, t in zip(documents, trees, strict=True) for note in t.notes]
+        notes = [
+            f"{d.title or d.id}: {note}"
+            for d, t in zip(documents, trees, strict=True)
+            for note in t.notes
+        ]
         if n_duplicates:
             notes.insert(0, f"{n_duplicates} documents are there twice and read once")
         scores = {
@@ -96,16 +110,23 @@ class LongRefiner(reading.ReadingMethod):
         texts = [showing.text(piece) for piece in choice.pieces]
         text = reading.ask(question, texts, tools, model, request)
         if not texts:
-            reason = f"{reason}: not even one node fits" if any(len(values) for values in total) else "no text"
+            reason = (
+                f"{reason}: not even one node fits"
+                if any(len(values) for values in total)
+                else "no text"
+            )
         return Answer(text, showing.shown(choice.pieces), reason, tuple(steps))
 
     def _local_scores(
         self, question: Question, documents: Sequence[Document], trees: Sequence[Tree], tools: Tools
     ) -> list[np.ndarray]:
-        """Local scores LS [nodes] for each document; the leaves of all documents are scored in one call."""
+        """Local scores LS [nodes] for each document; the leaves of all documents are scored in one
+        call."""
         config: LongRefinerConfig = self.config
         spans = [(d, t.nodes[i]) for d, t in zip(documents, trees, strict=True) for i in t.leaves()]
-        scores = score_passages(config.scoring, question.text, [d.text[n.start : n.end] for d, n in spans], tools)
+        scores = score_passages(
+            config.scoring, question.text, [d.text[n.start : n.end] for d, n in spans], tools
+        )
         if config.sigmoid:
             scores = 1 / (1 + np.exp(-scores))
         local, at = [], 0
@@ -116,9 +137,15 @@ class LongRefiner(reading.ReadingMethod):
         return normalised(local) if config.normalise else local
 
     def _global_scores(
-        self, question: Question, documents: Sequence[Document], trees: Sequence[Tree], tools: Tools, steps: list[Step]
+        self,
+        question: Question,
+        documents: Sequence[Document],
+        trees: Sequence[Tree],
+        tools: Tools,
+        steps: list[Step],
     ) -> tuple[float, list[np.ndarray]]:
-        """Weight R, and global scores GS [nodes] a document; 0 where not used; appends its requests to `steps`."""
+        """Weight R, and global scores GS [nodes] a document; 0 where not used; appends its requests
+        to `steps`."""
         config: LongRefinerConfig = self.config
         if not (config.refinement and config.structuring):
             return 0.0, [np.zeros(len(tree.nodes)) for tree in trees]
@@ -129,11 +156,17 @@ class LongRefiner(reading.ReadingMethod):
         pairs = list(zip(documents, trees, strict=True))
         selections = tools.map(lambda pair: select_titles(question, *pair, config, tools), pairs)
         steps += [selection.step for selection in selections]
-        return weight, [global_scores(t, a.titles, config.global_rule) for t, a in zip(trees, selections, strict=True)]
+        return weight, [
+            global_scores(t, a.titles, config.global_rule)
+            for t, a in zip(trees, selections, strict=True)
+        ]
 
 
-def _steps_taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]], tools: Tools) -> list[Step]:
-    """A step for each chosen node, numbered through all documents; parts: name -> scores [nodes] of each document."""
+def _steps_taken(
+    choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]], tools: Tools
+) -> list[Step]:
+    """A step for each chosen node, numbered through all documents; parts: name -> scores [nodes] of
+    each document."""
     firsts = np.cumsum([0, *(len(tree.nodes) for tree in showing.trees)])
     steps = []
     for document, number in choice.nodes:

@@ -1,15 +1,19 @@
-"""The outline language of LongRefiner (LongRefiner 3.2 and table 1): a document's structure in few tokens.
+"""The outline language of LongRefiner (LongRefiner 3.2 and table 1): a document's structure in few
+tokens.
 
-    <abstract>CLIP<br>CLIP</abstract><section: T>CLIP<sub-section: U>CLIP</sub-section: U></section: T>
-    CLIP = the first k tokens of a paragraph, a mark, and its last k; all of it where it has 2k tokens or fewer
+    <abstract>CLIP<br>CLIP</abstract><section: T>CLIP<sub-section: U>CLIP</sub-section: U></section:
+    T> CLIP = the first k tokens of a paragraph, a mark, and its last k; all of it where it has 2k
+    tokens or fewer
 
-Both spellings are read: marks "<skip>" (the paper) and "..." (the released data), tags "subsection" and "sub-section",
-titles with or without quotes. What a model wrote wrongly is read as far as it goes: a tag closes whatever is open
-inside it, a missing closing tag is implied, an unknown one is text.
+Both spellings are read: marks "<skip>" (the paper) and "..." (the released data), tags "subsection"
+and "sub-section", titles with or without quotes. What a model wrote wrongly is read as far as it
+goes: a tag closes whatever is open inside it, a missing closing tag is implied, an unknown one is
+text.
 
     parse(write(outline)) == outline        for every outline of the normal form that `parse` returns
 
-Text that looks like a tag or mark is written escaped ("&lt;", "&#46;"), so that a document cannot forge structure.
+Text that looks like a tag or mark is written escaped ("&lt;", "&#46;"), so that a document cannot
+forge structure.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ Mark = Literal["<skip>", "..."]
 
 @dataclass(frozen=True)
 class Clip:
-    """A shortened paragraph; tail None: all of it is in `head`. White space inside is single spaces."""
+    """A shortened paragraph; tail None: all of it is in `head`. White space inside is single
+    spaces."""
 
     head: str
     tail: str | None = None
@@ -33,7 +38,8 @@ class Clip:
 
 @dataclass(frozen=True)
 class Part:
-    """A titled part with its paragraphs and parts in order; the root has no title and is the whole outline."""
+    """A titled part with its paragraphs and parts in order; the root has no title and is the whole
+    outline."""
 
     kind: Kind
     title: str = ""
@@ -82,7 +88,8 @@ def write(part: Part, mark: Mark = "<skip>") -> str:
 
 
 def clip(text: str, tokens: Sequence[tuple[int, int]], k: int) -> Clip:
-    """The first and last `k` tokens of a paragraph (k = 8 in the released data); tokens: their spans in `text`."""
+    """The first and last `k` tokens of a paragraph (k = 8 in the released data); tokens: their
+    spans in `text`."""
     if len(tokens) <= 2 * k:
         return Clip(" ".join(text.split()))
     head, tail = text[: tokens[k - 1][1]], text[tokens[-k][0] :]
@@ -125,7 +132,8 @@ class _OpenPart:
 
 
 def parse(text: str) -> Part:
-    """The outline that `text` spells, as its root; paragraphs outside all tags are children of the root.
+    """The outline that `text` spells, as its root; paragraphs outside all tags are children of the
+    root.
 
     Never raises: text without a tag is a root of paragraphs alone.
     """
@@ -141,7 +149,13 @@ def parse(text: str) -> Part:
         stack[-1].children += _read_clips(text[at : tag.start()])
         at = tag.end()
         name = (tag["name"] or "abstract").lower()
-        kind: Kind = "sub-section" if name.startswith("sub") else "section" if name == "section" else "abstract"
+        kind: Kind = (
+            "sub-section"
+            if name.startswith("sub")
+            else "section"
+            if name == "section"
+            else "abstract"
+        )
         if not tag["close"]:
             title = (tag["title"] or "").strip()
             if len(title) > 1 and title[0] == title[-1] == '"':
@@ -154,7 +168,9 @@ def parse(text: str) -> Part:
     close(1)
     # A sub-section outside of any section becomes a section.
     children = tuple(
-        replace(child, kind="section") if isinstance(child, Part) and child.kind == "sub-section" else child
+        replace(child, kind="section")
+        if isinstance(child, Part) and child.kind == "sub-section"
+        else child
         for child in stack[0].children
     )
     return Part("root", "", children)

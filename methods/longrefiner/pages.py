@@ -2,11 +2,12 @@
 
     page = page_from_text(text, offsets)    Page(text="body without headings", outline=Part("root", ...)), or None
 
-Headings are read as KILT's Wikipedia has them ("Section::::Career.:Early years."), as a wiki ("== Career ==") or as
-Markdown ("## Career"). Lines of lists go, and all from "See also" on; headings of a third level are text's own no
-more; one that has nothing below it is dropped. A paragraph of fewer than 20 words joins the next one; the last joins
-the one before (the released script loses it). Pages of fewer than 3 paragraphs say nothing about structure.
-Source: docs/methods/longrefiner.md#longrefiner-training.
+Headings are read as KILT's Wikipedia has them ("Section::::Career.:Early years."), as a wiki ("==
+Career ==") or as Markdown ("## Career"). Lines of lists go, and all from "See also" on; headings of
+a third level are text's own no more; one that has nothing below it is dropped. A paragraph of fewer
+than 20 words joins the next one; the last joins the one before (the released script loses it).
+Pages of fewer than 3 paragraphs say nothing about structure. Source:
+docs/methods/longrefiner.md#longrefiner-training.
 """
 
 import re
@@ -47,7 +48,8 @@ class _Block:
 
 
 def page_from_text(text: str, offsets: Offsets) -> Page | None:
-    """The page's body and outline; None without headings or with too little. offsets: characters of a text's tokens."""
+    """The page's body and outline; None without headings or with too little. offsets: characters of
+    a text's tokens."""
     blocks = _heading_blocks(text)
     if len(blocks) < 2:
         return None
@@ -117,7 +119,8 @@ def _merge_short(paragraphs: Sequence[str]) -> list[str]:
 
 
 def _outline_parts(blocks: Sequence[_Block], offsets: Offsets) -> list[Part]:
-    """Abstract and sections in order; a second level without a first one is a section of its own."""
+    """Abstract and sections in order; a second level without a first one is a section of its
+    own."""
     made: list[Part] = []
     for block in blocks:
         clips: tuple[Clip | Part, ...] = tuple(clip(p, offsets(p), K) for p in block.paragraphs)
@@ -126,7 +129,9 @@ def _outline_parts(blocks: Sequence[_Block], offsets: Offsets) -> list[Part]:
         elif block.level == 2 and made and made[-1].kind == "section":
             last = made[-1]
             if clips:
-                made[-1] = Part("section", last.title, (*last.children, Part("sub-section", block.title, clips)))
+                made[-1] = Part(
+                    "section", last.title, (*last.children, Part("sub-section", block.title, clips))
+                )
         else:
             made.append(Part("section", block.title, clips))
     return [part for part in made if part.children]

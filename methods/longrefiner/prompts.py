@@ -1,4 +1,5 @@
-"""The prompts of the refiner's three tasks, in this project's words, and the parsers of its replies.
+"""The prompts of the refiner's three tasks, in this project's words, and the parsers of its
+replies.
 
 Source: docs/methods/longrefiner.md#longrefiner.
 
@@ -6,7 +7,8 @@ analysis      question                          ──►  the probabilities of 
 structuring   document                          ──►  an outline, see outline.py
 selection     title, abstract, outline, question ──►  ['abstract', 'Career']
 
-A prompt is a list of pieces, each encoded on its own, so that a document's words never run into those around them.
+A prompt is a list of pieces, each encoded on its own, so that a document's words never run into
+those around them.
 """
 
 from collections.abc import Sequence
@@ -19,21 +21,28 @@ LABELS = ("Local", "Global")
 LABEL_BEGIN = "["
 ANALYSIS = Prompt(
     "analysis",
-    "What does the question below ask for? [Local]: a clear and fixed answer, for which a few passages are enough. "
-    "[Global]: something broad or open, for which much of a document must be understood.\n\nQuestion: {question}\n\n"
+    "What does the question below ask for? [Local]: a clear and fixed answer, for which a few "
+    "passages are enough. "
+    "[Global]: something broad or open, for which much of a document must be "
+    "understood.\n\nQuestion: {question}\n\n"
     "Answer [Local] or [Global].",
 )
 STRUCTURING = Prompt(
     "structuring",
-    "Write the outline of the text below.\n\nText:\n{text}\n\nThe text ends here. Write its outline: <abstract>..."
-    "</abstract>, then for each section <section: title>...</section: title>, with <sub-section: title> inside where "
-    "it has parts. Of each paragraph write its first and last words with <skip> between, and <br> between "
+    "Write the outline of the text below.\n\nText:\n{text}\n\nThe text ends here. Write its "
+    "outline: <abstract>..."
+    "</abstract>, then for each section <section: title>...</section: title>, with <sub-section: "
+    "title> inside where "
+    "it has parts. Of each paragraph write its first and last words with <skip> between, and <br> "
+    "between "
     "paragraphs.\n\nOutline:",
 )
 SELECTION = Prompt(
     "selection",
-    "Which parts of a document help to answer a question? Choose by its abstract and its outline.\n\nTitle: {title}\n"
-    "Abstract: {abstract}\nOutline:{outline}\n\nQuestion: {question}\n\nList the titles of all parts that help, or "
+    "Which parts of a document help to answer a question? Choose by its abstract and its "
+    "outline.\n\nTitle: {title}\n"
+    "Abstract: {abstract}\nOutline:{outline}\n\nQuestion: {question}\n\nList the titles of all "
+    "parts that help, or "
     "'abstract', as ['title', 'title'].\n\nList:",
 )
 PROMPTS = (ANALYSIS, STRUCTURING, SELECTION)
@@ -46,12 +55,18 @@ def analysis(question: str, config: MethodConfig | None = None) -> Pieces:
 
 def structuring(texts: Sequence[str], config: MethodConfig | None = None) -> Pieces:
     """Ask for the outline of a text, which may come in two parts whose middle is left out."""
-    return STRUCTURING.of(config).fill(text=[piece for text in texts for piece in ("\n\n", text)][1:])
+    return STRUCTURING.of(config).fill(
+        text=[piece for text in texts for piece in ("\n\n", text)][1:]
+    )
 
 
-def selection(question: str, title: str, abstract: str, outline: str, config: MethodConfig | None = None) -> Pieces:
+def selection(
+    question: str, title: str, abstract: str, outline: str, config: MethodConfig | None = None
+) -> Pieces:
     """Ask which parts of a document help; outline: lines of titles, each behind a line break."""
-    return SELECTION.of(config).fill(title=[title], abstract=[abstract], outline=[outline], question=[question])
+    return SELECTION.of(config).fill(
+        title=[title], abstract=[abstract], outline=[outline], question=[question]
+    )
 
 
 def titles_reply(titles: Sequence[str]) -> str:
@@ -65,7 +80,8 @@ def folded(title: str) -> str:
 
 
 def parse_titles(reply: str) -> frozenset[str] | None:
-    """The titles that a reply selects, folded: of a list of strings, or of a mapping's "selected_titles".
+    """The titles that a reply selects, folded: of a list of strings, or of a mapping's
+    "selected_titles".
 
     None for a reply without either (methods/values.py; the released code repairs lists, too).
     """

@@ -32,7 +32,8 @@ from methods.reading import question_text
 from methods.values import values_in
 
 _BREADTH = (
-    "Questions are put to a collection of documents. Decide of the question below which kind it is.\n"
+    "Questions are put to a collection of documents. Decide of the question below which kind it "
+    "is.\n"
     '"local": its answer is clear and fixed, such as a name, a date, a choice or yes or no, and a few short passages '
     "are enough, also where facts must be combined or compared.\n"
     '"global": it is broad or open, such as a request for reasons, an explanation or an overview, and much of a '
@@ -40,9 +41,12 @@ _BREADTH = (
     'Reply with JSON alone: {"query_type": "local"} or {"query_type": "global"}.'
 )
 _SELECTION = (
-    "Below are the abstract and the outline of a document, and a question. Select every part that may help to answer "
-    "it, also one that helps only together with others, and leave out what does not.\n\nTitle: {title}\nAbstract: "
-    "{abstract}\n\nOutline:{outline}\n\nQuestion: {question}\n\nReply with a JSON list alone, of titles as they stand "
+    "Below are the abstract and the outline of a document, and a question. Select every part that "
+    "may help to answer "
+    "it, also one that helps only together with others, and leave out what does not.\n\nTitle: "
+    "{title}\nAbstract: "
+    "{abstract}\n\nOutline:{outline}\n\nQuestion: {question}\n\nReply with a JSON list alone, of "
+    "titles as they stand "
     'in the outline, or "abstract": ["title", "title"]. Reply [] where no part helps.'
 )
 PROMPTS = {"analysis": _BREADTH, "selection": _SELECTION}  # of the teacher, by task
@@ -50,26 +54,40 @@ _REPLY = 256  # tokens of a teacher's reply to the short tasks
 _PLACED = 0.9  # share of a text that a teacher's outline must stand for
 
 
-def label_breadth(question: Question | None, _documents: Sequence[Document], tools: Labelling) -> list[Scene]:
+def label_breadth(
+    question: Question | None, _documents: Sequence[Document], tools: Labelling
+) -> list[Scene]:
     """One scene of kind "breadth", labelled by the teacher; [] if its reply names neither class."""
     assert question is not None  # this task has one request per question
     breadth = parse_level(_teacher_reply(tools, _BREADTH, question=question_text(question)))
-    return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
+    return (
+        [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
+    )
 
 
 def parse_level(reply: str) -> str | None:
     """ "local" or "global" of a reply with {"query_type": ...}; None where it has neither."""
-    kinds = (str(v.get("query_type")).strip("[]' ").lower() for v in values_in(reply) if isinstance(v, dict))
+    kinds = (
+        str(v.get("query_type")).strip("[]' ").lower()
+        for v in values_in(reply)
+        if isinstance(v, dict)
+    )
     return next((kind for kind in kinds if kind in ("local", "global")), None)
 
 
-def label_outline(_question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
-    """Scenes of kind "outline": the body of a page with headings, or the text as it is with the teacher's outline."""
-    return [scene for document in documents if (scene := _outline_scene(document, tools)) is not None]
+def label_outline(
+    _question: Question | None, documents: Sequence[Document], tools: Labelling
+) -> list[Scene]:
+    """Scenes of kind "outline": the body of a page with headings, or the text as it is with the
+    teacher's outline."""
+    return [
+        scene for document in documents if (scene := _outline_scene(document, tools)) is not None
+    ]
 
 
 def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
-    """A page's outline, from its headings or by the teacher, as a scene; None where it has no usable one."""
+    """A page's outline, from its headings or by the teacher, as a scene; None where it has no
+    usable one."""
     text, outline_text = document.text[body_start(document) :], None
     page = page_from_text(text, tools.offsets)
     if page is not None:
@@ -81,7 +99,9 @@ def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
             feed(s, Prompt("labels", tools.asked or prompts.STRUCTURING.text).fill(text=[text]))
             reply = s.write(max(1, min(max_tokens, s.room() - teacher.turn_tokens())))
         if reply.finish == "length":
-            raise ModelOutputError(f"the outline was not at its end after {reply.span.end - reply.span.start} tokens")
+            raise ModelOutputError(
+                f"the outline was not at its end after {reply.span.end - reply.span.start} tokens"
+            )
         root = parse(reply.text)
         tree = build(text, root, LongRefinerConfig(scoring="bm25"), teacher)
         titled = any(node.kind != "abstract" and not node.leaf for node in tree.nodes)
@@ -92,7 +112,10 @@ def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
 
 
 def label_titles(
-    config: LongRefinerConfig, question: Question | None, documents: Sequence[Document], tools: Labelling
+    config: LongRefinerConfig,
+    question: Question | None,
+    documents: Sequence[Document],
+    tools: Labelling,
 ) -> list[Scene]:
     """A scene of kind "titles" for every document with titles and a list in the teacher's reply.
 
@@ -102,7 +125,9 @@ def label_titles(
     scenes = []
     for document in documents:
         model = tools.base()
-        build_tree = partial(structure, document, config, model, lambda _, fn: fn())  # `once` keeps the tree in memory
+        build_tree = partial(
+            structure, document, config, model, lambda _, fn: fn()
+        )  # `once` keeps the tree in memory
         tree: Tree = tools.once(document.text, build_tree)
         if not any(selectable_titles(node) for node in tree.nodes):
             continue
@@ -118,14 +143,16 @@ def label_titles(
 
 
 def _teacher_reply(tools: Labelling, prompt: str, **values: str) -> str:
-    """The teacher's reply to `prompt`, filled with `values`. Raises WindowExceeded where it is too long."""
+    """The teacher's reply to `prompt`, filled with `values`. Raises WindowExceeded where it is too
+    long."""
     with tools.teacher().session() as s:
         s.user("".join(Prompt("labels", tools.asked or prompt).fill(**values)))
         return s.write(_REPLY).text
 
 
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
-    """The tasks in the order they are trained: titles are selected from outlines of the trained model."""
+    """The tasks in the order they are trained: titles are selected from outlines of the trained
+    model."""
     skill = {item.name.removeprefix("longrefiner "): item for item in skills(config)}
     structured = config.model_copy(update={"structuring": True})
     analysis = TrainingTask(
@@ -168,7 +195,8 @@ def f1(predicted: Collection[Hashable], right: Collection[Hashable]) -> float:
 
 
 def outline_items(outline: Part, under: str = "") -> list[Hashable]:
-    """What F1 compares: parts as (kind, folded title), clips as (title of their part, head, tail); under: its title."""
+    """What F1 compares: parts as (kind, folded title), clips as (title of their part, head, tail);
+    under: its title."""
     items: list[Hashable] = []
     for child in outline.children:
         if isinstance(child, Clip):
@@ -185,17 +213,28 @@ def _majority_share(scenes: Sequence[Scene]) -> float:
 
 
 def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
-    """F1 of the outline that was written, F1 of its titles alone, and whether it equals the right one."""
-    predicted, right = (outline_items(parse(text)) for text in (outcome.written[0], scene.replies[0]))
-    titles, gold = (
-        [item for item in items if isinstance(item, tuple) and len(item) == 2] for items in (predicted, right)
+    """F1 of the outline that was written, F1 of its titles alone, and whether it equals the right
+    one."""
+    predicted, right = (
+        outline_items(parse(text)) for text in (outcome.written[0], scene.replies[0])
     )
-    return {"outline F1": f1(predicted, right), "title F1": f1(titles, gold), "exact": float(predicted == right)}
+    titles, gold = (
+        [item for item in items if isinstance(item, tuple) and len(item) == 2]
+        for items in (predicted, right)
+    )
+    return {
+        "outline F1": f1(predicted, right),
+        "title F1": f1(titles, gold),
+        "exact": float(predicted == right),
+    }
 
 
 def _selection_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
-    """F1 of the titles that were selected (0 without a list), and whether they are the right ones."""
-    predicted, right = (prompts.parse_titles(text) or frozenset() for text in (outcome.written[0], scene.replies[0]))
+    """F1 of the titles that were selected (0 without a list), and whether they are the right
+    ones."""
+    predicted, right = (
+        prompts.parse_titles(text) or frozenset() for text in (outcome.written[0], scene.replies[0])
+    )
     is_list = "[" in outcome.written[0]  # no list at all is not the same as an empty one
     score = f1(predicted, right) if is_list else 0.0
     return {"selection F1": score, "exact": float(is_list and predicted == right)}

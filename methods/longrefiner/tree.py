@@ -2,11 +2,12 @@
 
     outline + text ──fill──► placed paragraphs, and gaps ──► nodes in the order of the text, parents first
 
-A gap is text that no clip was placed on. It belongs to the first part of the outline that stands there and has no text
-yet; in front of everything to the abstract, also where the outline has none; one of fewer words than a paragraph to the
-part before it, as what a model left out at a paragraph's end does; a longer one to what the parts around it have in
-common. Long gaps are in chunks of six sentences. So no text is lost, and none is there twice. Where no part could be
-placed, the whole text is such a gap. A part without text is left out. With method.unmatched=drop there are no gaps.
+A gap is text that no clip was placed on. It belongs to the first part of the outline that stands
+there and has no text yet; in front of everything to the abstract, also where the outline has none;
+one of fewer words than a paragraph to the part before it, as what a model left out at a paragraph's
+end does; a longer one to what the parts around it have in common. Long gaps are in chunks of six
+sentences. So no text is lost, and none is there twice. Where no part could be placed, the whole
+text is such a gap. A part without text is left out. With method.unmatched=drop there are no gaps.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _PARTS = ("abstract", "section", "sub-section")
 
 @dataclass(frozen=True)
 class Node:
-    """text[start:end] of the document. kind: abstract, section, sub-section, or a leaf: paragraph, chunk (of a gap)."""
+    """text[start:end] of the document. kind: abstract, section, sub-section, or a leaf: paragraph,
+    chunk (of a gap)."""
 
     kind: str
     title: str
@@ -48,9 +50,9 @@ class Node:
 
 @dataclass
 class Tree:
-    """nodes: in the order of the text, a parent before its children. placed: share of the text (white space aside)
-    that clips stand for; structured: share that is under a title; kept: the spans of the document that the text is made
-    of, [] for all of it.
+    """nodes: in the order of the text, a parent before its children. placed: share of the text
+    (white space aside) that clips stand for; structured: share that is under a title; kept: the
+    spans of the document that the text is made of, [] for all of it.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -61,7 +63,11 @@ class Tree:
 
     def view(self, document: Document) -> Document:
         """The document with the text that the tree is of."""
-        return replace(document, text="".join(document.text[a:b] for a, b in self.kept)) if self.kept else document
+        return (
+            replace(document, text="".join(document.text[a:b] for a, b in self.kept))
+            if self.kept
+            else document
+        )
 
     def original(self, start: int, end: int) -> list[Span]:
         """The spans of the original document that text[start:end] is made of."""
@@ -115,7 +121,8 @@ class Tree:
 
 @dataclass
 class _Stretch:
-    """Text that belongs to the part at the end of `path` (numbers of parts); gap: no clip stands for it."""
+    """Text that belongs to the part at the end of `path` (numbers of parts); gap: no clip stands
+    for it."""
 
     start: int
     end: int
@@ -125,7 +132,8 @@ class _Stretch:
 
 @dataclass
 class _Parts:
-    """All parts of an outline, parents first, with the numbers of those they are in, their own last."""
+    """All parts of an outline, parents first, with the numbers of those they are in, their own
+    last."""
 
     parts: list[Part] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
@@ -137,7 +145,8 @@ class _Parts:
         return self.paths[-1]
 
     def empty_between(self, before: Path, after: Path | None, used: set[int]) -> Path | None:
-        """The path of the first part between two paths that is not `used`, or None; after: None = the end."""
+        """The path of the first part between two paths that is not `used`, or None; after: None =
+        the end."""
         first = before[-1] + 1 if before else 0
         last = len(self.paths) if after is None else after[-1] if after else first
         free = (i for i in range(first, last) if i not in used and i not in (after or ()))
@@ -165,7 +174,11 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
     """The tree of `text` as the outline has it; its leaves cover every word of the text once."""
     clips, parts = _clips_in_order(outline)
     spans = place_clips([clip for clip, _ in clips], text)
-    runs = [_Stretch(*span, path) for span, (_, path) in zip(spans, clips, strict=True) if span is not None]
+    runs = [
+        _Stretch(*span, path)
+        for span, (_, path) in zip(spans, clips, strict=True)
+        if span is not None
+    ]
     if not any(run.path for run in runs):
         runs = []
     placed = coverage([(run.start, run.end) for run in runs], text)
@@ -173,20 +186,29 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
     if config.structuring and config.unmatched == "drop":
         text, runs, kept = _cut_to_clips(text, runs, parts)
     runs = list(_with_gaps(text, runs, parts, config))
-    leaves = [leaf for run in _join_short_paragraphs(runs, text, config) for leaf in _leaves(run, text, config, model)]
+    leaves = [
+        leaf
+        for run in _join_short_paragraphs(runs, text, config)
+        for leaf in _leaves(run, text, config, model)
+    ]
     tree = Tree(_nodes(leaves, parts.parts), placed if text.strip() else 0.0, kept=kept)
     titled = [(n.start, n.end) for n in tree.nodes if not n.leaf and n.parent < 0]
     tree.structured = coverage(titled, text) if text.strip() else 0.0
     lost = sum(span is None for span in spans)
     if config.structuring and text.strip() and not tree.structured:
-        tree.notes.append("no part of an outline was found, so the document is in chunks of sentences")
+        tree.notes.append(
+            "no part of an outline was found, so the document is in chunks of sentences"
+        )
     elif lost:
         tree.notes.append(f"{lost} of {len(spans)} paragraphs of the outline are not in the text")
     return tree
 
 
-def _cut_to_clips(text: str, runs: Sequence[_Stretch], parts: _Parts) -> tuple[str, list[_Stretch], list[Span]]:
-    """(text, runs in it, its spans in the whole text) of what clips stand for, and of the text before it.
+def _cut_to_clips(
+    text: str, runs: Sequence[_Stretch], parts: _Parts
+) -> tuple[str, list[_Stretch], list[Span]]:
+    """(text, runs in it, its spans in the whole text) of what clips stand for, and of the text
+    before it.
 
     As in the released code, that is the abstract where the outline has none.
     """
@@ -195,15 +217,22 @@ def _cut_to_clips(text: str, runs: Sequence[_Stretch], parts: _Parts) -> tuple[s
     if placed and text[: placed[0].start].strip() and "abstract" not in kinds:
         placed.insert(0, _Stretch(0, placed[0].start, parts.add(Part("abstract"), ())))
     spans: list[Span] = []
-    for run, after in zip(placed, [*(other.start for other in placed[1:]), len(text)], strict=False):
+    for run, after in zip(
+        placed, [*(other.start for other in placed[1:]), len(text)], strict=False
+    ):
         blank = len(text[run.end : after]) - len(text[run.end : after].lstrip())
         spans.append((run.start, run.end + blank))
     ends = list(itertools.accumulate(end - start for start, end in spans))
-    moved = [_Stretch(end - (b - a), end, run.path) for run, end, (a, b) in zip(placed, ends, spans, strict=True)]
+    moved = [
+        _Stretch(end - (b - a), end, run.path)
+        for run, end, (a, b) in zip(placed, ends, spans, strict=True)
+    ]
     return "".join(text[a:b] for a, b in spans), moved, spans
 
 
-def _with_gaps(text: str, runs: Sequence[_Stretch], parts: _Parts, config: LongRefinerConfig) -> Iterator[_Stretch]:
+def _with_gaps(
+    text: str, runs: Sequence[_Stretch], parts: _Parts, config: LongRefinerConfig
+) -> Iterator[_Stretch]:
     """Add runs for all text between the runs; text without a word joins the run beside it."""
     used = {number for run in runs for number in run.path}
     at = 0
@@ -229,8 +258,11 @@ def _with_gaps(text: str, runs: Sequence[_Stretch], parts: _Parts, config: LongR
         yield before
 
 
-def _owner(before: _Stretch | None, after: _Stretch | None, parts: _Parts, used: set[int], small: bool) -> Path:
-    """The path of the part that a gap between two runs belongs to; used: parts with text; small: a short gap."""
+def _owner(
+    before: _Stretch | None, after: _Stretch | None, parts: _Parts, used: set[int], small: bool
+) -> Path:
+    """The path of the part that a gap between two runs belongs to; used: parts with text; small: a
+    short gap."""
     if before is None and after is None:
         return ()
     front, back = (before.path if before else ()), (after.path if after else None)
@@ -242,10 +274,14 @@ def _owner(before: _Stretch | None, after: _Stretch | None, parts: _Parts, used:
         assert after is not None  # one of the two is there
         if not any(parts.parts[number].kind == "abstract" for number in used):
             return parts.add(Part("abstract"), ())
-        return after.path[:1] if after.path and parts.parts[after.path[0]].kind == "abstract" else ()
+        return (
+            after.path[:1] if after.path and parts.parts[after.path[0]].kind == "abstract" else ()
+        )
     if small:
         return front
-    shared = next((i for i, (a, b) in enumerate(zip(front, back or (), strict=False)) if a != b), None)
+    shared = next(
+        (i for i, (a, b) in enumerate(zip(front, back or (), strict=False)) if a != b), None
+    )
     return front[: min(len(front), len(back or ())) if shared is None else shared]
 
 
@@ -254,8 +290,11 @@ def _word_count(text: str) -> int:
     return max(len(text.split()), len(text) // 8)
 
 
-def _join_short_paragraphs(runs: Sequence[_Stretch], text: str, config: LongRefinerConfig) -> Iterator[_Stretch]:
-    """Join a part's runs to at least paragraph_words, no long gaps (docs/methods/longrefiner.md#longrefiner-leaves)."""
+def _join_short_paragraphs(
+    runs: Sequence[_Stretch], text: str, config: LongRefinerConfig
+) -> Iterator[_Stretch]:
+    """Join a part's runs to at least paragraph_words, no long gaps
+    (docs/methods/longrefiner.md#longrefiner-leaves)."""
     open_run: _Stretch | None = None
     words = 0
     for run in runs:
@@ -275,7 +314,9 @@ def _join_short_paragraphs(runs: Sequence[_Stretch], text: str, config: LongRefi
         yield open_run
 
 
-def _leaves(run: _Stretch, text: str, config: LongRefinerConfig, model: MeteredModel) -> Iterator[_Stretch]:
+def _leaves(
+    run: _Stretch, text: str, config: LongRefinerConfig, model: MeteredModel
+) -> Iterator[_Stretch]:
     """The run as leaves of `leaf_tokens` at most, without the white space around them."""
     inside = text[run.start : run.end]
     max_tokens = config.leaf_tokens or sys.maxsize
@@ -303,4 +344,6 @@ def _nodes(leaves: Sequence[_Stretch], parts: Sequence[Part]) -> list[Node]:
             parent = number[part]
             last[parent] = leaf.end
         rows.append(Node("chunk" if leaf.gap else "paragraph", "", leaf.start, leaf.end, parent))
-    return [Node(n.kind, n.title, n.start, last.get(i, n.end), n.parent) for i, n in enumerate(rows)]
+    return [
+        Node(n.kind, n.title, n.start, last.get(i, n.end), n.parent) for i, n in enumerate(rows)
+    ]

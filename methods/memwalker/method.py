@@ -1,7 +1,8 @@
 """MemWalker as the engine sees it, and its skills, played with the method's own prompts.
 
-The texts of a skill's scene: "shortened" has the summaries of consecutive parts; "triage" the working memory, a line
-each ("" for none), then the summaries to choose from; "leaf" the working memory, then the segment.
+The texts of a skill's scene: "shortened" has the summaries of consecutive parts; "triage" the
+working memory, a line each ("" for none), then the summaries to choose from; "leaf" the working
+memory, then the segment.
 
 The memory tree (docs/methods/memwalker.md#memwalker-tree), the same for every question.
 
@@ -33,7 +34,8 @@ from methods.retry import window_of
 
 
 def even_groups(nodes: list[int], size: int) -> list[list[int]]:
-    """Consecutive groups of `size` nodes at most, as few and as even as can be: 9 in groups of 8 are 5 and 4."""
+    """Consecutive groups of `size` nodes at most, as few and as even as can be: 9 in groups of 8
+    are 5 and 4."""
     count = -(-len(nodes) // size)
     return [nodes[len(nodes) * i // count : len(nodes) * (i + 1) // count] for i in range(count)]
 
@@ -41,7 +43,8 @@ def even_groups(nodes: list[int], size: int) -> list[list[int]]:
 def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Graph:
     """The tree of `document`; text[i] is a summary, span[i] the segment under a node of level 1.
 
-    Raises QuestionError where the builder's window is too short for a segment or for the summaries of one node.
+    Raises QuestionError where the builder's window is too short for a segment or for the summaries
+    of one node.
     """
     model = tools.model("builder")
     room, max_tokens = _room(config, model), config.summary_limit()
@@ -49,8 +52,13 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
     spans = packed(document.text, config.segment_tokens, model)
     segments = [document.text[a:b].strip() for a, b in spans]
     prompt, alone = SEGMENT.of(config), [[segment] for segment in segments]
-    summaries = summary.write_groups(1, alone, lambda t: summary.summarise(t, model, max_tokens, prompt), tools)
-    nodes = [graph.add(" ".join(text.split()), 1, span) for text, span in zip(summaries, spans, strict=True)]
+    summaries = summary.write_groups(
+        1, alone, lambda t: summary.summarise(t, model, max_tokens, prompt), tools
+    )
+    nodes = [
+        graph.add(" ".join(text.split()), 1, span)
+        for text, span in zip(summaries, spans, strict=True)
+    ]
     if not nodes:
         graph.notes.append("the document has no text, so there is nothing to read")
     level = 1
@@ -58,12 +66,19 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
         level += 1
         groups = even_groups(nodes, config.children)
         texts = [[graph.text[i] for i in group] for group in groups]
-        summaries = summary.write_groups(level, texts, lambda t: _parent_summary(t, room, model, config), tools)
+        summaries = summary.write_groups(
+            level, texts, lambda t: _parent_summary(t, room, model, config), tools
+        )
         pairs = zip(summaries, groups, strict=True)
-        nodes = graph.add_level(level, [([text], group, equal_weights(group)) for text, group in pairs])
+        nodes = graph.add_level(
+            level, [([text], group, equal_weights(group)) for text, group in pairs]
+        )
         graph.log.append(f"level {level}: {len(nodes)} nodes")
     if empty := sum(not text for text in graph.text):
-        graph.notes.append(f"{empty} of {len(graph.text)} summaries are empty, so the walk passes these parts blindly")
+        graph.notes.append(
+            f"{empty} of {len(graph.text)} summaries are empty, so the walk passes these parts "
+            "blindly"
+        )
     return graph
 
 
@@ -73,22 +88,28 @@ def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
     segment = window - summary.frame_tokens(model, SEGMENT.of(config)) - config.summary_limit()
     if segment < config.segment_tokens:
         raise QuestionError(
-            f"the window of '{model.name}' ({window} tokens) leaves {max(segment, 0)} tokens for a segment of "
-            f"{config.segment_tokens} beside its prompt and summary; lower method.segment_tokens or "
+            f"the window of '{model.name}' ({window} tokens) leaves {max(segment, 0)} tokens for a "
+            "segment of "
+            f"{config.segment_tokens} beside its prompt and summary; lower method.segment_tokens "
+            "or "
             "method.summary_tokens, or raise method.window or model.window"
         )
     room = window - prompt_tokens(prompts.parents([], config), model) - config.summary_limit()
     if room < config.summary_limit() or room // config.children <= model.count("\n"):
         raise QuestionError(
             f"the window of '{model.name}' ({window} tokens) is too short for the summaries of "
-            f"{config.children} parts; lower method.summary_tokens or method.children, or raise method.window or "
+            f"{config.children} parts; lower method.summary_tokens or method.children, or raise "
+            "method.window or "
             "model.window"
         )
     return room
 
 
-def _parent_summary(texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig) -> str:
-    """One summary of the summaries `texts`; where they do not fit `room` tokens together each is shortened first."""
+def _parent_summary(
+    texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig
+) -> str:
+    """One summary of the summaries `texts`; where they do not fit `room` tokens together each is
+    shortened first."""
     newline = model.count("\n")
     if sum(model.count(text) + newline for text in texts) > room:
         share = min(config.summary_limit(), room // len(texts) - newline)
@@ -96,7 +117,9 @@ def _parent_summary(texts: list[str], room: int, model: MeteredModel, config: Me
     return _ask_parent_summary(texts, config.summary_limit(), model, config)
 
 
-def _ask_parent_summary(texts: list[str], max_tokens: int, model: MeteredModel, config: MemWalkerConfig) -> str:
+def _ask_parent_summary(
+    texts: list[str], max_tokens: int, model: MeteredModel, config: MemWalkerConfig
+) -> str:
     """One request for one short summary of `texts`, on one line."""
     with model.session() as s:
         feed(s, prompts.parents(texts, config))
@@ -108,15 +131,21 @@ def skills(config: MemWalkerConfig) -> list[Skill]:
 
     def triage(scene: Scene) -> Pieces:
         memory, *summaries = scene.texts
-        return prompts.triage(scene.question, memory.splitlines(), summaries, config, back=config.inner_revert)
+        return prompts.triage(
+            scene.question, memory.splitlines(), summaries, config, back=config.inner_revert
+        )
 
     def leaf(scene: Scene) -> Pieces:
         memory, segment = scene.texts
-        return prompts.leaf(scene.question, memory.splitlines(), segment, scene.task.instruction, config)
+        return prompts.leaf(
+            scene.question, memory.splitlines(), segment, scene.task.instruction, config
+        )
 
     return [
         *summary.skills(prompts.SEGMENT.of(config)),
-        request_skill("memwalker parents", "shortened", "builder", lambda s: prompts.parents(s.texts, config)),
+        request_skill(
+            "memwalker parents", "shortened", "builder", lambda s: prompts.parents(s.texts, config)
+        ),
         request_skill("memwalker triage", "triage", "searcher", triage),
         request_skill("memwalker leaf", "leaf", "reader", leaf),
     ]
@@ -126,7 +155,9 @@ class MemWalker(reading.ReadingMethod):
     """A tree of summaries, walked down by the model's own choices to a segment that answers."""
 
     Config = MemWalkerConfig
-    summary = "tree of summaries that the model walks down to the part with the answer (arXiv 2310.05029)"
+    summary = (
+        "tree of summaries that the model walks down to the part with the answer (arXiv 2310.05029)"
+    )
     needs: ClassVar[Needs] = {
         "reader": frozenset({"sampling"}),
         "searcher": frozenset({"sampling"}),
@@ -136,17 +167,25 @@ class MemWalker(reading.ReadingMethod):
     index_version = "2"
     index_roles = ("builder",)
     index_fields = INDEX_FIELDS
-    own_prompts = PROMPTS  # of the tree and of the walk; the shared reading prompts are the fallback's
+    own_prompts = (
+        PROMPTS  # of the tree and of the walk; the shared reading prompts are the fallback's
+    )
 
     def skills(self) -> list[Skill]:
-        """Summaries of both kinds, the choice of a part, its reading; with the fallback short answers too."""
-        return [*skills(self.config), *(reading.skills(self.config) if self.config.fallback else ())]
+        """Summaries of both kinds, the choice of a part, its reading; with the fallback short
+        answers too."""
+        return [
+            *skills(self.config),
+            *(reading.skills(self.config) if self.config.fallback else ()),
+        ]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: the tree of summaries."""
         return build_tree(document, self.config, tools).to_index()
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Walk the document's tree."""
         (document,), (index,) = documents, indexes
         return Walk(Graph.from_index(index), document, question, self.config, tools).run()

@@ -1,4 +1,5 @@
-"""The prompts that build the tree and walk it, in this project's words (docs/methods/memwalker.md#memwalker).
+"""The prompts that build the tree and walk it, in this project's words
+(docs/methods/memwalker.md#memwalker).
 
 feed(session, triage(question, memory, summaries, config, back=False))
 """
@@ -12,21 +13,26 @@ from methods.reading import question_text
 
 SEGMENT = Prompt(
     "segment summary",
-    "Text:\n{text}\n\nThe text ends here. Write a comprehensive and fluent summary of it in one passage.\n\nSummary:",
+    "Text:\n{text}\n\nThe text ends here. Write a comprehensive and fluent summary of it in one "
+    "passage.\n\nSummary:",
 )
 PARENT = Prompt(
     "parent summary",
-    "The summaries below are of parts of one text that follow each other.\n{summaries}\n\nShorten each of them "
+    "The summaries below are of parts of one text that follow each other.\n{summaries}\n\nShorten "
+    "each of them "
     "strongly, in their order.\n\nShort summary:",
 )
 _TRIAGE = (
-    "The passages below are summaries of the parts of one text.{memory}\n\nQuestion: {question}\n\nWhich summary most "
+    "The passages below are summaries of the parts of one text.{memory}\n\nQuestion: "
+    "{question}\n\nWhich summary most "
     "likely belongs to the part with the answer?"
 )
 TRIAGE_REASONS = Prompt(
     "triage, with reasons",
-    _TRIAGE + " First compare the summaries and give your reasoning, then choose.{summaries}\n\nChoose exactly one "
-    "summary by its number{back}. Reply in this form:\nReasoning: the comparison\nAction: number of the summary",
+    _TRIAGE
+    + " First compare the summaries and give your reasoning, then choose.{summaries}\n\nChoose exactly one "
+    "summary by its number{back}. Reply in this form:\nReasoning: the comparison\nAction: number "
+    "of the summary",
 )
 TRIAGE = Prompt(
     "triage",
@@ -34,18 +40,23 @@ TRIAGE = Prompt(
     "Action: number of the summary",
 )
 _LEAF = (
-    "Answer a question from the text below, if it can be answered.{memory}\n\nText:\n{segment}\n\nQuestion: {question}"
-    "\n\nThe text ends here. If the answer cannot be inferred from it and the background, choose action -1. If it can, "
+    "Answer a question from the text below, if it can be "
+    "answered.{memory}\n\nText:\n{segment}\n\nQuestion: {question}"
+    "\n\nThe text ends here. If the answer cannot be inferred from it and the background, choose "
+    "action -1. If it can, "
     "choose action -2 and give the answer. {instruction} Reply in this form:\n"
 )
 LEAF_REASONS = Prompt(
-    "leaf, with reasons", _LEAF + "Reasoning: why\nAction: -1 or -2\nAnswer: the answer, if the action is -2"
+    "leaf, with reasons",
+    _LEAF + "Reasoning: why\nAction: -1 or -2\nAnswer: the answer, if the action is -2",
 )
 LEAF = Prompt("leaf", _LEAF + "Action: -1 or -2\nAnswer: the answer, if the action is -2")
 # What stands in place of {summaries}, {back} and {memory} in the two prompts of the walk.
 NUMBERED = Prompt("triage, one summary", "\n\nSummary {number}: {summary}", first=False)
 BACK = Prompt("triage, the way back", ", or -1 to go back if none can", first=False)
-MEMORY = Prompt("working memory", "\n\nBackground, from what was read before:{summaries}", first=False)
+MEMORY = Prompt(
+    "working memory", "\n\nBackground, from what was read before:{summaries}", first=False
+)
 
 PROMPTS = (SEGMENT, PARENT, TRIAGE_REASONS, TRIAGE, LEAF_REASONS, LEAF, NUMBERED, BACK, MEMORY)
 
@@ -56,20 +67,37 @@ def parents(summaries: Sequence[str], config: MemWalkerConfig) -> Pieces:
 
 
 def triage(
-    question: Question, memory: Sequence[str], summaries: Sequence[str], config: MemWalkerConfig, *, back: bool
+    question: Question,
+    memory: Sequence[str],
+    summaries: Sequence[str],
+    config: MemWalkerConfig,
+    *,
+    back: bool,
 ) -> Pieces:
-    """Ask which summary, numbered from 0, leads to the answer; memory: summaries read before; back: -1 is allowed."""
+    """Ask which summary, numbered from 0, leads to the answer; memory: summaries read before; back:
+    -1 is allowed."""
     numbered, prompt = NUMBERED.of(config), TRIAGE_REASONS if config.reasoning else TRIAGE
     return prompt.of(config).fill(
         memory=_background(memory, config),
         question=[question_text(question)],
-        summaries=[piece for i, text in enumerate(summaries) for piece in numbered.fill(number=str(i), summary=[text])],
+        summaries=[
+            piece
+            for i, text in enumerate(summaries)
+            for piece in numbered.fill(number=str(i), summary=[text])
+        ],
         back=BACK.of(config).text if back else "",
     )
 
 
-def leaf(question: Question, memory: Sequence[str], segment: str, instruction: str, config: MemWalkerConfig) -> Pieces:
-    """Ask for the answer from `segment` (code -2), or for -1 where it has none; memory: summaries read before."""
+def leaf(
+    question: Question,
+    memory: Sequence[str],
+    segment: str,
+    instruction: str,
+    config: MemWalkerConfig,
+) -> Pieces:
+    """Ask for the answer from `segment` (code -2), or for -1 where it has none; memory: summaries
+    read before."""
     prompt = LEAF_REASONS if config.reasoning else LEAF
     return prompt.of(config).fill(
         memory=_background(memory, config),
@@ -84,5 +112,6 @@ def _background(memory: Sequence[str], config: MemWalkerConfig) -> Sequence[str]
 
 
 def _lines(texts: Sequence[str]) -> list[str]:
-    """Pieces that put each text on a line of its own; a line break is one, so that texts are encoded as counted."""
+    """Pieces that put each text on a line of its own; a line break is one, so that texts are
+    encoded as counted."""
     return [piece for text in texts for piece in ("\n", text)]

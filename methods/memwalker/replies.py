@@ -25,7 +25,8 @@ class Verdict(NamedTuple):
 
 
 def _parse_action(reply: str) -> tuple[int, str] | None:
-    """The number of the action line and the text after it; None without one, or with two numbers."""
+    """The number of the action line and the text after it; None without one, or with two
+    numbers."""
     matches = list(_ACTION.finditer(reply))
     if len({int(m.group(1)) for m in matches}) != 1:
         return None
@@ -33,7 +34,8 @@ def _parse_action(reply: str) -> tuple[int, str] | None:
 
 
 def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
-    """The number chosen of 0 to count - 1, or BACK where that is allowed; None for any other reply."""
+    """The number chosen of 0 to count - 1, or BACK where that is allowed; None for any other
+    reply."""
     action = _parse_action(reply)
     if action is None:
         return None
@@ -42,7 +44,8 @@ def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
 
 
 def parse_verdict(reply: str) -> Verdict | None:
-    """The verdict: an answer (-2, text after "Answer:"), or go back (-1); None for any other reply."""
+    """The verdict: an answer (-2, text after "Answer:"), or go back (-1); None for any other
+    reply."""
     action = _parse_action(reply)
     if action is None:
         return None

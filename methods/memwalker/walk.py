@@ -6,12 +6,13 @@
     a node whose children are all given up is given up too; when the root is, there is no answer
     a reply in another form is sampled again; the third one ends the walk
 
-The summaries of all nodes visited before are shown again as working memory, as many as fit. A choice of one needs no
-request. Choosing counts as search, reading a segment as answer: whether it answers is known only afterwards.
+The summaries of all nodes visited before are shown again as working memory, as many as fit. A
+choice of one needs no request. Choosing counts as search, reading a segment as answer: whether it
+answers is known only afterwards.
 
 The first reply to a request is the likeliest one; further ones are sampled
-(docs/methods/memwalker.md#memwalker-retries), each with a seed of its own. The prompt is read once, however often it is
-replied to.
+(docs/methods/memwalker.md#memwalker-retries), each with a seed of its own. The prompt is read once,
+however often it is replied to.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,14 @@ from methods import reading
 from methods.graph import Graph
 from methods.memwalker import prompts, replies
 from methods.memwalker.config import MemWalkerConfig
-from methods.retry import ParsedReply, Retry, fit_lines, require_room, sample_until_parsed, window_of
+from methods.retry import (
+    ParsedReply,
+    Retry,
+    fit_lines,
+    require_room,
+    sample_until_parsed,
+    window_of,
+)
 
 EMPTY = "(empty)"  # stands for a summary that was not written
 _FORM = "Action: -2\nAnswer:\n"
@@ -63,7 +71,9 @@ class Walk:
         if not text and self.config.fallback:
             text = self._answer_from_memory()
             self._why += "; answered from the working memory" if text else ""
-        lengths = {i: span[1] - span[0] for i, span in enumerate(self.graph.span) if span is not None}
+        lengths = {
+            i: span[1] - span[0] for i, span in enumerate(self.graph.span) if span is not None
+        }
         counts = {  # read: the share, by characters, of the segments; depth: of nodes, the root counted
             "calls": self._calls,
             "invalid": self._invalid,
@@ -77,12 +87,15 @@ class Walk:
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
     def _walk(self) -> str:
-        """Go down, and back up from what is given up, until a segment answers; "" where none does, and `_why` why."""
+        """Go down, and back up from what is given up, until a segment answers; "" where none does,
+        and `_why` why."""
         path = [len(self.graph.text) - 1] if self.graph.text else []
         while path:
             node = path[-1]
             self._depth = max(self._depth, len(path))
-            untried = [int(child) for child in self.graph.below(node)[0] if child not in self._given_up]
+            untried = [
+                int(child) for child in self.graph.below(node)[0] if child not in self._given_up
+            ]
             if self.graph.span[node] is not None:
                 verdict = self._read_segment(node)
                 if verdict is None:
@@ -90,7 +103,9 @@ class Walk:
                 if verdict.answer is not None:
                     return verdict.answer
             elif untried:
-                child = self._choose_part(node, untried, back=self.config.inner_revert and len(path) > 1)
+                child = self._choose_part(
+                    node, untried, back=self.config.inner_revert and len(path) > 1
+                )
                 if child is None:
                     return ""
                 if child != replies.BACK:
@@ -107,9 +122,12 @@ class Walk:
         return ""
 
     def _choose_part(self, node: int, untried: list[int], back: bool) -> int | None:
-        """Ask which child to go down to: one of `untried`, or replies.BACK; None where the walk ends."""
+        """Ask which child to go down to: one of `untried`, or replies.BACK; None where the walk
+        ends."""
         if len(untried) == 1 and not back:
-            self._step("choose", node, {"child": float(untried[0])}, Step("", note="the only part left"))
+            self._step(
+                "choose", node, {"child": float(untried[0])}, Step("", note="the only part left")
+            )
             return untried[0]
         texts = [self.graph.text[child] or EMPTY for child in untried]
         with self.tools.phase("search"):
@@ -124,7 +142,8 @@ class Walk:
         return child
 
     def _read_segment(self, node: int) -> replies.Verdict | None:
-        """The verdict on the segment under `node`, the answer cut to the task's length; None if the walk ends."""
+        """The verdict on the segment under `node`, the answer cut to the task's length; None if the
+        walk ends."""
         start, end = self.graph.span[node] or (0, 0)
         text = self.document.text[start:end].strip()
         model, task = self.tools.model("reader"), self.tools.task
@@ -153,9 +172,10 @@ class Walk:
     ) -> tuple[T | None, list[int], Step]:
         """Ask until the reply is understood, or the walk ends: None, and `_why` then says why.
 
-        build: the prompt's pieces for a working memory; parse: reads a reply, None if its form is wrong. Returns what
-        is read, the nodes of the working memory that fit, the newest ones, and a step with tokens and notes. Raises
-        WindowExceeded where not even an empty memory makes the request fit.
+        build: the prompt's pieces for a working memory; parse: reads a reply, None if its form is
+        wrong. Returns what is read, the nodes of the working memory that fit, the newest ones, and
+        a step with tokens and notes. Raises WindowExceeded where not even an empty memory makes the
+        request fit.
         """
         config, calls, question = self.config, self._calls, self.question.id
 
@@ -172,7 +192,9 @@ class Walk:
         response: ParsedReply[T] = ParsedReply(prompt_tokens(pieces, model))
         sizes = "method.segment_tokens, method.summary_tokens or method.children"
         require_room(response.tokens + limit, model, config.window, sizes)
-        retry = Retry(min(config.strikes, config.max_calls - calls) - 1, config.temperature, config.top_p)
+        retry = Retry(
+            min(config.strikes, config.max_calls - calls) - 1, config.temperature, config.top_p
+        )
         with model.session() as s:
             feed(s, pieces)
             sample_until_parsed(s, response, limit, parse, retry, seed_of)
@@ -180,21 +202,34 @@ class Walk:
         self._invalid += len(response.refused)
         if response.found is None:
             whole = response.replies == config.strikes
-            self._why = f"{config.strikes} invalid replies" if whole else f"the walk took {config.max_calls} replies"
+            self._why = (
+                f"{config.strikes} invalid replies"
+                if whole
+                else f"the walk took {config.max_calls} replies"
+            )
         cut = (
             [f"{len(memory) - n} of {len(memory)} summaries in the working memory did not fit"]
             if n < len(memory)
             else []
         )
         note = "; ".join([*cut, *response.notes])
-        return response.found, memory[len(memory) - n :], Step("", tokens=response.tokens, note=note)
+        return (
+            response.found,
+            memory[len(memory) - n :],
+            Step("", tokens=response.tokens, note=note),
+        )
 
     def _show(self, nodes: list[int]) -> None:
         """Note the summaries that the reader saw, each once."""
         for node in nodes:
             span, name = self.graph.span[node], self.document.id
             spans = self.graph.sources(node, 0.0) if span is None else [span]
-            shown = Shown("generated", name, text=self.graph.text[node], sources=tuple((name, a, b) for a, b in spans))
+            shown = Shown(
+                "generated",
+                name,
+                text=self.graph.text[node],
+                sources=tuple((name, a, b) for a, b in spans),
+            )
             if shown.text and shown not in self.shown:
                 self.shown.append(shown)
 
@@ -202,16 +237,31 @@ class Walk:
         """An answer from the newest summaries of the working memory; "" without any."""
         model = self.tools.model("reader")
         request = reading.Reading(self.tools.task, self.config.window, self.config)
-        room = reading.room_for_text(self.question, self.tools, model, request) - model.count(reading.SEPARATOR)
+        room = reading.room_for_text(self.question, self.tools, model, request) - model.count(
+            reading.SEPARATOR
+        )
         newest = [i for i in reversed(self._visited) if self.graph.text[i]]
-        kept = newest[: reading.how_many_fit([self.graph.text[i] for i in newest], room, model)][::-1]
+        kept = newest[: reading.how_many_fit([self.graph.text[i] for i in newest], room, model)][
+            ::-1
+        ]
         if not kept:
             return ""
         self._show(kept)
-        return reading.ask(self.question, [self.graph.text[i] for i in kept], self.tools, model, request)
+        return reading.ask(
+            self.question, [self.graph.text[i] for i in kept], self.tools, model, request
+        )
 
-    def _step(self, action: str, node: int, scores: dict[str, float] | None = None, detail: Step | None = None) -> None:
-        """Record one move at `node`; `detail` has the tokens, the shown text and the note of its request."""
+    def _step(
+        self,
+        action: str,
+        node: int,
+        scores: dict[str, float] | None = None,
+        detail: Step | None = None,
+    ) -> None:
+        """Record one move at `node`; `detail` has the tokens, the shown text and the note of its
+        request."""
         flops, level = self.tools.meter.flops(), self.graph.level[node]
         step = detail or Step("")
-        self.steps.append(replace(step, action=action, node=node, level=level, scores=scores or {}, flops=flops))
+        self.steps.append(
+            replace(step, action=action, node=node, level=level, scores=scores or {}, flops=flops)
+        )

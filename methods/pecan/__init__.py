@@ -7,7 +7,8 @@ search.py     dynamic search: p_yes, relevance, next node, stop rules and their 
 recording.py  the same search, with what every other stop would have answered and cost
 method.py     the Method the registry names, and what it asks of a model
 
-The ablations of both papers and the choices they leave open are presets: one field changed (configs/methods/).
+The ablations of both papers and the choices they leave open are presets: one field changed
+(configs/methods/).
 """
 
 from methods.pecan.method import Pecan

@@ -39,8 +39,9 @@ class PecanConfig(MethodConfig):
     window_full          s  "stop", or "skip" to the next node that fits (#window-full)
     max_nodes            s  visit at most this many nodes, the first ones included; None = no limit
     progress_control     s  ask Yes or No after every visit. False: never ask, visit exactly max_nodes nodes, of which
-                            max_nodes / levels of the graph at most from the top level at the start, those nearest to
-                            the question (PECAN 4.4, w/o Dynamic Progress Control; #fixed-nodes)
+                            max_nodes / levels of the graph at most from the top level at the start,
+                            those nearest to the question (PECAN 4.4, w/o Dynamic Progress Control;
+                            #fixed-nodes)
     yes, no              s  labels of the probe; their first tokens are compared (#labels)
     record_stops         s  continue past the stop, up to this many positive probes, and record the answer at each
                             (methods/pecan/recording.py); None = do not
@@ -79,30 +80,41 @@ class PecanConfig(MethodConfig):
 
     @property
     def threshold(self) -> float | None:
-        """The t_p that a probe must be above; None where the verdict is greedy and looks at no threshold."""
+        """The t_p that a probe must be above; None where the verdict is greedy and looks at no
+        threshold."""
         return None if self.verdict == "greedy" else self.t_p
 
-    # A field's validator sees the fields above it, and its message names the key that is to be changed.
+    # A field's validator sees the fields above it, and its message names the key that is to be
+    # changed.
 
     @field_validator("similarity")
     @classmethod
     def _check_similarity(cls, value: bool, info: ValidationInfo) -> bool:
         if not value and info.data.get("attention") is False:
-            raise ValueError("without attention and without similarity no node can be chosen; keep one of the two")
+            raise ValueError(
+                "without attention and without similarity no node can be chosen; keep one of the "
+                "two"
+            )
         return value
 
     @field_validator("progress_control")
     @classmethod
     def _check_progress_control(cls, value: bool, info: ValidationInfo) -> bool:
         if not value and info.data.get("max_nodes") is None:
-            raise ValueError("without it a fixed number of nodes is visited; say how many with method.max_nodes=N")
+            raise ValueError(
+                "without it a fixed number of nodes is visited; say how many with "
+                "method.max_nodes=N"
+            )
         return value
 
     @field_validator("record_stops")
     @classmethod
     def _check_record_stops(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and info.data.get("progress_control") is False:
-            raise ValueError("without progress control no probe is made whose answer could be recorded; leave it out")
+            raise ValueError(
+                "without progress control no probe is made whose answer could be recorded; leave "
+                "it out"
+            )
         return value
 
     @field_validator("record_t_p")

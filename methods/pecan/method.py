@@ -1,4 +1,5 @@
-"""PECAN as the engine sees it, and its skills, played with its own functions: training sees the same prompts."""
+"""PECAN as the engine sees it, and its skills, played with its own functions: training sees the
+same prompts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
@@ -34,12 +35,13 @@ def _points_player(level: int, config: PecanConfig) -> Callable[[Scene, Tools], 
 def skills(config: PecanConfig) -> list[Skill]:
     """The texts written by the builder, and the search with its probes and its answer.
 
-    Points of chunks and points of points, or the shared summary where the graph is a tree. A search in other words is
-    another skill, which no model was trained on until a curriculum names it.
+    Points of chunks and points of points, or the shared summary where the graph is a tree. A search
+    in other words is another skill, which no model was trained on until a curriculum names it.
     """
 
     def search(scene: Scene, tools: Tools) -> None:
-        """Read the texts of a scene with a probe behind each; answer where the scene has a reply."""
+        """Read the texts of a scene with a probe behind each; answer where the scene has a
+        reply."""
         with tools.model("searcher").session() as s:
             question = open_search(s, scene.question, config)
             for text in scene.texts:
@@ -49,7 +51,11 @@ def skills(config: PecanConfig) -> list[Skill]:
                 turn = second_turn(scene.task.instruction, scene.question, config)
                 finish(s, config.yes, turn, scene.task.max_answer_tokens)
 
-    name = "pecan search" if config.probe_wording == "printed" else f"pecan search, {config.probe_wording} wording"
+    name = (
+        "pecan search"
+        if config.probe_wording == "printed"
+        else f"pecan search, {config.probe_wording} wording"
+    )
     written = [
         Skill("pecan points", "points", _points_player(2, config)),
         Skill("pecan points of points", "gathered", _points_player(3, config)),
@@ -61,12 +67,16 @@ def skills(config: PecanConfig) -> list[Skill]:
 
 
 class Pecan(Method):
-    """Hierarchical graph of Information Points, searched until the model says that it can answer."""
+    """Hierarchical graph of Information Points, searched until the model says that it can
+    answer."""
 
     Config = PecanConfig
     summary = "graph of summary points weighted by attention, searched until the model can answer (arXiv 2410.04790)"
     draws = False
-    needs: ClassVar[Needs] = {"builder": frozenset({"attention"}), "searcher": frozenset({"attention", "probe"})}
+    needs: ClassVar[Needs] = {
+        "builder": frozenset({"attention"}),
+        "searcher": frozenset({"attention", "probe"}),
+    }
     encoders = ("encoder",)
     scope = "document"
     index_roles = ("builder", "encoder")
@@ -88,22 +98,30 @@ class Pecan(Method):
         graph = build_graph(document, self.config, tools)
         return {**graph.to_index(), "embeddings": tools.encoder().encode(graph.text, "passage")}
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Search the document's graph, then answer from the visited nodes.
 
-        Raises QuestionError for a question without text, WindowExceeded for one that fits no window.
+        Raises QuestionError for a question without text, WindowExceeded for one that fits no
+        window.
         """
         (document,), (index,) = documents, indexes
         if not question.text.strip():
-            raise QuestionError(f"the question '{question.id}' has no text, so there is nothing to search for")
+            raise QuestionError(
+                f"the question '{question.id}' has no text, so there is nothing to search for"
+            )
         with tools.phase("search"):
             cosine = similarity_to(question.text, index["embeddings"], tools)
         kind = Search if self.config.record_stops is None else RecordingSearch
-        search = kind(Graph.from_index(index), cosine, document, self.config, tools, tools.model("searcher"))
+        search = kind(
+            Graph.from_index(index), cosine, document, self.config, tools, tools.model("searcher")
+        )
         return search.run(question)
 
     def stop_rule(self) -> dict[str, Any]:
-        """Stop at the t_n-th probe with p_yes above t_p; a t_p of None: whose likeliest token is Yes."""
+        """Stop at the t_n-th probe with p_yes above t_p; a t_p of None: whose likeliest token is
+        Yes."""
         return {"t_n": self.config.t_n, "t_p": self.config.threshold}
 
     def recorded_rule(self) -> dict[str, Any]:
@@ -112,6 +130,7 @@ class Pecan(Method):
         return rule if stops is None else {"t_n": stops, "t_p": rule["t_p"] if t_p is None else t_p}
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
-        """The index of the step whose probe ends a search by `rule`; None where the recording ends before."""
+        """The index of the step whose probe ends a search by `rule`; None where the recording ends
+        before."""
         recorded = self.recorded_rule()
         return replay(steps, rule["t_n"], rule["t_p"], recorded["t_n"], recorded["t_p"])

@@ -1,7 +1,9 @@
-"""PECAN's prompts as the first version of the paper prints them (GARLIC, appendix A, tables 4 and 5).
+"""PECAN's prompts as the first version of the paper prints them (GARLIC, appendix A, tables 4 and
+5).
 
-The second-turn prompt is "Given the above information and question, " + the data set's answer instruction; with the
-shared instruction "Answer the question as concisely as you can." that is the printed sentence.
+The second-turn prompt is "Given the above information and question, " + the data set's answer
+instruction; with the shared instruction "Answer the question as concisely as you can." that is the
+printed sentence.
 """
 
 from harness.prompts import Prompt
@@ -13,47 +15,60 @@ from methods.summary import DETAILED
 # GARLIC table 4.
 POINTS = Prompt(
     "points",
-    "Summary the following information. Each segment is separated by a new line symbol.\n\n{nodes}\n\nSplit your "
-    "summary into different summary points according to the semantic information in these information points. It is "
-    "not necessary to generate each summary point for each information point. Gather and organize information into "
-    "summary points. In each summary point, try to avoid using pronouns like he/she/they and instead use full names. "
-    "Generate in the format of:\n\n* summary point\n* summary point\n* summary point\n\u2026\u2026\n\nDo not provide "
+    "Summary the following information. Each segment is separated by a new line "
+    "symbol.\n\n{nodes}\n\nSplit your "
+    "summary into different summary points according to the semantic information in these "
+    "information points. It is "
+    "not necessary to generate each summary point for each information point. Gather and organize "
+    "information into "
+    "summary points. In each summary point, try to avoid using pronouns like he/she/they and "
+    "instead use full names. "
+    "Generate in the format of:\n\n* summary point\n* summary point\n* summary "
+    "point\n\u2026\u2026\n\nDo not provide "
     "any explanation and start the summary directly.",
 )
-# The first turn of the search by config.probe_wording. "printed" is GARLIC table 5; "plain" is this project's.
+# The first turn of the search by config.probe_wording. "printed" is GARLIC table 5; "plain" is this
+# project's.
 PROBES = {
     "printed": Prompt(
         "search",
-        "Can this question be answered by the following information? Response \u201cYes\u201d or \u201cNo\u201d in one "
+        "Can this question be answered by the following information? Response \u201cYes\u201d or "
+        "\u201cNo\u201d in one "
         "word. Do not provide any explanation.\n\nQuestion:\n{question}\n\nInformation:{nodes}",
         ordered=True,
     ),
     "plain": Prompt(
         "search, plain wording",
-        "Is the information below enough to answer the question? Reply with one word, Yes or No.\n\nQuestion:\n"
+        "Is the information below enough to answer the question? Reply with one word, Yes or "
+        "No.\n\nQuestion:\n"
         "{question}\n\nInformation:{nodes}",
         ordered=True,
     ),
 }
 # GARLIC table 5.
-SECOND_TURN = Prompt("second turn", "Given the above information and question, {instruction}{options}", first=False)
-# Fed apart from the text behind it, which keeps the space between them (docs/methods/pecan.md#pecan-tokens).
+SECOND_TURN = Prompt(
+    "second turn", "Given the above information and question, {instruction}{options}", first=False
+)
+# Fed apart from the text behind it, which keeps the space between them
+# (docs/methods/pecan.md#pecan-tokens).
 BULLET = "*"
 
 
 def prompts_of(graph: str) -> tuple[Prompt, ...]:
     """The prompts by which a graph of this kind (config.graph) is built and searched.
 
-    Both wordings are always among them: the graph does not depend on them, so its cache key must not either.
+    Both wordings are always among them: the graph does not depend on them, so its cache key must
+    not either.
     """
     return (DETAILED if graph == "tree" else POINTS, *PROBES.values(), SECOND_TURN)
 
 
 def second_turn(instruction: str, question: Question, config: PecanConfig) -> str:
-    """The second-turn prompt with the data set's instruction continued in lower case, and the options if there are any.
+    """The second-turn prompt with the data set's instruction continued in lower case, and the
+    options if there are any.
 
-    The papers have no multiple choice. Options are in this turn and not in the first one, so that the search and its
-    attention depend on the question alone.
+    The papers have no multiple choice. Options are in this turn and not in the first one, so that
+    the search and its attention depend on the question alone.
     """
     lower = instruction[:1].lower() + instruction[1:]
     return "".join(SECOND_TURN.of(config).fill(instruction=lower, options=options(question)))

@@ -1,24 +1,29 @@
-"""A search that records what every other stop rule would have answered and cost, beside its own answer.
+"""A search that records what every other stop rule would have answered and cost, beside its own
+answer.
 
 steps      start  visit  visit │ study  study         one node each; every step after a probe has p_yes, answer and
 phase      search ...          │ study ...            answer_flops; what lies behind the stop has the action "study"
 answers    study  study answer │ study  study
 
-After every probe the answer is written in a branch of the context and rolled back, so no later step depends on it. The
-prediction, the stop reason, what was shown, the steps up to the stop (answers apart) and the usage of the phases
-"search" and "answer" are those of a run without recording; all else is booked under the phase "study".
+After every probe the answer is written in a branch of the context and rolled back, so no later step
+depends on it. The prediction, the stop reason, what was shown, the steps up to the stop (answers
+apart) and the usage of the phases
+"search" and "answer" are those of a run without recording; all else is booked under the phase
+"study".
 
-Costs, in FLOPs under each convention: steps[i].flops are those of the question's search up to the probe of step i,
-behind the stop too, without any answer. So a run that stopped at step i would have spent, in search and answer,
+Costs, in FLOPs under each convention: steps[i].flops are those of the question's search up to the
+probe of step i, behind the stop too, without any answer. So a run that stopped at step i would have
+spent, in search and answer,
 
     steps[i].flops + steps[i].answer_flops
 
-and at the configured stop this is the sum of the usage of the two phases. It goes on until record_stops probes counted
-as Yes (with record_t_p: had p_yes above it), or the window, the graph or max_nodes ends every search; the note of the
-last step says which.
+and at the configured stop this is the sum of the usage of the two phases. It goes on until
+record_stops probes counted as Yes (with record_t_p: had p_yes above it), or the window, the graph
+or max_nodes ends every search; the note of the last step says which.
 
-What fails in the recording alone (no memory, NaN logits) costs the question nothing but the rest of the recording: a
-last step of the action "study", without a node and a probe, says why. A replay then knows no stop beyond it.
+What fails in the recording alone (no memory, NaN logits) costs the question nothing but the rest of
+the recording: a last step of the action "study", without a node and a probe, says why. A replay
+then knows no stop beyond it.
 """
 
 import contextlib
@@ -65,10 +70,13 @@ class RecordingSearch(Search):
         except Exception as error:  # noqa: BLE001 - a run without recording would not have come here
             record = describe_failure(error)
             probes = sum(step.p_yes is not None for step in self.steps)
-            self._ended = f"recording ended after {probes} probes: {record['type']}: {record['message']}"
+            self._ended = (
+                f"recording ended after {probes} probes: {record['type']}: {record['message']}"
+            )
 
     def _record(self, context: Context, phase: str) -> str:
-        """Write the answer of a stop at the last step, then restore the context; its cost counts for `phase`."""
+        """Write the answer of a stop at the last step, then restore the context; its cost counts
+        for `phase`."""
         before = self.tools.meter.flops()
         try:
             with self.tools.phase(phase), context.session.branch():

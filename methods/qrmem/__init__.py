@@ -1,4 +1,5 @@
-"""QRMeM (Wang et al. 2024, arXiv 2406.13167): a graph built for the question leads to the segments that answer it.
+"""QRMeM (Wang et al. 2024, arXiv 2406.13167): a graph built for the question leads to the segments
+that answer it.
 
 config.py       every choice the paper leaves open, with its default
 prompts.py      the paper's prompts in this project's words; a prompt is a list of pieces

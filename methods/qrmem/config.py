@@ -1,4 +1,5 @@
-"""QRMeM's parameters. Where the paper leaves one open, docs/methods/qrmem.md#qrmem has the default and its reason."""
+"""QRMeM's parameters. Where the paper leaves one open, docs/methods/qrmem.md#qrmem has the default
+and its reason."""
 
 from typing import Literal
 
@@ -33,17 +34,20 @@ class QRMeMConfig(MethodConfig):
                          with the question alone
     max_trials       n   updates of the entity set at most; then the current segments answer the question
     record_stops     n   "reflection" and "entity-trial": continue past max_trials, up to this many updates, and
-                         record the answer of every other maximum (`harness study trials`); changes no answer
+                         record the answer of every other maximum (`harness study trials`); changes
+                         no answer
     reasoning_tokens n   tokens of a reply for its reasons
     start_share      n   "reflection" only: share of the room that the segments of the question's entities may take
                          where they do not all fit; the rest is what navigation may add. With 1 they
-                         stay until the window is full. But algorithm 1 filters S_add alone and never S_imp,
-                         so each segment that it reached would go at once: a question with a frequent entity would be
-                         asked about the same segments at every trial. "entity-trial" and "none" add nothing: 1 there
+                         stay until the window is full. But algorithm 1 filters S_add alone and
+                         never S_imp, so each segment that it reached would go at once: a question
+                         with a frequent entity would be asked about the same segments at every
+                         trial. "entity-trial" and "none" add nothing: 1 there
     fallback_k       n   segments to begin with, by similarity, where the memory has no entity of the question
     rounds           n   "graph-expansion": rounds of expansion at most
     quantile         n   "graph-expansion": an edge is similar enough if it is among the 1 - quantile most similar of
-                         all edges (the paper's threshold is not printed, and Contriever's products have no scale)
+                         all edges (the paper's threshold is not printed, and Contriever's products
+                         have no scale)
     top_k            n   "graph-expansion": segments retrieved
     """
 
@@ -85,7 +89,10 @@ class QRMeMConfig(MethodConfig):
     @classmethod
     def _check_record_stops(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and info.data.get("navigation") in ("graph-expansion", "none"):
-            raise ValueError("this navigation has no trials to stop after; use navigation reflection or entity-trial")
+            raise ValueError(
+                "this navigation has no trials to stop after; use navigation reflection or "
+                "entity-trial"
+            )
         return value
 
 

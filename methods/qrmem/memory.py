@@ -1,15 +1,18 @@
-"""The dual-structure memory (QRMeM, figure 2): segments as they are written, and a graph that leads to them.
+"""The dual-structure memory (QRMeM, figure 2): segments as they are written, and a graph that leads
+to them.
 
 entity ── relation ── entity          entities are linked to the segments they stand in
   │                     │
 segment 0   segment 2   segment 5     only segments are read for an answer
 
-Graphs of segments become one (QRMeM 2.1, "Global Graph Combination"; docs/methods/qrmem.md#qrmem-merge).
+Graphs of segments become one (QRMeM 2.1, "Global Graph Combination";
+docs/methods/qrmem.md#qrmem-merge).
 
-Names are one entity when they are the same words ("the Toren", "Toren's", "TOREN"), or when one is part of the other
-("Ranieri", "Claudio Ranieri") and of no other entity: what could be two is neither. Dates and numbers have no parts.
-A word in capitals that would be a function word in small letters keeps them: "US" is not "us", "WHO" not "who".
-An entity keeps all its mentions and the segments in which any of them stands.
+Names are one entity when they are the same words ("the Toren", "Toren's", "TOREN"), or when one is
+part of the other ("Ranieri", "Claudio Ranieri") and of no other entity: what could be two is
+neither. Dates and numbers have no parts. A word in capitals that would be a function word in small
+letters keeps them: "US" is not "us", "WHO" not "who". An entity keeps all its mentions and the
+segments in which any of them stands.
 """
 
 from __future__ import annotations
@@ -31,10 +34,11 @@ def _no_vectors() -> np.ndarray:
 
 @dataclass
 class Memory:
-    """segments[k] = (start, end) in the document; edges: (entity, entity, relation); questions: the pool.
+    """segments[k] = (start, end) in the document; edges: (entity, entity, relation); questions: the
+    pool.
 
-    edge_vectors [edges, width] and segment_vectors [segments, width] are the encoder's; notes say what did not go as
-    usual while it was built.
+    edge_vectors [edges, width] and segment_vectors [segments, width] are the encoder's; notes say
+    what did not go as usual while it was built.
     """
 
     segments: list[tuple[int, int]]
@@ -49,7 +53,8 @@ class Memory:
     segment_vectors: np.ndarray = field(default_factory=_no_vectors)
 
     def to_index(self) -> Index:
-        """The memory in the form that the cache stores; its vectors themselves, where `asdict` would copy them."""
+        """The memory in the form that the cache stores; its vectors themselves, where `asdict`
+        would copy them."""
         arrays = {"edge_vectors": self.edge_vectors, "segment_vectors": self.segment_vectors}
         return {**asdict(self), **arrays}
 
@@ -67,7 +72,8 @@ class Memory:
         return f"{self.names[a]} ; {text} ; {self.names[b]}"
 
     def frontier(self, entities: Collection[int]) -> list[int]:
-        """Edges from one of the entities to another entity: the candidates of a first-order step."""
+        """Edges from one of the entities to another entity: the candidates of a first-order
+        step."""
         return [i for i, (a, b, _) in enumerate(self.edges) if (a in entities) != (b in entities)]
 
     def segments_of(self, entities: Iterable[int]) -> list[int]:
@@ -91,16 +97,20 @@ class Memory:
 
 
 def _lower_same_length(text: str) -> str:
-    """`text` in small letters, as long as before: a letter whose small form is longer stays as it is."""
+    """`text` in small letters, as long as before: a letter whose small form is longer stays as it
+    is."""
     return "".join(small if len(small := c.lower()) == 1 else c for c in text)
 
 
-# Pronouns, question words and the like, and what contractions leave of words ("they're", "I'd"): never names by
-# themselves.
+# Pronouns, question words and the like, and what contractions leave of words ("they're", "I'd"):
+# never names by themselves.
 _FUNCTION_WORDS = (
-    "i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it its itself "
-    "we us our ours ourselves they them their theirs themselves this that these those there here one someone "
-    "somebody everyone everybody nobody who whom whose which what when where why how a an the and or of in on at by "
+    "i me my mine myself you your yours yourself yourselves he him his himself she her hers "
+    "herself it its itself "
+    "we us our ours ourselves they them their theirs themselves this that these those there here "
+    "one someone "
+    "somebody everyone everybody nobody who whom whose which what when where why how a an the and "
+    "or of in on at by "
     "to from with for as m re ve ll d"
 )
 FUNCTION = frozenset(_FUNCTION_WORDS.split())
@@ -113,7 +123,8 @@ Form = tuple[str, ...]
 
 @dataclass
 class SubGraph:
-    """The graph of one segment: its entities as they are written there, and relations between them."""
+    """The graph of one segment: its entities as they are written there, and relations between
+    them."""
 
     names: list[str] = field(default_factory=list)
     relations: list[Triple] = field(default_factory=list)
@@ -121,7 +132,8 @@ class SubGraph:
 
 @dataclass
 class Entities:
-    """names[i]; mentions[i]: as they are written anywhere; places[i]: segments, in order; of: normal form -> i."""
+    """names[i]; mentions[i]: as they are written anywhere; places[i]: segments, in order; of:
+    normal form -> i."""
 
     names: list[str] = field(default_factory=list)
     mentions: list[list[str]] = field(default_factory=list)
@@ -130,14 +142,16 @@ class Entities:
 
 
 def acronym(name: str) -> str:
-    """The single word of capitals that a name is, an article before it aside ("the US": "US"); else ""."""
+    """The single word of capitals that a name is, an article before it aside ("the US": "US"); else
+    ""."""
     words = _NO_WORD.sub(" ", _POSSESSIVE.sub("", name)).split()
     words = words[1:] if len(words) == 2 and words[0].casefold() in _ARTICLES else words
     return words[0] if len(words) == 1 and len(words[0]) > 1 and words[0].isupper() else ""
 
 
 def name_key(name: str) -> Form:
-    """The words a name is compared by: small letters, no article before it, no possessive, no marks.
+    """The words a name is compared by: small letters, no article before it, no possessive, no
+    marks.
 
     An acronym that would be a function word in small letters keeps its capitals: ("US",).
     """
@@ -170,7 +184,8 @@ def _is_spaced_script(character: str) -> bool:
 
 
 def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entities:
-    """Disambiguate the names of all segments; entities stand in the order of their first mention."""
+    """Disambiguate the names of all segments; entities stand in the order of their first
+    mention."""
     surfaces: dict[Form, dict[str, None]] = {}
     listed: dict[Form, set[int]] = {}
     for k, graph in enumerate(graphs):
@@ -181,13 +196,19 @@ def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entit
     clusters = _same_entity_clusters(list(surfaces))
     entities = Entities()
     order = {form: number for number, forms in enumerate(clusters) for form in forms}
-    ranked = {number: rank for rank, number in enumerate(dict.fromkeys(order[form] for form in surfaces))}
+    ranked = {
+        number: rank for rank, number in enumerate(dict.fromkeys(order[form] for form in surfaces))
+    }
     entities.of = {form: ranked[order[form]] for form in surfaces}
     for number in ranked:
         forms = clusters[number]
         mentions = [name for form in forms for name in surfaces[form]]
         here = {k for form in forms for k in listed[form]}
-        here |= {k for k, text in enumerate(segments) if k not in here and any(occurs(m, text) for m in mentions)}
+        here |= {
+            k
+            for k, text in enumerate(segments)
+            if k not in here and any(occurs(m, text) for m in mentions)
+        }
         entities.names.append(mentions[0])
         entities.mentions.append(mentions)
         entities.places.append(sorted(here))
@@ -195,7 +216,8 @@ def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entit
 
 
 def _same_entity_clusters(forms: Sequence[Form]) -> list[list[Form]]:
-    """Forms that are one entity, the longest of each first: a part of longer names joins them if they are one."""
+    """Forms that are one entity, the longest of each first: a part of longer names joins them if
+    they are one."""
     clusters: list[list[Form]] = []
     inside: dict[Form, set[int]] = {}  # a part of a longer name -> the entities it could stand for
     for form in sorted(forms, key=len, reverse=True):
@@ -214,8 +236,11 @@ def _same_entity_clusters(forms: Sequence[Form]) -> list[list[Form]]:
     return clusters
 
 
-def merge_relations(graphs: Sequence[SubGraph], entities: Entities) -> dict[tuple[int, int], list[tuple[int, str]]]:
-    """(entity, entity) in order of first mention -> [(segment, its relation text)], a segment's lines joined.
+def merge_relations(
+    graphs: Sequence[SubGraph], entities: Entities
+) -> dict[tuple[int, int], list[tuple[int, str]]]:
+    """(entity, entity) in order of first mention -> [(segment, its relation text)], a segment's
+    lines joined.
 
     Relations of an entity with itself, as after disambiguation, are left out.
     """
@@ -229,4 +254,7 @@ def merge_relations(graphs: Sequence[SubGraph], entities: Entities) -> dict[tupl
             texts = relations.setdefault(pair, {}).setdefault(k, [])
             if text not in texts:
                 texts.append(text)
-    return {pair: [(k, " ".join(texts)) for k, texts in by_segment.items()] for pair, by_segment in relations.items()}
+    return {
+        pair: [(k, " ".join(texts)) for k, texts in by_segment.items()]
+        for pair, by_segment in relations.items()
+    }

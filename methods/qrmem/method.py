@@ -1,25 +1,29 @@
 """QRMeM as the engine sees it.
 
-Algorithm 1 of QRMeM: read, reflect on what is missing, follow the edge that fits it best, read again.
+Algorithm 1 of QRMeM: read, reflect on what is missing, follow the edge that fits it best, read
+again.
 
     S_mix <- S_imp, the segments of the question's entities
-    until the model says that S_mix answers, or the entity set was updated `max_trials` times, or no edge leads on:
+    until the model says that S_mix answers, or the entity set was updated `max_trials` times, or no
+    edge leads on:
         R <- why not;  edge <- the one from E to another entity most similar to [Q; R; E];  E <- E u its entity
         S_add <- S_add u that entity's segments that are not read, with the edge's score;  S_mix <- what fits
 
-E grows and is used throughout (the paper's E_s and E are one set here: docs/methods/qrmem.md#qrmem-navigation). An
-update that adds no segment shows the model nothing new, so the request is not repeated: the last reason stays. If the
-search ends without an answer, the shared reading prompt answers from the segments at hand.
+E grows and is used throughout (the paper's E_s and E are one set here:
+docs/methods/qrmem.md#qrmem-navigation). An update that adds no segment shows the model nothing new,
+so the request is not repeated: the last reason stays. If the search ends without an answer, the
+shared reading prompt answers from the segments at hand.
 
 The two other navigations of QRMeM 2.2:
 
 Entity trial        no edges: the model is shown all entities and lists those to look up next, until their segments
                     answer, fill the window, or no longer change
 Graph expansion     no reflection: neighbours over edges similar to the question join, round by round; the model writes
-                    an elaborated question from them; segments are retrieved by the question and that one, and read
+                    an elaborated question from them; segments are retrieved by the question and
+                    that one, and read
 
-Its skills are played with the method's own prompts. The texts of their scenes, lists a line an item and "" for none
-(pocket/tasks/entity_memory.py):
+Its skills are played with the method's own prompts. The texts of their scenes, lists a line an item
+and "" for none (pocket/tasks/entity_memory.py):
 "entities"    summary, questions, segment              "relations"   summary, entities, questions, segment
 "doubts"      summary, segment, entities, relations    "fusion"      summary, segment, relation, segment, relation
 "reflection"  segments                                 "trial"       reason, chosen, others, segments
@@ -43,7 +47,16 @@ from methods.qrmem.build import build_memory
 from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
 from methods.qrmem.memory import Memory, name_key
 from methods.qrmem.prompts import PROMPTS, Asking, Relation
-from methods.qrmem.search import NOT_PARSED, End, Moves, State, fit_added, fit_start, replay, run_search
+from methods.qrmem.search import (
+    NOT_PARSED,
+    End,
+    Moves,
+    State,
+    fit_added,
+    fit_start,
+    replay,
+    run_search,
+)
 from methods.reading import request_skill
 from methods.retrieval import best_first
 from methods.retry import fit_lines, window_of
@@ -70,7 +83,9 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
     def fusion(scene: Scene) -> Pieces:
         summary, first, text, second, other = scene.texts
-        return asking(scene, summary).fusion_questions(Relation(first, text), Relation(second, other))
+        return asking(scene, summary).fusion_questions(
+            Relation(first, text), Relation(second, other)
+        )
 
     def fused(scene: Scene) -> list[str]:
         return [asking(scene).fusion_relation()]
@@ -98,7 +113,8 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
 
 def _reflection(state: State) -> Moves:
-    """The moves of algorithm 1: ask; until the segments answer, follow the edge nearest to question and gap, read."""
+    """The moves of algorithm 1: ask; until the segments answer, follow the edge nearest to question
+    and gap, read."""
     memory = state.memory
     start = state.start(state.config.start_share)
     entities, mix = list(state.entities), list(start)
@@ -124,14 +140,20 @@ def _reflection(state: State) -> Moves:
         fresh = mix != before
         note = memory.edge_text(edge) + ("" if fresh else " (nothing new to read)")
         state.step("expand", entity, {"similarity": score, "segments": len(mix)}, note=note)
-        state.drop_segments([k for k in before if k not in mix], "its score is the lowest, and not all segments fit")
+        state.drop_segments(
+            [k for k in before if k not in mix], "its score is the lowest, and not all segments fit"
+        )
         state.add_segments([k for k in mix if k not in before], added, [entity])
 
 
-def _best_edge(state: State, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
-    """The edge of `frontier` most similar to question, `reason` and `entities`, and how similar; of equals the first.
+def _best_edge(
+    state: State, frontier: list[int], entities: list[int], reason: str
+) -> tuple[int, float]:
+    """The edge of `frontier` most similar to question, `reason` and `entities`, and how similar; of
+    equals the first.
 
-    Without reflection the query is Q alone: "only relying on the query to traverse the graph" (QRMeM 3.5).
+    Without reflection the query is Q alone: "only relying on the query to traverse the graph"
+    (QRMeM 3.5).
     """
     query = [state.question.text]
     if state.config.reflection:
@@ -143,7 +165,8 @@ def _best_edge(state: State, frontier: list[int], entities: list[int], reason: s
 
 
 def _entity_trials(state: State) -> Moves:
-    """The moves of the entity trial: ask; until the segments answer, read those of entities that the model names."""
+    """The moves of the entity trial: ask; until the segments answer, read those of entities that
+    the model names."""
     mix = state.start(share=1.0)
     entities = list(state.entities)
     chosen: list[int] | None = None
@@ -160,26 +183,35 @@ def _entity_trials(state: State) -> Moves:
         if not chosen or set(chosen) == set(entities):
             return End(mix, "the entities did not change")
         entities, before = chosen, mix
-        mix = fit_start(state.memory.segments_of(entities), state.lengths, state.room, 1.0, state.similarity)
+        mix = fit_start(
+            state.memory.segments_of(entities), state.lengths, state.room, 1.0, state.similarity
+        )
         if mix == before:
             return End(mix, "the segments did not change")
         state.drop_segments(
-            [k for k in before if k not in mix], "no chosen entity stands in it, or not all segments fit"
+            [k for k in before if k not in mix],
+            "no chosen entity stands in it, or not all segments fit",
         )
         state.add_segments([k for k in mix if k not in before], by=entities)
 
 
-def _choose_entities(state: State, mix: list[int], reason: str, entities: list[int]) -> list[int] | None:
-    """The entities to look up next; None if no reply could be parsed, [] if it names none; mix: the segments read."""
+def _choose_entities(
+    state: State, mix: list[int], reason: str, entities: list[int]
+) -> list[int] | None:
+    """The entities to look up next; None if no reply could be parsed, [] if it names none; mix: the
+    segments read."""
     memory, config = state.memory, state.config
     searcher = state.tools.model("searcher")
     chosen = [memory.names[e] for e in entities]
     others = [name for e, name in enumerate(memory.names) if e not in entities]
     window = window_of(config.window, searcher) - config.entity_tokens
-    # What does not fit goes: first segments (the model has read them already), then entities from the end of the text.
+    # What does not fit goes: first segments (the model has read them already), then entities from
+    # the end of the text.
     texts = [state.texts[k] for k in mix]
     listed, shown = list(others), list(texts)
-    while (shown or listed) and prompt_tokens(state.asking.trial(shown, reason, chosen, listed), searcher) > window:
+    while (shown or listed) and prompt_tokens(
+        state.asking.trial(shown, reason, chosen, listed), searcher
+    ) > window:
         if len(shown) > 1 or not listed:
             shown.pop()
         else:
@@ -190,8 +222,14 @@ def _choose_entities(state: State, mix: list[int], reason: str, entities: list[i
     by_form = {name_key(m): e for e, mentions in enumerate(memory.mentions) for m in mentions}
     forms = [name_key(name) for name in response.found or ()]
     named = list(dict.fromkeys(by_form[form] for form in forms if form in by_form))
-    notes = [*response.notes, ", ".join(memory.names[e] for e in named) or "none of the memory's entities"]
-    for left, all_, what in ((len(shown), len(texts), "segments"), (len(listed), len(others), "other entities")):
+    notes = [
+        *response.notes,
+        ", ".join(memory.names[e] for e in named) or "none of the memory's entities",
+    ]
+    for left, all_, what in (
+        (len(shown), len(texts), "segments"),
+        (len(listed), len(others), "other entities"),
+    ):
         if left < all_:
             notes.append(f"{left} of {all_} {what} were shown")
     scores = {"entities": len(named), "replies": response.replies}
@@ -204,7 +242,11 @@ def graph_expansion(state: State) -> Answer:
     config, memory = state.config, state.memory
     entities = set(state.entities)
     names = ", ".join(memory.names[e] for e in state.entities)
-    note = f"entities of the question: {names}" if names else "the memory has no entity of the question"
+    note = (
+        f"entities of the question: {names}"
+        if names
+        else "the memory has no entity of the question"
+    )
     state.step("start", None, {"entities": len(entities)}, note="; ".join([*memory.notes, note]))
     with state.searching():
         similarity = state.similar([state.question.text], memory.edge_vectors)
@@ -219,7 +261,12 @@ def graph_expansion(state: State) -> Answer:
             a, b, _text = memory.edges[edge]
             entity = b if a in entities else a
             entities |= {a, b}
-            state.step("expand", entity, {"similarity": float(similarity[edge])}, note=memory.edge_text(edge))
+            state.step(
+                "expand",
+                entity,
+                {"similarity": float(similarity[edge])},
+                note=memory.edge_text(edge),
+            )
     query = [state.question.text, *_elaborated_question(state, sorted(entities), taken)]
     with state.searching():
         ranking = state.similar(query, memory.segment_vectors)
@@ -230,7 +277,8 @@ def graph_expansion(state: State) -> Answer:
 
 
 def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
-    """The elaborated question as a list, [] without one; the newest of the `edges` reached go where space is short."""
+    """The elaborated question as a list, [] without one; the newest of the `edges` reached go where
+    space is short."""
     memory, config = state.memory, state.config
     searcher = state.tools.model("searcher")
     room = window_of(config.window, searcher) - config.question_tokens
@@ -242,10 +290,18 @@ def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[
 
     pieces, _ = fit_lines(pieces_of, len(names) + len(relations), room, searcher)
     with state.searching():
-        response = state.ask_parsed(searcher, pieces, config.question_tokens, replies.parse_questions)
+        response = state.ask_parsed(
+            searcher, pieces, config.question_tokens, replies.parse_questions
+        )
     questions = (response.found or [])[:1]
     notes = [*response.notes, *(questions or ["no elaborated question"])]
-    state.step("elaborate", None, {"replies": response.replies}, tokens=response.tokens, note="; ".join(notes))
+    state.step(
+        "elaborate",
+        None,
+        {"replies": response.replies},
+        tokens=response.tokens,
+        note="; ".join(notes),
+    )
     return questions
 
 
@@ -259,18 +315,24 @@ _NAVIGATIONS: dict[str, Callable[[State], Answer]] = {
 
 
 class QRMeM(reading.ReadingMethod):
-    """A graph built for the question leads, by reflection on what is missing, to the segments that answer it."""
+    """A graph built for the question leads, by reflection on what is missing, to the segments that
+    answer it."""
 
     Config = QRMeMConfig
     summary = "graph built for the question, navigated by reflection to the segments that answer it (QRMeM)"
-    needs: ClassVar[Needs] = dict.fromkeys(("reader", "searcher", "builder"), frozenset({"sampling"}))
+    needs: ClassVar[Needs] = dict.fromkeys(
+        ("reader", "searcher", "builder"), frozenset({"sampling"})
+    )
     encoders = ("encoder",)
     scope = "question"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
     recording_fields = ("record_stops",)
     index_version = "6"
-    own_prompts = (SUMMARY, *PROMPTS)  # the same for every navigation, so that all of them share one memory
+    own_prompts = (
+        SUMMARY,
+        *PROMPTS,
+    )  # the same for every navigation, so that all of them share one memory
 
     def index_packages(self) -> tuple[str, ...]:
         """The package of the named-entity tool, () for the rules."""
@@ -284,7 +346,11 @@ class QRMeM(reading.ReadingMethod):
 
     def skills(self) -> list[Skill]:
         """Summaries, what the memory and its navigation ask for, and reading."""
-        return [*summary.skills(SUMMARY.of(self.config)), *skills(self.config), *reading.skills(self.config)]
+        return [
+            *summary.skills(SUMMARY.of(self.config)),
+            *skills(self.config),
+            *reading.skills(self.config),
+        ]
 
     def index(self, document: Document, tools: IndexTools) -> Index:
         """The memory of a document for the question it is built for."""
@@ -292,7 +358,9 @@ class QRMeM(reading.ReadingMethod):
             raise LookupError("the memory is built for a question, and none was handed over")
         return build_memory(document, tools.question, self.config, tools).to_index()
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Navigate the memory by the configured navigation, then answer."""
         (document,), (index,) = documents, indexes
         state = State(document, question, Memory.from_index(index), self.config, tools)

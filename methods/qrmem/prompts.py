@@ -1,7 +1,10 @@
-"""What QRMeM asks, in this project's words; the paper's prompts (appendix E) and formulas ask the same.
+"""What QRMeM asks, in this project's words; the paper's prompts (appendix E) and formulas ask the
+same.
 
-A prompt is a list of pieces, each encoded on its own, so that a document's words never run into those around them.
-"[Name]" in a segment marks an entity. `guide` is what the questions of an update are: none in the first round.
+A prompt is a list of pieces, each encoded on its own, so that a document's words never run into
+those around them.
+"[Name]" in a segment marks an entity. `guide` is what the questions of an update are: none in the
+first round.
 """
 
 from collections.abc import Sequence
@@ -16,64 +19,102 @@ from methods.reading import question_text
 
 ENTITIES = Prompt(
     "entities",
-    "Find the key entities in a part of a document, to help answer a question about the whole document.\n\nQuestion: "
-    "{question}{summary}\n\nPart of the document:\n{segment}{guide}\n\nList the persons, places, times, organisations, "
-    "works and other things that this part names and that matter here, as they are written there, each on a line that "
+    "Find the key entities in a part of a document, to help answer a question about the whole "
+    "document.\n\nQuestion: "
+    "{question}{summary}\n\nPart of the document:\n{segment}{guide}\n\nList the persons, places, "
+    "times, organisations, "
+    "works and other things that this part names and that matter here, as they are written there, "
+    "each on a line that "
     "begins with '* '.\n\nEntities:",
 )
 RELATIONS = Prompt(
     "relations",
-    "Describe how entities in a part of a document are related, to help answer a question.\n\nQuestion: {question}"
-    "{summary}\n\nPart of the document:\n{segment}\n\nEntities:{entities}{guide}\n\nFor each pair of the marked "
-    "entities whose relation the part states, write one line: '* ', the first entity, ' | ', the second entity, ' | ', "
+    "Describe how entities in a part of a document are related, to help answer a "
+    "question.\n\nQuestion: {question}"
+    "{summary}\n\nPart of the document:\n{segment}\n\nEntities:{entities}{guide}\n\nFor each pair "
+    "of the marked "
+    "entities whose relation the part states, write one line: '* ', the first entity, ' | ', the "
+    "second entity, ' | ', "
     "and one sentence that describes their relation. State only what is said there.\n\nRelations:",
 )
 DOUBT = Prompt(
     "questions",
-    "Look for what is missing in a graph of entities and relations that was made of a part of a document.{summary}\n\n"
-    "Part of the document:\n{segment}\n\nEntities:{entities}\n\nRelations:{relations}\n\nAsk up to {count} different "
-    "questions that this part answers and that would complete the graph, each on a line that begins with '* '.\n\n"
+    "Look for what is missing in a graph of entities and relations that was made of a part of a "
+    "document.{summary}\n\n"
+    "Part of the document:\n{segment}\n\nEntities:{entities}\n\nRelations:{relations}\n\nAsk up to "
+    "{count} different "
+    "questions that this part answers and that would complete the graph, each on a line that "
+    "begins with '* '.\n\n"
     "Questions:",
 )
 FUSION_QUESTIONS = Prompt(
     "fusion, questions",
-    "Two parts of a document relate the same two entities. The two relations shall become one.\n\nQuestion: {question}"
-    "{summary}\n\nPart 1:\n{first_part}\n\nRelation in part 1: {first_relation}\n\nPart 2:\n{second_part}\n\n"
-    "Relation in part 2: {second_relation}\n\nWhat has to be clear before they are merged: are the entities the same, "
-    "do the relations agree, and in which order of time? Ask up to {count} questions about it, each on a line that "
+    "Two parts of a document relate the same two entities. The two relations shall become "
+    "one.\n\nQuestion: {question}"
+    "{summary}\n\nPart 1:\n{first_part}\n\nRelation in part 1: {first_relation}\n\nPart "
+    "2:\n{second_part}\n\n"
+    "Relation in part 2: {second_relation}\n\nWhat has to be clear before they are merged: are the "
+    "entities the same, "
+    "do the relations agree, and in which order of time? Ask up to {count} questions about it, "
+    "each on a line that "
     "begins with '* '.\n\nQuestions:",
 )
 FUSION_RELATION = Prompt(
     "fusion, relation",
-    "Answer these questions for yourself, then write the one relation that holds in both parts, in one sentence.",
+    "Answer these questions for yourself, then write the one relation that holds in both parts, in "
+    "one sentence.",
     first=False,
 )
 ASK = Prompt(
     "ask",
-    "Read the text and answer a question about it.\n\nText:{segments}\n\nQuestion: {question}\n\nThe text ends here. "
-    "If the answer CANNOT be inferred from it, choose action -1, and say in the reasoning what is known and what is "
-    "missing. If it CAN, choose action -2 and give the answer. {instruction} Reply in this form:\nReasoning: why\n"
+    "Read the text and answer a question about it.\n\nText:{segments}\n\nQuestion: "
+    "{question}\n\nThe text ends here. "
+    "If the answer CANNOT be inferred from it, choose action -1, and say in the reasoning what is "
+    "known and what is "
+    "missing. If it CAN, choose action -2 and give the answer. {instruction} Reply in this "
+    "form:\nReasoning: why\n"
     "Action: -1 or -2\nAnswer: the answer, if the action is -2",
 )
 TRIAL = Prompt(
     "entity trial",
-    "Choose the entities of a document that lead to the parts which answer a question.\n\nText read so far:{segments}"
-    "\n\nQuestion: {question}{reason}\n\nEntities chosen so far:{chosen}\n\nOther entities of the document:{others}\n\n"
-    "Which entities should be looked up now? List them, old and new, each on a line that begins with '* ', and no "
+    "Choose the entities of a document that lead to the parts which answer a question.\n\nText "
+    "read so far:{segments}"
+    "\n\nQuestion: {question}{reason}\n\nEntities chosen so far:{chosen}\n\nOther entities of the "
+    "document:{others}\n\n"
+    "Which entities should be looked up now? List them, old and new, each on a line that begins "
+    "with '* ', and no "
     "others.\n\nEntities:",
 )
 ELABORATE = Prompt(
     "elaborated question",
-    "Turn a question into one that is easier to find an answer to.\n\nQuestion: {question}\n\nEntities:{entities}\n\n"
-    "Relations:{relations}\n\nWrite one question that says what is still to be found, with what the relations tell. "
+    "Turn a question into one that is easier to find an answer to.\n\nQuestion: "
+    "{question}\n\nEntities:{entities}\n\n"
+    "Relations:{relations}\n\nWrite one question that says what is still to be found, with what "
+    "the relations tell. "
     "Write it on a line that begins with '* '.\n\nQuestion:",
 )
 # What stands in place of {summary}, {guide} and {reason} above where there is one.
 ABOUT = Prompt("document summary", "\n\nWhat the whole document is about:\n{summary}", first=False)
-GUIDE = Prompt("guiding questions", "\n\nPay attention to what these questions ask for:{questions}", first=False)
+GUIDE = Prompt(
+    "guiding questions",
+    "\n\nPay attention to what these questions ask for:{questions}",
+    first=False,
+)
 REASON = Prompt("missing so far", "\n\nWhy it does not answer the question: {reason}", first=False)
 
-PROMPTS = (ENTITIES, RELATIONS, DOUBT, FUSION_QUESTIONS, FUSION_RELATION, ASK, TRIAL, ELABORATE, ABOUT, GUIDE, REASON)
+PROMPTS = (
+    ENTITIES,
+    RELATIONS,
+    DOUBT,
+    FUSION_QUESTIONS,
+    FUSION_RELATION,
+    ASK,
+    TRIAL,
+    ELABORATE,
+    ABOUT,
+    GUIDE,
+    REASON,
+)
 
 
 class Relation(NamedTuple):
@@ -84,9 +125,11 @@ class Relation(NamedTuple):
 
 
 def marked(segment: str, names: Sequence[str]) -> str:
-    """The segment with each occurrence of a name in brackets; longer names go first, and none is marked inside one.
+    """The segment with each occurrence of a name in brackets; longer names go first, and none is
+    marked inside one.
 
-    Occurrences are those of memory.find_all: no parts of longer words, in scripts that separate words.
+    Occurrences are those of memory.find_all: no parts of longer words, in scripts that separate
+    words.
     """
     longest_first = sorted({name for name in names if name}, key=lambda name: (-len(name), name))
     stops: dict[int, int] = {}
@@ -106,7 +149,8 @@ def marked(segment: str, names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Asking:
-    """The requests about one question and document, in the prompts that `config` leaves or puts in place.
+    """The requests about one question and document, in the prompts that `config` leaves or puts in
+    place.
 
     summary: of the whole document, "" for none.
     """
@@ -116,21 +160,31 @@ class Asking:
     summary: str = ""
 
     def entities(self, segment: str, guide: Sequence[str]) -> Pieces:
-        """Ask for the entities of a segment; guide: questions about what is missing, [] for none."""
+        """Ask for the entities of a segment; guide: questions about what is missing, [] for
+        none."""
         return self._fill(ENTITIES, segment=[segment], guide=self._guide(guide))
 
     def relations(self, segment: str, names: Sequence[str], guide: Sequence[str]) -> Pieces:
-        """Ask for the relations between the entities `names` of a segment; guide: as for `entities`."""
-        return self._fill(RELATIONS, segment=[marked(segment, names)], entities=_lines(names), guide=self._guide(guide))
+        """Ask for the relations between the entities `names` of a segment; guide: as for
+        `entities`."""
+        return self._fill(
+            RELATIONS,
+            segment=[marked(segment, names)],
+            entities=_lines(names),
+            guide=self._guide(guide),
+        )
 
     def questions(self, segment: str, names: Sequence[str], relations: Sequence[str]) -> Pieces:
         """Ask for questions about a segment's graph; relations: lines "a | b | text"."""
         graph = {"entities": _lines(names), "relations": _lines(relations)}
         about = ABOUT.of(self.config).fill(summary=[self.summary])
-        return self._fill(DOUBT, summary=about, segment=[segment], count=str(self.config.questions), **graph)
+        return self._fill(
+            DOUBT, summary=about, segment=[segment], count=str(self.config.questions), **graph
+        )
 
     def fusion_questions(self, first: Relation, second: Relation) -> Pieces:
-        """Ask for questions to clarify before two relations of one pair are merged; then comes `fusion_relation`."""
+        """Ask for questions to clarify before two relations of one pair are merged; then comes
+        `fusion_relation`."""
         parts = {"first_part": [first.segment], "first_relation": [first.text]}
         parts |= {"second_part": [second.segment], "second_relation": [second.text]}
         return self._fill(FUSION_QUESTIONS, count=str(self.config.questions), **parts)
@@ -143,10 +197,19 @@ class Asking:
         """Ask for the answer, or for what is missing in the segments."""
         return self._fill(ASK, segments=_texts(segments), instruction=instruction)
 
-    def trial(self, segments: Sequence[str], reason: str, chosen: Sequence[str], others: Sequence[str]) -> Pieces:
-        """Ask which entities to look up next, of those chosen before and the others; reason: why the segments fail."""
+    def trial(
+        self, segments: Sequence[str], reason: str, chosen: Sequence[str], others: Sequence[str]
+    ) -> Pieces:
+        """Ask which entities to look up next, of those chosen before and the others; reason: why
+        the segments fail."""
         why = REASON.of(self.config).fill(reason=[reason]) if reason else []
-        return self._fill(TRIAL, segments=_texts(segments), reason=why, chosen=_lines(chosen), others=_lines(others))
+        return self._fill(
+            TRIAL,
+            segments=_texts(segments),
+            reason=why,
+            chosen=_lines(chosen),
+            others=_lines(others),
+        )
 
     def elaborate(self, names: Sequence[str], relations: Sequence[str]) -> Pieces:
         """Ask for an elaborated question; relations: lines "a | b | text" of the edges reached."""
@@ -154,7 +217,9 @@ class Asking:
 
     def _fill(self, prompt: Prompt, **values: str | Sequence[str]) -> Pieces:
         about = ABOUT.of(self.config).fill(summary=[self.summary]) if self.summary else []
-        return prompt.of(self.config).fill(**{"question": [question_text(self.question)], "summary": about, **values})
+        return prompt.of(self.config).fill(
+            **{"question": [question_text(self.question)], "summary": about, **values}
+        )
 
     def _guide(self, guide: Sequence[str]) -> Sequence[str]:
         return GUIDE.of(self.config).fill(questions=_lines(guide)) if guide else []

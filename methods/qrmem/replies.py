@@ -25,24 +25,29 @@ class Verdict(NamedTuple):
 
 
 def parse_names(reply: str) -> list[str] | None:
-    """The entities listed, without brackets, quotes and marks around them; None for a reply that is no list."""
+    """The entities listed, without brackets, quotes and marks around them; None for a reply that is
+    no list."""
     items = parse_list(reply)
     return None if items is None else [name for item in items if (name := item.strip(_EDGES))]
 
 
 def parse_triples(reply: str) -> list[Triple] | None:
-    """The relations listed as "entity | entity | relation"; None too where no line of several has that form."""
+    """The relations listed as "entity | entity | relation"; None too where no line of several has
+    that form."""
     items = parse_list(reply)
     if items is None:
         return None
     parts = [[part.strip() for part in item.split("|", 2)] for item in items]
-    complete = [(a.strip(_EDGES), b.strip(_EDGES), text) for a, b, text in (p for p in parts if len(p) == 3)]
+    complete = [
+        (a.strip(_EDGES), b.strip(_EDGES), text) for a, b, text in (p for p in parts if len(p) == 3)
+    ]
     complete = [triple for triple in complete if all(triple)]
     return complete if complete or not items else None
 
 
 def parse_questions(reply: str) -> list[str] | None:
-    """The questions listed, other items left out; [] for "none"; None for no list, or for other items only."""
+    """The questions listed, other items left out; [] for "none"; None for no list, or for other
+    items only."""
     items = parse_list(reply)
     if items is None:
         return None
@@ -57,7 +62,8 @@ def parse_sentence(reply: str) -> str | None:
 
 
 def parse_verdict(reply: str) -> Verdict | None:
-    """The reasoning before the action line, and the answer of action -2; action -1 means no answer (None)."""
+    """The reasoning before the action line, and the answer of action -2; action -1 means no answer
+    (None)."""
     inner = replies.parse_verdict(reply)
     before = _REASON.match(reply)
     if inner is None or before is None:

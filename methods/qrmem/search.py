@@ -1,4 +1,5 @@
-"""One search under every maximum of trials: when it ends, what it answers, and what other maxima would have answered.
+"""One search under every maximum of trials: when it ends, what it answers, and what other maxima
+would have answered.
 
     moves     a navigation as a generator: after each trial that left the question open it yields the segments read so
               far, and where it ends by itself it returns an End
@@ -7,9 +8,10 @@
     phase     search, answer │ study           search ended there by itself
     answers   a    a   own│  b    b            the others only with record_stops, booked under "study"
 
-With record_stops the run, its steps up to the stop and its usage are as without it, and costs are booked as in PECAN's
-recording (methods/pecan/recording.py). Of equal segments the answer is written once, as the likeliest reply is the
-same. A recording that fails is left out, and a step says so; it never costs the question.
+With record_stops the run, its steps up to the stop and its usage are as without it, and costs are
+booked as in PECAN's recording (methods/pecan/recording.py). Of equal segments the answer is written
+once, as the likeliest reply is the same. A recording that fails is left out, and a step says so; it
+never costs the question.
 
 room      what the window leaves for segments beside the question and a reply, in every prompt that shows them
 start     S_imp, the segments of the question's entities; without any, the most similar segments
@@ -47,10 +49,14 @@ Lengths = Mapping[int, int]
 T = TypeVar("T")
 
 
-def fit_start(segments: Sequence[int], lengths: Lengths, room: int, share: float, similarity: np.ndarray) -> list[int]:
-    """The segments to begin with: all, where they fit `room`; else the most similar ones, in `share` of it.
+def fit_start(
+    segments: Sequence[int], lengths: Lengths, room: int, share: float, similarity: np.ndarray
+) -> list[int]:
+    """The segments to begin with: all, where they fit `room`; else the most similar ones, in
+    `share` of it.
 
-    At least one is kept, if it fits the room. lengths: tokens of each segment, what parts it from others included.
+    At least one is kept, if it fits the room. lengths: tokens of each segment, what parts it from
+    others included.
     """
     if sum(lengths[k] for k in segments) <= room:
         return list(segments)
@@ -64,8 +70,11 @@ def fit_start(segments: Sequence[int], lengths: Lengths, room: int, share: float
     return sorted(kept)
 
 
-def fit_added(start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room: int) -> dict[int, float]:
-    """Drop the lowest scores of `added` (segment -> score) until all fit `room`; of equal scores the later segment."""
+def fit_added(
+    start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room: int
+) -> dict[int, float]:
+    """Drop the lowest scores of `added` (segment -> score) until all fit `room`; of equal scores
+    the later segment."""
     kept = dict(added)
     used = sum(lengths[k] for k in {*start, *kept})
     while kept and used > room:
@@ -77,7 +86,8 @@ def fit_added(start: Sequence[int], added: Mapping[int, float], lengths: Lengths
 
 @dataclass
 class State:
-    """The state that every navigation shares; `steps` is the trace, `later`: past the stop of the run itself."""
+    """The state that every navigation shares; `steps` is the trace, `later`: past the stop of the
+    run itself."""
 
     document: Document
     question: Question
@@ -93,7 +103,12 @@ class State:
         self.texts = [self.document.text[a:b].strip() for a, b in self.memory.segments]
         apart = self.model.count("\n\n")
         self.lengths = {k: self.model.count(text) + apart for k, text in enumerate(self.texts)}
-        self.limit = self.model.count(_FORM) + _SPARE + self.config.reasoning_tokens + self.tools.task.max_answer_tokens
+        self.limit = (
+            self.model.count(_FORM)
+            + _SPARE
+            + self.config.reasoning_tokens
+            + self.tools.task.max_answer_tokens
+        )
         self._answer_flops = Flops()  # FLOPs of answers, which belong to no step
         self._read: dict[tuple[int, ...], tuple[str, Flops]] = {}
         with self.searching():
@@ -121,7 +136,8 @@ class State:
         return similarity_to("\n".join(texts), vectors, self.tools)
 
     def start(self, share: float) -> list[int]:
-        """The segments to begin with (the paper's S_imp), in `share` of the room if not all fit; adds their steps."""
+        """The segments to begin with (the paper's S_imp), in `share` of the room if not all fit;
+        adds their steps."""
         memory, notes = self.memory, list(self.memory.notes)
         names = ", ".join(memory.names[e] for e in self.entities)
         segments = memory.segments_of(self.entities)
@@ -129,19 +145,31 @@ class State:
             notes.append(f"entities of the question: {names}")
         else:
             segments = sorted(best_first(self.similarity)[: self.config.fallback_k])
-            notes.append("the memory has no entity of the question: it begins with the most similar segments")
-            self.entities = [e for e, where in enumerate(memory.places) if set(where) & set(segments)]
+            notes.append(
+                "the memory has no entity of the question: it begins with the most similar segments"
+            )
+            self.entities = [
+                e for e, where in enumerate(memory.places) if set(where) & set(segments)
+            ]
         kept = fit_start(segments, self.lengths, self.room, share, self.similarity)
         if len(kept) < len(segments):
             notes.append(f"{len(kept)} of {len(segments)} segments fit")
-        self.step("start", scores={"entities": len(self.entities), "segments": len(kept)}, note="; ".join(notes))
+        self.step(
+            "start",
+            scores={"entities": len(self.entities), "segments": len(kept)},
+            note="; ".join(notes),
+        )
         self.add_segments(kept, by=self.entities if names else ())
         return kept
 
     def add_segments(
-        self, segments: Sequence[int], scores: Mapping[int, float] | None = None, by: Sequence[int] = ()
+        self,
+        segments: Sequence[int],
+        scores: Mapping[int, float] | None = None,
+        by: Sequence[int] = (),
     ) -> None:
-        """Add a step for each segment that is read from now on; by: entities that led there, if any did."""
+        """Add a step for each segment that is read from now on; by: entities that led there, if any
+        did."""
         for k in segments:
             a, b = self.memory.segments[k]
             similarity = {"similarity": scores[k]} if scores is not None else {}
@@ -155,30 +183,45 @@ class State:
             self.step("leave", None, {"segment": k}, note=why)
 
     def ask(self, segments: list[int]) -> str | End:
-        """Why the segments do not answer the question; the End where they do, or no reply could be parsed."""
+        """Why the segments do not answer the question; the End where they do, or no reply could be
+        parsed."""
         pieces = self.asking.ask([self.texts[k] for k in segments], self.tools.task.instruction)
-        response: ParsedReply[replies.Verdict] = self.ask_parsed(self.model, pieces, self.limit, replies.parse_verdict)
+        response: ParsedReply[replies.Verdict] = self.ask_parsed(
+            self.model, pieces, self.limit, replies.parse_verdict
+        )
         result = response.found
         if result is not None and result.answer is not None:
             offsets = self.model.offsets(result.answer)[: self.tools.task.max_answer_tokens]
             result = replies.Verdict(result.reason, result.answer[: offsets[-1][1]].strip())
         verdict = {} if result is None else {"answers": float(result.answer is not None)}
         notes = [*response.notes, result.reason if result else NOT_PARSED]
-        self.step("ask", None, {**verdict, "replies": response.replies}, tokens=response.tokens, note="; ".join(notes))
+        self.step(
+            "ask",
+            None,
+            {**verdict, "replies": response.replies},
+            tokens=response.tokens,
+            note="; ".join(notes),
+        )
         if result is None:
             return End(segments, NOT_PARSED)
         return result.reason if result.answer is None else End(segments, "answered", result.answer)
 
     def ask_parsed(
-        self, model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None]
+        self,
+        model: MeteredModel,
+        pieces: Sequence[str],
+        limit: int,
+        parse: Callable[[str], T | None],
     ) -> ParsedReply[T]:
         """Ask until the reply can be parsed, as often as the config allows."""
         return ask_parsed(model, pieces, limit, parse, retry_of(self.config, self.tools.seed))
 
     def read(self, segments: Sequence[int], reason: str) -> Answer:
-        """Answer from the segments with the prompt that all methods share; reason: why the search stopped.
+        """Answer from the segments with the prompt that all methods share; reason: why the search
+        stopped.
 
-        Its FLOPs belong to no step, so `step` leaves them out. `_read` keeps the answer: `record` asks for none twice.
+        Its FLOPs belong to no step, so `step` leaves them out. `_read` keeps the answer: `record`
+        asks for none twice.
         """
         before = self.tools.meter.flops()
         request = reading.Reading(self.tools.task, self.config.window, self.config)
@@ -192,12 +235,14 @@ class State:
         return self.answer(text, segments, reason if segments else f"{reason}: no text fits")
 
     def mark(self, updates: int, *, ended: bool) -> None:
-        """Note in the last step how many updates of the entity set were made, and whether the search ended."""
+        """Note in the last step how many updates of the entity set were made, and whether the
+        search ended."""
         scores = {"updates": float(updates), **({"ended": 1.0} if ended else {})}
         self.steps[-1] = replace(self.steps[-1], scores={**self.steps[-1].scores, **scores})
 
     def record(self, segments: Sequence[int], answer: str | None = None) -> None:
-        """Write into the last step what would be answered there; `answer`: that of a verdict, where there is one."""
+        """Write into the last step what would be answered there; `answer`: that of a verdict, where
+        there is one."""
         last, spent = len(self.steps) - 1, Flops()
         if answer is None:
             try:
@@ -224,12 +269,15 @@ class State:
         shown: Shown | None = None,
         note: str = "",
     ) -> None:
-        """Write down one move; `node` is a segment's number for "segment", an entity's for "expand"."""
+        """Write down one move; `node` is a segment's number for "segment", an entity's for
+        "expand"."""
         numbers = {name: float(score) for name, score in (scores or {}).items()}
         flops = self.tools.meter.flops() - self._answer_flops
         if self.later:
             action, note = "study", f"{action}: {note}" if note else action
-        self.steps.append(Step(action, node, scores=numbers, tokens=tokens, flops=flops, shown=shown, note=note))
+        self.steps.append(
+            Step(action, node, scores=numbers, tokens=tokens, flops=flops, shown=shown, note=note)
+        )
 
 
 MAX_TRIALS = "max trials"
@@ -237,7 +285,8 @@ MAX_TRIALS = "max trials"
 
 @dataclass(frozen=True)
 class End:
-    """How a search ends by itself: the segments read, why, and the answer of the verdict, if any."""
+    """How a search ends by itself: the segments read, why, and the answer of the verdict, if
+    any."""
 
     segments: list[int]
     reason: str
@@ -248,7 +297,8 @@ Moves = Generator[list[int], None, End]
 
 
 def run_search(state: State, moves: Moves) -> Answer:
-    """Search with the moves of a navigation; the answer at `max_trials`, or where it ends before."""
+    """Search with the moves of a navigation; the answer at `max_trials`, or where it ends
+    before."""
     segments: list[int] = []
     for updates in range(state.config.max_trials + 1):
         move = _next_move(moves)
@@ -293,12 +343,17 @@ def _record_later_stops(state: State, moves: Moves) -> None:
 
 
 def replay(steps: Sequence[Mapping[str, Any]], max_trials: int) -> int | None:
-    """The place in `steps` at which a search with at most `max_trials` updates ends; None where it was not recorded.
+    """The place in `steps` at which a search with at most `max_trials` updates ends; None where it
+    was not recorded.
 
-    A search with fewer trials is the beginning of the same search, and one that ended by itself ends so under every
-    larger maximum.
+    A search with fewer trials is the beginning of the same search, and one that ended by itself
+    ends so under every larger maximum.
     """
-    marks = {int(s["scores"]["updates"]): i for i, s in enumerate(steps) if "updates" in (s.get("scores") or {})}
+    marks = {
+        int(s["scores"]["updates"]): i
+        for i, s in enumerate(steps)
+        if "updates" in (s.get("scores") or {})
+    }
     if max_trials in marks or not marks:
         return marks.get(max_trials)
     last = max(marks)

@@ -1,4 +1,5 @@
-"""RAPTOR's parameters; the defaults are those of the released code (docs/methods/raptor.md#raptor-defaults)."""
+"""RAPTOR's parameters; the defaults are those of the released code
+(docs/methods/raptor.md#raptor-defaults)."""
 
 from importlib.util import find_spec
 from typing import Literal
@@ -8,7 +9,8 @@ from pydantic import Field, field_validator
 from harness.method import MethodConfig
 
 NEEDS_UMAP = (
-    "'umap' needs the package umap-learn, which is not installed; run: pip install 'longdoc-harness[raptor]', or "
+    "'umap' needs the package umap-learn, which is not installed; run: pip install "
+    "'longdoc-harness[raptor]', or "
     "choose pca, which is not what the papers ran"
 )
 
@@ -27,7 +29,8 @@ class RaptorConfig(MethodConfig):
     components       c  the mixtures tried have fewer components than this, and fewer than there are nodes
     cluster_tokens   c  a cluster with more tokens is clustered again
     seed             c  of UMAP and of the choice of the number of components, whatever the run's seed: a document has
-                        one tree (released: UMAP unseeded). The mixture that is used has seed 0, as there
+                        one tree (released: UMAP unseeded). The mixture that is used has seed 0, as
+                        there
     retrieval        r  "collapsed": all layers ranked together (CT); "traversal": layer by layer from the top (TT)
     top_k            r  nodes shown: in total (CT), or of each layer (TT)
     max_tokens       r  tokens of nodes shown at most; None = what the window holds
@@ -51,8 +54,8 @@ class RaptorConfig(MethodConfig):
     @classmethod
     def _check_umap(cls, value: str) -> str:
         """Raise ValueError for "umap" where the package is not installed."""
-        # The presets set the reduction, so the plan reports this. Pydantic does not check a default: the skills of the
-        # method can be listed without the package.
+        # The presets set the reduction, so the plan reports this. Pydantic does not check a
+        # default: the skills of the method can be listed without the package.
         if value == "umap" and find_spec("umap") is None:
             raise ValueError(NEEDS_UMAP)
         return value

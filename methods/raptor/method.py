@@ -1,4 +1,5 @@
-"""RAPTOR as the engine sees it: which nodes of a tree are shown (docs/methods/raptor.md#raptor-retrieval).
+"""RAPTOR as the engine sees it: which nodes of a tree are shown
+(docs/methods/raptor.md#raptor-retrieval).
 
 collapsed (CT)   all nodes of all levels together, the nearest first; the first `top_k` of them
 traversal (TT)   the `top_k` nearest of the highest level, then those of their children, and so on down to the chunks
@@ -21,7 +22,8 @@ from methods.summary import DETAILED
 
 
 def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
-    """The nodes nearest by `similarity` [nodes], level by level from the top, `top_k` of each; a node is kept once."""
+    """The nodes nearest by `similarity` [nodes], level by level from the top, `top_k` of each; a
+    node is kept once."""
     kept: list[int] = []
     nodes = graph.top()
     while nodes:
@@ -32,10 +34,13 @@ def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
 
 
 class Raptor(reading.ReadingMethod):
-    """A tree of summaries; its nodes nearest to the question are read, in the order they were chosen."""
+    """A tree of summaries; its nodes nearest to the question are read, in the order they were
+    chosen."""
 
     Config = RaptorConfig
-    summary = "tree of summaries over clusters of chunks, the nodes nearest to the question read (RAPTOR)"
+    summary = (
+        "tree of summaries over clusters of chunks, the nodes nearest to the question read (RAPTOR)"
+    )
     needs: ClassVar[Needs] = {"reader": frozenset(), "builder": frozenset()}
     encoders = ("encoder",)
     scope = "document"
@@ -46,13 +51,20 @@ class Raptor(reading.ReadingMethod):
     own_prompts = (DETAILED,)  # a summary of a cluster
 
     def piece_tokens(self) -> int | None:
-        """A node at its full size; None for a traversal, where top_k counts the nodes of each layer."""
+        """A node at its full size; None for a traversal, where top_k counts the nodes of each
+        layer."""
         config: RaptorConfig = self.config
-        return None if config.retrieval == "traversal" else max(config.chunk_tokens, config.summary_tokens)
+        return (
+            None
+            if config.retrieval == "traversal"
+            else max(config.chunk_tokens, config.summary_tokens)
+        )
 
     def index_packages(self) -> tuple[str, ...]:
         """The packages that reduce and cluster; another version may build another tree."""
-        return ("scikit-learn", "umap-learn") if self.config.reduction == "umap" else ("scikit-learn",)
+        return (
+            ("scikit-learn", "umap-learn") if self.config.reduction == "umap" else ("scikit-learn",)
+        )
 
     def skills(self) -> list[Skill]:
         """What it asks of a model: summaries, short answers, choices."""
@@ -63,7 +75,9 @@ class Raptor(reading.ReadingMethod):
         graph, vectors = build_tree(document, self.config, tools)
         return {**graph.to_index(), "embeddings": vectors}
 
-    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
         """Choose nodes, show as many as fit in their order, answer."""
         (document,), (index,) = documents, indexes
         graph = Graph.from_index(index)
@@ -90,16 +104,21 @@ class Raptor(reading.ReadingMethod):
             for node in order[:kept]
         ]
         request = reading.Reading(tools.task, config=self.config)
-        text = reading.ask(question, [graph.text[i] for i in order[:kept]], tools, tools.model(), request)
+        text = reading.ask(
+            question, [graph.text[i] for i in order[:kept]], tools, tools.model(), request
+        )
         shown = tuple(step.shown for step in steps if step.shown is not None)
         return Answer(text, shown, stopped or reason, tuple(steps))
 
     def _fitting(self, question: Question, texts: list[str], tools: Tools) -> tuple[int, str]:
-        """How many of the first texts are shown, and the limit that ended it, "" where all are: the first that would
-        pass the budget or the window ends the list (docs/methods/raptor.md#raptor-retrieval).
+        """How many of the first texts are shown, and the limit that ended it, "" where all are: the
+        first that would pass the budget or the window ends the list
+        (docs/methods/raptor.md#raptor-retrieval).
         """
         model = tools.model()
-        room = reading.room_for_text(question, tools, model, reading.Reading(tools.task, config=self.config))
+        room = reading.room_for_text(
+            question, tools, model, reading.Reading(tools.task, config=self.config)
+        )
         separator = model.count(reading.SEPARATOR)
         tokens = 0
         for i, text in enumerate(texts):

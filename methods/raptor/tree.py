@@ -4,20 +4,21 @@ level 1   chunks of 100 tokens       c1 c2 c3 c4 c5 ...      embedded
 level 2   a summary of each cluster  s1 s2 ...               embedded, clustered again, and so on
 stops at a level of 11 nodes or fewer, or after 5 levels of summaries
 
-A node may be in several clusters, so it may have several parents. The prompt asks for what the released code's asks
-for (docs/methods/raptor.md#raptor-summary), at temperature 0 (released: the API's default); nodes stand on a line each
-(released: with an empty line between).
+A node may be in several clusters, so it may have several parents. The prompt asks for what the
+released code's asks for (docs/methods/raptor.md#raptor-summary), at temperature 0 (released: the
+API's default); nodes stand on a line each (released: with an empty line between).
 
 Soft clusters of embeddings, as RAPTOR makes them (docs/methods/raptor.md#raptor-clusters).
 
     vectors ──UMAP──► 10 dimensions ──Gaussian mixture, number of components by BIC──► global clusters
     each global cluster ──the same on its own vectors──► local clusters; one with too many tokens is clustered again
 
-A node belongs to every component with a posterior above the threshold, one without any to its likeliest. Equal vectors
-are one point and share its clusters; a duplicate cluster is kept once; one that cannot be split is cut in order.
+A node belongs to every component with a posterior above the threshold, one without any to its
+likeliest. Equal vectors are one point and share its clusters; a duplicate cluster is kept once; one
+that cannot be split is cut in order.
 
-UMAP asks numba to compile some ten functions at their first call, 10 s on a CPU core, and does not store them; here
-they are kept for the next process.
+UMAP asks numba to compile some ten functions at their first call, 10 s on a CPU core, and does not
+store them; here they are kept for the next process.
 """
 
 import os
@@ -45,7 +46,8 @@ _OF_UMAP = ("umap", "pynndescent")
 
 
 def cache_compiled(modules: Iterable[Any], home: Path) -> None:
-    """Let numba keep what it compiles of `modules` on disk, by default below `home`; nothing where it cannot write."""
+    """Let numba keep what it compiles of `modules` on disk, by default below `home`; nothing where
+    it cannot write."""
     from numba.core.dispatcher import Dispatcher
 
     config: Any = import_module("numba").config
@@ -68,15 +70,18 @@ def cache_compiled(modules: Iterable[Any], home: Path) -> None:
 
 
 _DEPTH = 5  # times a cluster is clustered again; then it is cut in order
-# numba's kernels may not be entered by two threads at once, and warnings are a matter of the whole process.
+# numba's kernels may not be entered by two threads at once, and warnings are a matter of the whole
+# process.
 _LOCK = threading.Lock()
 
 
-def clusters(vectors: np.ndarray, tokens: Sequence[int], max_tokens: int, config: RaptorConfig) -> list[list[int]]:
+def clusters(
+    vectors: np.ndarray, tokens: Sequence[int], max_tokens: int, config: RaptorConfig
+) -> list[list[int]]:
     """Groups of rows of `vectors` [nodes, width]; every row is in one group at least.
 
-    tokens: of each node; a group has `max_tokens` of them at most, but for a group of one node. Raises CannotRun where
-    UMAP is configured but not installed.
+    tokens: of each node; a group has `max_tokens` of them at most, but for a group of one node.
+    Raises CannotRun where UMAP is configured but not installed.
     """
     groups = _split_large(list(range(len(vectors))), vectors, tokens, max_tokens, config)
     return [list(group) for group in dict.fromkeys(tuple(group) for group in groups)]
@@ -90,19 +95,27 @@ def _split_large(
     config: RaptorConfig,
     depth: int = _DEPTH,
 ) -> Iterator[list[int]]:
-    """The clusters of `group` (rows of `vectors`); one of more than `max_tokens` is clustered again, `depth` times."""
+    """The clusters of `group` (rows of `vectors`); one of more than `max_tokens` is clustered
+    again, `depth` times."""
     for rows in _soft_clusters(vectors[group], config):
         cluster = [group[row] for row in rows]
         if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= max_tokens:
             yield cluster
-        elif depth == 0 or len(cluster) == len(group) or len(_distinct(vectors[cluster])[0]) <= config.dimensions + 1:
+        elif (
+            depth == 0
+            or len(cluster) == len(group)
+            or len(_distinct(vectors[cluster])[0]) <= config.dimensions + 1
+        ):
             yield from cut_in_order(cluster, tokens, max_tokens)
         else:
             yield from _split_large(cluster, vectors, tokens, max_tokens, config, depth - 1)
 
 
-def cut_in_order(group: Sequence[int], tokens: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """The group in order, in parts of `max_tokens` at most; tokens: of each node; a longer node is a part alone."""
+def cut_in_order(
+    group: Sequence[int], tokens: Sequence[int], max_tokens: int
+) -> Iterator[list[int]]:
+    """The group in order, in parts of `max_tokens` at most; tokens: of each node; a longer node is
+    a part alone."""
     part: list[int] = []
     for node in group:
         if part and sum(tokens[i] for i in part) + tokens[node] > max_tokens:
@@ -146,13 +159,18 @@ def _soft_clusters(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]
 
 
 def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:
-    """The points [n, width] as [n, dimensions], n - 2 dimensions at most; neighbours: UMAP's number of them."""
+    """The points [n, width] as [n, dimensions], n - 2 dimensions at most; neighbours: UMAP's number
+    of them."""
     width = max(1, min(config.dimensions, len(points) - 2))
     if config.reduction == "pca":
-        pca = import_module("sklearn.decomposition").PCA(min(width, points.shape[1]), svd_solver="full")
+        pca = import_module("sklearn.decomposition").PCA(
+            min(width, points.shape[1]), svd_solver="full"
+        )
         return np.asarray(pca.fit_transform(points.astype(np.float64)))
     with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of tiny and disconnected graphs, which UMAP lays out all the same
+        warnings.simplefilter(
+            "ignore"
+        )  # of tiny and disconnected graphs, which UMAP lays out all the same
         made = _import_umap().UMAP(
             n_neighbors=min(max(2, neighbours), len(points) - 1),
             n_components=width,
@@ -164,26 +182,33 @@ def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.nda
 
 
 def _import_umap() -> Any:
-    """Import umap, late as it takes seconds; let numba keep what it compiles. Raises CannotRun without umap."""
+    """Import umap, late as it takes seconds; let numba keep what it compiles. Raises CannotRun
+    without umap."""
     first = "umap" not in sys.modules
     try:
         umap = import_module("umap")
     except ModuleNotFoundError as error:
         raise CannotRun(f"method.reduction: {NEEDS_UMAP}") from error
     if first:
-        cache_compiled([module for name, module in sys.modules.items() if name.partition(".")[0] in _OF_UMAP], home())
+        cache_compiled(
+            [module for name, module in sys.modules.items() if name.partition(".")[0] in _OF_UMAP],
+            home(),
+        )
     return umap
 
 
 def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:
-    """Members of each component of the Gaussian mixture with the lowest BIC, ascending; every point has one at least.
+    """Members of each component of the Gaussian mixture with the lowest BIC, ascending; every point
+    has one at least.
 
-    Tries 1 to min(components, n) - 1 components (the released range, its upper end excluded) with the configured seed;
-    the mixture that is used is fitted anew with seed 0, as there.
+    Tries 1 to min(components, n) - 1 components (the released range, its upper end excluded) with
+    the configured seed; the mixture that is used is fitted anew with seed 0, as there.
     """
     kind = import_module("sklearn.mixture").GaussianMixture
     with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of mixtures that have not converged; BIC judges them like the others
+        warnings.simplefilter(
+            "ignore"
+        )  # of mixtures that have not converged; BIC judges them like the others
         tried = [
             kind(count, random_state=config.seed).fit(points)
             for count in range(1, max(2, min(config.components, len(points))))
@@ -198,14 +223,16 @@ def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarr
 def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[Graph, np.ndarray]:
     """The tree of `document` alone, and an embedding of every node [nodes, width].
 
-    Raises QuestionError where the builder's window leaves no room for text, CannotRun where UMAP is missing.
+    Raises QuestionError where the builder's window leaves no room for text, CannotRun where UMAP is
+    missing.
     """
     model, encoder = tools.model("builder"), tools.encoder()
     frame = summary.frame_tokens(model, summary.DETAILED.of(config))
     room = model.window - frame - config.summary_tokens
     if room < config.chunk_tokens:
         raise QuestionError(
-            f"the window of '{model.name}' ({model.window} tokens) does not hold a chunk of {config.chunk_tokens} "
+            f"the window of '{model.name}' ({model.window} tokens) does not hold a chunk of "
+            f"{config.chunk_tokens} "
             f"tokens beside the prompt ({frame}) and the summary ({config.summary_tokens}); lower "
             "method.chunk_tokens or method.summary_tokens, or raise model.window"
         )
@@ -213,7 +240,8 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
     graph = Graph()
     if max_tokens < config.cluster_tokens:
         graph.log.append(
-            f"clusters hold {max_tokens} tokens at most, which is what the window of '{model.name}' leaves"
+            f"clusters hold {max_tokens} tokens at most, which is what the window of "
+            f"'{model.name}' leaves"
         )
     for start, end in packed(document.text, config.chunk_tokens, model):
         graph.add(" ".join(document.text[start:end].split()), 1, (start, end))
@@ -228,15 +256,24 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
         if len(nodes) <= config.dimensions + 1:
             break
         tokens = [model.count(graph.text[i]) + newline for i in nodes]
-        groups = [[nodes[row] for row in rows] for rows in clusters(vectors[nodes], tokens, max_tokens, config)]
+        groups = [
+            [nodes[row] for row in rows]
+            for rows in clusters(vectors[nodes], tokens, max_tokens, config)
+        ]
         graph.log.append(f"level {level}: {len(nodes)} nodes in {len(groups)} clusters")
         texts = [[graph.text[i] for i in group] for group in groups]
-        written = summary.write_groups(level, texts, lambda t: summary.summarise(t, model, length, prompt), tools)
+        written = summary.write_groups(
+            level, texts, lambda t: summary.summarise(t, model, length, prompt), tools
+        )
         lines = [" ".join(text.split()) for text in written]
         pairs = [(line, group) for line, group in zip(lines, groups, strict=True) if line]
-        nodes = graph.add_level(level, [([line], group, equal_weights(group)) for line, group in pairs])
+        nodes = graph.add_level(
+            level, [([line], group, equal_weights(group)) for line, group in pairs]
+        )
         if empty := len(groups) - len(pairs):
-            graph.notes.append(f"level {level}: {empty} of {len(groups)} summaries were empty and are left out")
+            graph.notes.append(
+                f"level {level}: {empty} of {len(groups)} summaries were empty and are left out"
+            )
         new = encoder.encode([graph.text[i] for i in nodes], "passage")
         vectors = np.concatenate([vectors, new]) if nodes else vectors
     return graph, vectors

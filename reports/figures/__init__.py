@@ -1,6 +1,7 @@
 """Figures and tables of the papers that come out of stored runs, each in the module of its command.
 
-A module's `figure(runs, ...)` makes a Figure (figure.py): a table, tables for people, and panels or a drawing.
+A module's `figure(runs, ...)` makes a Figure (figure.py): a table, tables for people, and panels or
+a drawing.
 
 curves               score and TFLOPs against t_n and t_p, out of runs that recorded other stops   (PECAN figure 4)
 sweep                score and cost against a setting that several runs have other values of

@@ -26,9 +26,11 @@ SAME = ["dataset", "model", "score"]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure before it is written. whole: its numbers; sections: tables for people, by default one a data set.
+    """A figure before it is written. whole: its numbers; sections: tables for people, by default
+    one a data set.
 
-    panels: what is drawn; drawing: the file of a form of plot.FORMS, where the figure is not made of panels.
+    panels: what is drawn; drawing: the file of a form of plot.FORMS, where the figure is not made
+    of panels.
     """
 
     title: str
@@ -59,9 +61,15 @@ class Figure:
 
 
 def by_score(
-    table: pd.DataFrame, ending: str = "", hidden: Sequence[str] = (), *, best_first: bool = False, **names: str
+    table: pd.DataFrame,
+    ending: str = "",
+    hidden: Sequence[str] = (),
+    *,
+    best_first: bool = False,
+    **names: str,
 ) -> list[Titled]:
-    """A table for people for each data set, model and score, as `for_people`; ending: the last words of its title."""
+    """A table for people for each data set, model and score, as `for_people`; ending: the last
+    words of its title."""
     tables = []
     for (dataset, model, _), rows in table.groupby(SAME, sort=False):
         title = " · ".join(filter(None, (str(dataset), str(model), ending)))
@@ -71,7 +79,8 @@ def by_score(
 
 
 def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **names: str) -> Titled:
-    """Rows with one score as a table: their mean has the score's name, and what the title says is left out.
+    """Rows with one score as a table: their mean has the score's name, and what the title says is
+    left out.
 
     hidden: more columns to leave out; names: those that people read by another name.
     """

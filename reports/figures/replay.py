@@ -1,14 +1,16 @@
-"""What another stop rule would have answered in a recorded search (--record-stops), and for how much.
+"""What another stop rule would have answered in a recorded search (--record-stops), and for how
+much.
 
     recorded = recorded_rule(run, Rule)             Recorded(own, most, method); None for a method without such a rule
     recorded.stop(record, Rule(t_n=3, t_p=0.5))     Stop(...); None where the search did not go far enough to know
     part = score_stops(run, recorded, rules, ...)   the run with the score of every answer that the rules need
 
-Where a rule stops is the method's to say (Method.replay, reached by the name in the run's configuration); what was
-answered there and what it cost stands in the record's steps. Nothing is guessed beyond the end of a recording.
+Where a rule stops is the method's to say (Method.replay, reached by the name in the run's
+configuration); what was answered there and what it cost stands in the record's steps. Nothing is
+guessed beyond the end of a recording.
 
-A recorded answer has no score yet: the gold answers are those of the records, or of the data set where these hold none,
-and the scorer that scored the run judges it. No model is loaded.
+A recorded answer has no score yet: the gold answers are those of the records, or of the data set
+where these hold none, and the scorer that scored the run judges it. No model is loaded.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rule:
-    """Stop at the `t_n`-th probe with p_yes above `t_p`; None: at the t_n-th whose likeliest token is Yes."""
+    """Stop at the `t_n`-th probe with p_yes above `t_p`; None: at the t_n-th whose likeliest token
+    is Yes."""
 
     t_n: int
     t_p: float | None
@@ -56,7 +59,9 @@ class Rule:
     @staticmethod
     def shown(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """What the reader had seen after `steps`, as in a record's `shown`."""
-        return [part for step in steps if step.get("shown") for part in _source_spans(step["shown"])]
+        return [
+            part for step in steps if step.get("shown") for part in _source_spans(step["shown"])
+        ]
 
     def columns(self) -> dict[str, Any]:
         """The rule as columns of a table."""
@@ -65,12 +70,16 @@ class Rule:
     def uncovered(self, most: Rule, short: int, broken: int, whole: int) -> list[str]:
         """Sentences on why the rule has no row in a table.
 
-        most: the furthest rule that was recorded; short: how many of `whole` questions did not go as far as this one;
+        most: the furthest rule that was recorded; short: how many of `whole` questions did not go
+        as far as this one;
         broken: how many of these because of an error.
         """
         notes = []
         if broken:
-            notes.append(f"not covered: an error ended the recording before {self} in {broken} of {whole} questions")
+            notes.append(
+                f"not covered: an error ended the recording before {self} in {broken} of {whole} "
+                "questions"
+            )
         if short > broken:
             reach = f"--record-stops {max(self.t_n, most.t_n)}"
             if self.t_p is not None and most.t_p is not None:
@@ -99,7 +108,8 @@ class Trials:
 
     @staticmethod
     def shown(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """What the reader had seen after `steps`: the segments that were added and did not leave again."""
+        """What the reader had seen after `steps`: the segments that were added and did not leave
+        again."""
         seen: dict[int, dict[str, Any]] = {}
         for step in steps:
             if step.get("shown") is not None:
@@ -113,23 +123,34 @@ class Trials:
         return {"trials": self.max_trials}
 
     def uncovered(self, most: Trials, short: int, _broken: int, whole: int) -> list[str]:
-        """Why it has no row: what `short` of `whole` questions answer there is unknown; most: recorded up to there."""
+        """Why it has no row: what `short` of `whole` questions answer there is unknown; most:
+        recorded up to there."""
         missing = f"what {short} of {whole} questions answer after {self.max_trials} updates was not recorded"
-        return [f"not covered: {missing}; run it with --record-stops {max(self.max_trials, most.max_trials, 1)}"]
+        return [
+            (
+                f"not covered: {missing}; run it with --record-stops "
+                f"{max(self.max_trials, most.max_trials, 1)}"
+            )
+        ]
 
 
 def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
-    """A step's `shown` as a list of spans; one over several documents is stored by its sources, a span each."""
+    """A step's `shown` as a list of spans; one over several documents is stored by its sources, a
+    span each."""
     if shown["kind"] != "span" or shown["document_id"] or not shown["sources"]:
         return [shown]
-    return [{**shown, "document_id": d, "start": a, "end": b, "sources": []} for d, a, b in shown["sources"]]
+    return [
+        {**shown, "document_id": d, "start": a, "end": b, "sources": []}
+        for d, a, b in shown["sources"]
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
     """What a rule makes of one question.
 
-    step: place in the record's steps, -1 for a search without probes; own: whether it is the stop of the run itself;
+    step: place in the record's steps, -1 for a search without probes; own: whether it is the stop
+    of the run itself;
     flops: of search and answer under one convention, None where they are unknown.
     """
 
@@ -145,16 +166,22 @@ class Stop:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The stop rule of a run, the rule up to which it recorded others, and the method that replays them."""
+    """The stop rule of a run, the rule up to which it recorded others, and the method that replays
+    them."""
 
     own: Any
     most: Any
     method: Method = field(compare=False)
 
-    def stop(self, record: Mapping[str, Any], rule: Rule | Trials, convention: str = DEFAULT) -> Stop | None:
-        """Where a search by `rule` would have stopped; None where the answered record does not hold it."""
+    def stop(
+        self, record: Mapping[str, Any], rule: Rule | Trials, convention: str = DEFAULT
+    ) -> Stop | None:
+        """Where a search by `rule` would have stopped; None where the answered record does not hold
+        it."""
         own_index = own_stop_index(record, type(rule))
-        index = own_index if rule == self.own else self.method.replay(record["steps"], **asdict(rule))
+        index = (
+            own_index if rule == self.own else self.method.replay(record["steps"], **asdict(rule))
+        )
         if index is None or (own_index < 0 and rule.NEEDED):
             return None
         if index == own_index:
@@ -163,20 +190,26 @@ class Recorded:
         if step.get("answer") is None:
             return None
         counted = not any(usage.get("uncounted") for usage in record["usage"].values())
-        return Stop(index, False, str(step["answer"]), stop_flops(step, convention) if counted else None)
+        return Stop(
+            index, False, str(step["answer"]), stop_flops(step, convention) if counted else None
+        )
 
 
 def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) -> int:
-    """The place in the record's steps at which the run itself stopped by such a rule; -1 where it never asked."""
-    asked = (i for i, step in enumerate(record["steps"]) if rule.asked(step) and step["action"] != STUDY)
+    """The place in the record's steps at which the run itself stopped by such a rule; -1 where it
+    never asked."""
+    asked = (
+        i for i, step in enumerate(record["steps"]) if rule.asked(step) and step["action"] != STUDY
+    )
     return max(asked, default=-1)
 
 
 def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
-    """The stop rule of a run as a `kind`, and how far it recorded; None where it never stops by such a rule.
+    """The stop rule of a run as a `kind`, and how far it recorded; None where it never stops by
+    such a rule.
 
-    Code is imported only where the stored parameters and steps fit `kind`. Raises UserError where it cannot be, or its
-    parameters are not valid.
+    Code is imported only where the stored parameters and steps fit `kind`. Raises UserError where
+    it cannot be, or its parameters are not valid.
     """
     choice = run.config["method"]
     params: dict[str, Any] = choice.get("params") or {}
@@ -187,7 +220,9 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
         return None
     method: type[Method] = registry.load(registry.short_name(choice["implementation"]), Method)
     # An older version may have had parameters that this one lacks.
-    known_params = {name: value for name, value in params.items() if name in method.Config.model_fields}
+    known_params = {
+        name: value for name, value in params.items() if name in method.Config.model_fields
+    }
     replayer = method(part_of_run(method.Config, known_params, str(run.path)))
     rule, most = replayer.stop_rule(), replayer.recorded_rule()
     if rule.keys() != names:  # it has parameters of these names, but replays another rule or none
@@ -198,7 +233,8 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
 def runs_with_rule(
     runs: Sequence[StoredRun], kind: type[Rule | Trials], warn: Callable[[str], None]
 ) -> list[tuple[StoredRun, Recorded]]:
-    """The runs with such a stop rule; one whose method cannot be loaded is left out with a warning."""
+    """The runs with such a stop rule; one whose method cannot be loaded is left out with a
+    warning."""
     pairs = []
     for run in runs:
         try:
@@ -213,7 +249,8 @@ def runs_with_rule(
 
 @dataclass(frozen=True)
 class Scored:
-    """A run, the rules to show, and the scores of `stops_to_score`; None where a scorer left an answer out."""
+    """A run, the rules to show, and the scores of `stops_to_score`; None where a scorer left an
+    answer out."""
 
     run: StoredRun
     recorded: Recorded
@@ -221,19 +258,34 @@ class Scored:
     values: Mapping[Key, float | None]
 
 
-def stops_to_score(run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials]) -> dict[Key, Stop]:
-    """(question id, step) -> the stop there, of `rules` other than the run's own: their answers have no score yet."""
+def stops_to_score(
+    run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials]
+) -> dict[Key, Stop]:
+    """(question id, step) -> the stop there, of `rules` other than the run's own: their answers
+    have no score yet."""
     records = [record for record in run.records if record["error"] is None]
-    stops = [(record["question_id"], recorded_rules.stop(record, rule)) for record in records for rule in rules]
-    return {(question, stop.step): stop for question, stop in stops if stop is not None and not stop.own}
+    stops = [
+        (record["question_id"], recorded_rules.stop(record, rule))
+        for record in records
+        for rule in rules
+    ]
+    return {
+        (question, stop.step): stop for question, stop in stops if stop is not None and not stop.own
+    }
 
 
 def score_stops(
-    run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials], score: str | None, data: str | None
+    run: StoredRun,
+    recorded_rules: Recorded,
+    rules: Sequence[Rule | Trials],
+    score: str | None,
+    data: str | None,
 ) -> Scored:
-    """Score every answer that the rules need and that has no score yet; `score`: by default the run's headline.
+    """Score every answer that the rules need and that has no score yet; `score`: by default the
+    run's headline.
 
-    data: as in `score_answers`, whose errors it raises; UnknownName for a score the run does not have.
+    data: as in `score_answers`, whose errors it raises; UnknownName for a score the run does not
+    have.
     """
     name = score or facts.headline(run)
     facts.scored(run, name)
@@ -243,15 +295,21 @@ def score_stops(
     for key, stop in stops.items():
         steps = stop.steps(records[key[0]])
         answers[key] = stop.answer, recorded_rules.own.shown(steps)
-    return Scored(run, recorded_rules, rules, score_answers(run, answers, name, data) if answers else {})
+    return Scored(
+        run, recorded_rules, rules, score_answers(run, answers, name, data) if answers else {}
+    )
 
 
 def score_answers(
-    run: StoredRun, answers: Mapping[Key, tuple[str, Sequence[dict[str, Any]]]], name: str, data: str | None
+    run: StoredRun,
+    answers: Mapping[Key, tuple[str, Sequence[dict[str, Any]]]],
+    name: str,
+    data: str | None,
 ) -> dict[Key, float | None]:
     """The score `name` of answers, each with what its reader had seen, as in a record's `shown`.
 
-    data: where the rows are now. Raises UserError where the gold answers or the scorer's version are not the run's.
+    data: where the rows are now. Raises UserError where the gold answers or the scorer's version
+    are not the run's.
     """
     before, now = facts.scorer_version(run, name), scorers.version(name)
     if before != now:
@@ -259,7 +317,10 @@ def score_answers(
         raise UserError(f"{old}; score it again first: harness score {run.path}")
     rows = read_rows(run, data=data)
     if rows.problem is not None:
-        raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
+        raise UserError(
+            f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with "
+            "--data"
+        )
     config = part_of_run(DatasetConfig, run.config["dataset"], str(run.path))
     config = config.model_copy(update={"scorers": (name,)})
     scores: dict[Key, float | None] = {}
@@ -267,5 +328,7 @@ def score_answers(
         if question not in rows.examples:
             raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
         seen = [parse_shown(part) for part in shown]
-        scores[question, step] = score_reply(config, answer, seen, rows.examples[question].gold).scores.get(name)
+        scores[question, step] = score_reply(
+            config, answer, seen, rows.examples[question].gold
+        ).scores.get(name)
     return scores

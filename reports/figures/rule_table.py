@@ -1,4 +1,5 @@
-"""A table of stop rules: score and cost of each, out of runs that recorded other stops (reports/figures/replay.py).
+"""A table of stop rules: score and cost of each, out of runs that recorded other stops
+(reports/figures/replay.py).
 
 dataset method model <rule>               one row a run and rule
 score mean mean.low mean.high             the score's name, its mean in [0, 1], 95 % interval clustered by document
@@ -7,8 +8,8 @@ n failed covered own                      questions; answers that failed; questi
                                           whether this is the rule that the run itself stopped by
 convention notes run                      how FLOPs are counted
 
-A row is empty, and says so, where even one question did not search far enough: a mean over the others would be one
-over easier questions. Failed questions count as in the table of the run.
+A row is empty, and says so, where even one question did not search far enough: a mean over the
+others would be one over easier questions. Failed questions count as in the table of the run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,9 @@ from reports.costs import check_convention, full_only_notes
 from reports.figures.replay import Scored, Stop
 from reports.search_moves import STUDY
 
-STOP_SETTINGS = tuple(f"method.{name}" for name in ("t_n", "t_p", "max_trials", "record_stops", "record_t_p"))
+STOP_SETTINGS = tuple(
+    f"method.{name}" for name in ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")
+)
 """Settings in which runs of one curve differ."""
 
 Reached = Sequence[tuple[dict[str, Any], Stop, int]]
@@ -36,10 +39,11 @@ def frame(
     score: str | None = None,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """Score and cost of each stop rule, a row a run and rule (columns: see the module). score: default the headline.
+    """Score and cost of each stop rule, a row a run and rule (columns: see the module). score:
+    default the headline.
 
-    costs: a row's own columns, from its stops, the run's seed and the convention; without stops all are missing.
-    Raises UnknownName for a convention.
+    costs: a row's own columns, from its stops, the run's seed and the convention; without stops all
+    are missing. Raises UnknownName for a convention.
     """
     check_convention(convention)
     rows: list[dict[str, Any]] = []
@@ -50,9 +54,14 @@ def frame(
 
 
 def _rule_rows(
-    part: Scored, label: str, score: str, convention: str, costs: Callable[[Reached, int, str], dict[str, float | None]]
+    part: Scored,
+    label: str,
+    score: str,
+    convention: str,
+    costs: Callable[[Reached, int, str], dict[str, float | None]],
 ) -> Iterator[dict[str, Any]]:
-    """A run's rows, one for each rule: mean score and costs; empty where the recording does not cover it."""
+    """A run's rows, one for each rule: mean score and costs; empty where the recording does not
+    cover it."""
     run, recorded, seed = part.run, part.recorded, int(part.run.config["seed"])
     common = (*facts.notes(run), *full_only_notes(run.records, convention))
     rounded = _rounding_note(run)
@@ -69,7 +78,8 @@ def _rule_rows(
                 continue
             stop = recorded.stop(record, rule, convention)
             if stop is None:
-                # An error ended the recording where its last step has no probe, and says why in its note.
+                # An error ended the recording where its last step has no probe, and says why in its
+                # note.
                 last = record["steps"][-1] if record["steps"] else {}
                 broken += last.get("action") == STUDY and last.get("p_yes") is None
                 continue
@@ -79,7 +89,11 @@ def _rule_rows(
             missing += value is None
             values += [] if value is None else [(float(value), cluster)]
         covered = failed + len(reached)
-        notes = [f"{score} is missing for {missing} of the answered questions and left out for them"] if missing else []
+        notes = (
+            [f"{score} is missing for {missing} of the answered questions and left out for them"]
+            if missing
+            else []
+        )
         if covered < whole:
             values, reached = [], []
             notes = rule.uncovered(recorded.most, whole - covered, broken, whole)
@@ -100,10 +114,11 @@ def _rule_rows(
 
 
 def _rounding_note(run: StoredRun) -> list[str]:
-    """A note where rounding may make a replayed answer differ from that of a run that stops there; else [].
+    """A note where rounding may make a replayed answer differ from that of a run that stops there;
+    else [].
 
-    Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise. In half precision
-    the rounding this changes is large enough to change an answer.
+    Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise.
+    In half precision the rounding this changes is large enough to change an answer.
     """
     model = (run.manifest.get("models") or {}).get("searcher") or {}
     dtype = str(model.get("dtype", "float32"))
@@ -116,13 +131,22 @@ def _rounding_note(run: StoredRun) -> list[str]:
     return [f"{note}: a run that stops there may answer otherwise ({instead})"]
 
 
-def curves(table: pd.DataFrame, rule: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Each curve with its title: the rows of `frame`, and one a rule (its columns), covered rows before empty ones.
+def curves(
+    table: pd.DataFrame, rule: Sequence[str]
+) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Each curve with its title: the rows of `frame`, and one a rule (its columns), covered rows
+    before empty ones.
 
-    Of rows with the same rule a run's own comes before a replayed one, then the first run's. A row without a value
-    stays, so that a table can say why.
+    Of rows with the same rule a run's own comes before a replayed one, then the first run's. A row
+    without a value stays, so that a table can say why.
     """
     for names, group in table.groupby(["dataset", "method", "model"], sort=False):
-        ranked = group.assign(_empty=group["mean"].isna(), _far=~group["own"]).sort_values(["_empty", "_far"])
-        best = ranked.drop_duplicates(rule).drop(columns=["_empty", "_far"]).sort_values(list(reversed(rule)))
+        ranked = group.assign(_empty=group["mean"].isna(), _far=~group["own"]).sort_values(
+            ["_empty", "_far"]
+        )
+        best = (
+            ranked.drop_duplicates(rule)
+            .drop(columns=["_empty", "_far"])
+            .sort_values(list(reversed(rule)))
+        )
         yield " · ".join(map(str, names)), group, best

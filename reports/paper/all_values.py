@@ -1,4 +1,5 @@
-"""Every printed value of the papers beside ours: measured, not run yet, or with a reason why it is not compared."""
+"""Every printed value of the papers beside ours: measured, not run yet, or with a reason why it is
+not compared."""
 
 import re
 from collections import Counter
@@ -12,7 +13,13 @@ from reports import facts
 from reports.html_tables import page
 from reports.paper.matching import incomplete
 from reports.paper.printed import load
-from reports.paper.tables_and_figures import EMPTY, PAPERS, TableOrFigure, printed, tables_and_figures
+from reports.paper.tables_and_figures import (
+    EMPTY,
+    PAPERS,
+    TableOrFigure,
+    printed,
+    tables_and_figures,
+)
 from reports.paper.verdicts import KINDS, MARGIN, legend, measured_rows, with_lines
 from reports.table_formats import render_sections
 
@@ -26,10 +33,11 @@ _TEXT_TITLE = "Values of the text"
 
 
 def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
-    """Return COLUMNS in the order of paper_results.csv; `printed` in points of 100 for scores, as reports.paper.frame.
+    """Return COLUMNS in the order of paper_results.csv; `printed` in points of 100 for scores, as
+    reports.paper.frame.
 
-    runs: may be none. notes: each condition in which a run differs, then what is known to differ ("known: ..."). Raises
-    UserError as reports.paper.frame.
+    runs: may be none. notes: each condition in which a run differs, then what is known to differ
+    ("known: ..."). Raises UserError as reports.paper.frame.
     """
     values = load()
     measured: dict[int, list[dict[str, Any]]] = {}
@@ -42,28 +50,39 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
     for entry in printed():
         places = (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table))
         place = next(places, f"{PAPERS[entry.source]}: {_TEXT_TITLE}")
-        head = {"place": place, "row": entry.method, "dataset": entry.dataset, "metric": entry.metric}
+        head = {
+            "place": place,
+            "row": entry.method,
+            "dataset": entry.dataset,
+            "metric": entry.metric,
+        }
         its_value, own_rows = mapped.get(entry.line), measured.get(entry.line, [])
         rows += [{**head, **row} for row in own_rows]
         if its_value is not None and not own_rows:
             rows.append({**head, "printed": its_value.printed, "verdict": NOT_RUN, "notes": ()})
         elif not own_rows:
             notes = () if entry.reason == EMPTY else (entry.reason,)
-            number = re.search(r"\d+(?:\.\d+)?", entry.value.replace(",", ""))  # 22.3 of "22.3%", 7 of "Top-7"
+            number = re.search(
+                r"\d+(?:\.\d+)?", entry.value.replace(",", "")
+            )  # 22.3 of "22.3%", 7 of "Top-7"
             verdict = NOT_COMPARED if notes else EMPTY
-            rows.append({**head, "printed": number and float(number[0]), "verdict": verdict, "notes": notes})
+            rows.append(
+                {**head, "printed": number and float(number[0]), "verdict": verdict, "notes": notes}
+            )
     return facts.as_floats(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
 def tables(
     runs: Sequence[StoredRun], chosen: TableOrFigure | None = None, *, margin: float = MARGIN
 ) -> list[tuple[str, pd.DataFrame]]:
-    """Titled frames: a summary, then one for each table with printed values; chosen: that table alone, with
-    the one whose rows it runs too."""
+    """Titled frames: a summary, then one for each table with printed values; chosen: that table
+    alone, with the one whose rows it runs too."""
     whole, frames = frame(runs, margin=margin), []
     for place, group in whole.groupby("place", sort=False):
         item = next((p for p in tables_and_figures() if p.label == place), None)
-        if chosen is None or (item is not None and item.name is not None and item.name in (chosen.name, chosen.like)):
+        if chosen is None or (
+            item is not None and item.name is not None and item.name in (chosen.name, chosen.like)
+        ):
             title = f"{place}: {item.title}" if item is not None else str(place)
             frames.append((title, group.drop(columns=["place"]).reset_index(drop=True)))
     order = [f"{place.label}: {place.title}" for place in tables_and_figures()]
@@ -72,9 +91,13 @@ def tables(
 
 
 def text(
-    runs: Sequence[StoredRun], named: Sequence[tuple[str, pd.DataFrame]], form: str, margin: float = MARGIN
+    runs: Sequence[StoredRun],
+    named: Sequence[tuple[str, pd.DataFrame]],
+    form: str,
+    margin: float = MARGIN,
 ) -> str:
-    """The tables `named` (title, table) as html, markdown, latex or text, with the legend of the verdicts below."""
+    """The tables `named` (title, table) as html, markdown, latex or text, with the legend of the
+    verdicts below."""
     below = [*(incomplete(runs) if runs else ()), *legend(margin)]
     if form == "html":
         return page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
@@ -82,10 +105,20 @@ def text(
 
 
 def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
-    """How many printed values of each table have which verdict; a value that two runs measure counts twice."""
+    """How many printed values of each table have which verdict; a value that two runs measure
+    counts twice."""
     kinds = (*KINDS, NOT_RUN, NOT_COMPARED, EMPTY)
     rows = []
     for title, table in named:
-        count = Counter(next(kind for kind in kinds if str(verdict).startswith(kind)) for verdict in table["verdict"])
-        rows.append({"table": title, "values": str(len(table)), **{kind: str(count[kind]) for kind in kinds}})
+        count = Counter(
+            next(kind for kind in kinds if str(verdict).startswith(kind))
+            for verdict in table["verdict"]
+        )
+        rows.append(
+            {
+                "table": title,
+                "values": str(len(table)),
+                **{kind: str(count[kind]) for kind in kinds},
+            }
+        )
     return pd.DataFrame(rows)

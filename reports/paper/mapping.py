@@ -24,11 +24,13 @@ class _Strict(BaseModel):
 
 
 class DatasetRule(_Strict):
-    """The data set of ours that a label means; questions: how many the paper used; stand_ins: made-up ones like it.
+    """The data set of ours that a label means; questions: how many the paper used; stand_ins:
+    made-up ones like it.
 
-    settings: what the run's data set must have been set to, by the name that --set takes behind "dataset."; subset:
-    what the paper says of the questions where they are some of the data set's, and it does not name them; tokens: the
-    length that texts are made for, where runs at other lengths are of other labels.
+    settings: what the run's data set must have been set to, by the name that --set takes behind
+    "dataset."; subset: what the paper says of the questions where they are some of the data set's,
+    and it does not name them; tokens: the length that texts are made for, where runs at other
+    lengths are of other labels.
     """
 
     dataset: str
@@ -41,7 +43,8 @@ class DatasetRule(_Strict):
 
 
 class MeanRule(_Strict):
-    """A label that is a mean over other labels' data sets, each counting the same; stand_ins, tokens: as above."""
+    """A label that is a mean over other labels' data sets, each counting the same; stand_ins,
+    tokens: as above."""
 
     mean_of: tuple[str, ...] = Field(min_length=1)
     stand_ins: tuple[str, ...] = ()
@@ -52,10 +55,10 @@ LabelRule = DatasetRule | MeanRule
 
 
 class Paper(_Strict):
-    """name: as tables say it; model: of every role that `roles` does not name, the last part of its hub id; roles:
-    another model for a role, or null where any will do; model_settings: of all its models, where they differ from
-    profile paper, null for what does not matter; scale: what 1 point of 100 is printed as; datasets: labels that mean
-    other data than in the other papers."""
+    """name: as tables say it; model: of every role that `roles` does not name, the last part of its
+    hub id; roles: another model for a role, or null where any will do; model_settings: of all its
+    models, where they differ from profile paper, null for what does not matter; scale: what 1 point
+    of 100 is printed as; datasets: labels that mean other data than in the other papers."""
 
     name: str
     model: str
@@ -66,12 +69,15 @@ class Paper(_Strict):
 
 
 class Metric(_Strict):
-    """A score of the records or of all answers together (times 100), a cost in TFLOPs, requests a question, or none.
+    """A score of the records or of all answers together (times 100), a cost in TFLOPs, requests a
+    question, or none.
 
-    label: the column as printed, where it is read in several ways; score, instead: the score, and others that measure
-    the same for a run without it; corpus: a scorer of kind corpus, measured from the counts that the records keep;
-    requests: whether it is requests; phases: those whose TFLOPs it adds; convention: of the printed FLOPs; asked: the
-    one that the reader wants to see instead, never in mapping.yaml; problem: why none of them can be had.
+    label: the column as printed, where it is read in several ways; score, instead: the score, and
+    others that measure the same for a run without it; corpus: a scorer of kind corpus, measured
+    from the counts that the records keep;
+    requests: whether it is requests; phases: those whose TFLOPs it adds; convention: of the printed
+    FLOPs; asked: the one that the reader wants to see instead, never in mapping.yaml; problem: why
+    none of them can be had.
     """
 
     label: str | None = None
@@ -91,7 +97,8 @@ class Metric(_Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Metric:
-        """Check that exactly one kind of metric is set, and that its phases are search and answer."""
+        """Check that exactly one kind of metric is set, and that its phases are search and
+        answer."""
         named = (self.score, self.corpus, self.problem)
         if sum((*(name is not None for name in named), bool(self.phases), self.requests)) != 1:
             raise ValueError("set exactly one of score, corpus, phases, requests and problem")
@@ -105,13 +112,14 @@ class Metric(_Strict):
 class Entry(_Strict):
     """A printed row and the preset that measures it.
 
-    params: where the row differs from the preset under profile paper; adapters: of a role's model, trained ones that
-    the run must have; truncated: whether the paper's contexts were cut; unlike: why the row is another method;
-    per_document: the cost of the index instead; questions_per_document: its share is added; questions: how many, where
-    this row has the whole data set and others a subset.
+    params: where the row differs from the preset under profile paper; adapters: of a role's model,
+    trained ones that the run must have; truncated: whether the paper's contexts were cut; unlike:
+    why the row is another method;
+    per_document: the cost of the index instead; questions_per_document: its share is added;
+    questions: how many, where this row has the whole data set and others a subset.
 
-    model, roles and settings come before those of the paper and of its data sets; in roles and settings null is for
-    what does not matter to this row.
+    model, roles and settings come before those of the paper and of its data sets; in roles and
+    settings null is for what does not matter to this row.
     """
 
     source: str
@@ -132,7 +140,8 @@ class Entry(_Strict):
 
 
 class Deviation(_Strict):
-    """What the project knows to do otherwise than a paper; of all presets, or papers, where none is named."""
+    """What the project knows to do otherwise than a paper; of all presets, or papers, where none is
+    named."""
 
     note: str
     presets: tuple[str, ...] = ()

@@ -1,4 +1,5 @@
-"""What a run, or several together, measured of a printed value, in the paper's units (scores times 100)."""
+"""What a run, or several together, measured of a printed value, in the paper's units (scores times
+100)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +12,18 @@ from reports.paper.mapping import Metric
 from reports.paper.printed import Value
 
 WORDING = 30
-"""Tokens of a reading prompt that are wording: ours takes some 114 with Llama's template, printed costs imply 84."""
-WIDE, NARROW = LEVEL, 0.90  # the levels of the two intervals: see harness.stats.paired_tests.equivalence
+"""Tokens of a reading prompt that are wording: ours takes some 114 with Llama's template, printed
+costs imply 84."""
+WIDE, NARROW = (
+    LEVEL,
+    0.90,
+)  # the levels of the two intervals: see harness.stats.paired_tests.equivalence
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured, with its 95 % interval (wide) and its 90 % interval (narrow); None where there is none.
+    """What was measured, with its 95 % interval (wide) and its 90 % interval (narrow); None where
+    there is none.
 
     wording: TFLOPs of WORDING tokens of the answer, 0 for what is no cost of answering.
     """
@@ -53,14 +59,23 @@ def measure(value: Value, run: StoredRun) -> Measured:
     search = _search_tflops(run, convention)
     built = costs.phase_costs(run, "index", convention).tflops
     # Each document is a cluster.
-    index = Measured() if built is None else _mean_value(built, [str(i) for i in range(len(built))], run)
+    index = (
+        Measured()
+        if built is None
+        else _mean_value(built, [str(i) for i in range(len(built))], run)
+    )
     if entry.per_document:
         return index
-    return search if entry.questions_per_document is None else _plus_index(index, search, entry.questions_per_document)
+    return (
+        search
+        if entry.questions_per_document is None
+        else _plus_index(index, search, entry.questions_per_document)
+    )
 
 
 def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
-    """The mean over data sets, each counting the same, as papers take it, with intervals by facts.mean_of_samples.
+    """The mean over data sets, each counting the same, as papers take it, with intervals by
+    facts.mean_of_samples.
 
     Without a value where a part has none, without an interval where a part has none.
     """
@@ -84,11 +99,16 @@ def scorer_of(corpus: str) -> str:
 
 
 def _with_intervals(find: Callable[[float], Interval], scale: float) -> Measured:
-    """The value and both its intervals, times `scale`; find: level of an interval -> value with it."""
+    """The value and both its intervals, times `scale`; find: level of an interval -> value with
+    it."""
     wide, narrow = find(WIDE), find(NARROW)
 
     def ends(estimate: Interval) -> tuple[float, float] | None:
-        return None if estimate.low is None or estimate.high is None else (scale * estimate.low, scale * estimate.high)
+        return (
+            None
+            if estimate.low is None or estimate.high is None
+            else (scale * estimate.low, scale * estimate.high)
+        )
 
     return Measured(None if wide.mean is None else scale * wide.mean, ends(wide), ends(narrow))
 
@@ -100,13 +120,17 @@ def _mean_value(
     bounds: tuple[float, float] | None = None,
     scale: float = 1.0,
 ) -> Measured:
-    """The mean of `values`, times `scale`, with both its intervals; bounds: as in harness.stats.bootstrap.interval."""
+    """The mean of `values`, times `scale`, with both its intervals; bounds: as in
+    harness.stats.bootstrap.interval."""
     seed = int(run.config.get("seed") or 0)
-    return _with_intervals(lambda level: interval(values, clusters, seed=seed, level=level, bounds=bounds), scale)
+    return _with_intervals(
+        lambda level: interval(values, clusters, seed=seed, level=level, bounds=bounds), scale
+    )
 
 
 def _search_tflops(run: StoredRun, convention: str) -> Measured:
-    """TFLOPs of search and answer per question, without an index; no value where a model's sizes are unknown."""
+    """TFLOPs of search and answer per question, without an index; no value where a model's sizes
+    are unknown."""
     spent = costs.phase_costs(run, "answer", convention)
     search, answer = costs.phase_costs(run, "search", convention).tflops, spent.tflops
     if search is None or answer is None:
@@ -117,13 +141,17 @@ def _search_tflops(run: StoredRun, convention: str) -> Measured:
 
 
 def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
-    """index / questions + search. A document that is dear to index is dear to search, so the half-widths are added: the
-    interval holds at least its level whatever the correlation."""
+    """index / questions + search. A document that is dear to index is dear to search, so the
+    half-widths are added: the interval holds at least its level whatever the correlation."""
     if index.value is None or search.value is None:
         return Measured()
 
-    def ends(a: tuple[float, float] | None, b: tuple[float, float] | None) -> tuple[float, float] | None:
-        return None if a is None or b is None else (a[0] / questions + b[0], a[1] / questions + b[1])
+    def ends(
+        a: tuple[float, float] | None, b: tuple[float, float] | None
+    ) -> tuple[float, float] | None:
+        return (
+            None if a is None or b is None else (a[0] / questions + b[0], a[1] / questions + b[1])
+        )
 
     wide, narrow = ends(index.wide, search.wide), ends(index.narrow, search.narrow)
     return Measured(index.value / questions + search.value, wide, narrow, search.wording)

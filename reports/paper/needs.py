@@ -1,4 +1,5 @@
-"""What a table's suite needs, from its configuration alone: models, encoders, data sets, files, and GPU memory.
+"""What a table's suite needs, from its configuration alone: models, encoders, data sets, files, and
+GPU memory.
 
     needs(suite) ─► Needs(models={"llama-3.1-8b-instruct": ModelConfig, ...}, encoders, datasets, files, gpu=45e9)
 
@@ -7,7 +8,8 @@ GPU memory is what weights and cache take, of the run that takes most, without a
     weights   parameters x bytes of the dtype, of each model and encoder that the run uses
     cache     2 x layers x key/value heads x head size x tokens x bytes; tokens: the reader's window, or the method's
 
-Sizes are those of the presets (`shape`). A model without, as one behind a server, counts nothing; `unknown` names it.
+Sizes are those of the presets (`shape`). A model without, as one behind a server, counts nothing;
+`unknown` names it.
 """
 
 from contextlib import suppress
@@ -31,9 +33,11 @@ _CLASSIFIER_SIZE = 559e6  # parameters of XLM-R large
 
 @dataclass
 class Needs:
-    """What a suite needs, by name. documents: data set -> the file of its documents; unknown: models of unknown size.
+    """What a suite needs, by name. documents: data set -> the file of its documents; unknown:
+    models of unknown size.
 
-    gpu: bytes of GPU memory of the run that takes most; entities: whether a trained tool finds names (QRMeM).
+    gpu: bytes of GPU memory of the run that takes most; entities: whether a trained tool finds
+    names (QRMeM).
     """
 
     models: dict[str, ModelConfig] = field(default_factory=dict)
@@ -48,7 +52,8 @@ class Needs:
 
 
 def needs(suite: Suite) -> Needs:
-    """The data sets, documents and models that a suite uses. Raises UserError for one that cannot be settled.
+    """The data sets, documents and models that a suite uses. Raises UserError for one that cannot
+    be settled.
 
     Methods change nothing of a data set, so the first one stands for all.
     """
@@ -56,24 +61,36 @@ def needs(suite: Suite) -> Needs:
     for part in suite.parts or (suite,):
         for dataset in part.datasets:
             needed.datasets.setdefault(dataset)
-            config = resolve(Choices(method=next(iter(part.methods)), dataset=dataset, suite=part)).parts.get("dataset")
+            config = resolve(
+                Choices(method=next(iter(part.methods)), dataset=dataset, suite=part)
+            ).parts.get("dataset")
             if config is not None and (place := config.options.get("documents")):
                 needed.documents[config.name] = str(place)
         for model in part.models or (None,):
             for method in part.methods:
-                _add_run(needed, resolve(Choices(method=method, dataset=part.datasets[0], model=model, suite=part)))
+                _add_run(
+                    needed,
+                    resolve(
+                        Choices(method=method, dataset=part.datasets[0], model=model, suite=part)
+                    ),
+                )
     return needed
 
 
 def _add_run(needed: Needs, r: Resolution) -> None:
-    """Add the models, encoders and files of a suite's run, resolved as `r`; its GPU memory if it is the most."""
+    """Add the models, encoders and files of a suite's run, resolved as `r`; its GPU memory if it is
+    the most."""
     method: Method | None = None
     with suppress(ConfigError):  # a package that it needs is missing
         method = make_method(r)
     method_or_class = method or method_class(r.parts["method"].implementation)
     params: dict[str, Any] = r.parts["method"].params
-    models = {role: r.parts.get(f"roles.{role}", r.parts["model"]) for role in method_or_class.needs}
-    encoders = {role: r.parts[role] for role in method_or_class.encoders if r.parts.get(role) is not None}
+    models = {
+        role: r.parts.get(f"roles.{role}", r.parts["model"]) for role in method_or_class.needs
+    }
+    encoders = {
+        role: r.parts[role] for role in method_or_class.encoders if r.parts.get(role) is not None
+    }
     for config in models.values():
         needed.models.setdefault(config.name, config)
         needed.adapters |= dict.fromkeys(config.adapters.values())
@@ -83,7 +100,8 @@ def _add_run(needed: Needs, r: Resolution) -> None:
         needed.classifiers.setdefault(str(classifier))
     needed.entities |= params.get("recogniser") == "stanza"
     window = int(getattr(method.config, "window", 0) or 0) if method is not None else 0
-    # Bytes of each model with its cache, and of each encoder; one that plays several roles counts once.
+    # Bytes of each model with its cache, and of each encoder; one that plays several roles counts
+    # once.
     gpu = 4 * _CLASSIFIER_SIZE if classifier else 0
     for name, config in {config.name: config for config in models.values()}.items():
         if config.backend == "endpoint" or config.package:
@@ -97,5 +115,9 @@ def _add_run(needed: Needs, r: Resolution) -> None:
         gpu += _BYTES[config.dtype] * (shape.parameters + cache)
     for encoder in {encoder.source: encoder for encoder in encoders.values()}.values():
         if encoder.shape is not None:
-            gpu += 4 * (2 if encoder.query_source else 1) * ModelShape(**encoder.shape.model_dump()).parameters
+            gpu += (
+                4
+                * (2 if encoder.query_source else 1)
+                * ModelShape(**encoder.shape.model_dump()).parameters
+            )
     needed.gpu = max(needed.gpu, gpu)

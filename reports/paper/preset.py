@@ -1,9 +1,10 @@
-"""A printed row's settings: its preset under profile `paper`, with what mapping.yaml says of the row instead.
+"""A printed row's settings: its preset under profile `paper`, with what mapping.yaml says of the
+row instead.
 
     settings_of(value, rule) ─► Settings(method, prompts, dataset, models, encoders)
 
-They are resolved as `harness run --method PRESET --dataset NAME --profile paper` resolves them, from the files of this
-project alone (no HARNESS_CONFIGS). No model is loaded and no row is read.
+They are resolved as `harness run --method PRESET --dataset NAME --profile paper` resolves them,
+from the files of this project alone (no HARNESS_CONFIGS). No model is loaded and no row is read.
 """
 
 import os
@@ -27,17 +28,27 @@ _MODEL_KEYS = (  # what of a model or encoder changes a prediction, weights apar
     "backend", "tokenizer", "dtype", "attention", "template", "template_date", "window", "thinking",
     "trust_remote_code", "extra",
 )  # fmt: skip
-_ENCODER_KEYS = ("query_source", "pooling", "similarity", "query_prefix", "passage_prefix", "max_length")
-# Settings of a data set that change no prediction, or are files of the user's; `name` is what a value is matched by.
+_ENCODER_KEYS = (
+    "query_source",
+    "pooling",
+    "similarity",
+    "query_prefix",
+    "passage_prefix",
+    "max_length",
+)
+# Settings of a data set that change no prediction, or are files of the user's; `name` is what a
+# value is matched by.
 _NOT_DATA_KEYS = {"name", "data", "scorers", "licence", "citation", "options"}
 _FILE_KEYS = {"documents", "support"}
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model or encoder: the last part of its hub id, and its settings; none where this project does not ship it.
+    """A model or encoder: the last part of its hub id, and its settings; none where this project
+    does not ship it.
 
-    source: its hub id; shape: its sizes, by the names of `harness.cost.flops.ModelShape`, empty where unknown.
+    source: its hub id; shape: its sizes, by the names of `harness.cost.flops.ModelShape`, empty
+    where unknown.
     """
 
     name: str
@@ -48,10 +59,13 @@ class Model:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run must be like to measure a printed value. Keys are as in run.yaml, those of nested mappings dotted.
+    """What a run must be like to measure a printed value. Keys are as in run.yaml, those of nested
+    mappings dotted.
 
-    models, encoders: by role, of the roles that the method uses; a role for which any model will do is left out.
-    trained: roles whose model may have adapters; ignored: keys of the data set that do not matter, and files.
+    models, encoders: by role, of the roles that the method uses; a role for which any model will do
+    is left out.
+    trained: roles whose model may have adapters; ignored: keys of the data set that do not matter,
+    and files.
     """
 
     method: dict[str, Any]
@@ -64,31 +78,51 @@ class Settings:
 
 
 def settings_of(value: Value, rule: DatasetRule) -> Settings:
-    """The settings of a run that measures the printed `value` on the data set of `rule`. Raises UserError."""
+    """The settings of a run that measures the printed `value` on the data set of `rule`. Raises
+    UserError."""
     entry, paper = value.entry, value.paper
-    r, method = _resolve_preset(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
+    r, method = _resolve_preset(
+        entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items()))
+    )
     choice = r.parts["method"]
     numbers = type(method).from_other_runs
-    rules = {key: v for key, v in choice.params.items() if key in numbers and isinstance(v, str)}  # "from:garlic"
+    rules = {
+        key: v for key, v in choice.params.items() if key in numbers and isinstance(v, str)
+    }  # "from:garlic"
     params = {**method.config.model_dump(mode="json"), **rules, **entry.params}
     models = {role: _model_of_role(value, r, role) for role in method.needs}
     encoders = {role: r.parts[role] for role in method.encoders if role in r.parts}
-    row_settings = {**rule.settings, **({} if rule.tokens is None else {"tokens": rule.tokens}), **entry.settings}
+    row_settings = {
+        **rule.settings,
+        **({} if rule.tokens is None else {"tokens": rule.tokens}),
+        **entry.settings,
+    }
     preset = r.parts["dataset"].model_dump(mode="json")
     # Rows of another format come from elsewhere, so where the preset's are is not compared.
-    left_out = _NOT_DATA_KEYS | ({"hub", "subset", "revision"} if "format" in row_settings else set())
-    dataset = {key: v for key, v in {**preset, **preset["options"]}.items() if key not in left_out} | row_settings
+    left_out = _NOT_DATA_KEYS | (
+        {"hub", "subset", "revision"} if "format" in row_settings else set()
+    )
+    dataset = {
+        key: v for key, v in {**preset, **preset["options"]}.items() if key not in left_out
+    } | row_settings
     ignored = frozenset({key for key, v in row_settings.items() if v is None} | _FILE_KEYS)
     return Settings(
         method={
             "implementation": choice.implementation,
             "view": choice.view,
-            **{key: v for key, v in (flatten(params) if params else {}).items() if key not in value.recording},
+            **{
+                key: v
+                for key, v in (flatten(params) if params else {}).items()
+                if key not in value.recording
+            },
         },
         prompts=method.prompts(),
         dataset={key: v for key, v in dataset.items() if key not in ignored},
         models={role: model for role, model in models.items() if model is not None},
-        encoders={role: _shipped_model(v, last_part(v.source), _ENCODER_KEYS) for role, v in encoders.items()},
+        encoders={
+            role: _shipped_model(v, last_part(v.source), _ENCODER_KEYS)
+            for role, v in encoders.items()
+        },
         trained=frozenset(method.adapters()),
         ignored=ignored,
     )
@@ -103,18 +137,29 @@ _Roles = tuple[tuple[str, str | None], ...]
 
 
 @cache
-def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Resolution, Method]:
-    """(settings of a run of the preset under profile paper, its method); roles: (role, model or None for any) each."""
+def _resolve_preset(
+    preset: str, dataset: str, reader: str, roles: _Roles
+) -> tuple[Resolution, Method]:
+    """(settings of a run of the preset under profile paper, its method); roles: (role, model or
+    None for any) each."""
     with patch.dict(os.environ):
         os.environ.pop(registry.ENV, None)
         by_source = _presets_by_source()
-        sets = {f"roles.{role}": by_source[name.lower()] for role, name in roles if name and name.lower() in by_source}
+        sets = {
+            f"roles.{role}": by_source[name.lower()]
+            for role, name in roles
+            if name and name.lower() in by_source
+        }
         model = by_source.get(reader.lower())
-        r = resolve(Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets))
+        r = resolve(
+            Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets)
+        )
         raise_all(r.problems)
         try:
             return r, make_method(r)
-        except ConfigError:  # its package is missing: its parameters are not checked, and a report reads those alone
+        except (
+            ConfigError
+        ):  # its package is missing: its parameters are not checked, and a report reads those alone
             cls: type[Method] = registry.load(r.parts["method"].implementation, Method)
             return r, cls(cls.Config.model_construct(**r.parts["method"].params))
 
@@ -124,30 +169,44 @@ def _presets_by_source() -> dict[str, str]:
     """The last part of a model's hub id, in lower case -> the preset that has it."""
     by_source: dict[str, str] = {}
     for name in presets.names("models"):
-        values = {key: value for _, layer in presets.read("models", name) for key, value in layer.items()}
+        values = {
+            key: value for _, layer in presets.read("models", name) for key, value in layer.items()
+        }
         if "source" in values:
             by_source.setdefault(last_part(str(values["source"])).lower(), name)
     return by_source
 
 
 def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
-    """The model of a role: that of the row or paper, else the preset's own, else the reader; None for any."""
+    """The model of a role: that of the row or paper, else the preset's own, else the reader; None
+    for any."""
     roles, role_model = value.paper.roles, r.parts.get(f"roles.{role}")
     if role in roles and roles[role] is None:
         return None
     name = str(
         roles.get(role)
-        or (last_part(role_model.source or role_model.name) if role_model is not None else value.paper.model)
+        or (
+            last_part(role_model.source or role_model.name)
+            if role_model is not None
+            else value.paper.model
+        )
     )
     config: ModelConfig = r.parts["model"] if role_model is None else role_model
-    if last_part(config.source or config.name).lower() != name.lower() or config.backend == "endpoint":
+    if (
+        last_part(config.source or config.name).lower() != name.lower()
+        or config.backend == "endpoint"
+    ):
         return Model(name, {})
     model, paper = _shipped_model(config, name, _MODEL_KEYS), value.paper.model_settings
     settings = model.settings | paper
-    return replace(model, settings={k: item for k, item in settings.items() if k not in paper or item is not None})
+    return replace(
+        model,
+        settings={k: item for k, item in settings.items() if k not in paper or item is not None},
+    )
 
 
 def _shipped_model(config: Any, name: str, keys: tuple[str, ...]) -> Model:
-    """A shipped model or encoder as a `Model`: of its `config` the settings `keys`, its source and its sizes."""
+    """A shipped model or encoder as a `Model`: of its `config` the settings `keys`, its source and
+    its sizes."""
     shape = {} if config.shape is None else config.shape.model_dump()
     return Model(name, {key: getattr(config, key) for key in keys}, config.source or "", shape)

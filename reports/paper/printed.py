@@ -10,7 +10,15 @@ from functools import cache
 from importlib import resources
 
 from harness.errors import DataError
-from reports.paper.mapping import DatasetRule, Entry, Mapping, MeanRule, Metric, Paper, parse_mapping
+from reports.paper.mapping import (
+    DatasetRule,
+    Entry,
+    Mapping,
+    MeanRule,
+    Metric,
+    Paper,
+    parse_mapping,
+)
 from reports.paper.tables_and_figures import Printed, parse_printed, printed
 
 _EMPTY_CELL = "-"  # a cell in which a paper prints nothing
@@ -20,10 +28,11 @@ _EMPTY_CELL = "-"  # a cell in which a paper prints nothing
 class Value:
     """One printed value with all that is said of it; `digits` after its decimal point.
 
-    place: the data set as printed; rules: the data sets that it means, several where the value is a mean over them;
-    stand_ins: made-up data sets, a run on any of which stands for all `rules`; label: of the metric; line: in
-    paper_results.csv; deviations: known differences from the paper; recording: parameters that change neither answers
-    nor costs.
+    place: the data set as printed; rules: the data sets that it means, several where the value is a
+    mean over them;
+    stand_ins: made-up data sets, a run on any of which stands for all `rules`; label: of the
+    metric; line: in paper_results.csv; deviations: known differences from the paper; recording:
+    parameters that change neither answers nor costs.
     """
 
     entry: Entry
@@ -41,10 +50,12 @@ class Value:
 
 
 def load(results: str | None = None, mapping: str | None = None) -> tuple[Value, ...]:
-    """The printed values that mapping.yaml ties to methods, data sets and scorers here, in its order.
+    """The printed values that mapping.yaml ties to methods, data sets and scorers here, in its
+    order.
 
-    results, mapping: texts of paper_results.csv and mapping.yaml; by default the files in this folder. Raises DataError
-    for an entry with a metric that has no printed value, ValueError where a printed value is no number.
+    results, mapping: texts of paper_results.csv and mapping.yaml; by default the files in this
+    folder. Raises DataError for an entry with a metric that has no printed value, ValueError where
+    a printed value is no number.
     """
     rules = _shipped_rules() if mapping is None else parse_mapping(mapping)
     table: dict[tuple[str, ...], Printed] = {}
@@ -57,7 +68,8 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
         deviations = tuple(
             rule.note
             for rule in rules.deviations
-            if entry.preset in (rule.presets or (entry.preset,)) and entry.source in (rule.papers or (entry.source,))
+            if entry.preset in (rule.presets or (entry.preset,))
+            and entry.source in (rule.papers or (entry.source,))
         )
         printed_as = {metric: rules.metrics[metric].label or metric for metric in entry.metrics}
         of_row = entry.source, entry.table, entry.method
@@ -81,7 +93,9 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
                 meant = tuple(one.model_copy(update={"tokens": of_label.tokens}) for one in meant)
             number = _parse_number(cell.value, paper.scale if rule.in_points else 1.0)
             labelled = (label, meant, of_label.stand_ins, metric, rule)
-            values.append(Value(entry, paper, *labelled, *number, cell.line, deviations, rules.recording))
+            values.append(
+                Value(entry, paper, *labelled, *number, cell.line, deviations, rules.recording)
+            )
     return tuple(values)
 
 
@@ -93,12 +107,15 @@ def _shipped_rules() -> Mapping:
 
 
 def _paper_of(entry: Entry, paper: Paper) -> Paper:
-    """The paper as this entry has it: with its own models; `questions` are the whole set where others have a subset."""
+    """The paper as this entry has it: with its own models; `questions` are the whole set where
+    others have a subset."""
     changes: dict[str, object] = {"roles": {**paper.roles, **entry.roles}}
     if entry.questions is not None:
         full_set = {"questions": entry.questions, "subset": None}
         changes["datasets"] = {
-            label: rule.model_copy(update=full_set) if isinstance(rule, DatasetRule) and rule.subset else rule
+            label: rule.model_copy(update=full_set)
+            if isinstance(rule, DatasetRule) and rule.subset
+            else rule
             for label, rule in paper.datasets.items()
         }
     if entry.model is not None:
@@ -107,7 +124,8 @@ def _paper_of(entry: Entry, paper: Paper) -> Paper:
 
 
 def _parse_number(text: str, scale: float) -> tuple[float, int]:
-    """A printed number and its digits behind the point; with a scale of 0.01, "0.7207" is 72.07 of 100 points."""
+    """A printed number and its digits behind the point; with a scale of 0.01, "0.7207" is 72.07 of
+    100 points."""
     plain = text.replace(",", "").strip()
     number, digits = float(plain), len(plain.partition(".")[2])
     if scale == 1:

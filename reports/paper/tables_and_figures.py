@@ -18,7 +18,10 @@ from harness.config import presets
 from harness.errors import UnknownName
 
 MADE_UP = "pocket-"
-PAPERS = {f"{i:03}_{name}": name for i, name in enumerate(("PECAN", "GARLIC", "LongRefiner", "QRMeM", "RULER"))}
+PAPERS = {
+    f"{i:03}_{name}": name
+    for i, name in enumerate(("PECAN", "GARLIC", "LongRefiner", "QRMeM", "RULER"))
+}
 EMPTY = "the paper prints nothing here"
 
 _UNMAPPED = {  # column or method of a printed value -> why it is not compared
@@ -27,7 +30,8 @@ _UNMAPPED = {  # column or method of a printed value -> why it is not compared
     "Latency": "the unit is not printed",
     "Llama3.1-8B": "a copy of a row of table 1",
     **dict.fromkeys(
-        ("Average tokens", "Min tokens", "Max tokens"), "a length of documents: harness report tokens prints ours"
+        ("Average tokens", "Min tokens", "Max tokens"),
+        "a length of documents: harness report tokens prints ours",
     ),
     "average number of nodes": "harness report nodes prints ours",
     "confidence threshold t_p": "a setting: method.t_p of pecan on each data set",
@@ -61,9 +65,12 @@ class TableOrFigure(BaseModel):
         return f"{PAPERS[self.paper]}, {self.place}"
 
     def has_row(self, source: str, table: str) -> bool:
-        """Whether a row of paper_results.csv, by the source and table that it names, is of this table or figure."""
+        """Whether a row of paper_results.csv, by the source and table that it names, is of this
+        table or figure."""
         head = self.values or self.place
-        return source == self.paper and table.startswith(head) and not table[len(head) :][:1].isdigit()
+        return (
+            source == self.paper and table.startswith(head) and not table[len(head) :][:1].isdigit()
+        )
 
 
 @cache
@@ -75,13 +82,19 @@ def tables_and_figures() -> tuple[TableOrFigure, ...]:
 
 
 def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
-    """The table or figure that `harness reproduce NAME` means, and its suite, NAME or pocket-... Raises UnknownName."""
+    """The table or figure that `harness reproduce NAME` means, and its suite, NAME or pocket-...
+    Raises UnknownName."""
     by_name = {presets.fold(item.name): item for item in tables_and_figures() if item.name}
     folded = presets.fold(name)
     table = by_name.get(folded.removeprefix(MADE_UP))
     if table is None:
         names = [item.name for item in tables_and_figures() if item.name]
-        raise UnknownName("table or figure", name, [*names, *(MADE_UP + n for n in names)], "harness reproduce --list")
+        raise UnknownName(
+            "table or figure",
+            name,
+            [*names, *(MADE_UP + n for n in names)],
+            "harness reproduce --list",
+        )
     return table, f"{MADE_UP if folded.startswith(MADE_UP) else ''}{table.name}"
 
 

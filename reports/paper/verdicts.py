@@ -5,20 +5,22 @@ frame(runs)   one row for each printed value and each run that measures it, in t
 dataset  paper            row          metric  printed  method  model  ours  ours.low  ours.high  n  apart  verdict
 musique  GARLIC, Table 1  BM25 top-5   F1      28.7     bm25    ...    29.4  28.6      30.2       …  0.7    equivalent …
 
-A value that is a mean over data sets is measured by a run on each of them: its row names them all and comes last.
-ours.low and ours.high are the ends of the 95 % interval.
+A value that is a mean over data sets is measured by a run on each of them: its row names them all
+and comes last. ours.low and ours.high are the ends of the 95 % interval.
 
 equivalent (within 2 points)       our 90 % interval lies within the margin of the printed value
 differs (by more than 2 points)    our 95 % interval lies outside
 undecided (...)                    neither; in brackets the questions that would decide, were the difference to stay
 not comparable                     a run differs in more than chance; `notes` say in what
 
-Behind a verdict stands what could not be checked ("gold answers and rows not checked"); `notes` have what a reader
-should weigh: another precision, uncommitted code, other versions or rows than most of the runs, a chosen seed, and the
-notes of the run in any table.
+Behind a verdict stands what could not be checked ("gold answers and rows not checked"); `notes`
+have what a reader should weigh: another precision, uncommitted code, other versions or rows than
+most of the runs, a chosen seed, and the notes of the run in any table.
 
-The margin is in points for scores, and in percent of the printed value for costs and requests. `notes` also say, after
-"known:", what the project does otherwise than the paper as far as it knows; that forbids no verdict.
+The margin is in points for scores, and in percent of the printed value for costs and requests.
+`notes` also say, after
+"known:", what the project does otherwise than the paper as far as it knows; that forbids no
+verdict.
 """
 
 import math
@@ -38,7 +40,14 @@ from reports.comparability import other_versions, reasons_not_to_rank
 from reports.gold_rows import other_texts
 from reports.paper.comparable import differences, listed
 from reports.paper.matching import Pair, incomplete, matches
-from reports.paper.measured import WORDING, Measured, mean_over_datasets, measure, score_of, scorer_of
+from reports.paper.measured import (
+    WORDING,
+    Measured,
+    mean_over_datasets,
+    measure,
+    score_of,
+    scorer_of,
+)
 from reports.paper.preset import last_part
 from reports.paper.printed import Value, load
 from reports.paper.public_releases import Findings
@@ -46,7 +55,12 @@ from reports.rescored import rescored
 from reports.settings import only_in_seed
 from reports.table_formats import render, render_sections
 
-KINDS = EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = "equivalent", "differs", "undecided", "not comparable"
+KINDS = EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = (
+    "equivalent",
+    "differs",
+    "undecided",
+    "not comparable",
+)
 MARGIN = 2.0
 """Points of a score, and percent of a cost or of a number of requests."""
 COLUMNS = (
@@ -64,7 +78,9 @@ costs, and code and packages that are not those here. Nothing proves that stored
 program wrote.
 Costs may differ by {wording} tokens a question more: the papers print no wording of most prompts.
 """
-_MOST_QUESTIONS = 1_000_000  # questions; beyond, the difference stands on the margin as far as anybody can tell
+_MOST_QUESTIONS = (
+    1_000_000  # questions; beyond, the difference stands on the margin as far as anybody can tell
+)
 
 _MeasuredCache = dict[tuple[Any, ...], Any]
 
@@ -76,13 +92,18 @@ def frame(
     margin: float = MARGIN,
     convention: str | None = None,
 ) -> pd.DataFrame:
-    """Printed values beside measured ones, with verdicts (columns: COLUMNS); no rows where no run measures one.
+    """Printed values beside measured ones, with verdicts (columns: COLUMNS); no rows where no run
+    measures one.
 
-    values: by default those of paper_results.csv that mapping.yaml maps; margin: in points of 100 for scores, in
-    percent of the printed value for costs and requests; convention: another way to count FLOPs than the papers' own, as
-    mapping.yaml has it. Raises UserError for no runs, or runs without records.
+    values: by default those of paper_results.csv that mapping.yaml maps; margin: in points of 100
+    for scores, in percent of the printed value for costs and requests; convention: another way to
+    count FLOPs than the papers' own, as mapping.yaml has it. Raises UserError for no runs, or runs
+    without records.
     """
-    rows = [(several, row) for _, several, row in measured_rows(runs, values, margin=margin, convention=convention)]
+    rows = [
+        (several, row)
+        for _, several, row in measured_rows(runs, values, margin=margin, convention=convention)
+    ]
     rows.sort(key=lambda each: (each[0], each[1]["dataset"]))  # stable; means last
     return facts.as_floats(pd.DataFrame([row for _, row in rows], columns=list(COLUMNS)))
 
@@ -94,16 +115,25 @@ def measured_rows(
     margin: float = MARGIN,
     convention: str | None = None,
 ) -> list[tuple[Value, bool, dict[str, Any]]]:
-    """(printed value, whether it is a mean over several runs, its row of `frame`), in the order of the values."""
+    """(printed value, whether it is a mean over several runs, its row of `frame`), in the order of
+    the values."""
     values = load() if values is None else values
     facts.check_runs(runs)
     if convention is not None:
-        counted = {"asked": convention}  # comparable.py makes a reason of one that is not the printed FLOPs'
-        values = [replace(value, metric=value.metric.model_copy(update=counted)) for value in values]
-    labels = {facts.run_key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
+        counted = {
+            "asked": convention
+        }  # comparable.py makes a reason of one that is not the printed FLOPs'
+        values = [
+            replace(value, metric=value.metric.model_copy(update=counted)) for value in values
+        ]
+    labels = {
+        facts.run_key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)
+    }
     # (paper, data set) where the made-up data set stands in for several labels of the paper.
     places = {(value.paper.name, name, value.place) for value in values for name in value.stand_ins}
-    ambiguous = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
+    ambiguous = {
+        key for key, labels in Counter(place[:2] for place in places).items() if labels > 1
+    }
     measured: _MeasuredCache = {}
     remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
     checks = (other_versions, reasons_not_to_rank, only_in_seed)
@@ -113,7 +143,11 @@ def measured_rows(
     for value in values:
         readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
     return [
-        (value, len(pairs) > 1, _verdict_row(value, pairs, runs, labels, ambiguous, measured, margin, remarks))
+        (
+            value,
+            len(pairs) > 1,
+            _verdict_row(value, pairs, runs, labels, ambiguous, measured, margin, remarks),
+        )
         for value in values
         for pairs in matches(value, runs)
         if not any(_of_another_row(value, run, readers[_table_key(value)]) for _, run in pairs)
@@ -125,7 +159,9 @@ def legend(margin: float = MARGIN) -> list[str]:
     return _LEGEND.format(margin=f"{margin:g}", wording=WORDING).splitlines()
 
 
-def text(runs: Sequence[StoredRun], form: str, margin: float = MARGIN, convention: str | None = None) -> str:
+def text(
+    runs: Sequence[StoredRun], form: str, margin: float = MARGIN, convention: str | None = None
+) -> str:
     """The table of `frame` in a format of FORMATS; for people with its legend."""
     whole = frame(runs, margin=margin, convention=convention)
     if form in ("csv", "json"):
@@ -144,15 +180,21 @@ def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
     return "\n".join([text.rstrip("\n"), "", *lines, ""]) if lines else text
 
 
-def verdict(value: Value, measured: Measured, n: int, margin: float = MARGIN, unchecked: Sequence[str] = ()) -> str:
-    """EQUIVALENT, DIFFERS or UNDECIDED for what was measured over n questions, with the margin in brackets.
+def verdict(
+    value: Value, measured: Measured, n: int, margin: float = MARGIN, unchecked: Sequence[str] = ()
+) -> str:
+    """EQUIVALENT, DIFFERS or UNDECIDED for what was measured over n questions, with the margin in
+    brackets.
 
-    The region is the printed value with half a unit of its last digit and the margin on both sides, and for a cost the
-    tokens by which prompts may be worded otherwise. unchecked: what no file of the run proves ("weights", "rows").
+    The region is the printed value with half a unit of its last digit and the margin on both sides,
+    and for a cost the tokens by which prompts may be worded otherwise. unchecked: what no file of
+    the run proves ("weights", "rows").
     """
     assert measured.value is not None
     half = 0.5 * 10.0**-value.digits
-    reach = half + (margin if value.metric.in_points else margin / 100 * abs(value.printed) + measured.wording)
+    reach = half + (
+        margin if value.metric.in_points else margin / 100 * abs(value.printed) + measured.wording
+    )
     reached = f"{margin:g} {'points' if value.metric.in_points else '%'}"
     reached += f"; {listed(list(unchecked))} not checked" if unchecked else ""
     if measured.narrow is None or measured.wide is None:
@@ -163,23 +205,28 @@ def verdict(value: Value, measured: Measured, n: int, margin: float = MARGIN, un
         return f"{EQUIVALENT} (within {reached})"
     if decision == "different":
         return f"{DIFFERS} (by more than {reached})"
-    # About how many questions would decide, were the difference to stay: half-widths shrink as 1 / sqrt(n).
+    # About how many questions would decide, were the difference to stay: half-widths shrink as 1 /
+    # sqrt(n).
     to_edge = reach - abs(measured.value - value.printed)  # below 0 outside of what is equivalent
     low, high = measured.narrow if to_edge > 0 else measured.wide
     questions = n * ((high - low) / 2 / abs(to_edge)) ** 2 if to_edge else math.inf
     if questions > _MOST_QUESTIONS:
         return f"{UNDECIDED} (the difference is as great as the margin)"
     digits = max(len(str(int(questions))) - 2, 0)
-    return f"{UNDECIDED} (about {math.ceil(questions / 10**digits) * 10**digits:,} questions needed)"
+    return (
+        f"{UNDECIDED} (about {math.ceil(questions / 10**digits) * 10**digits:,} questions needed)"
+    )
 
 
 def _table_key(value: Value) -> tuple[str, str, str]:
-    """(paper, table, preset): shared by printed rows that differ in the reader or the place of the evidence alone."""
+    """(paper, table, preset): shared by printed rows that differ in the reader or the place of the
+    evidence alone."""
     return value.entry.source, value.entry.table, value.entry.preset
 
 
 def _of_another_row(value: Value, run: StoredRun, readers: Collection[str]) -> bool:
-    """Whether the run belongs to another row of the table, by its reader (readers: of all rows) or its place."""
+    """Whether the run belongs to another row of the table, by its reader (readers: of all rows) or
+    its place."""
     model = run.config["model"]
     reader = last_part(str(model.get("source") or model["name"])).lower()
     row_place = value.entry.settings.get("place")
@@ -200,8 +247,10 @@ def _verdict_row(
 ) -> dict[str, Any]:
     """The row of `frame` for a value and the runs that measure it, one for each of its data sets.
 
-    labels: run key -> method's name in tables; ambiguous: (paper, data set) that stands for several labels of a paper;
-    measured: values worked out so far, by run and measure; remarks: run key -> how the run differs from the other runs.
+    labels: run key -> method's name in tables; ambiguous: (paper, data set) that stands for several
+    labels of a paper;
+    measured: values worked out so far, by run and measure; remarks: run key -> how the run differs
+    from the other runs.
     """
     entry, own_values = value.entry, list[Measured]()
     for _, run in pairs:
@@ -214,7 +263,11 @@ def _verdict_row(
     n = sum(len(run.records) for _, run in pairs)
     reasons = check.reasons
     if ours.value is None and not any(reason.startswith("metric:") for reason in reasons):
-        lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
+        lacks = (
+            "question that was answered"
+            if value.metric.requests
+            else "FLOPs, its model has no known sizes"
+        )
         reasons.append(f"metric: the run has no {value.metric.score or lacks}")
     if not reasons:
         for _, run in pairs:
@@ -222,7 +275,9 @@ def _verdict_row(
     names, first = [facts.run_key(run)[0] for _, run in pairs], pairs[0][1]
     label = f", {value.place}" if (value.paper.name, names[0]) in ambiguous else ""
     low, high = ours.wide or (None, None)
-    notes = [(*(() if reasons else facts.notes(run)), *remarks[facts.run_key(run)]) for _, run in pairs]
+    notes = [
+        (*(() if reasons else facts.notes(run)), *remarks[facts.run_key(run)]) for _, run in pairs
+    ]
     marks = dict.fromkeys([*check.marks, *(note for of_run in notes for note in of_run)])
     return {
         "dataset": names[0] if len(pairs) == 1 else f"{value.place} (mean of {listed(names)})",
@@ -237,15 +292,20 @@ def _verdict_row(
         "ours.high": high,
         "n": n,
         "apart": None if ours.value is None else ours.value - value.printed,
-        "verdict": NOT_COMPARABLE if reasons else verdict(value, ours, n, margin, list(dict.fromkeys(check.unchecked))),
-        "convention": value.metric.asked or value.metric.convention if value.metric.phases else None,
+        "verdict": NOT_COMPARABLE
+        if reasons
+        else verdict(value, ours, n, margin, list(dict.fromkeys(check.unchecked))),
+        "convention": value.metric.asked or value.metric.convention
+        if value.metric.phases
+        else None,
         "notes": (*reasons, *marks, *(f"known: {note}" for note in value.deviations)),
         "run": ", ".join(dict.fromkeys(run.name for _, run in pairs)),
     }
 
 
 def _rescored_once(value: Value, run: StoredRun, measured: _MeasuredCache) -> Findings:
-    """What reports.rescored says of the value's score, and whether gold answers are the data set's, from `measured`.
+    """What reports.rescored says of the value's score, and whether gold answers are the data set's,
+    from `measured`.
 
     Costs are not computed again.
     """
@@ -265,8 +325,11 @@ def _rescored_once(value: Value, run: StoredRun, measured: _MeasuredCache) -> Fi
     return Findings([*reasons], [*unchecked])
 
 
-def _differences_of_pairs(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> Findings:
-    """What differs between the runs and the value; each reason and mark with its data sets where not all have it."""
+def _differences_of_pairs(
+    value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]
+) -> Findings:
+    """What differs between the runs and the value; each reason and mark with its data sets where
+    not all have it."""
     checks = [(facts.run_key(run)[0], differences(value, run, rule, runs)) for rule, run in pairs]
 
     def with_datasets(part: str) -> list[str]:
@@ -274,7 +337,10 @@ def _differences_of_pairs(value: Value, pairs: tuple[Pair, ...], runs: Sequence[
         for dataset, found in checks:
             for sentence in getattr(found, part):
                 datasets.setdefault(sentence, []).append(dataset)
-        return [text if len(names) == len(pairs) else f"{text} ({listed(names)})" for text, names in datasets.items()]
+        return [
+            text if len(names) == len(pairs) else f"{text} ({listed(names)})"
+            for text, names in datasets.items()
+        ]
 
     unchecked = dict.fromkeys(name for _, found in checks for name in found.unchecked)
     return Findings(with_datasets("reasons"), list(unchecked), with_datasets("marks"))

@@ -21,7 +21,10 @@ def test_a_long_prompt_takes_as_long_as_its_flops():
 
 
 def test_the_card_is_idle_while_it_waits_for_launches():
-    batches = [Batch(contexts=2, tokens=2, launches=1000), Batch(contexts=4, tokens=4, launches=2000)]
+    batches = [
+        Batch(contexts=2, tokens=2, launches=1000),
+        Batch(contexts=4, tokens=4, launches=2000),
+    ]
     found = summary(batches, 3)
     waiting, work = 3000 * LAUNCH, sum(batch.work for batch in batches)
     assert (found["contexts"], found["launches"]) == (3.0, 1500)

@@ -1,4 +1,5 @@
-"""`python -m bench.gpu` where there is no GPU: every row runs, so that a machine with one is not the first to try."""
+"""`python -m bench.gpu` where there is no GPU: every row runs, so that a machine with one is not
+the first to try."""
 
 from bench import gpu
 from bench.parallel import Bench
@@ -8,7 +9,9 @@ def test_every_row_runs_without_a_gpu(tmp_path, monkeypatch, capsys) -> None:
     sizes = ["--in-flight", "2", "--tokens", "300", "--repeats", "1", "--peak", "1"]
     searched: list[int] = []
 
-    def seconds(self: Bench, method: str, model: str, places: int, *more: object, **sets: object) -> float:
+    def seconds(
+        self: Bench, method: str, model: str, places: int, *more: object, **sets: object
+    ) -> float:
         searched.append(places)  # real searches would take longer than all other rows
         return 1.0
 

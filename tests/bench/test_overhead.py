@@ -7,6 +7,8 @@ def test_the_harness_alone_is_timed_with_several_requests(tmp_path):
     for size in (overhead.SHORT, 2 * overhead.SHORT):
         overhead.write_rows(tmp_path / f"{size}.jsonl", size)
     _, two_scorers = overhead.tools(tmp_path, peers=None)
-    start, question = overhead.slope(two_scorers, tmp_path, 2 * overhead.SHORT, overhead.REQUESTS, parallel=4)
+    start, question = overhead.slope(
+        two_scorers, tmp_path, 2 * overhead.SHORT, overhead.REQUESTS, parallel=4
+    )
     assert start > 0.1
     assert 0.1 < question < 50

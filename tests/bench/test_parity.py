@@ -29,12 +29,16 @@ def test_a_stage_counts_equal_items() -> None:
         found.each("ranks", [1, 2], [1])
 
 
-@pytest.mark.parametrize(("a", "b"), [(1.0, 1.001), ([1, 2], [1]), ("a", "b"), ([0.0, 1.0], [0.0, 1.1])])
+@pytest.mark.parametrize(
+    ("a", "b"), [(1.0, 1.001), ([1, 2], [1]), ("a", "b"), ([0.0, 1.0], [0.0, 1.1])]
+)
 def test_values_that_differ_are_not_the_same(a: object, b: object) -> None:
     assert not is_near(a, b)
 
 
-def test_pecan_builds_and_searches_as_a_second_reading_of_the_paper_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pecan_builds_and_searches_as_a_second_reading_of_the_paper_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = Found()
     monkeypatch.setitem(pecan.PARAMS, "reserve", 40)  # the second reading writes without a cache
     pecan.compare(None, Rows(), found, documents=1, questions=1, tokens=200)

@@ -28,7 +28,13 @@ def answered(out: Path, method: str, dataset: str, seconds: float, questions: in
 
 # Sets without rows at hand: of LongBench those whose licences are restrictive or not clear.
 _RESTRICTED = ["gov_report", "qmsum", "multi_news", "vcsum", "samsum", "lsht", "lcc", "repobench-p"]
-_OF_E = ["gov_report", "multi_news", "samsum", "lcc", "repobench-p"]  # LongBench-E has these of them
+_OF_E = [
+    "gov_report",
+    "multi_news",
+    "samsum",
+    "lcc",
+    "repobench-p",
+]  # LongBench-E has these of them
 NO_ROWS = {
     *(f"longbench/{n}" for n in _RESTRICTED),
     *(f"longbench/{n}_e" for n in _OF_E),
@@ -38,7 +44,13 @@ NO_ROWS = {
 
 def test_every_data_set_that_is_fetched_has_rows() -> None:
     fetched = {name for name in presets.names("datasets") if not name.startswith("pocket/")}
-    same_rows = {"qasper-hints", "musique-full", "musique-shots", "musique-shots-ircot", "longmemeval/s-430"}
+    same_rows = {
+        "qasper-hints",
+        "musique-full",
+        "musique-shots",
+        "musique-shots-ircot",
+        "longmemeval/s-430",
+    }
     assert set(DATA) == fetched - same_rows - NO_ROWS
 
 
@@ -46,7 +58,9 @@ def test_every_data_set_that_is_fetched_has_rows() -> None:
 def test_made_up_rows_load_in_the_official_layout(name: str, tmp_path: Path) -> None:
     file = rows_file(name, tmp_path, tmp_path, max_bytes=100)
     sets = row_settings(name, tmp_path, tmp_path, max_bytes=100)
-    data = load(resolve_part("datasets", Choices(dataset=name, data=str(file), sets=sets)).parts["dataset"])
+    data = load(
+        resolve_part("datasets", Choices(dataset=name, data=str(file), sets=sets)).parts["dataset"]
+    )
     assert len(data) == QUESTIONS
     if name.startswith("longmemeval/"):
         assert [bool(example.gold.supporting) for example in data.examples] == [True, False]
@@ -75,10 +89,14 @@ def test_a_second_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(smoke_real, "run_cell", run)
 
     def start(retry: bool = False) -> None:
-        run_cells("smollm2-135m", ["pecan", "bm25"], ["nq", "popqa"], Folders(tmp_path, tmp_path), retry)
+        run_cells(
+            "smollm2-135m", ["pecan", "bm25"], ["nq", "popqa"], Folders(tmp_path, tmp_path), retry
+        )
 
     start()
-    assert calls == [(dataset, method) for dataset in ("nq", "popqa") for method in ("pecan", "bm25")]
+    assert calls == [
+        (dataset, method) for dataset in ("nq", "popqa") for method in ("pecan", "bm25")
+    ]
     start()
     assert len(calls) == 4
     start(retry=True)
@@ -90,7 +108,10 @@ def test_long_texts_are_cut_to_their_beginnings(tmp_path: Path) -> None:
     folder.mkdir()
     rows = [{"context": "é" * 101, "input": "?"}, {"context": "short", "input": "?"}]
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    made = [json.loads(line) for line in shorten_file(folder / "a.jsonl", tmp_path, 101).read_text().splitlines()]
+    made = [
+        json.loads(line)
+        for line in shorten_file(folder / "a.jsonl", tmp_path, 101).read_text().splitlines()
+    ]
     assert made == [{"context": "é" * 50, "input": "?"}, rows[1]]
     assert (shorten_file(folder, tmp_path, 101) / "a.jsonl").is_file()
 
@@ -102,9 +123,14 @@ def test_the_table_counts_what_is_stored(tmp_path: Path) -> None:
     rows = [record(0, None), record(1, 1.0, truncated=CUT)]
     write_run(tmp_path, rows, method="gist", dataset="nq", model=smoke_real.MODELS[model])
     sentence = "'oracle-evidence' is not for nq"
-    (tmp_path / smoke_real.REFUSED).write_text(json.dumps([["oracle-evidence", "nq", model, sentence]]))
+    (tmp_path / smoke_real.REFUSED).write_text(
+        json.dumps([["oracle-evidence", "nq", model, sentence]])
+    )
     cells = stored(tmp_path)
-    assert (cells[Key("dragon", "nq", model)].done, cells[Key("gist", "nq", model)].failed) == (1, 1)
+    assert (cells[Key("dragon", "nq", model)].done, cells[Key("gist", "nq", model)].failed) == (
+        1,
+        1,
+    )
     text = table([model], ["bm25", "dragon", "gist", "oracle-evidence", "pecan"], ["nq"], tmp_path)
     head, row, *_ = text.splitlines()
     assert dict(zip(head.split()[2:], row.split()[1:], strict=True)) == {

@@ -9,8 +9,12 @@ import pytest
 from harness.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
-FAKES = {name: name.title() for name in ("dice", "refuses", "buggy", "ranks", "walks")} | {"fails-once": "FailsOnce"}
-PRESETS = {f"methods/{name}": f"implementation: tests.cli.fakes:{made}\n" for name, made in FAKES.items()} | {
+FAKES = {name: name.title() for name in ("dice", "refuses", "buggy", "ranks", "walks")} | {
+    "fails-once": "FailsOnce"
+}
+PRESETS = {
+    f"methods/{name}": f"implementation: tests.cli.fakes:{made}\n" for name, made in FAKES.items()
+} | {
     "methods/echo": "summary: says one word\nimplementation: tests.cli.fakes:Echo\n",
     "methods/echo-loud": "extends: echo\nparams: {mode: loud}\nby_dataset: {musique: {k: 9}}\n",
     "methods/echo-evidence": "extends: echo\nview: evidence\n",
@@ -79,8 +83,13 @@ def cli(tmp_path, environment):
     """Run the command in a fresh process in an empty folder."""
 
     def call(*arguments, **more):
-        command, place = [sys.executable, "-m", "harness", *arguments], {"cwd": tmp_path, "env": environment | more}
-        done = subprocess.run(command, **place, capture_output=True, text=True, timeout=120, check=False)
+        command, place = (
+            [sys.executable, "-m", "harness", *arguments],
+            {"cwd": tmp_path, "env": environment | more},
+        )
+        done = subprocess.run(
+            command, **place, capture_output=True, text=True, timeout=120, check=False
+        )
         return Ended(arguments, done.returncode, done.stdout, done.stderr)
 
     return call

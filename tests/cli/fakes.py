@@ -23,7 +23,16 @@ class Echo(Method):
     def answer(self, question, documents, indexes, tools):
         time.sleep(self.config.pause)
         shown, spent = Shown("span", documents[0].id, 0, 10), {"all-params": 2e12}
-        step = Step("visit", 4, level=1, scores={"total": 0.25}, tokens=7, p_yes=0.5, flops=spent, shown=shown)
+        step = Step(
+            "visit",
+            4,
+            level=1,
+            scores={"total": 0.25},
+            tokens=7,
+            p_yes=0.5,
+            flops=spent,
+            shown=shown,
+        )
         return Answer(self.config.word, shown=(shown,), steps=(step,), stop_reason="said it")
 
     def prompts(self):
@@ -61,7 +70,8 @@ class Ranks(Echo):
 
 
 class Walks(Echo):
-    """Visits 2 nodes for the first question of a world and one more for each later one, or max_nodes of them."""
+    """Visits 2 nodes for the first question of a world and one more for each later one, or
+    max_nodes of them."""
 
     class Config(Echo.Config):
         max_nodes: int | None = None

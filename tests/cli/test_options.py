@@ -46,17 +46,32 @@ def tapes(configs):
 
 def stored(folder):
     """The method's values of each run, by preset."""
-    runs = [yaml.safe_load(path.read_text())["config"]["method"] for path in folder.rglob("run.yaml")]
+    runs = [
+        yaml.safe_load(path.read_text())["config"]["method"] for path in folder.rglob("run.yaml")
+    ]
     return {run["name"]: run["params"] for run in runs}
 
 
 def test_the_flags_set_the_methods_fields(here, tapes, tmp_path):
-    here("run", "--method", "tape", *ROW, "--limit", "1", "--record-stops", "8", "--record-t-p", "0.9").checked()
+    here(
+        "run",
+        "--method",
+        "tape",
+        *ROW,
+        "--limit",
+        "1",
+        "--record-stops",
+        "8",
+        "--record-t-p",
+        "0.9",
+    ).checked()
     params = stored(tmp_path / "results")["tape"]
     assert (params["record_stops"], params["record_t_p"]) == (8, 0.9)
     sets = ("--set", "method.record_stops=8", "method.record_t_p=0.9")
     here("run", "--method", "tape", *ROW, "--limit", "1", *sets).checked()
-    assert len(list((tmp_path / "results").rglob("run.yaml"))) == 1  # the same run, so the same folder
+    assert (
+        len(list((tmp_path / "results").rglob("run.yaml"))) == 1
+    )  # the same run, so the same folder
 
 
 @pytest.mark.parametrize(
@@ -125,7 +140,9 @@ def test_a_figure_is_a_command_of_two_words(typed, path, folder):
     name, command, rest = top.resolve_command(context, [*context._protected_args, *context.args])
     below = command.make_context(name, rest, parent=context)
     if below._protected_args:
-        last, command, rest = below.command.resolve_command(below, [*below._protected_args, *below.args])
+        last, command, rest = below.command.resolve_command(
+            below, [*below._protected_args, *below.args]
+        )
         below = command.make_context(last, rest, parent=below)
     assert below.command_path == path
     assert below.params["folders"] == folder

@@ -17,12 +17,18 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
 
 
 def test_the_document_is_current():
-    assert DOCUMENT.read_text("utf-8") == reference(), "run: python -m harness.cli.reference > docs/command-line.md"
+    assert DOCUMENT.read_text("utf-8") == reference(), (
+        "run: python -m harness.cli.reference > docs/command-line.md"
+    )
 
 
 def test_every_summary_is_how_the_help_of_its_command_begins():
     text = reference()
-    assert [name for name, summary in TABLE if f"\n- `harness {name}`: {summary.rstrip('.')}" not in text] == []
+    assert [
+        name
+        for name, summary in TABLE
+        if f"\n- `harness {name}`: {summary.rstrip('.')}" not in text
+    ] == []
 
 
 def test_version_and_completion(capsys):
@@ -54,17 +60,25 @@ def test_the_shell_completes_commands_options_and_names(monkeypatch, capsys):
     assert "pecan" in completed("harness run --method pec")
 
 
-@pytest.mark.parametrize("arguments", [["run"], ["report"], ["report", "curves"], ["pocket", "eval"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["run"], ["report"], ["report", "curves"], ["pocket", "eval"]], ids=" ".join
+)
 def test_options_are_listed_in_sections_in_their_order(arguments, capsys):
     with pytest.raises(SystemExit):
         main([*arguments, "--help"])
-    titles = [line[:-1] for line in capsys.readouterr().out.splitlines() if line.endswith(":") and line[0] != " "]
+    titles = [
+        line[:-1]
+        for line in capsys.readouterr().out.splitlines()
+        if line.endswith(":") and line[0] != " "
+    ]
     order = ["Arguments", "What to run", "Settings", "Execution", "Output", "Options", "Commands"]
     assert titles == [title for title in order if title in titles]
     assert {"Settings", "Output"} <= set(titles)
 
 
-def test_a_two_word_command_of_a_package_can_be_called_below_a_command_of_the_harness(monkeypatch, command):
+def test_a_two_word_command_of_a_package_can_be_called_below_a_command_of_the_harness(
+    monkeypatch, command
+):
     guest = types.ModuleType("guest_cli.compare")
     guest.compare_words = lambda: print("called") or 0
     monkeypatch.setitem(sys.modules, "guest_cli.compare", guest)

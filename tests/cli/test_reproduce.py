@@ -20,7 +20,9 @@ def twins(configs):
 
 
 def test_a_table_is_run_and_shown(here, twins, tmp_path):
-    done = here("reproduce", "pocket-garlic-table2", *ARGUMENTS, "--html", "t.html", "--latex", "t.tex").checked()
+    done = here(
+        "reproduce", "pocket-garlic-table2", *ARGUMENTS, "--html", "t.html", "--latex", "t.tex"
+    ).checked()
     assert "2 questions, 0 failed" in done.stdout
     assert "60 printed values of GARLIC, Table 2 have no run here yet" in done.stdout
     assert "GARLIC, Table 2: ablations" in (tmp_path / "t.html").read_text()
@@ -33,7 +35,10 @@ def test_a_table_is_run_and_shown(here, twins, tmp_path):
 
 def test_a_figure_that_cannot_be_drawn_says_why(here, twins):
     done = here("reproduce", "pocket-garlic-figure4", *ARGUMENTS).checked()
-    assert "note: pocket-garlic-figure4.svg was not drawn: no run here stops by t_n and t_p" in done.stderr
+    assert (
+        "note: pocket-garlic-figure4.svg was not drawn: no run here stops by t_n and t_p"
+        in done.stderr
+    )
 
 
 def test_the_list_says_what_is_needed_and_what_is_here(here, monkeypatch):
@@ -51,7 +56,9 @@ def test_the_list_says_what_is_needed_and_what_is_here(here, monkeypatch):
     assert "harness train longrefiner" in needed["adapters/qwen2.5-3b-instruct/adapters/analysis"]
     assert "hf download BAAI/bge-reranker-v2-m3" in needed["bge-reranker"]
     assert "GiB for weights and cache" in needed["memory"]
-    assert "cannot be had: which 222 questions" in here("reproduce", "qrmem-table2", "--list").stdout
+    assert (
+        "cannot be had: which 222 questions" in here("reproduce", "qrmem-table2", "--list").stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,6 +68,9 @@ def test_the_list_says_what_is_needed_and_what_is_here(here, monkeypatch):
 def test_another_model_plays_every_role_of_the_suite(model, profile):
     made = _suite_selection(RunOptions(model=model), "pecan-table2")
     assert (made.suite, made.profile, made.unset) == ("pecan-table2", profile, ["roles.builder"])
-    assert _suite_selection(RunOptions(model=model, profile="paper"), "pecan-table2").profile == "paper"
+    assert (
+        _suite_selection(RunOptions(model=model, profile="paper"), "pecan-table2").profile
+        == "paper"
+    )
     assert _suite_selection(RunOptions(model=model), "pocket-pecan-table2").unset == []
     assert _suite_selection(RunOptions(), "pecan-table2").unset == []

@@ -13,11 +13,24 @@ BACKWARDS = {"document_id": "d", "start": 5, "end": 1}
 
 
 def row(n):
-    texts = [("Mill", LONG, True), ("Ann", f"Ann {n} was born in Kelford.", True), ("Other", "Toren.", False)]
+    texts = [
+        ("Mill", LONG, True),
+        ("Ann", f"Ann {n} was born in Kelford.", True),
+        ("Other", "Toren.", False),
+    ]
     keys = ("title", "paragraph_text", "is_supporting")
     paragraphs = [{"idx": i, **dict(zip(keys, text, strict=True))} for i, text in enumerate(texts)]
-    asked = {"id": f"2hop__{n}", "question": f"Where was builder {n} of the mill born?", "paragraphs": paragraphs}
-    gold = {"answer": "Kelford", "answer_aliases": ["Kel ford"], "answerable": True, "question_decomposition": []}
+    asked = {
+        "id": f"2hop__{n}",
+        "question": f"Where was builder {n} of the mill born?",
+        "paragraphs": paragraphs,
+    }
+    gold = {
+        "answer": "Kelford",
+        "answer_aliases": ["Kel ford"],
+        "answerable": True,
+        "question_decomposition": [],
+    }
     return asked | gold
 
 
@@ -25,20 +38,35 @@ def row(n):
 def rows(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row(n)) + "\n" for n in range(3)), encoding="utf-8")
-    (tmp_path / "replies.yaml").write_text("replies: [{reply: Kelford}]\nwindow: 8192\n", encoding="utf-8")
+    (tmp_path / "replies.yaml").write_text(
+        "replies: [{reply: Kelford}]\nwindow: 8192\n", encoding="utf-8"
+    )
     return path
 
 
 def run(here, method, *more):
     scorers = "dataset.scorers=[musique.answer_f1,evidence_recall]"
-    model = ("--model", "scripted", "--mlflow", "off", "--set", "model.script=replies.yaml", scorers)
-    done = here("run", "-m", method, "-d", "musique", "--data", "rows.jsonl", *model, "--json", *more)
+    model = (
+        "--model",
+        "scripted",
+        "--mlflow",
+        "off",
+        "--set",
+        "model.script=replies.yaml",
+        scorers,
+    )
+    done = here(
+        "run", "-m", method, "-d", "musique", "--data", "rows.jsonl", *model, "--json", *more
+    )
     assert done.returncode == 0, done.stderr
     return Path(json.loads(done.stdout.splitlines()[-1])["run"])
 
 
 def records(folder):
-    return [json.loads(line) for line in (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def test_a_record_holds_question_gold_marks_and_texts(here, rows):
@@ -63,7 +91,11 @@ def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_pat
     folder, other = run(here, method), run(here, "closed-book")
     before = read_run(folder).summary["scores"]
     rows.unlink()
-    for words in (["report", "results"], ["compare", str(folder), str(other)], ["study", "position", str(folder)]):
+    for words in (
+        ["report", "results"],
+        ["compare", str(folder), str(other)],
+        ["study", "position", str(folder)],
+    ):
         done = here(*words)
         assert (done.returncode, done.stderr) == (0, ""), words
     traced = here("trace", str(folder), "2hop__2").stdout.splitlines()
@@ -74,17 +106,25 @@ def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_pat
         "answer Kelford",
     ]
     parsed = json.loads(here("trace", str(folder), "2hop__2", "--json").stdout)
-    assert (parsed["question"], parsed["gold"]) == ("Where was builder 2 of the mill born?", ["Kelford", "Kel ford"])
+    assert (parsed["question"], parsed["gold"]) == (
+        "Where was builder 2 of the mill born?",
+        ["Kelford", "Kel ford"],
+    )
     assert here("report", "results", "--html", "page.html").returncode == 0
     written = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert "No gold answers" not in written.text
     (data,) = written.data
     first = data["questions"][0]
-    assert (first["texts"], first["gold"]) == ("Where was builder 0 of the mill born?", ["Kelford", "Kel ford"])
+    assert (first["texts"], first["gold"]) == (
+        "Where was builder 0 of the mill born?",
+        ["Kelford", "Kel ford"],
+    )
     shown = [piece["text"] for answer in first["answers"] for piece in answer.get("shown", ())]
     assert any("Ann built the mill near Kelford." in text for text in shown)
     assert all(shown)
-    here("score", str(folder), "--scorers", "musique.answer_f1,evidence_recall,flashrag.em").checked()
+    here(
+        "score", str(folder), "--scorers", "musique.answer_f1,evidence_recall,flashrag.em"
+    ).checked()
     after = read_run(folder).summary["scores"]
     assert {name: after[name] for name in before} == before
     assert after["flashrag.em"]["mean"] == 1.0
@@ -146,8 +186,12 @@ def test_damaged_and_missing_texts_are_one_sentence(here, rows):
 def test_gold_answers_that_somebody_damaged_are_one_sentence(scorer, gold, here, rows):
     folder = run(here, "closed-book")
     changed = [{**one, "gold": gold} for one in records(folder)]
-    (folder / "records.jsonl").write_text("".join(json.dumps(one) + "\n" for one in changed), encoding="utf-8")
+    (folder / "records.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in changed), encoding="utf-8"
+    )
     done = here("score", str(folder), "--scorers", scorer)
-    assert done.returncode == 2 or (done.returncode, scorer) == (0, "evidence_recall"), "flagged by the scorer itself"
+    assert done.returncode == 2 or (done.returncode, scorer) == (0, "evidence_recall"), (
+        "flagged by the scorer itself"
+    )
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") <= 1

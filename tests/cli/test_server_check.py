@@ -1,4 +1,5 @@
-"""`harness doctor --server URL`: each capability is told by what the server did, and each method by what it needs."""
+"""`harness doctor --server URL`: each capability is told by what the server did, and each method by
+what it needs."""
 
 import json
 
@@ -8,11 +9,19 @@ from harness.cli.main import main
 from tests.llm.loopback import Loopback, completion
 
 LIST = "lion, tiger, bear, wolf, fox, hare"
-POOR = {"usage counts", "prefix cache", "seed", "stop strings", "log-probabilities", "raw completion"}
+POOR = {
+    "usage counts",
+    "prefix cache",
+    "seed",
+    "stop strings",
+    "log-probabilities",
+    "raw completion",
+}
 
 
 class Able(Loopback):
-    """Does what is asked of it; a field named in `lacks` it leaves out, and what is in `refuses` ends with status 400."""
+    """Does what is asked of it; a field named in `lacks` it leaves out, and what is in `refuses`
+    ends with status 400."""
 
     def __init__(self, lacks=(), refuses=()):
         super().__init__([self.reply], served=["m1", "m2"])
@@ -27,14 +36,21 @@ class Able(Loopback):
     def reply(self, body):
         if refused := next((name for name in self.refuses if name in body), None):
             return f"says 400 Unsupported parameter: {refused}"
-        has = {name: body[name] for name in ("stop", "seed", "logprobs") if name in body and name not in self.lacks}
+        has = {
+            name: body[name]
+            for name in ("stop", "seed", "logprobs")
+            if name in body and name not in self.lacks
+        }
         text = f"{LIST} {has.get('seed', len(self.asked) if 'seed' in body else '')}".strip()
         reply = completion(text.partition(has["stop"][0])[0] if "stop" in has else text)
         if "logprobs" in has:
             rows = [{"token": letter, "logprob": -1.0 - n} for n, letter in enumerate("abcde")]
             reply["choices"][0]["logprobs"] = {"content": [{"top_logprobs": rows}]}
         size = len(body["messages"][0]["content"]) // 4
-        reply["usage"] |= {"prompt_tokens": size, "prompt_tokens_details": {"cached_tokens": size // 2}}
+        reply["usage"] |= {
+            "prompt_tokens": size,
+            "prompt_tokens_details": {"cached_tokens": size // 2},
+        }
         if "usage" in self.lacks:
             del reply["usage"]
         return reply
@@ -66,11 +82,19 @@ def test_what_a_server_lacks_is_told_by_its_replies(lacks, refuses, missing, cap
         code, lines, _ = checked(capsys, "--server", server.url)
         assert {body["model"] for body in server.asked} == {"m1"}
     assert code == 0
-    found = {name for name, line in lines.items() if line["part"] == "Server" and line["state"] == "missing"}
+    found = {
+        name
+        for name, line in lines.items()
+        if line["part"] == "Server" and line["state"] == "missing"
+    }
     assert found == missing
     text = lines["log-probabilities"]["text"]
     assert "takes no 'logprobs'" in text if refuses else text in ("of 5 tokens", "it gives none")
-    methods = {name: line["text"].split(", ") for name, line in lines.items() if line["part"].startswith("Methods")}
+    methods = {
+        name: line["text"].split(", ")
+        for name, line in lines.items()
+        if line["part"].startswith("Methods")
+    }
     assert {"bm25", "raptor", "full-context"} <= set(methods["by a chat alone"])
     assert "pecan" in methods["loaded models only (attention, probe)"]
     with_probe = "with model.logprobs=5 model.tokenizer=FOLDER"
@@ -80,7 +104,8 @@ def test_what_a_server_lacks_is_told_by_its_replies(lacks, refuses, missing, cap
 
 
 def test_a_server_that_gives_no_reply(capsys):
-    """One that is gone is one sentence; one that refuses a chat is a problem; flags that do not fit."""
+    """One that is gone is one sentence; one that refuses a chat is a problem; flags that do not
+    fit."""
     with Loopback(["403"], served=["m"]) as server:
         gone = server.url
         code, lines, _ = checked(capsys, "--server", server.url, "--model", "other")
@@ -89,7 +114,10 @@ def test_a_server_that_gives_no_reply(capsys):
     code, lines, message = checked(capsys, "--server", gone)
     assert (code, lines, message.count("\n")) == (2, {}, 1)
     assert message.startswith(f"error: no server answers at {gone}")
-    for flags, words in ((["--model", "m"], "--server URL"), (["--flops", "m", "--server", "u"], "give one of them")):
+    for flags, words in (
+        (["--model", "m"], "--server URL"),
+        (["--flops", "m", "--server", "u"], "give one of them"),
+    ):
         code, _, message = checked(capsys, *flags)
         assert code == 2
         assert words in message

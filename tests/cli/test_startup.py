@@ -5,8 +5,18 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "transformers", "datasets", "mlflow", "pandas", "matplotlib", "sentence_transformers", "scipy")
-# A program that runs commands, one a line, and reports which heavy packages had been imported behind each.
+HEAVY = (
+    "torch",
+    "transformers",
+    "datasets",
+    "mlflow",
+    "pandas",
+    "matplotlib",
+    "sentence_transformers",
+    "scipy",
+)
+# A program that runs commands, one a line, and reports which heavy packages had been imported
+# behind each.
 REPORT = f"""
 import sys
 from harness.cli import main
@@ -35,12 +45,16 @@ LIGHT = {
 def loaded(commands, environment, folder):
     """What a fresh process says of each command."""
     command = [sys.executable, "-c", REPORT, "\n".join(commands)]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=True
+    )
     return [line for line in done.stderr.splitlines() if line.startswith("LOADED")]
 
 
 def test_light_verbs_import_nothing_heavy(environment, tmp_path):
-    assert loaded(LIGHT, environment, tmp_path) == [f"LOADED [] {code} {line}" for line, code in LIGHT.items()]
+    assert loaded(LIGHT, environment, tmp_path) == [
+        f"LOADED [] {code} {line}" for line, code in LIGHT.items()
+    ]
 
 
 def test_a_finished_run_that_is_typed_again_loads_no_torch(here, environment, tmp_path):
@@ -56,7 +70,10 @@ def test_a_finished_run_that_is_typed_again_loads_no_torch(here, environment, tm
     [
         ("0", ("numpy", "pydantic", "typer")),
         (
-            "harness.load_run, __import__('harness.tracking.track'), __import__('harness.tracking.background')",
+            (
+                "harness.load_run, __import__('harness.tracking.track'), "
+                "__import__('harness.tracking.background')"
+            ),
             ("numpy",),
         ),
     ],
@@ -64,19 +81,29 @@ def test_a_finished_run_that_is_typed_again_loads_no_torch(here, environment, tm
 )
 def test_import_harness_is_light(use, not_loaded, environment):
     program = f"import harness, sys; {use}; print([m for m in {(*HEAVY, *not_loaded)!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
 def test_start_up_time(environment, tmp_path):
-    """Processor seconds beside a Python that loads pydantic and yaml (a quiet core: 0.07 s, list 0.25).
+    """Processor seconds beside a Python that loads pydantic and yaml (a quiet core: 0.07 s, list
+    0.25).
 
-    A core that other work shares makes both slower: seconds alone failed beside a second suite (0.70 for `list`).
+    A core that other work shares makes both slower: seconds alone failed beside a second suite
+    (0.70 for `list`).
     """
 
     def seconds(*command):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True, check=True)
+        subprocess.run(
+            [sys.executable, *command],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            check=True,
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -91,17 +118,26 @@ def test_folders_of_the_user_never_shadow_the_project(environment, tmp_path):
 
     def ran(*program):
         command = [sys.executable, *program]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True
+        )
         return done.returncode, done.stderr
 
     assert ran("-m", "harness", "show", "bm25") == (0, "")
     (tmp_path / "reports" / "__init__.py").write_text("")
     imported_first = ran("-c", "import reports, harness")[1]
-    assert "ImportError: harness has a package 'reports' too; import harness before" in imported_first
+    assert (
+        "ImportError: harness has a package 'reports' too; import harness before" in imported_first
+    )
 
 
-@pytest.mark.parametrize(("own", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+@pytest.mark.parametrize(
+    ("own", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")]
+)
 def test_idle_threads_sleep_unless_the_user_says_otherwise(own, policy):
     environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"} | own
     command = [sys.executable, "-c", "import harness, os; print(os.environ['OMP_WAIT_POLICY'])"]
-    assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout.strip() == policy
+    assert (
+        subprocess.run(command, env=environment, capture_output=True, text=True).stdout.strip()
+        == policy
+    )

@@ -1,4 +1,5 @@
-"""`harness run --sweep`, `harness validate --sweep` and suites that sweep: each combination is an ordinary run."""
+"""`harness run --sweep`, `harness validate --sweep` and suites that sweep: each combination is an
+ordinary run."""
 
 import json
 from pathlib import Path
@@ -27,7 +28,9 @@ def test_each_combination_is_a_run_and_the_report_has_its_values_as_columns(here
     rows = {tuple(line.split()[:3]) for line in table.splitlines()[2:6]}
     assert rows == {("echo", word, k) for k in "13" for word in "ab"}
     again = here(*sweep, "--json")  # nothing runs twice: every row is stored
-    assert [c["method"]["params"] for c in configs_of(again)] == [c["method"]["params"] for c in configs_of(done)]
+    assert [c["method"]["params"] for c in configs_of(again)] == [
+        c["method"]["params"] for c in configs_of(done)
+    ]
 
 
 def test_a_suite_sweeps(here, configs):
@@ -42,12 +45,18 @@ def test_a_suite_sweeps(here, configs):
 def test_a_swept_row_takes_its_number_from_the_row_at_the_same_point(here):
     done = here("run", "--method", "walks-fixed,walks", *ROW, "--sweep", "method.k=1,3", "--json")
     made = [(c["method"]["name"], c["method"]["params"]["k"]) for c in configs_of(done)]
-    assert sorted(made) == [(name, k) for name in ("walks", "walks-fixed") for k in (1, 3)], done.stderr
+    assert sorted(made) == [(name, k) for name in ("walks", "walks-fixed") for k in (1, 3)], (
+        done.stderr
+    )
     assert made.index(("walks", 1)) < made.index(("walks-fixed", 1))
 
 
 def test_validate_checks_every_combination(here):
-    done = here("validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,3")
+    done = here(
+        "validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,3"
+    )
     assert (done.returncode, done.stdout.count("ok  echo k=")) == (0, 2), done.stderr
-    wrong = here("validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,many")
+    wrong = here(
+        "validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,many"
+    )
     assert (wrong.returncode, "method.k='many'" in wrong.stderr) == (2, True)

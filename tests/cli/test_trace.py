@@ -32,19 +32,34 @@ def below(run, capsys):
     """The lines from the answer on; question, options and gold stand before it."""
     lines = lines_of(run, capsys)
     answer = next(n for n, line in enumerate(lines) if line.startswith("answer     "))
-    assert all(line.split()[0] in ("question", "options", "gold") or line[0] == " " for line in lines[:answer])
+    assert all(
+        line.split()[0] in ("question", "options", "gold") or line[0] == " "
+        for line in lines[:answer]
+    )
     return lines[answer:]
 
 
 def evident(root, cache):
-    """A made-up question whose first chunk is its first supporting part, and its point was written from it."""
+    """A made-up question whose first chunk is its first supporting part, and its point was written
+    from it."""
     rows = load(DatasetConfig.model_validate(POCKET))
     question = rows.examples[0].question
     (document,) = question.document_ids
     support = rows.examples[0].gold.supporting[0]
-    span = [[support.start, support.end], [support.end, support.end + 1], *[[0, 0]] * 2, None, None, None]
+    span = [
+        [support.start, support.end],
+        [support.end, support.end + 1],
+        *[[0, 0]] * 2,
+        None,
+        None,
+        None,
+    ]
     shown = plain_span(document, support.start, support.end)
-    point = shown | {"kind": "generated", "text": "all of it", "sources": [[document, support.start, support.end]]}
+    point = shown | {
+        "kind": "generated",
+        "text": "all of it",
+        "sources": [[document, support.start, support.end]],
+    }
     moves = [
         step("start", 6, shown=point),
         step("visit", 4, shown=None),
@@ -86,13 +101,20 @@ class TestTree:
             "6", "study", "(under", "1)", "0", "1", "0.900", "0.2500", "0.5000", "5", "1", "0.600", "-", "a", "later",
             "answer", "zero",
         ]  # fmt: skip
-        assert lines[10].startswith("It is unknown which steps showed evidence: the rows of musique are not available")
+        assert lines[10].startswith(
+            "It is unknown which steps showed evidence: the rows of musique are not available"
+        )
         assert lines[11] == "TFLOPs     under the convention all-params"
 
     def test_evidence_comes_from_the_rows(self, tmp_path, cache, capsys):
         lines = below(evident(tmp_path, cache), capsys)
         at = lines[1].index("evidence")
-        assert [line[at : at + 8].split() for line in lines[2:6]] == [["source"], [], ["yes"], ["no"]]
+        assert [line[at : at + 8].split() for line in lines[2:6]] == [
+            ["source"],
+            [],
+            ["yes"],
+            ["no"],
+        ]
         assert not any(line.startswith("It is unknown which steps") for line in lines)
 
     def test_a_note_stands_before_the_text(self, tmp_path, cache, capsys):
@@ -117,7 +139,11 @@ class TestFlat:
         assert lines[10].endswith(". So the steps stand in their order only.")
 
     def test_a_search_without_an_index(self, tmp_path, cache, capsys):
-        run = searched(tmp_path, keep(cache, {"vectors": [1.0]}, KEY | {"document": "other"}), steps=steps()[:2])
+        run = searched(
+            tmp_path,
+            keep(cache, {"vectors": [1.0]}, KEY | {"document": "other"}),
+            steps=steps()[:2],
+        )
         lines = below(run, capsys)
         assert [line.split()[0] for line in lines[1:4]] == ["#", "0", "1"]
         assert lines[5].startswith("scores ")
@@ -129,7 +155,9 @@ class TestFlat:
     def test_what_probes_took_is_said_below(self, tmp_path, cache, capsys):
         probes = {"requests": 6, "tokens": 30, "flops": {"full": 0.196e12, "all-params": 0.098e12}}
         spent = usage(1.0) | {"probes": probes}
-        lines = lines_of(searched(tmp_path, keep(cache), usage={"search": spent, "answer": usage(0.5)}), capsys)
+        lines = lines_of(
+            searched(tmp_path, keep(cache), usage={"search": spent, "answer": usage(0.5)}), capsys
+        )
         assert "probes     9.8 % of the FLOPs, 28.6 % of the tokens of the search" in lines
         older = lines_of(searched(tmp_path / "older", keep(cache)), capsys)
         assert not any(line.startswith("probes") for line in older)
@@ -141,7 +169,9 @@ class TestFlat:
 
     def test_a_failed_question(self, tmp_path, cache, capsys):
         error = {"type": "WindowExceeded", "message": "too long"}
-        assert "failed     WindowExceeded: too long" in lines_of(searched(tmp_path, "0" * 64, error=error), capsys)
+        assert "failed     WindowExceeded: too long" in lines_of(
+            searched(tmp_path, "0" * 64, error=error), capsys
+        )
 
 
 def test_the_questions_of_a_run_failed_ones_first(tmp_path, capsys):
@@ -150,14 +180,23 @@ def test_the_questions_of_a_run_failed_ones_first(tmp_path, capsys):
     folder = str(write_run(tmp_path, rows))
     assert trace(folder) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head == "3 questions, failed ones first, then by longbench.qa_f1; harness trace RUN QUESTION_ID"
-    assert [line.split() for line in lines] == [["WindowExceeded", "q2"], ["25.0", "q1"], ["100.0", "q0", "Who?"]]
+    assert (
+        head
+        == "3 questions, failed ones first, then by longbench.qa_f1; harness trace RUN QUESTION_ID"
+    )
+    assert [line.split() for line in lines] == [
+        ["WindowExceeded", "q2"],
+        ["25.0", "q1"],
+        ["100.0", "q0", "Who?"],
+    ]
     with pytest.raises(UserError, match="name its QUESTION_ID"):
         trace(folder, json=True)
 
 
 def test_what_a_method_without_a_search_has_shown(tmp_path, capsys):
-    folder = write_run(tmp_path, [record(0, 1.0, shown=[plain_span("d0", 4, 9, "The mill burned.")])])
+    folder = write_run(
+        tmp_path, [record(0, 1.0, shown=[plain_span("d0", 4, 9, "The mill burned.")])]
+    )
     assert trace(str(folder), "q0") == 0
     assert "shown      d0 [4:9]  The mill burned." in capsys.readouterr().out.splitlines()
 
@@ -174,7 +213,13 @@ class TestGraphFile:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            ({"graph": "g.svg"}, "--graph writes a page, which saves SVG, PNG and PDF; 'g.svg' does not end in .html"),
+            (
+                {"graph": "g.svg"},
+                (
+                    "--graph writes a page, which saves SVG, PNG and PDF; 'g.svg' does not end in "
+                    ".html"
+                ),
+            ),
             ({"graph": "g.html"}, "nothing to draw: the index of d0 is not in the cache"),
             ({"data": "nothing.jsonl"}, "the rows of musique are not available"),
         ],

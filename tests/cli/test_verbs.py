@@ -24,8 +24,14 @@ ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
         (["--set=a=1", "b=2"], ["--set=a=1", "--set", "b=2"]),
         (["--set", "a=1", "pecan"], ["--set", "a=1", "pecan"]),
         (["--set", "a=1", "pecan", "b=2"], ["--set", "a=1", "pecan", "b=2"]),
-        (["--set", "a=1", "b=2", "--limit", "3", "c=4"], ["--set", "a=1", "--set", "b=2", "--limit", "3", "c=4"]),
-        (["--sweep", "a=1,2", "b=3", "--set", "c=4"], ["--sweep", "a=1,2", "--sweep", "b=3", "--set", "c=4"]),
+        (
+            ["--set", "a=1", "b=2", "--limit", "3", "c=4"],
+            ["--set", "a=1", "--set", "b=2", "--limit", "3", "c=4"],
+        ),
+        (
+            ["--sweep", "a=1,2", "b=3", "--set", "c=4"],
+            ["--sweep", "a=1,2", "--sweep", "b=3", "--set", "c=4"],
+        ),
         (["show", "a=1"], ["show", "a=1"]),
         (["--set"], ["--set"]),
     ],
@@ -44,8 +50,18 @@ def test_split_and_columns():
 def test_list_names_every_kind(cli):
     done = cli("list", "--json").checked()
     parsed = json.loads(done.stdout)
-    assert list(parsed) == ["methods", "datasets", "models", "encoders", "scorers", "suites", "profiles"]
-    assert {"pecan", "bm25", "sbert", "full-context", "closed-book", "oracle-evidence"} <= parsed["methods"].keys()
+    assert list(parsed) == [
+        "methods",
+        "datasets",
+        "models",
+        "encoders",
+        "scorers",
+        "suites",
+        "profiles",
+    ]
+    assert {"pecan", "bm25", "sbert", "full-context", "closed-book", "oracle-evidence"} <= parsed[
+        "methods"
+    ].keys()
     assert {"musique", "hotpotqa"} <= parsed["datasets"].keys()
     assert (parsed["methods"]["echo"], parsed["suites"]["pair"]) == ("says one word", "two rows")
     assert "evidence_recall" in parsed["scorers"]
@@ -66,33 +82,61 @@ def test_list_one_kind_and_methods_by_family(here):
 
 
 def test_show_explains_each_parameter(here):
-    shown = here("show", "raptor-ct").stdout.partition("parameters, as --set method.NAME=VALUE\n")[2]
-    explained = {line.split()[0] for line in shown.splitlines() if line.startswith("  ") and line.strip()}
+    shown = here("show", "raptor-ct").stdout.partition("parameters, as --set method.NAME=VALUE\n")[
+        2
+    ]
+    explained = {
+        line.split()[0] for line in shown.splitlines() if line.startswith("  ") and line.strip()
+    }
     assert {"chunk_tokens", "layers", "top_k"} <= explained
-    assert json.loads(here("show", "raptor-ct", "--json").stdout)["parameters"][0] == "Construction (c), retrieval (r)."
+    assert (
+        json.loads(here("show", "raptor-ct", "--json").stdout)["parameters"][0]
+        == "Construction (c), retrieval (r)."
+    )
 
 
 def test_show_gives_each_value_its_origin(here):
-    parsed = json.loads(here("show", "ECHO", "--set", "method.k=4", "--profile", "tiny", "--json").stdout)
+    parsed = json.loads(
+        here("show", "ECHO", "--set", "method.k=4", "--profile", "tiny", "--json").stdout
+    )
     assert parsed["values"]["method.params.k"] == 4
-    plain = ("method.view", "method.encoder", "method.reranker", "method.params.mode", "method.params.pause")
-    said = {"method.name": "--method", "method.implementation": "$HARNESS_CONFIGS/methods/echo.yaml"}
-    said |= {"method.params.k": "--set"} | dict.fromkeys(("method.params.word", "method.params.rate"), "profile tiny")
+    plain = (
+        "method.view",
+        "method.encoder",
+        "method.reranker",
+        "method.params.mode",
+        "method.params.pause",
+    )
+    said = {
+        "method.name": "--method",
+        "method.implementation": "$HARNESS_CONFIGS/methods/echo.yaml",
+    }
+    said |= {"method.params.k": "--set"} | dict.fromkeys(
+        ("method.params.word", "method.params.rate"), "profile tiny"
+    )
     assert parsed["origins"] == dict.fromkeys(plain, "default") | said
     assert parsed["prompts"] == {"echo (table 9)": "Say {word}.\nNo more."}
 
 
 def test_show_as_text(here):
     lines = here("show", "echo-loud", "--set", "method.rate=1e-3").stdout.splitlines()
-    assert "method.mode            loud                  $HARNESS_CONFIGS/methods/echo-loud.yaml" in lines
+    assert (
+        "method.mode            loud                  $HARNESS_CONFIGS/methods/echo-loud.yaml"
+        in lines
+    )
     assert "method.rate            0.001                 --set" in lines
-    assert "method.k on musique    9                     $HARNESS_CONFIGS/methods/echo-loud.yaml" in lines
+    assert (
+        "method.k on musique    9                     $HARNESS_CONFIGS/methods/echo-loud.yaml"
+        in lines
+    )
     assert lines[-3:] == ["prompt echo (table 9)", "  | Say {word}.", "  | No more."]
 
 
 def test_show_a_whole_run(here):
     parsed = json.loads(
-        here("show", "echo-loud", "-d", "musique", "--seed", "5", "--model", "scripted", "--json").stdout
+        here(
+            "show", "echo-loud", "-d", "musique", "--seed", "5", "--model", "scripted", "--json"
+        ).stdout
     )
     assert (parsed["values"]["method.params.k"], parsed["values"]["model.name"]) == (9, "scripted")
     assert parsed["values"]["seed"] == 5
@@ -100,7 +144,9 @@ def test_show_a_whole_run(here):
     assert parsed["origins"]["method.params.k"].endswith("by_dataset")
 
 
-@pytest.mark.parametrize("name", ["musique", "default", "minilm", "paper", "first-slice", "evidence_recall"])
+@pytest.mark.parametrize(
+    "name", ["musique", "default", "minilm", "paper", "first-slice", "evidence_recall"]
+)
 def test_show_every_kind(name, here):
     done = here("show", name, "--json").checked()
     parsed = json.loads(done.stdout)
@@ -122,14 +168,22 @@ def test_diff_prints_exactly_the_keys_that_differ(here):
     text = here("show", "echo", "--diff", "echo-loud", "-d", "hotpotqa").stdout.splitlines()
     assert text == ["             echo   echo-loud", "method.mode  quiet  loud"]
     assert here("show", "echo", "--diff", "echo").stdout == "echo and echo do not differ\n"
-    parsed = json.loads(here("show", "memagent", "--diff", "memagent-printed-prompt", "--json").stdout)
+    parsed = json.loads(
+        here("show", "memagent", "--diff", "memagent-printed-prompt", "--json").stdout
+    )
     (theirs, printed) = parsed.pop("prompt memory update")
     assert (parsed, theirs == printed) == ({}, False)
 
 
 def test_validate(here):
-    parsed = json.loads(here("validate", "-m", "echo", "-d", "pocket/musique", "--limit", "5", "--json").stdout)
-    assert (parsed["method"], parsed["dataset"], parsed["questions"]) == ("echo", "pocket/musique", 5)
+    parsed = json.loads(
+        here("validate", "-m", "echo", "-d", "pocket/musique", "--limit", "5", "--json").stdout
+    )
+    assert (parsed["method"], parsed["dataset"], parsed["questions"]) == (
+        "echo",
+        "pocket/musique",
+        5,
+    )
     assert "20 questions" in here("validate", "-m", "echo", "-d", "pocket/musique").stdout
 
 
@@ -145,30 +199,45 @@ def test_score_again_without_a_model(stored, here):
     assert here("score", str(stored)).returncode == 0
     assert {name: (stored / name).read_text() for name in before} == before
     own = yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]["scorers"]
-    added = json.loads(here("score", str(stored), "--scorers", "flashrag.em", "--json").stdout)["summary"]
+    added = json.loads(here("score", str(stored), "--scorers", "flashrag.em", "--json").stdout)[
+        "summary"
+    ]
     assert list(added["scores"]) == [*own, "flashrag.em"]
-    assert yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]["scorers"] == [*own, "flashrag.em"]
+    assert yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]["scorers"] == [
+        *own,
+        "flashrag.em",
+    ]
     assert "add --scorers NAME" in here("score", str(stored), "--only").stderr
-    done = here("score", str(stored), "--scorers", "flashrag.em,evidence_recall", "--only", "--json")
+    done = here(
+        "score", str(stored), "--scorers", "flashrag.em,evidence_recall", "--only", "--json"
+    )
     parsed = json.loads(done.stdout)["summary"]
     assert parsed["scores"].keys() == {"flashrag.em", "evidence_recall"}
     assert parsed == json.loads((stored / "summary.json").read_text())
     assert parsed["n_asked"] == 2
     rows = [json.loads(line) for line in (stored / "records.jsonl").read_text().splitlines()]
     assert all(row["scores"].keys() == {"flashrag.em", "evidence_recall"} for row in rows)
-    assert json.loads((stored / "manifest.json").read_text())["scorers"].keys() == {"flashrag.em", "evidence_recall"}
+    assert json.loads((stored / "manifest.json").read_text())["scorers"].keys() == {
+        "flashrag.em",
+        "evidence_recall",
+    }
     own = yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]["scorers"]
     assert own == ["flashrag.em", "evidence_recall"]
 
 
 def test_score_sees_a_changed_prediction(stored, here, tmp_path):
     config = yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]
-    gold = {e.question.id: e.gold.answers[0] for e in load(DatasetConfig.model_validate(config)).examples}
+    gold = {
+        e.question.id: e.gold.answers[0]
+        for e in load(DatasetConfig.model_validate(config)).examples
+    }
     records = stored / "records.jsonl"
     rows = [json.loads(line) for line in records.read_text().splitlines()]
     rows[0]["prediction"] = gold[rows[0]["question_id"]]
     records.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    parsed = json.loads(here("score", str(stored), "--scorers", "musique.answer_em", "--json").stdout)["summary"]
+    parsed = json.loads(
+        here("score", str(stored), "--scorers", "musique.answer_em", "--json").stdout
+    )["summary"]
     assert parsed["scores"]["musique.answer_em"]["mean"] == 0.5
 
 
@@ -176,7 +245,9 @@ def test_score_refuses_other_rows_and_unknown_scorers(here, tmp_path):
     write_rows(tmp_path / "rows.jsonl", musique_rows(4))
     write_rows(tmp_path / "other.jsonl", musique_rows(4)[2:])
     data = ["--dataset", "musique", "--data", "rows.jsonl", "--mlflow", "off"]
-    stored = tmp_path / str(json.loads(here("run", "--method", "echo", *data, "--limit", "2", "--json").stdout)["run"])
+    stored = tmp_path / str(
+        json.loads(here("run", "--method", "echo", *data, "--limit", "2", "--json").stdout)["run"]
+    )
     before = (stored / "records.jsonl").read_text()
     done = here("score", str(stored), "--data", "other.jsonl").checked(2)
     assert "are not those that" in done.stderr

@@ -55,7 +55,8 @@ def test_an_empty_folder_waits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/state", "/wrong/", "/{token}", "/{token}/../etc/passwd", "/{token}/records.jsonl"]
+    "path",
+    ["/", "/state", "/wrong/", "/{token}", "/{token}/../etc/passwd", "/{token}/records.jsonl"],
 )
 def test_nothing_else_is_served(path, tmp_path):
     with served(tmp_path) as server:
@@ -76,7 +77,9 @@ def test_only_this_machines_names_are_answered(host, status, tmp_path):
 def test_a_signal_ends_the_view_with_0(number, tmp_path):
     write_run(tmp_path, [record(0, 1.0)])
     command = [sys.executable, "-m", "harness", "watch", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/\n", process.stdout.readline())
         process.send_signal(number)

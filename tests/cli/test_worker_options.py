@@ -1,4 +1,5 @@
-"""`harness run --shard`, `--engine` and `harness merge` on the command line; Ray itself is in tests/scale."""
+"""`harness run --shard`, `--engine` and `harness merge` on the command line; Ray itself is in
+tests/scale."""
 
 import json
 import sys

@@ -1,4 +1,5 @@
-"""What a run of a real model says when its settings are not those of the papers: texts cut, a reader that compresses."""
+"""What a run of a real model says when its settings are not those of the papers: texts cut, a
+reader that compresses."""
 
 import json
 from pathlib import Path
@@ -26,7 +27,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def planned(method: str, **more) -> Plan:
     """A plan with a model that is not an embedded one."""
     sets = {"model.embedded": False, **more.pop("sets", {})}
-    return plan_choices(Choices(method=method, dataset="pocket/musique", model="random", sets=sets, **more))
+    return plan_choices(
+        Choices(method=method, dataset="pocket/musique", model="random", sets=sets, **more)
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,11 @@ def test_the_plan_warns_of_chunks_that_the_encoder_cuts(method: str, sets, warne
 @pytest.mark.parametrize(
     ("method", "more", "told"),
     [
-        ("longllmlingua", {}, "the papers' setting (--profile paper) has phi-2 for it: --set roles.compressor=phi-2"),
+        (
+            "longllmlingua",
+            {},
+            "the papers' setting (--profile paper) has phi-2 for it: --set roles.compressor=phi-2",
+        ),
         ("selective-context", {}, "has gpt2 for it: --set roles.compressor=gpt2"),
         ("llmlingua", {}, "name a smaller model for it: --set roles.compressor=NAME"),
         ("longllmlingua", {"sets": {"roles.compressor": "pocket-llama"}}, None),
@@ -67,14 +74,31 @@ def test_the_plan_warns_of_a_reader_that_compresses(method: str, more, told: str
 
 
 def test_auto_is_in_no_identity_and_changes_no_hash() -> None:
-    plans = [planned("bm25", sets={"model.dtype": dtype}) for dtype in ("auto", "float32", "bfloat16")]
-    assert [plan.identities["reader"]["dtype"] for plan in plans] == ["float32", "float32", "bfloat16"]
+    plans = [
+        planned("bm25", sets={"model.dtype": dtype}) for dtype in ("auto", "float32", "bfloat16")
+    ]
+    assert [plan.identities["reader"]["dtype"] for plan in plans] == [
+        "float32",
+        "float32",
+        "bfloat16",
+    ]
     assert plans[0].hash8 == plans[1].hash8 != plans[2].hash8
 
 
 def test_a_run_says_which_share_of_its_texts_was_cut(tmp_path: Path, command) -> None:
-    chosen = ["--dataset", "pocket/musique", "--limit", "1", "--out", str(tmp_path / "results"), "--mlflow", "off"]
-    code, out, err = command("run", "--method", "sbert", *chosen, "--set", "dataset.tokens=1500", "--json")
+    chosen = [
+        "--dataset",
+        "pocket/musique",
+        "--limit",
+        "1",
+        "--out",
+        str(tmp_path / "results"),
+        "--mlflow",
+        "off",
+    ]
+    code, out, err = command(
+        "run", "--method", "sbert", *chosen, "--set", "dataset.tokens=1500", "--json"
+    )
     assert code == 0
     told = json.loads(out.splitlines()[-1])
     counts = told["summary"]["texts_cut"]
@@ -84,10 +108,15 @@ def test_a_run_says_which_share_of_its_texts_was_cut(tmp_path: Path, command) ->
     assert 0 < counts["cut"] < counts["texts"]
     share = f"{100 * counts['cut'] / counts['texts']:.0f} % of {counts['texts']} texts"
     last = err.strip().splitlines()[-1]
-    assert last == f"warning: encoder minilm reads 256 tokens: {share} were cut; --set encoder=mpnet reads 512"
+    assert (
+        last
+        == f"warning: encoder minilm reads 256 tokens: {share} were cut; --set encoder=mpnet reads 512"
+    )
     (row,) = frame([run]).to_dict("records")
     assert row["texts_cut"] == counts["cut"]
-    assert any(note.startswith(f"{counts['cut']} of {counts['texts']} texts") for note in row["notes"])
+    assert any(
+        note.startswith(f"{counts['cut']} of {counts['texts']} texts") for note in row["notes"]
+    )
 
 
 def test_nothing_is_said_where_nothing_was_cut(tmp_path: Path) -> None:
@@ -103,7 +132,10 @@ def test_the_column_is_there_where_any_run_of_a_table_cut_texts(tmp_path: Path) 
     runs = [read_run(write_run(tmp_path, [record(0, 0.5)], method="bm25"))]
     runs.append(read_run(write_run(tmp_path, [record(0, 0.5, usage=spent)], method="sbert")))
     (section,) = sections(frame(runs))
-    assert dict(zip(section.frame["method"], section.frame["texts_cut"], strict=True)) == {"bm25": 0, "sbert": 2}
+    assert dict(zip(section.frame["method"], section.frame["texts_cut"], strict=True)) == {
+        "bm25": 0,
+        "sbert": 2,
+    }
     (note,) = [n for n in section.frame["notes"].iloc[1] if "texts" in n]
     assert note == "2 of 8 texts (25 %) were longer than the encoder reads, and cut"
     del spent["search"]["texts"]  # an older run kept those that were cut alone
@@ -113,9 +145,13 @@ def test_the_column_is_there_where_any_run_of_a_table_cut_texts(tmp_path: Path) 
 
 def test_a_preset_names_the_values_that_decide_how_much_is_read() -> None:
     deciding = {"k", "budget", "t_n", "max_trials", "target_tokens"}
-    for name in (path.stem for path in (ROOT / "configs" / "methods").glob("*.yaml")):  # none of another test's classes
+    for name in (
+        path.stem for path in (ROOT / "configs" / "methods").glob("*.yaml")
+    ):  # none of another test's classes
         layers = [values for _, values in presets.read("methods", name)]
-        target = next(str(values["implementation"]) for values in layers if "implementation" in values)
+        target = next(
+            str(values["implementation"]) for values in layers if "implementation" in values
+        )
         fields = method_class(target).Config.model_fields
         wanted = {key for key in deciding & fields.keys() if fields[key].default is not None}
         assert wanted <= {key for values in layers for key in values.get("params", {})}, name

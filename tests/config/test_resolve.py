@@ -13,7 +13,8 @@ from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, Us
 
 FILES = {
     "methods/base.yaml": (
-        "implementation: tests.cli.fakes:Echo\nparams: {word: base, k: 1}\nby_dataset: {one: {k: 5}}\n"
+        "implementation: tests.cli.fakes:Echo\nparams: {word: base, k: 1}\nby_dataset: {one: {k: "
+        "5}}\n"
     ),
     "methods/child.yaml": "extends: Base\nparams: {word: child}\n",
     "methods/firm.yaml": "extends: base\nparams: {k: 2}\n",
@@ -22,7 +23,8 @@ FILES = {
     "models/small.yaml": "name: Small-1B\nsource: org/small\ndtype: bfloat16\nwindow: 100\n",
     "models/big.yaml": "source: org/big\n",
     "profiles/lab.yaml": (
-        "model: {name: small, dtype: float16}\nmethods: {'*': {k: 7, unheard_of: 1}, base: {word: lab}}\n"
+        "model: {name: small, dtype: float16}\nmethods: {'*': {k: 7, unheard_of: 1}, base: {word: "
+        "lab}}\n"
     ),
     "profiles/late.yaml": "extends: lab\nseed: 3\n",
     "methods/dense.yaml": "implementation: methods.retrieval:Dense\n",
@@ -52,7 +54,9 @@ def test_every_role_is_deterministic_where_the_reader_is() -> None:
     roles = {"roles.builder": "small", "roles.searcher.window": 50}
     config = get(model="small", sets={"model.deterministic": True, **roles}).config
     assert [config.roles[role].deterministic for role in ("builder", "searcher")] == [True, True]
-    assert not any(role.deterministic for role in get(model="small", sets=roles).config.roles.values())
+    assert not any(
+        role.deterministic for role in get(model="small", sets=roles).config.roles.values()
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,12 +72,26 @@ def test_every_role_is_deterministic_where_the_reader_is() -> None:
         (".inf", float("inf")),
         ("true", True),
         ("False", False),
-        *((text, text) for text in ("yes", "off", "2024-07-26", "12:30", "1_000", "0x10", "@home", "%x", "a b")),
+        *(
+            (text, text)
+            for text in ("yes", "off", "2024-07-26", "12:30", "1_000", "0x10", "@home", "%x", "a b")
+        ),
         *((text, None) for text in ("null", "~", "")),
         ("[a, 2]", ["a", 2]),
         ("{a: 1}", {"a": 1}),
         ("'3'", "3"),
-        *((text, text) for text in ("Q: {question}", "{question}", "{a}\n\n{b}", "[INST] {a}", "- a", "a #b", "a\nb ")),
+        *(
+            (text, text)
+            for text in (
+                "Q: {question}",
+                "{question}",
+                "{a}\n\n{b}",
+                "[INST] {a}",
+                "- a",
+                "a #b",
+                "a\nb ",
+            )
+        ),
     ],
 )
 def test_typed_text_is_a_scalar_unless_it_begins_with_a_bracket(text: str, value: object) -> None:
@@ -107,10 +125,19 @@ def test_files_that_are_empty_or_no_text(tmp_path: Path) -> None:
 
 def test_the_tree_merges_and_knows_the_origin_of_each_leaf() -> None:
     tree = Tree(
-        [("1", {"a": {"b": 1, "c": [1, 2]}, "d": 1}), ("2", {"a": {"c": [3]}, "d": {"e": 2}}), ("3", {"f": {}})]
+        [
+            ("1", {"a": {"b": 1, "c": [1, 2]}, "d": 1}),
+            ("2", {"a": {"c": [3]}, "d": {"e": 2}}),
+            ("3", {"f": {}}),
+        ]
     )
     assert tree.values == {"a": {"b": 1, "c": [3]}, "d": {"e": 2}, "f": {}}
-    assert {leaf: tree.origins[leaf] for leaf in flatten(tree.values)} == {"a.b": "1", "a.c": "2", "d.e": "2", "f": "3"}
+    assert {leaf: tree.origins[leaf] for leaf in flatten(tree.values)} == {
+        "a.b": "1",
+        "a.c": "2",
+        "d.e": "2",
+        "f": "3",
+    }
 
 
 def test_the_users_own_folder_comes_first(folder: Path) -> None:
@@ -122,7 +149,9 @@ def test_the_users_own_folder_comes_first(folder: Path) -> None:
 
 def test_names_of_shipped_files_do_not_collide() -> None:
     for kind in presets.KINDS:
-        files = [path.stem for path in (Path(__file__).parents[2] / "configs" / kind).glob("*.yaml")]
+        files = [
+            path.stem for path in (Path(__file__).parents[2] / "configs" / kind).glob("*.yaml")
+        ]
         assert len(files) == len({presets.fold(f) for f in files})
 
 
@@ -131,7 +160,9 @@ def test_installed_packages_can_add_methods_and_data_sets(monkeypatch: pytest.Mo
         "harness.methods": {"their-method": "tests.cli.fakes:Echo"},
         "harness.datasets": {"their-data": "tests.config.test_resolve:THEIR_DATA"},
     }
-    monkeypatch.setattr(presets, "plugins", lambda group: added.get(group) or registry.plugins(group))
+    monkeypatch.setattr(
+        presets, "plugins", lambda group: added.get(group) or registry.plugins(group)
+    )
     assert "their-method" in presets.names("methods")
     assert presets.summaries("methods")["their-method"] == "added by tests.cli.fakes:Echo"
     config = get("Their_Method", "their-data").config
@@ -139,7 +170,12 @@ def test_installed_packages_can_add_methods_and_data_sets(monkeypatch: pytest.Mo
     assert config.dataset.instruction == "Say."
 
 
-THEIR_DATA = {"format": "musique", "instruction": "Say.", "max_answer_tokens": 4, "scorers": ["flashrag.em"]}
+THEIR_DATA = {
+    "format": "musique",
+    "instruction": "Say.",
+    "max_answer_tokens": 4,
+    "scorers": ["flashrag.em"],
+}
 
 
 @pytest.mark.parametrize(
@@ -149,10 +185,16 @@ THEIR_DATA = {"format": "musique", "instruction": "Say.", "max_answer_tokens": 4
         (":Method", UserError, "of the form module:name"),
         ("harness.nothing:Method", UserError, "no module 'harness.nothing'"),
         ("harness.method:Methd", UnknownName, "Did you mean 'Method'"),
-        ("tests.needs_a_package:Thing", CannotRun, "needs the package 'no_such_package'; install it with"),
+        (
+            "tests.needs_a_package:Thing",
+            CannotRun,
+            "needs the package 'no_such_package'; install it with",
+        ),
     ],
 )
-def test_registry_load(target: str, error: type[Exception], message: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_registry_load(
+    target: str, error: type[Exception], message: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     import tests
 
     (tmp_path / "needs_a_package.py").write_text("import no_such_package\n")
@@ -196,7 +238,11 @@ def test_extends_and_by_dataset() -> None:
 def test_every_leaf_of_the_config_has_an_origin() -> None:
     sets = {"roles.builder": "big", "reranker.device": "cpu", "reranker": "org/ranker"}
     resolved = get("child", "two", profile="late", sets=sets)
-    missing = [leaf for leaf in flatten(resolved.config.model_dump(mode="json")) if leaf not in resolved.origins]
+    missing = [
+        leaf
+        for leaf in flatten(resolved.config.model_dump(mode="json"))
+        if leaf not in resolved.origins
+    ]
     assert missing == []
     assert resolved.config.profile == "late"
 
@@ -218,13 +264,18 @@ def test_a_profile_speaks_to_methods_by_name_and_to_all_that_have_the_parameter(
         ("own", {"encoder": "e5"}, "e5", "--set"),
     ],
 )
-def test_a_profiles_default_encoder_is_for_methods_without_one(folder, method, sets, encoder, origin) -> None:
+def test_a_profiles_default_encoder_is_for_methods_without_one(
+    folder, method, sets, encoder, origin
+) -> None:
     resolved = get(method, profile="print", sets=sets)
     assert resolved.config.encoder.name == encoder
     assert resolved.origins["encoder.name"].endswith(origin)
     assert resolved.warnings == []
     # It is the method's own from there on: a run with another one says so in its name.
-    assert resolved.config.method.encoder == {"base": None, "dense": "mpnet", "own": "contriever"}[method]
+    assert (
+        resolved.config.method.encoder
+        == {"base": None, "dense": "mpnet", "own": "contriever"}[method]
+    )
     assert get("dense", sets=sets).config.method.encoder is None
 
 
@@ -251,7 +302,16 @@ def test_defaults_that_are_none(tmp_path: Path, text: str, told: str) -> None:
         get("dense", files=("a.yaml",))
 
 
-SBERT_ROWS = ["sbert", "sbert-topx", "pecan", "pecan-no-graph", "garlic", "raptor-tt", "raptor-ct", "raptor-ct-topx"]
+SBERT_ROWS = [
+    "sbert",
+    "sbert-topx",
+    "pecan",
+    "pecan-no-graph",
+    "garlic",
+    "raptor-tt",
+    "raptor-ct",
+    "raptor-ct-topx",
+]
 
 
 @pytest.mark.parametrize(
@@ -272,8 +332,14 @@ def test_a_server_keeps_its_own_precision_under_the_papers_profile() -> None:
 def test_the_papers_profile_reads_100_000_tokens_and_compresses_as_they_do() -> None:
     whole = get("full-context-100k", "narrativeqa", profile="paper").config
     assert whole.model.window >= whole.method.params["max_tokens"] + 1000
-    assert get("pecan", "narrativeqa", profile="paper").config.method.params.get("window", 8192) == 8192
-    for method, model, window in (("longllmlingua", "phi-2", 2048), ("selective-context", "gpt2", 1024)):
+    assert (
+        get("pecan", "narrativeqa", profile="paper").config.method.params.get("window", 8192)
+        == 8192
+    )
+    for method, model, window in (
+        ("longllmlingua", "phi-2", 2048),
+        ("selective-context", "gpt2", 1024),
+    ):
         role = get(method, "musique", profile="paper").config.roles["compressor"]
         assert (role.name, role.window, role.template) == (model, window, "none")
         assert get(method, "musique").config.roles == {}
@@ -284,7 +350,9 @@ def test_the_papers_profile_reads_100_000_tokens_and_compresses_as_they_do() -> 
     [("one", "smollm2-135m", False, True), ("pocket/musique", "pocket-llama", True, False)],
 )
 def test_without_a_model_the_data_set_decides(dataset, model, embedded, small, monkeypatch):
-    monkeypatch.setitem(registry.shipped("readers"), "any other", "smollm2-135m")  # as shipped; see tests/conftest.py
+    monkeypatch.setitem(
+        registry.shipped("readers"), "any other", "smollm2-135m"
+    )  # as shipped; see tests/conftest.py
     resolved = get(dataset=dataset)
     found = resolved.config.model
     assert (found.embedded, found.small) == (embedded, small)
@@ -306,7 +374,9 @@ def test_a_model_by_preset_folder_or_hub_id(tmp_path: Path) -> None:
     assert get(sets={"encoder": "org/encoder"}).config.encoder.source == "org/encoder"
 
 
-def test_settings_beside_a_models_name_are_its_own_and_those_beside_a_default_hold_for_any(tmp_path: Path) -> None:
+def test_settings_beside_a_models_name_are_its_own_and_those_beside_a_default_hold_for_any(
+    tmp_path: Path,
+) -> None:
     text = "model: {name: mine, source: ./mine, tokenizer: ./tok, window: 50, dtype: float16}\n"
     (tmp_path / "a.yaml").write_text(text)
     own = get(files=("a.yaml",)).config.model
@@ -334,9 +404,14 @@ def test_a_role_is_a_preset_or_the_reader_with_changes() -> None:
 
 
 def test_text_that_looks_like_a_number_is_quoted() -> None:
-    for value, text in parse_assignments(["""model.revision='0012'""", "model.template_date=2024-07-26"], "").items():
+    for value, text in parse_assignments(
+        ["""model.revision='0012'""", "model.template_date=2024-07-26"], ""
+    ).items():
         assert get(model="big", sets={value: text}).origins[value] == "--set"
-    with pytest.raises(UserError, match=r"model.revision=12 \(--set\): should be a valid string; in quotes it is text"):
+    with pytest.raises(
+        UserError,
+        match=r"model.revision=12 \(--set\): should be a valid string; in quotes it is text",
+    ):
         get(model="big", sets={"model.revision": 12})
 
 
@@ -356,6 +431,10 @@ def test_a_preset_cannot_extend_itself(text: str, folder: Path) -> None:
 @pytest.mark.parametrize("part", ["model", "encoder", "reranker"])
 def test_a_source_of_ones_own_takes_the_place_of_the_packages_files(part: str) -> None:
     name = {"model": "pocket-llama", "encoder": "minilm", "reranker": "pocket-reranker"}[part]
-    choices = Choices(method="bge-reranker", dataset="pocket/musique", sets={part: name, f"{part}.source": "./mine"})
+    choices = Choices(
+        method="bge-reranker",
+        dataset="pocket/musique",
+        sets={part: name, f"{part}.source": "./mine"},
+    )
     found = getattr(resolve(choices).config, part)
     assert (found.source, found.package, found.package_path) == ("./mine", None, None)

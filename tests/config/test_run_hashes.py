@@ -1,10 +1,12 @@
-"""The run hashes of shipped presets stay, so that runs that are stored are found and continued by a later version."""
+"""The run hashes of shipped presets stay, so that runs that are stored are found and continued by a
+later version."""
 
 import json
 
-# One preset of each implementation, with profile pocket and pocket-llama on pocket/musique. A hash that changes says
-# that every stored run of these presets is asked again. A new parameter of a shared Config does that; give the method
-# that needs it a class of its own. Where a method does answer otherwise, its hash has to change here too.
+# One preset of each implementation, with profile pocket and pocket-llama on pocket/musique. A hash
+# that changes says that every stored run of these presets is asked again. A new parameter of a
+# shared Config does that; give the method that needs it a class of its own. Where a method does
+# answer otherwise, its hash has to change here too.
 HASHES = {
     "bge-reranker": "b2b07375",
     "bm25": "5dfa5704",
@@ -41,4 +43,6 @@ def test_run_hashes_of_presets(command) -> None:
     )  # fmt: skip
     assert code == 0, err
     runs = [json.loads(line)["run"] for line in out.splitlines()]
-    assert {run.partition("/")[2].partition("--")[0].partition("[")[0]: run[-8:] for run in runs} == HASHES
+    assert {
+        run.partition("/")[2].partition("--")[0].partition("[")[0]: run[-8:] for run in runs
+    } == HASHES

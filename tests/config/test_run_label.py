@@ -17,7 +17,9 @@ from reports.figures.rule_table import STOP_SETTINGS
 
 
 def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more) -> Plan:
-    return plan_choices(Choices(method=method, dataset=dataset, sets=parse_assignments(sets, ""), **more))
+    return plan_choices(
+        Choices(method=method, dataset=dataset, sets=parse_assignments(sets, ""), **more)
+    )
 
 
 def told(plan: Plan) -> str:
@@ -38,7 +40,8 @@ LABELS = [
     ("pecan", ("method.t_n=2", "method.attention=false"), None, "pecan [t_n=2, attention=false]"),
     ("pecan", ("method.t_n=2", "method.t_p=0.7", "method.attention=false"), None, "pecan [3 settings]"),
     ("pecan", (PROMPT,), None, "pecan [prompt second turn]"),
-    # What is recorded beside the answer changes no prediction; nor do a limit, or the data set's size.
+    # What is recorded beside the answer changes no prediction; nor do a limit, or the data set's
+    # size.
     ("pecan", ("method.record_stops=3", "dataset.tokens=500", "limit=2"), None, "pecan"),
     # A preset is its own reference, on each data set.
     ("pecan-choice-repeats", (), None, "pecan-choice-repeats"),
@@ -51,7 +54,9 @@ LABELS = [
 
 
 @pytest.mark.parametrize(("method", "sets", "profile", "wanted"), LABELS)
-def test_a_row_says_what_is_not_the_presets(method: str, sets: tuple[str, ...], profile: str, wanted: str) -> None:
+def test_a_row_says_what_is_not_the_presets(
+    method: str, sets: tuple[str, ...], profile: str, wanted: str
+) -> None:
     plan = planned(method, *sets, profile=profile)
     assert told(plan) == wanted
     # The folder keeps the plain name, and the hash does not know the mark.
@@ -73,8 +78,12 @@ def test_profile_paper_is_the_reference_and_marks_nothing() -> None:
 
 
 def test_each_rival_asks_for_its_summaries_in_a_prompt_of_its_own() -> None:
-    """No shared prompt that was chosen for the embedded model: docs/methods/raptor.md#raptor-summary, #memwalker-walk."""
-    found = {name: planned(name).method for name in ("raptor-ct", "pecan-no-graph", "memwalker", "summary")}
+    """No shared prompt that was chosen for the embedded model:
+    docs/methods/raptor.md#raptor-summary, #memwalker-walk."""
+    found = {
+        name: planned(name).method
+        for name in ("raptor-ct", "pecan-no-graph", "memwalker", "summary")
+    }
     raptor, tree, walk, shared = (method.prompts() for method in found.values())
     assert "as many of its important details as you can" in raptor["summary"]
     assert tree["summary"] == raptor["summary"]  # "following RAPTOR"
@@ -85,11 +94,20 @@ def test_each_rival_asks_for_its_summaries_in_a_prompt_of_its_own() -> None:
 
 
 def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() -> None:
-    """Sizes and trained prompts only: a word or a switch is a choice, but for what stands in for missing weights."""
+    """Sizes and trained prompts only: a word or a switch is a choice, but for what stands in for
+    missing weights."""
     ((_, values),) = presets.read("profiles", "pocket")
-    said = [item for params in values["methods"].values() for item in params.items() if item[0] != "prompts"]
-    chosen = {key for key, value in said if isinstance(value, bool) or not isinstance(value, int | float)}
-    # scoring, sigmoid: an encoder stands in for a reranker; reasoning: the prompt that the model was trained on.
+    said = [
+        item
+        for params in values["methods"].values()
+        for item in params.items()
+        if item[0] != "prompts"
+    ]
+    chosen = {
+        key for key, value in said if isinstance(value, bool) or not isinstance(value, int | float)
+    }
+    # scoring, sigmoid: an encoder stands in for a reranker; reasoning: the prompt that the model
+    # was trained on.
     assert chosen == {"scoring", "sigmoid", "reasoning"}
 
 
@@ -99,7 +117,11 @@ def run(plan: Plan, name: str = "a"):
 
 
 def test_reports_print_the_label_and_tell_two_rows_apart_by_it() -> None:
-    own, pocket, old = run(planned("bm25")), run(planned("bm25", profile="pocket")), run(planned("bm25"), "b")
+    own, pocket, old = (
+        run(planned("bm25")),
+        run(planned("bm25", profile="pocket")),
+        run(planned("bm25"), "b"),
+    )
     assert facts.labels([own, pocket]) == ["bm25", "bm25 [pocket]"]
     del old.config["method"]["mark"]  # a run from before there were marks
     assert facts.labels([old, pocket]) == ["bm25", "bm25 [pocket]"]

@@ -20,7 +20,9 @@ def own(configs, monkeypatch: pytest.MonkeyPatch):
     """The made-up presets, one of a method without parameters, and a suite that sweeps."""
     monkeypatch.setenv("HARNESS_CONFIGS", str(configs))
     (configs / "methods" / "other.yaml").write_text("implementation: closed-book\n")
-    (configs / "suites" / "swept.yaml").write_text(SUITE + "models: [a, b]\nsweep: {method.k: [1, 3]}\n")
+    (configs / "suites" / "swept.yaml").write_text(
+        SUITE + "models: [a, b]\nsweep: {method.k: [1, 3]}\n"
+    )
     return configs
 
 
@@ -40,7 +42,9 @@ def test_every_combination_is_a_row_and_sets_its_values() -> None:
 
 
 def test_commas_within_brackets_part_nothing() -> None:
-    assert sweep.parse_axes(["method.x=[1, 2],{a: [1,2]},null"]) == {"method.x": ([1, 2], {"a": [1, 2]}, None)}
+    assert sweep.parse_axes(["method.x=[1, 2],{a: [1,2]},null"]) == {
+        "method.x": ([1, 2], {"a": [1, 2]}, None)
+    }
 
 
 def test_a_method_without_the_parameter_runs_once_and_the_user_is_told() -> None:
@@ -51,14 +55,16 @@ def test_a_method_without_the_parameter_runs_once_and_the_user_is_told() -> None
 
 def test_rows_of_one_model_stand_together() -> None:
     rows, _ = sweep.expand_runs([ECHO, OTHER], {"model": ("a", "b")})
-    assert [(row.model, row.method) for row in rows] == [(m, name) for m in "ab" for name in ("echo", "other")]
+    assert [(row.model, row.method) for row in rows] == [
+        (m, name) for m in "ab" for name in ("echo", "other")
+    ]
     assert "model" not in rows[0].sets  # a name of a folder or hub id is resolved as after --model
 
 
 def test_values_read_as_they_are_typed() -> None:
-    assert point_text({"method.k": 3, "dataset.tokens": None, "method.on": True, "method.x": [1, None]}) == (
-        "k=3 dataset.tokens=null on=true x=[1, null]"
-    )
+    assert point_text(
+        {"method.k": 3, "dataset.tokens": None, "method.on": True, "method.x": [1, None]}
+    ) == ("k=3 dataset.tokens=null on=true x=[1, null]")
 
 
 MISTAKES: list[tuple[list[str], str]] = [
@@ -93,9 +99,15 @@ def test_a_key_is_swept_or_set(row: Choices, axes) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("sweep: {method.k: 3}\n", "sweep.method.k=3 ($HARNESS_CONFIGS/suites/bad.yaml): should be a valid list"),
+        (
+            "sweep: {method.k: 3}\n",
+            "sweep.method.k=3 ($HARNESS_CONFIGS/suites/bad.yaml): should be a valid list",
+        ),
         ("sweep: {method.k: [3, 3]}\n", "suite bad method.k: the value 3 is given twice"),
-        ("models: smollm2-135m\n", "models='smollm2-135m' ($HARNESS_CONFIGS/suites/bad.yaml): should be a valid list"),
+        (
+            "models: smollm2-135m\n",
+            "models='smollm2-135m' ($HARNESS_CONFIGS/suites/bad.yaml): should be a valid list",
+        ),
     ],
 )
 def test_a_mistake_in_a_suites_sweep_is_one_sentence(text: str, sentence: str, own) -> None:

@@ -18,6 +18,8 @@ def causal_flops(query, key, value, *_args, out_val=None, **_kwargs):
 
 def counted(run, causal=False):
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    with FlopCounterMode(display=False, custom_mapping={kernel: causal_flops if causal else sdpa_flops}) as counter:
+    with FlopCounterMode(
+        display=False, custom_mapping={kernel: causal_flops if causal else sdpa_flops}
+    ) as counter:
         run()
     return counter.get_total_flops()

@@ -27,7 +27,9 @@ SMALL = ModelShape(2, 64, 4, 4, 16, 128, 100)
 @pytest.mark.parametrize("chunk", [2048, 7])
 def test_executed_equals_the_operator_counter(tiny_folder, chunk, kind):  # noqa: F811
     # On the CPU, whose kernel the counter knows.
-    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=chunk, device="cpu"))
+    model = load_model(
+        ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=chunk, device="cpu")
+    )
     meter = Meter()
     s = model.session(meter)
     s.user("Where is the school of Mira Tal, north of the bridge?" * 3)
@@ -51,13 +53,23 @@ def prefill(new, cached=0):
 
 
 def test_narrativeqa_cut_at_100k_brackets_the_printed_tflops():
-    """docs/datasets.md#narrativeqa: the test split, 1.25 tokens a word for books, scripts scaled to a mean of 79,457."""
+    """docs/datasets.md#narrativeqa: the test split, 1.25 tokens a word for books, scripts scaled to
+    a mean of 79,457."""
     folder = os.environ.get("HARNESS_TEST_DATA")
     if not folder:
-        pytest.skip("HARNESS_TEST_DATA is not set: it names the folder with the list of NarrativeQA's documents")
+        pytest.skip(
+            "HARNESS_TEST_DATA is not set: it names the folder with the list of NarrativeQA's "
+            "documents"
+        )
     with (Path(folder) / "data/narrativeqa/documents_all.csv").open(encoding="utf-8") as f:
-        words = [(r["kind"] == "movie", int(r["story_word_count"])) for r in csv.DictReader(f) if r["set"] == "test"]
-    books, scripts = (sum(n for is_script, n in words if is_script == kind) for kind in (False, True))
+        words = [
+            (r["kind"] == "movie", int(r["story_word_count"]))
+            for r in csv.DictReader(f)
+            if r["set"] == "test"
+        ]
+    books, scripts = (
+        sum(n for is_script, n in words if is_script == kind) for kind in (False, True)
+    )
     ratio = (79_457 * len(words) - 1.25 * books) / scripts
     tokens = [min(n * (ratio if is_script else 1.25), 100_000) + 100 for is_script, n in words]
     assert sum(t >= 100_100 for t in tokens) / len(tokens) == pytest.approx(0.223, abs=0.001)
@@ -65,7 +77,11 @@ def test_narrativeqa_cut_at_100k_brackets_the_printed_tflops():
         sum(flops(prefill(int(t)), LLAMA_8B, c) for t in tokens) / len(tokens) / 1e12
         for c in ("full", "all-params", "causal")
     )
-    assert (full, more, causal) == (pytest.approx(3334, abs=1), pytest.approx(3400, abs=1), pytest.approx(2133, abs=1))
+    assert (full, more, causal) == (
+        pytest.approx(3334, abs=1),
+        pytest.approx(3400, abs=1),
+        pytest.approx(2133, abs=1),
+    )
     assert full < 3361.9 < more  # what GARLIC prints (table 1)
 
 
@@ -84,7 +100,9 @@ def test_meter_books_by_phase_and_its_running_sum_is_the_sum():
     meter = Meter("answer")
     meter.record(prefill(10), LLAMA_8B)
     with meter.phase("search"):
-        meter.record(Event("searcher", "m", meter.current_phase, "probe", 4, 10, 1, requests=1), LLAMA_8B)
+        meter.record(
+            Event("searcher", "m", meter.current_phase, "probe", 4, 10, 1, requests=1), LLAMA_8B
+        )
         meter.record(Event("x", "unknown", meter.current_phase, "decode", 3, 4, out=3), None)
     usage = meter.usage()
     assert usage["search"]["tokens_in"] == 4
@@ -93,7 +111,11 @@ def test_meter_books_by_phase_and_its_running_sum_is_the_sum():
     assert usage["search"]["uncounted"] == 1
     assert usage["answer"]["tokens_in"] == 10
     for name in CONVENTIONS:
-        assert meter.flops(name) == meter.flops()[name] == pytest.approx(sum(u["flops"][name] for u in usage.values()))
+        assert (
+            meter.flops(name)
+            == meter.flops()[name]
+            == pytest.approx(sum(u["flops"][name] for u in usage.values()))
+        )
     assert meter.current_phase == "answer"
     with pytest.raises(ValueError, match="phase"), meter.phase("lunch"):
         pass
@@ -101,18 +123,29 @@ def test_meter_books_by_phase_and_its_running_sum_is_the_sum():
 
 def test_two_models_of_one_name_are_counted_by_their_own_sizes():
     meter = Meter("answer")
-    reader, builder = Event("reader", "m", "answer", "prefill", 7), Event("builder", "m", "index", "prefill", 5)
+    reader, builder = (
+        Event("reader", "m", "answer", "prefill", 7),
+        Event("builder", "m", "index", "prefill", 5),
+    )
     branches = meter.fork(2)
     for branch in branches:
         with branch:
             meter.record(reader, LLAMA_8B)
             meter.record(builder, SMALL)
-            meter.record(Event("searcher", "m", "search", "prefill", 5), None)  # and one whose sizes nobody knows
+            meter.record(
+                Event("searcher", "m", "search", "prefill", 5), None
+            )  # and one whose sizes nobody knows
     meter.join(branches)
     usage = meter.usage()
     for convention in CONVENTIONS:
-        want = {"answer": flops(reader, LLAMA_8B, convention), "index": flops(builder, SMALL, convention), "search": 0}
-        assert {p: u["flops"][convention] for p, u in usage.items()} == {p: 2 * v for p, v in want.items()}
+        want = {
+            "answer": flops(reader, LLAMA_8B, convention),
+            "index": flops(builder, SMALL, convention),
+            "search": 0,
+        }
+        assert {p: u["flops"][convention] for p, u in usage.items()} == {
+            p: 2 * v for p, v in want.items()
+        }
         assert meter.flops(convention) == pytest.approx(2 * sum(want.values()))
     assert usage["search"]["uncounted"] == 2
     assert usage["index"]["roles"].keys() == {"builder"}
@@ -121,7 +154,9 @@ def test_two_models_of_one_name_are_counted_by_their_own_sizes():
 @pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(ModelShape)])
 def test_the_key_of_a_shape_tells_every_size(field):
     value = getattr(LLAMA_8B, field)
-    other = dataclasses.replace(LLAMA_8B, **{field: (not value) if isinstance(value, bool) else value + 1})
+    other = dataclasses.replace(
+        LLAMA_8B, **{field: (not value) if isinstance(value, bool) else value + 1}
+    )
     assert other.key != LLAMA_8B.key
     assert dataclasses.replace(LLAMA_8B).key == LLAMA_8B.key
 
@@ -129,13 +164,38 @@ def test_the_key_of_a_shape_tells_every_size(field):
 def test_gpt_2_has_a_head_and_an_mlp_of_four_times_its_width():
     shape = shape_of(GPT2Config(), head=True)
     assert shape == ModelShape(12, 768, 12, 12, 64, 3072, 50257, gated=False, tied=True)
-    # The 124M parameters of GPT-2 without its 1024 positions, biases and norms; its head is its embedding table.
+    # The 124M parameters of GPT-2 without its 1024 positions, biases and norms; its head is its
+    # embedding table.
     assert shape.parameters == 84_934_656 + 38_597_376
     assert shape_of(GPT2Config(n_inner=1000), head=True).mlp == 1000
 
 
-GATED = ["cohere", "gemma", "gemma2", "glm", "granite", "helium", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3"]
-PLAIN = ["apertus", "arcee", "gpt2", "gpt_bigcode", "gpt_neox", "jais2", "nanochat", "nemotron", "opt", "phi"]
+GATED = [
+    "cohere",
+    "gemma",
+    "gemma2",
+    "glm",
+    "granite",
+    "helium",
+    "llama",
+    "mistral",
+    "olmo2",
+    "phi3",
+    "qwen2",
+    "qwen3",
+]
+PLAIN = [
+    "apertus",
+    "arcee",
+    "gpt2",
+    "gpt_bigcode",
+    "gpt_neox",
+    "jais2",
+    "nanochat",
+    "nemotron",
+    "opt",
+    "phi",
+]
 PLAIN += ["gptj", "persimmon", "starcoder2", "xglm"]
 
 
@@ -146,7 +206,11 @@ def test_the_weights_of_a_family_are_counted(family):
     with torch.device("meta"):  # its sizes alone
         net = AutoModelForCausalLM.from_config(config)
     shape, head = shape_of(config, head=True), net.get_output_embeddings()
-    found = {name: m for name, m in net.named_modules() if type(m).__name__ in ("Linear", "Conv1D") and m is not head}
+    found = {
+        name: m
+        for name, m in net.named_modules()
+        if type(m).__name__ in ("Linear", "Conv1D") and m is not head
+    }
     assert shape.linear == sum(matrix.weight.numel() for matrix in found.values())
     mlp = [m.weight.numel() for name, m in found.items() if not re.search("attention|attn", name)]
     assert sum(mlp) == shape.layers * (3 if family in GATED else 2) * shape.width * shape.mlp
@@ -165,5 +229,7 @@ TIED = {  # sizes and parameters in millions as the models' cards have them, nor
 def test_a_table_that_is_the_head_too_is_counted_once(shape, millions):
     assert shape.parameters / 1e6 == pytest.approx(millions, abs=0.3)
     assert flops(prefill(1), shape) == 2 * shape.parameters + shape.pair
-    read = LlamaConfig(vocab_size=8, hidden_size=4, num_attention_heads=2, tie_word_embeddings=shape.tied)
+    read = LlamaConfig(
+        vocab_size=8, hidden_size=4, num_attention_heads=2, tie_word_embeddings=shape.tied
+    )
     assert shape_of(read).tied == shape.tied

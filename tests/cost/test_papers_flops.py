@@ -1,9 +1,11 @@
-"""Which convention the papers' TFLOPs are counted by: docs/methods/costs.md#costs-and-flops holds the table made here.
+"""Which convention the papers' TFLOPs are counted by: docs/methods/costs.md#costs-and-flops holds
+the table made here.
 
-Seven rows of GARLIC's table 1 read a text of known length: three whole documents (table 6 has their mean length), and
-five or seven chunks of 300 tokens of long stories. Their printed TFLOPs say how many tokens were processed beside the
-text. These are prompt, question and answer, so a convention that fits gives about the same number in all rows; with
-the median of the seven, the printed ratios must come out again.
+Seven rows of GARLIC's table 1 read a text of known length: three whole documents (table 6 has their
+mean length), and five or seven chunks of 300 tokens of long stories. Their printed TFLOPs say how
+many tokens were processed beside the text. These are prompt, question and answer, so a convention
+that fits gives about the same number in all rows; with the median of the seven, the printed ratios
+must come out again.
 """
 
 import csv
@@ -30,7 +32,11 @@ ROWS = [
 
 def printed(table: str, method: str, dataset: str, metric: str) -> float:
     """A value of GARLIC's as it is printed, without its unit."""
-    with resources.files("reports.paper").joinpath("paper_results.csv").open(encoding="utf-8") as file:
+    with (
+        resources.files("reports.paper")
+        .joinpath("paper_results.csv")
+        .open(encoding="utf-8") as file
+    ):
         found = {
             (row["table"], row["method"], row["dataset"], row["metric"]): row["value"]
             for row in csv.DictReader(file)
@@ -44,15 +50,25 @@ def length(dataset: str, text: int | None) -> int:
 
 
 def tflops(tokens: int, convention: str) -> float:
-    """TFLOPs of one pass over `tokens`, logits at the last one; the few tokens of the answer count as read."""
-    event = Event("reader", "m", "answer", "prefill", tokens, logits=1, pairs=tokens * (tokens + 1) // 2)
+    """TFLOPs of one pass over `tokens`, logits at the last one; the few tokens of the answer count
+    as read."""
+    event = Event(
+        "reader", "m", "answer", "prefill", tokens, logits=1, pairs=tokens * (tokens + 1) // 2
+    )
     return flops(event, LLAMA_8B, convention) / 1e12
 
 
 def implied(convention: str) -> list[int]:
-    """Tokens beside the text whose TFLOPs come nearest to the printed ones, a number for each of ROWS."""
-    rows = [(length(dataset, text), printed("Table 1", method, dataset, "TFLOPs")) for method, dataset, text in ROWS]
-    more = [bisect_left(range(2000), spent, key=lambda n: tflops(text + n, convention)) for text, spent in rows]
+    """Tokens beside the text whose TFLOPs come nearest to the printed ones, a number for each of
+    ROWS."""
+    rows = [
+        (length(dataset, text), printed("Table 1", method, dataset, "TFLOPs"))
+        for method, dataset, text in ROWS
+    ]
+    more = [
+        bisect_left(range(2000), spent, key=lambda n: tflops(text + n, convention))
+        for text, spent in rows
+    ]
     return [
         min((n - 1, n), key=lambda n: abs(tflops(text + n, convention) - spent))
         for n, (text, spent) in zip(more, rows, strict=True)
@@ -60,10 +76,14 @@ def implied(convention: str) -> list[int]:
 
 
 def ratios(convention: str) -> list[float]:
-    """TFLOPs of each of ROWS over GARLIC's printed ones, with the median of `implied` beside each text."""
+    """TFLOPs of each of ROWS over GARLIC's printed ones, with the median of `implied` beside each
+    text."""
     common = round(median(implied(convention)))
     garlic = {dataset: printed("Table 1", "GARLIC", dataset, "TFLOPs") for _, dataset, _ in ROWS}
-    return [tflops(length(dataset, text) + common, convention) / garlic[dataset] for _, dataset, text in ROWS]
+    return [
+        tflops(length(dataset, text) + common, convention) / garlic[dataset]
+        for _, dataset, text in ROWS
+    ]
 
 
 def worst(convention: str) -> float:
@@ -97,4 +117,6 @@ def test_all_params_gives_one_number_of_tokens_beside_every_text() -> None:
 
 
 def test_the_document_has_the_table() -> None:
-    assert ratio_table() in METHODS.read_text(encoding="utf-8"), f"put this into {METHODS}:\n{ratio_table()}"
+    assert ratio_table() in METHODS.read_text(encoding="utf-8"), (
+        f"put this into {METHODS}:\n{ratio_table()}"
+    )

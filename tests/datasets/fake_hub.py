@@ -1,4 +1,5 @@
-"""A hub on loopback: the few addresses that huggingface_hub asks for the files of a data set or a model.
+"""A hub on loopback: the few addresses that huggingface_hub asks for the files of a data set or a
+model.
 
 GET  /api/(datasets|models)/<owner>/<name>[/revision/<revision>]      commit and file list
 HEAD, GET  [/datasets]/<owner>/<name>/resolve/<revision>/<file>      headers X-Repo-Commit and ETag, then the bytes
@@ -15,7 +16,8 @@ import pytest
 
 
 class FakeHub:
-    """Repositories as {repo: {"branches": {name: commit}, "commits": {commit: {file: bytes}}}}; `asked` is the log."""
+    """Repositories as {repo: {"branches": {name: commit}, "commits": {commit: {file: bytes}}}};
+    `asked` is the log."""
 
     def __init__(self):
         self.repos = {}
@@ -59,7 +61,11 @@ class FakeHub:
         if files is None:
             return 404, {"X-Error-Code": "RevisionNotFound"}, b""
         if api:
-            listing = {"id": repo, "sha": commit, "siblings": [{"rfilename": name} for name in files]}
+            listing = {
+                "id": repo,
+                "sha": commit,
+                "siblings": [{"rfilename": name} for name in files],
+            }
             return 200, {"Content-Type": "application/json"}, json.dumps(listing).encode()
         body = files.get("/".join(rest[2:]))
         if body is None:

@@ -1,7 +1,8 @@
-"""The files of official releases, around real rows (HARNESS_TEST_DATA) or made-up ones of the same form.
+"""The files of official releases, around real rows (HARNESS_TEST_DATA) or made-up ones of the same
+form.
 
-Looked up in stored copies of the authors' pages and of code that reads the files. The file that is meant holds rows; the
-others hold none, so that reading one of them fails.
+Looked up in stored copies of the authors' pages and of code that reads the files. The file that is
+meant holds rows; the others hold none, so that reading one of them fails.
 """
 
 import csv
@@ -18,12 +19,21 @@ from tests.datasets.support import REAL, parquet, real
 Rows = list[dict[str, Any]]
 OTHER = b"not read"
 PAGE = {"title": "Mills", "text": "Ada built the mill."}
-MUSIQUE = [f"musique_{kind}_v1.0_{part}.jsonl" for kind in ("ans", "full") for part in ("train", "dev", "test")]
-QUALITY = [f"QuALITY.v1.0.1.{kind}{part}" for kind in ("", "htmlstripped.") for part in ("train", "dev", "test")]
+MUSIQUE = [
+    f"musique_{kind}_v1.0_{part}.jsonl"
+    for kind in ("ans", "full")
+    for part in ("train", "dev", "test")
+]
+QUALITY = [
+    f"QuALITY.v1.0.1.{kind}{part}"
+    for kind in ("", "htmlstripped.")
+    for part in ("train", "dev", "test")
+]
 
 
 def rows(made, *parts, most=3):
-    """The first real rows of a file in the folder of samples; the made-up ones where there is no such folder."""
+    """The first real rows of a file in the folder of samples; the made-up ones where there is no
+    such folder."""
     if not REAL:
         return made[:most]
     keys = ("title",) if parts[-1].startswith("qasper-train") else ()  # {paper id: row}
@@ -45,15 +55,21 @@ def listed(some):
 
 def keyed(some):
     """{id: row}, as Qasper's and ASQA's files are."""
-    return json.dumps({row["id"]: {k: v for k, v in row.items() if k != "id"} for row in some}).encode()
+    return json.dumps(
+        {row["id"]: {k: v for k, v in row.items() if k != "id"} for row in some}
+    ).encode()
 
 
 def musique():
-    return rows([support.musique(n) for n in range(3)], "musique", "musique_ans_v1.0_dev_sample.jsonl")
+    return rows(
+        [support.musique(n) for n in range(3)], "musique", "musique_ans_v1.0_dev_sample.jsonl"
+    )
 
 
 def hotpot():
-    return rows([support.hotpot(n) for n in range(3)], "hotpotqa", "hotpot_dev_distractor_sample.json")
+    return rows(
+        [support.hotpot(n) for n in range(3)], "hotpotqa", "hotpot_dev_distractor_sample.json"
+    )
 
 
 def twowiki():
@@ -66,7 +82,12 @@ def qasper():
 
 def quality():
     options = [
-        {"question": f"Who left ({n})?", "question_unique_id": f"m_{n}", "options": ["Ada", "Bo"], "gold_label": 1}
+        {
+            "question": f"Who left ({n})?",
+            "question_unique_id": f"m_{n}",
+            "options": ["Ada", "Bo"],
+            "gold_label": 1,
+        }
         for n in range(10)
     ]
     made = {"article_id": "m", "title": "Mills", "article": "Ada left.", "questions": options}
@@ -77,34 +98,61 @@ def quality_single():
     """The rows of the hub's copy: a question each."""
     (article,) = quality()
     return [
-        {"article": article["article"], "question": q["question"], "options": q["options"], "answer": 0, "hard": False}
+        {
+            "article": article["article"],
+            "question": q["question"],
+            "options": q["options"],
+            "answer": 0,
+            "hard": False,
+        }
         for q in article["questions"]
     ]
 
 
 def flashrag():
-    made = [{"id": f"test_{n}", "question": f"Who built mill {n}?", "golden_answers": ["Ada"]} for n in range(3)]
+    made = [
+        {"id": f"test_{n}", "question": f"Who built mill {n}?", "golden_answers": ["Ada"]}
+        for n in range(3)
+    ]
     return rows(made, "nq", "flashrag_nq_test_sample.jsonl")
 
 
 def kilt():
-    made = [{"id": f"k{n}", "input": f"Why mill {n}?", "output": [{"answer": "To grind."}]} for n in range(3)]
+    made = [
+        {"id": f"k{n}", "input": f"Why mill {n}?", "output": [{"answer": "To grind."}]}
+        for n in range(3)
+    ]
     return rows(made, "eli5", "eli5_kilt_sample.jsonl")
 
 
 def popqa():
     made = [
-        {"id": n, "prop": "builder", "question": f"Who built mill {n}?", "possible_answers": '["Ada"]'} for n in (1, 2)
+        {
+            "id": n,
+            "prop": "builder",
+            "question": f"Who built mill {n}?",
+            "possible_answers": '["Ada"]',
+        }
+        for n in (1, 2)
     ]
-    return [{k: v for k, v in row.items() if k != "paragraphs"} for row in rows(made, "popqa", "popqa_sample.jsonl")]
+    return [
+        {k: v for k, v in row.items() if k != "paragraphs"}
+        for row in rows(made, "popqa", "popqa_sample.jsonl")
+    ]
 
 
 def asqa():
     pairs = [{"question": "Which?", "short_answers": ["Ada"]}]
-    made = {"ambiguous_question": "Who built it?", "qa_pairs": pairs, "annotations": [{"long_answer": "Ada did."}]}
+    made = {
+        "ambiguous_question": "Who built it?",
+        "qa_pairs": pairs,
+        "annotations": [{"long_answer": "Ada did."}],
+    }
     if not REAL:
         return [made]
-    return list(json.loads(real("data", "asqa", "asqa_dev_sample.json").read_text())["dev"].values())[:3]
+    return list(
+        json.loads(real("data", "asqa", "asqa_dev_sample.json").read_text())["dev"].values()
+    )[:3]
 
 
 def table(some):
@@ -136,13 +184,18 @@ def newer(file, row, count):
     """A hub repository of one file with `count` rows of `row(n)`."""
     made = [row(n) for n in range(count)]
     content = (
-        support.parquet(made) if file.endswith(".parquet") else listed(made) if file.endswith(".json") else lines(made)
+        support.parquet(made)
+        if file.endswith(".parquet")
+        else listed(made)
+        if file.endswith(".json")
+        else lines(made)
     )
     return lambda: {file: content, "README.md": b""}
 
 
 def longbench():
-    """data.zip's files, whole: as many rows as LongBench's task.md counts, LongBench-E's of each length too.
+    """data.zip's files, whole: as many rows as LongBench's task.md counts, LongBench-E's of each
+    length too.
 
     The texts after the first are short; what they say of their length is not.
     """
@@ -158,18 +211,32 @@ def longbench():
         short = {**first, "context": first["context"][:300]}
         all_rows = [first, *many([short], sum(sizes) - 1, "_id")]
         if name.endswith("_e"):
-            spans = [length for length, count in zip((100, 4000, 8000), sizes, strict=True) for _ in range(count)]
-            all_rows = [{**row, "length": length} for row, length in zip(all_rows, spans, strict=True)]
+            spans = [
+                length
+                for length, count in zip((100, 4000, 8000), sizes, strict=True)
+                for _ in range(count)
+            ]
+            all_rows = [
+                {**row, "length": length} for row, length in zip(all_rows, spans, strict=True)
+            ]
         made[f"data/{name}.jsonl"] = lines(all_rows)
     return made
 
 
-PLACES = {"passage_retrieval_en": "Paragraph 1", "passage_retrieval_zh": "段落1", "passage_count": "2"}
+PLACES = {
+    "passage_retrieval_en": "Paragraph 1",
+    "passage_retrieval_zh": "段落1",
+    "passage_count": "2",
+}
 OF_200 = """
 narrativeqa qasper multifieldqa_zh hotpotqa 2wikimqa musique dureader triviaqa gov_report qmsum multi_news vcsum trec
 samsum lsht passage_count passage_retrieval_en passage_retrieval_zh
 """
-LONGBENCH = dict.fromkeys(OF_200.split(), (200,)) | {"multifieldqa_en": (150,), "lcc": (500,), "repobench-p": (500,)}
+LONGBENCH = dict.fromkeys(OF_200.split(), (200,)) | {
+    "multifieldqa_en": (150,),
+    "lcc": (500,),
+    "repobench-p": (500,),
+}
 LONGBENCH |= {"qasper_e": (100, 100, 24), "multifieldqa_en_e": (67, 70, 13)}
 LONGBENCH |= {"multi_news_e": (100, 100, 94)}
 OF_300 = "hotpotqa 2wikimqa triviaqa gov_report trec samsum passage_count passage_retrieval_en lcc repobench-p"
@@ -180,13 +247,20 @@ def stories():
     """documents.csv and qaps.csv of NarrativeQA's repository, and the stories by id."""
     if not REAL:
         made = [support.story_row(n) for n in range(4)]
-        return support.tables(made), {row["document"]["id"]: row["document"]["text"] for row in made}
+        return support.tables(made), {
+            row["document"]["id"]: row["document"]["text"] for row in made
+        }
     folder = real("data", "narrativeqa")
-    rows_of_lines = (row for _, row in read_rows(folder / "stories.jsonl.gz") if isinstance(row, dict))
+    rows_of_lines = (
+        row for _, row in read_rows(folder / "stories.jsonl.gz") if isinstance(row, dict)
+    )
     kept = {row["document_id"]: row["text"] for row in rows_of_lines if len(row["text"]) < 80_000}
     with (folder / "qaps.csv").open(encoding="utf-8", newline="") as stream:
         asked = [row for row in csv.DictReader(stream) if row["document_id"] in kept]
-    return {"documents.csv": (folder / "documents_all.csv").read_text(), "qaps.csv": support.as_csv(asked)}, kept
+    return {
+        "documents.csv": (folder / "documents_all.csv").read_text(),
+        "qaps.csv": support.as_csv(asked),
+    }, kept
 
 
 def narrativeqa():
@@ -199,18 +273,30 @@ def narrativeqa():
 
 def narrativeqa_hub():
     tables, texts = stories()
-    master = packed(".zip", {f"narrativeqa-master/{name}": text.encode() for name, text in tables.items()})
+    master = packed(
+        ".zip", {f"narrativeqa-master/{name}": text.encode() for name, text in tables.items()}
+    )
     texts_zip = packed(".zip", {f"tmp/{key}.content": text.encode() for key, text in texts.items()})
     shards = {f"data/test-0000{n}-of-00008.parquet": OTHER for n in range(8)}
-    return {"data/narrativeqa-master.zip": master, "data/narrativeqa_full_text.zip": texts_zip, **shards}
+    return {
+        "data/narrativeqa-master.zip": master,
+        "data/narrativeqa_full_text.zip": texts_zip,
+        **shards,
+    }
 
 
 def hotpot_hub():
     made = [support.columns(support.hotpot(n)) for n in range(3)]
     kept = rows(made, "hotpotqa", "hotpot_dev_distractor_hf_sample.jsonl")
-    others = [f"distractor/train-0000{n}-of-00002" for n in range(2)] + ["fullwiki/validation-00000-of-00001"]
+    others = [f"distractor/train-0000{n}-of-00002" for n in range(2)] + [
+        "fullwiki/validation-00000-of-00001"
+    ]
     files = {f"{name}.parquet": OTHER for name in others}
-    return {**files, "README.md": b"", "distractor/validation-00000-of-00001.parquet": parquet(many(kept, 3))}
+    return {
+        **files,
+        "README.md": b"",
+        "distractor/validation-00000-of-00001.parquet": parquet(many(kept, 3)),
+    }
 
 
 def hotpot_files():
@@ -219,7 +305,9 @@ def hotpot_files():
 
 
 def twowiki_files(folder):
-    others = dict.fromkeys((f"{folder}{name}.json" for name in ("train", "test", "id_aliases")), OTHER)
+    others = dict.fromkeys(
+        (f"{folder}{name}.json" for name in ("train", "test", "id_aliases")), OTHER
+    )
     return lambda: {f"{folder}dev.json": listed(twowiki()), **others}
 
 
@@ -228,7 +316,10 @@ def quality_files():
 
 
 def quality_hub():
-    train, dev = ("train-00000-of-00001-0bffe0bf790d89eb", "validation-00000-of-00001-77baeb9538209706")
+    train, dev = (
+        "train-00000-of-00001-0bffe0bf790d89eb",
+        "validation-00000-of-00001-77baeb9538209706",
+    )
     return {f"data/{train}.parquet": OTHER, f"data/{dev}.parquet": parquet(quality_single())}
 
 
@@ -237,7 +328,9 @@ def popqa_files():
 
 
 def asqa_files():
-    return {"ASQA.json": listed({"train": {}, "dev": {f"-{n}": row for n, row in enumerate(asqa())}})}
+    return {
+        "ASQA.json": listed({"train": {}, "dev": {f"-{n}": row for n, row in enumerate(asqa())}})
+    }
 
 
 def kilt_files():
@@ -245,7 +338,11 @@ def kilt_files():
 
 
 def qasper_files():
-    return {"qasper-test-v0.3.json": keyed(qasper()), "qasper_evaluator.py": OTHER, "README_test.md": b""}
+    return {
+        "qasper-test-v0.3.json": keyed(qasper()),
+        "qasper_evaluator.py": OTHER,
+        "README_test.md": b"",
+    }
 
 
 def qasper_hub():
@@ -257,7 +354,11 @@ def qasper_hub():
 def trivia():
     """triviaqa-rc.tar.gz, unpacked: questions in qa/, a text a page in evidence/."""
     page = {"Filename": "Mill.txt", "Title": "Mill"}
-    question = {"QuestionId": "t1", "Question": "Who built it?", "Answer": {"Value": "Ada", "Aliases": []}}
+    question = {
+        "QuestionId": "t1",
+        "Question": "Who built it?",
+        "Answer": {"Value": "Ada", "Aliases": []},
+    }
     whole = {"Data": [{**question, "EntityPages": [page]}], "Domain": "Wikipedia", "Version": 1.0}
     texts = {"Mill.txt": "Ada built it."}
     if REAL:
@@ -276,7 +377,9 @@ def flashrag_hub(name, split, count):
     splits |= dict.fromkeys(("asqa", "eli5"), ("train",))
 
     def files():
-        other = {f"{folder}/{part}.jsonl": OTHER for folder, parts in splits.items() for part in parts}
+        other = {
+            f"{folder}/{part}.jsonl": OTHER for folder, parts in splits.items() for part in parts
+        }
         return {**other, "README.md": b"", f"{name}/{split}.jsonl": lines(many(flashrag(), count))}
 
     return files
@@ -286,11 +389,24 @@ def alce(name):
     """ALCE-data.tar: rows with 100 passages each; here two."""
 
     def files():
-        made = [{"question": f"Why mill {n}?", "answer": "To grind.", "docs": [PAGE]} for n in range(3)]
+        made = [
+            {"question": f"Why mill {n}?", "answer": "To grind.", "docs": [PAGE]} for n in range(3)
+        ]
         kept = rows(made, "asqa", "alce_asqa_demos.json")
-        names = ("asqa_eval_gtr_top100", "asqa_eval_gtr_top100_reranked_oracle", "asqa_eval_dpr_top100")
-        names += ("eli5_eval_bm25_top100", "eli5_eval_bm25_top100_reranked_oracle", "qampari_eval_gtr_top100")
-        return {**{f"ALCE-data/{n}.json": OTHER for n in names}, f"ALCE-data/{name}.json": listed(kept)}
+        names = (
+            "asqa_eval_gtr_top100",
+            "asqa_eval_gtr_top100_reranked_oracle",
+            "asqa_eval_dpr_top100",
+        )
+        names += (
+            "eli5_eval_bm25_top100",
+            "eli5_eval_bm25_top100_reranked_oracle",
+            "qampari_eval_gtr_top100",
+        )
+        return {
+            **{f"ALCE-data/{n}.json": OTHER for n in names},
+            f"ALCE-data/{name}.json": listed(kept),
+        }
 
     return files
 
@@ -301,11 +417,17 @@ def musique_hub():
 
 def musique_files():
     files = {f"data/{name}": OTHER for name in (*MUSIQUE, "dev_test_singlehop_questions_v1.0.json")}
-    return {**files, "data/musique_ans_v1.0_dev.jsonl": lines(musique()), "__MACOSX/data/._x.jsonl": OTHER}
+    return {
+        **files,
+        "data/musique_ans_v1.0_dev.jsonl": lines(musique()),
+        "__MACOSX/data/._x.jsonl": OTHER,
+    }
 
 
 def musique_full_files():
-    both = [support.musique(n, answerable=answerable) for n in range(2) for answerable in (True, False)]
+    both = [
+        support.musique(n, answerable=answerable) for n in range(2) for answerable in (True, False)
+    ]
     return {**musique_files(), "data/musique_full_v1.0_dev.jsonl": lines(both)}
 
 

@@ -15,7 +15,8 @@ from harness.errors import DataError
 
 REAL = os.environ.get("HARNESS_TEST_DATA")
 needs_real = pytest.mark.skipif(
-    not REAL, reason="HARNESS_TEST_DATA is not set: it names the folder that holds data/ and golden/ with real rows"
+    not REAL,
+    reason="HARNESS_TEST_DATA is not set: it names the folder that holds data/ and golden/ with real rows",
 )
 
 
@@ -26,27 +27,57 @@ def real(*parts):
 
 def config(family="musique", **fields):
     """A data set config with what the tests do not care about filled in."""
-    base = {"name": "t", "instruction": "Answer.", "max_answer_tokens": 8, "scorers": ("flashrag.acc",)}
+    base = {
+        "name": "t",
+        "instruction": "Answer.",
+        "max_answer_tokens": 8,
+        "scorers": ("flashrag.acc",),
+    }
     return DatasetConfig.model_validate({**base, "format": family, **fields})
 
 
 def musique(number=1, **changes):
     """A valid MuSiQue row with three paragraphs, the second supporting."""
     paragraphs = [
-        {"idx": i, "title": f"Mill {i}", "paragraph_text": f"Text {i} of row {number}.", "is_supporting": i == 1}
+        {
+            "idx": i,
+            "title": f"Mill {i}",
+            "paragraph_text": f"Text {i} of row {number}.",
+            "is_supporting": i == 1,
+        }
         for i in range(3)
     ]
-    hop = {"id": 7, "question": "mill >> builder", "answer": "Ada Velmark", "paragraph_support_idx": 1}
-    asked = {"id": f"2hop__{number}", "question": f"Who built mill {number}?", "answer": "Ada Velmark"}
-    fields = {"answer_aliases": ["Velmark", "Ada Velmark"], "answerable": True, "paragraphs": paragraphs}
+    hop = {
+        "id": 7,
+        "question": "mill >> builder",
+        "answer": "Ada Velmark",
+        "paragraph_support_idx": 1,
+    }
+    asked = {
+        "id": f"2hop__{number}",
+        "question": f"Who built mill {number}?",
+        "answer": "Ada Velmark",
+    }
+    fields = {
+        "answer_aliases": ["Velmark", "Ada Velmark"],
+        "answerable": True,
+        "paragraphs": paragraphs,
+    }
     return copy.deepcopy({**asked, **fields, "question_decomposition": [hop], **changes})
 
 
 def longbench_v2(number=1, **changes):
     """A valid LongBench v2 row; the text is the same in all."""
     named = {"_id": f"v{number}", "domain": "Single-Document QA", "sub_domain": "Literary"}
-    options = {f"choice_{letter}": name for letter, name in zip("ABCD", ("Ada", "Bo", "Cy", "Di"), strict=True)}
-    asked = {"question": f"Who built mill {number}?", "answer": "B", "context": "Bo built it. Di left."}
+    options = {
+        f"choice_{letter}": name
+        for letter, name in zip("ABCD", ("Ada", "Bo", "Cy", "Di"), strict=True)
+    }
+    asked = {
+        "question": f"Who built mill {number}?",
+        "answer": "B",
+        "context": "Bo built it. Di left.",
+    }
     return {**named, "difficulty": "hard", "length": "short", **options, **asked, **changes}
 
 
@@ -57,7 +88,8 @@ def infinite(number=1, **changes):
 
 
 def longmemeval(number=1, **changes):
-    """A valid LongMemEval row with two sessions, the later one first; one turn of each has evidence."""
+    """A valid LongMemEval row with two sessions, the later one first; one turn of each has
+    evidence."""
     later = [{"role": "user", "content": f"I sold mill {number}.", "has_answer": True}]
     earlier = [
         {"role": "user", "content": f"I bought mill {number} today.", "has_answer": True},
@@ -66,12 +98,17 @@ def longmemeval(number=1, **changes):
     asked = {"question_id": f"e{number}", "question": "How long did I own the mill?", "answer": 3}
     dates = {"haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/17 (Wed) 09:00"]}
     about = {"question_type": "temporal-reasoning", "question_date": "2023/05/30 (Tue) 23:40"}
-    return copy.deepcopy({**asked, **about, **dates, "haystack_sessions": [later, earlier], **changes})
+    return copy.deepcopy(
+        {**asked, **about, **dates, "haystack_sessions": [later, earlier], **changes}
+    )
 
 
 def mrcr(number=1, text="Ada built it.\n\nBo left.", **changes):
-    """A valid MRCR row: a chat with a turn for each paragraph of `text`, the last of which is to be repeated."""
-    turns = [m for part in text.split("\n\n") for m in (("user", "Write of mills"), ("assistant", part))]
+    """A valid MRCR row: a chat with a turn for each paragraph of `text`, the last of which is to be
+    repeated."""
+    turns = [
+        m for part in text.split("\n\n") for m in (("user", "Write of mills"), ("assistant", part))
+    ]
     asked = f"Prepend x{number} to the 2nd (1 indexed) text of mills."
     chat = [{"role": role, "content": content} for role, content in [*turns, ("user", asked)]]
     fields = {"prompt": json.dumps(chat), "answer": f"x{number}{turns[-1][1]}"}
@@ -80,7 +117,11 @@ def mrcr(number=1, text="Ada built it.\n\nBo left.", **changes):
 
 def oolong(number=1, **changes):
     """A valid row of OOLONG-synth; answer_type None makes one of OOLONG-real."""
-    asked = {"question": f"Which label is rarest ({number})?", "answer": "['spam']", "answer_type": "ANSWER_TYPE.LABEL"}
+    asked = {
+        "question": f"Which label is rarest ({number})?",
+        "answer": "['spam']",
+        "answer_type": "ANSWER_TYPE.LABEL",
+    }
     return {
         "id": number,
         "context_window_text": "Label: spam. Label: ham.",
@@ -92,7 +133,11 @@ def oolong(number=1, **changes):
 
 def loong(number=1, **changes):
     """A valid Loong row with its documents."""
-    asked = {"question": f"Mill {number}", "instruction": "Find what it cites.", "answer": {"Reference": ["Bo"]}}
+    asked = {
+        "question": f"Mill {number}",
+        "instruction": "Find what it cites.",
+        "answer": {"Reference": ["Bo"]},
+    }
     template = "#Papers:\n{docs}\n\n{instruction}\n\n#The paper:\n{question}"
     about = {"id": f"l{number}", "level": 3, "type": "paper", "prompt_template": template}
     return {**about, **asked, "docs": "Mill\nAda built it.\n\n", **changes}
@@ -101,21 +146,36 @@ def loong(number=1, **changes):
 def longbench_pro(number=1, **changes):
     """A valid row of LongBench Pro."""
     asked = {"question_nonthinking": "Who built it?", "answer": ["Ada", "Bo"]}
-    about = {"id": f"p{number}", "secondary_task": "T5.1 Full-Sentence Citation Alignment", "difficulty": "Easy"}
+    about = {
+        "id": f"p{number}",
+        "secondary_task": "T5.1 Full-Sentence Citation Alignment",
+        "difficulty": "Easy",
+    }
     return {**about, "context": "Ada built it. Bo left.", **asked, **changes}
 
 
 def helmet(number=1, **changes):
     """A valid row of HELMET's questions with passages."""
-    passages = [{"title": "Mill", "text": f"Ada built mill {number}."}, {"title": "Bo", "text": "Bo left."}]
+    passages = [
+        {"title": "Mill", "text": f"Ada built mill {number}."},
+        {"title": "Bo", "text": "Bo left."},
+    ]
     return {"question": "Who built it?", "answers": ["Ada", "A."], "ctxs": passages, **changes}
 
 
 def hotpot(number=1, **changes):
     """A valid HotpotQA row in the official schema with three paragraphs, two of them supporting."""
-    asked = {"_id": f"h{number}", "question": f"Which is older, mill A or mill B ({number})?", "answer": "mill A"}
+    asked = {
+        "_id": f"h{number}",
+        "question": f"Which is older, mill A or mill B ({number})?",
+        "answer": "mill A",
+    }
     about = {"type": "comparison", "level": "hard", "supporting_facts": [["A", 0], ["B", 1]]}
-    context = [["A", ["A is old."]], ["C", ["C burned.", " Then not."]], ["B", ["B.", " B is new."]]]
+    context = [
+        ["A", ["A is old."]],
+        ["C", ["C burned.", " Then not."]],
+        ["B", ["B.", " B is new."]],
+    ]
     return copy.deepcopy({**asked, **about, "context": context, **changes})
 
 
@@ -130,10 +190,17 @@ def columns(row):
 
 
 def qasper(number=1, **changes):
-    """A valid Qasper paper with an "id" and two questions: extractive and free-form, yes/no and unanswerable."""
+    """A valid Qasper paper with an "id" and two questions: extractive and free-form, yes/no and
+    unanswerable."""
 
     def answer(**fields):
-        plain = {"unanswerable": False, "extractive_spans": [], "yes_no": None, "free_form_answer": "", "evidence": []}
+        plain = {
+            "unanswerable": False,
+            "extractive_spans": [],
+            "yes_no": None,
+            "free_form_answer": "",
+            "evidence": [],
+        }
         return {"answer": {**plain, **fields}, "annotation_id": "a", "worker_id": "w"}
 
     sections = [
@@ -142,7 +209,9 @@ def qasper(number=1, **changes):
     ]
     first = [
         answer(extractive_spans=["grind", "turn"], evidence=["Mills grind.", "They turn."]),
-        answer(free_form_answer="They grind", evidence=["Mills grind.", "FLOAT SELECTED: Table 1: x"]),
+        answer(
+            free_form_answer="They grind", evidence=["Mills grind.", "FLOAT SELECTED: Table 1: x"]
+        ),
     ]
     second = [answer(yes_no=True, evidence=["Data ::: Sources"]), answer(unanswerable=True)]
     asked = [
@@ -151,7 +220,9 @@ def qasper(number=1, **changes):
     ]
     about = {"id": f"19{number:02}.1", "title": f"Mills {number}", "abstract": "We count mills."}
     tables = [{"file": "f.png", "caption": "Table 1: x"}]
-    return copy.deepcopy({**about, "full_text": sections, "qas": asked, "figures_and_tables": tables, **changes})
+    return copy.deepcopy(
+        {**about, "full_text": sections, "qas": asked, "figures_and_tables": tables, **changes}
+    )
 
 
 def qasper_columns(row):
@@ -168,14 +239,22 @@ def qasper_columns(row):
 def longbench(number=1, **changes):
     """A valid LongBench row; two rows after the other share a text."""
     context = f"Passage 1:\nMills\nAda built mill {number // 2 * 2} and the next."
-    asked = {"_id": f"lb{number}", "input": f"Who built mill {number}?", "answers": ["Ada", "Ada Velmark"]}
+    asked = {
+        "_id": f"lb{number}",
+        "input": f"Who built mill {number}?",
+        "answers": ["Ada", "Ada Velmark"],
+    }
     about = {"length": 12, "dataset": "musique", "language": "en", "all_classes": None}
     return {**asked, "context": context, **about, **changes}
 
 
 def story_row(number=1, **changes):
     """A valid NarrativeQA row as on the hub; two rows after the other share a story."""
-    story = {"id": f"{number // 2:040}", "kind": "gutenberg", "text": f"Story {number // 2}.\nAda went home."}
+    story = {
+        "id": f"{number // 2:040}",
+        "kind": "gutenberg",
+        "text": f"Story {number // 2}.\nAda went home.",
+    }
     story["summary"] = {"text": "Short.", "title": f"Book {number // 2}"}
     question = {"text": f"Where did Ada go ({number})?", "tokens": ["Where"]}
     answers = [{"text": "home", "tokens": ["home"]}, {"text": "to her home", "tokens": ["to"]}]
@@ -192,7 +271,11 @@ def tables(rows, split="test"):
     asked = []
     for row in rows:
         first, second, *_ = [*(answer["text"] for answer in row["answers"]), ""]
-        about = {"document_id": row["document"]["id"], "set": split, "question": row["question"]["text"]}
+        about = {
+            "document_id": row["document"]["id"],
+            "set": split,
+            "question": row["question"]["text"],
+        }
         asked.append({**about, "answer1": first, "answer2": second, "question_tokenized": "x"})
     return {"documents.csv": as_csv(documents), "qaps.csv": as_csv(asked)}
 
@@ -233,7 +316,8 @@ def check_refused(given, message, error=DataError, limit=None):
 
 
 def check_mistake(folder, rows, field, problem, given):
-    """Loading rows of which the second is bad raises one sentence with its line, its field and the problem."""
+    """Loading rows of which the second is bad raises one sentence with its line, its field and the
+    problem."""
     path = folder / "rows.jsonl"
     # Escaped, so that half characters reach the reader as JSON has them.
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

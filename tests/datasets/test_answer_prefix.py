@@ -1,4 +1,5 @@
-"""A reply is scored behind the prefix that the data set asks for, kept whole, and counted where it has none."""
+"""A reply is scored behind the prefix that the data set asks for, kept whole, and counted where it
+has none."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +27,10 @@ PREFIX = "So the final answer is:"
 REPLIES = [
     ("So the final answer is: Paris.", "Paris."),
     ("Two towns lie there.\nSo the final answer is:\n  Mira \n", "Mira"),
-    ("So the final answer is: Rome? No. So the final answer is: Paris", "Paris"),  # the last one counts
+    (
+        "So the final answer is: Rome? No. So the final answer is: Paris",
+        "Paris",
+    ),  # the last one counts
     ("So the final answer is:", ""),  # the room for the reply was used up
     ("Paris", None),
     ("so the final answer is: Paris", None),
@@ -50,13 +54,20 @@ def test_the_prefix_is_asked_for_and_nothing_else_changes_without_one():
 
 def test_a_demonstration_follows_the_instruction_and_changes_the_run():
     dataset = make_plan().config.dataset
-    shown = answer_prefix.task(dataset.model_copy(update={"demonstration": "Question: Why?\nAnswer: {so}"}))
+    shown = answer_prefix.task(
+        dataset.model_copy(update={"demonstration": "Question: Why?\nAnswer: {so}"})
+    )
     assert shown.instruction == "Answer.\n\nExample:\nQuestion: Why?\nAnswer: {so}\n"
     plain, asked = (
-        plan_choices(Choices("bm25", "pocket/retrieved", limit=1, sets={"dataset.tokens": 300, **more}))
+        plan_choices(
+            Choices("bm25", "pocket/retrieved", limit=1, sets={"dataset.tokens": 300, **more})
+        )
         for more in ({}, {"dataset.demonstration": "Question: Why?\nAnswer: So."})
     )
-    assert asked.task.instruction == f"{plain.task.instruction}\n\nExample:\nQuestion: Why?\nAnswer: So.\n"
+    assert (
+        asked.task.instruction
+        == f"{plain.task.instruction}\n\nExample:\nQuestion: Why?\nAnswer: So.\n"
+    )
     assert asked.hash8 != plain.hash8
 
 
@@ -87,7 +98,12 @@ def result(tmp_path):
 
 def test_scorers_see_the_final_answer_and_the_record_keeps_the_reply(result):
     records = read_run(result.folder).records
-    assert [r["prediction"] for r in records] == [f"Long thoughts. {PREFIX} w0", "w1", f"w0 {PREFIX} nothing", ""]
+    assert [r["prediction"] for r in records] == [
+        f"Long thoughts. {PREFIX} w0",
+        "w1",
+        f"w0 {PREFIX} nothing",
+        "",
+    ]
     assert [r["scores"][SCORER] for r in records] == [1.0, 1.0, 0.0, 0.0]
     stored_notes = [(r["notes"].get("answer_prefix"), r["notes"].get("scored")) for r in records]
     assert stored_notes == [("found", "w0"), ("missing", None), ("found", "nothing"), (None, None)]
@@ -123,18 +139,26 @@ def dataset_of(**more):
     return resolve(Choices(**{**PLAIN, **more})).config.dataset
 
 
-@pytest.mark.parametrize("suite", ["pocket-longrefiner-table2", "longrefiner-table2", "pocket-longrefiner-table5"])
+@pytest.mark.parametrize(
+    "suite", ["pocket-longrefiner-table2", "longrefiner-table2", "pocket-longrefiner-table5"]
+)
 def test_the_suites_ask_for_it_where_the_paper_does(suite):
     whole = suites.read_suite(suite)
     for part in whole.parts or (whole,):
         for name in part.datasets:
-            prefix = None if name in ("asqa", "eli5") or suite.startswith("pocket-longrefiner-table2") else PREFIX
+            prefix = (
+                None
+                if name in ("asqa", "eli5") or suite.startswith("pocket-longrefiner-table2")
+                else PREFIX
+            )
             found = dataset_of(dataset=name, suite=part)
             assert found.answer_prefix == prefix
             assert (found.demonstration is None) == (prefix is None)
             # The example does what the instruction asks for, and is not one of the paper's code.
             example = str(found.demonstration)
-            assert prefix is None or re.fullmatch(f"Question: .+\nAnswer: .+ {prefix} the Danube", example)
+            assert prefix is None or re.fullmatch(
+                f"Question: .+\nAnswer: .+ {prefix} the Danube", example
+            )
             resolve(Choices(method="longrefiner", dataset=name, suite=part))
 
 

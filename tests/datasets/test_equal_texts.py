@@ -20,8 +20,14 @@ def test_questions_about_equal_texts_share_the_first_document(tmp_path):
     for example in found.examples:
         (mark,) = example.gold.supporting
         assert (mark.document_id,) == example.question.document_ids
-        assert found.documents[mark.document_id].text[mark.start : mark.end].startswith("Mill 1\nText 1 of row")
-    assert found.notes == ("3 of 6 documents have the same text as an earlier one and are merged with it",)
+        assert (
+            found.documents[mark.document_id]
+            .text[mark.start : mark.end]
+            .startswith("Mill 1\nText 1 of row")
+        )
+    assert found.notes == (
+        "3 of 6 documents have the same text as an earlier one and are merged with it",
+    )
 
 
 def test_different_texts_stay_apart_and_a_limit_changes_no_id(tmp_path):

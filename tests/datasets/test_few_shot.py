@@ -1,4 +1,5 @@
-"""Few-shot: examples come from training rows, never from rows that are asked, and stand in every method's prompt."""
+"""Few-shot: examples come from training rows, never from rows that are asked, and stand in every
+method's prompt."""
 
 import re
 
@@ -23,7 +24,10 @@ def row(name, question, answer):
     return musique(id=name, question=question, answer=answer, answer_aliases=[])
 
 
-ASKED = [row("2hop__7_70", "Who built the mill of Abel?", "Ann"), row("2hop__8_80", "Where is Mira?", "Tal")]
+ASKED = [
+    row("2hop__7_70", "Who built the mill of Abel?", "Ann"),
+    row("2hop__8_80", "Where is Mira?", "Tal"),
+]
 TRAIN = [
     row("2hop__1_10", "Who founded the school?", "Bea"),
     row("2hop__2_20", "Where does the river end?", "Sea"),
@@ -36,12 +40,19 @@ TRAIN = [
 
 @pytest.fixture
 def files(tmp_path):
-    asked, train = write_lines(tmp_path / "dev.jsonl", ASKED), write_lines(tmp_path / "train.jsonl", TRAIN)
+    asked, train = (
+        write_lines(tmp_path / "dev.jsonl", ASKED),
+        write_lines(tmp_path / "train.jsonl", TRAIN),
+    )
     return str(asked), str(train)
 
 
 def config(files, shots=2, **more):
-    sets = {"dataset.shots": shots, "dataset.shots_from": files[1], **{f"dataset.{k}": v for k, v in more.items()}}
+    sets = {
+        "dataset.shots": shots,
+        "dataset.shots_from": files[1],
+        **{f"dataset.{k}": v for k, v in more.items()},
+    }
     return resolved("datasets", dataset="musique", data=files[0], sets=sets)
 
 
@@ -105,7 +116,13 @@ def plan(files, method="closed-book", **more):
 
 def test_shots_are_in_the_hash(files):
     own = {"shots": 2, "shots_from": files[1]}
-    settings = [{}, own, {**own, "shots": 1}, {**own, "shots_by": "similarity"}, {**own, "shots_seed": 3}]
+    settings = [
+        {},
+        own,
+        {**own, "shots": 1},
+        {**own, "shots_by": "similarity"},
+        {**own, "shots_seed": 3},
+    ]
     assert len({plan(files, **each).hash8 for each in settings}) == len(settings)
     nearest = plan(files, **settings[3])
     assert nearest.task.shots != ""
@@ -123,7 +140,9 @@ def test_each_question_gets_its_own_nearest(files):
 
 
 def test_the_shared_prompt_shows_them_once_beside_the_question():
-    task = Task(instruction="Be brief.\n\nExamples:\n\nQuestion: a\nAnswer: b\n", max_answer_tokens=8)
+    task = Task(
+        instruction="Be brief.\n\nExamples:\n\nQuestion: a\nAnswer: b\n", max_answer_tokens=8
+    )
     prompt = "".join(Reading(task).pieces(Question("q", "Why?", ()), ["A text."]))
     assert (prompt.count("Be brief."), prompt.count("Answer: b")) == (2, 1)
     assert prompt.index("A text.") < prompt.index("Answer: b") < prompt.index("Why?")

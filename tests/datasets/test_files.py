@@ -1,4 +1,5 @@
-"""File formats: the same rows whatever the container, and one clear sentence for a file that cannot be read."""
+"""File formats: the same rows whatever the container, and one clear sentence for a file that cannot
+be read."""
 
 import gzip
 import io
@@ -12,7 +13,15 @@ from harness.config import registry
 from harness.datasets import load
 from harness.datasets.files import JsonText
 from harness.errors import CannotRun, ConfigError, DataError, UnknownName, UserError
-from tests.datasets.support import check_refused, columns, config, hotpot, musique, parquet, write_lines
+from tests.datasets.support import (
+    check_refused,
+    columns,
+    config,
+    hotpot,
+    musique,
+    parquet,
+    write_lines,
+)
 
 
 def _list(path, rows):
@@ -76,7 +85,11 @@ CONTAINERS = [
 
 @pytest.mark.parametrize(("name", "write"), CONTAINERS)
 def test_same_rows_same_fingerprint(tmp_path, name, write):
-    rows = [musique(1, question="Où est née Ada\u2028Velmark \u2013 水?"), musique(2), musique(3, answerable=False)]
+    rows = [
+        musique(1, question="Où est née Ada\u2028Velmark \u2013 水?"),
+        musique(2),
+        musique(3, answerable=False),
+    ]
     plain = load(config(data=str(write_lines(tmp_path / "plain.jsonl", rows))))
     data = load(config(data=str(write(tmp_path / name, rows))))
     assert data.fingerprint == plain.fingerprint
@@ -113,18 +126,34 @@ def test_fingerprint_sees_every_row_and_field_but_not_limit_or_name(tmp_path):
 
 
 BROKEN = [
-    ("r.jsonl", b'\n\n{"id": "a" "b"}\n', "r.jsonl, line 3: broken JSON: Expecting ',' delimiter (column 12)"),
-    ("r.jsonl", b'\n\n{"a": "b\n', "r.jsonl, line 3: broken JSON: Unterminated string starting at (column 7)"),
+    (
+        "r.jsonl",
+        b'\n\n{"id": "a" "b"}\n',
+        "r.jsonl, line 3: broken JSON: Expecting ',' delimiter (column 12)",
+    ),
+    (
+        "r.jsonl",
+        b'\n\n{"a": "b\n',
+        "r.jsonl, line 3: broken JSON: Unterminated string starting at (column 7)",
+    ),
     ("r.jsonl", b'"text"\n', "r.jsonl, line 1: a row should be a JSON object, is a string"),
     ("r.jsonl", b'{"a": NaN}\n', "r.jsonl, line 1: broken JSON: NaN is not a JSON value"),
-    ("r.jsonl", b'{"a": ' + b"9" * 5000 + b"}\n", "r.jsonl, line 1: broken JSON: Exceeds the limit"),
+    (
+        "r.jsonl",
+        b'{"a": ' + b"9" * 5000 + b"}\n",
+        "r.jsonl, line 1: broken JSON: Exceeds the limit",
+    ),
     ("r.jsonl", b'{"a": "caf\xe9"}\n', "r.jsonl, line 1: not UTF-8 at byte 11 of the line"),
     ("r.jsonl", '{"a": 1}'.encode("utf-16"), "r.jsonl, line 1: not UTF-8 at byte 1 of the line"),
     ("r.jsonl", b"", "r.jsonl: the file has no rows"),
     ("r.json", b"[]", "r.json: the file has no rows"),
     ("r.json", b"[1]", "r.json, row 1: a row should be a JSON object, is a number"),
     ("r.json", b'[{"id": "x"}]', "r.json, row 1, field 'question': is missing"),
-    ("r.json", b'[\n{"id": 1},\n{"id": }\n]', "r.json, line 3: broken JSON: Expecting value (column 8)"),
+    (
+        "r.json",
+        b'[\n{"id": 1},\n{"id": }\n]',
+        "r.json, line 3: broken JSON: Expecting value (column 8)",
+    ),
     ("r.json", b'[{"id": 1}\n', "r.json, line 2: broken JSON: Expecting ',' delimiter"),
     ("r.json", b"[{}]\n x", "r.json, line 2: broken JSON: Extra data"),
     ("r.json", b'[\n{"a": "\xff"}]', "r.json, line 2: not UTF-8 at byte 10 of the file"),
@@ -134,7 +163,11 @@ BROKEN = [
     ("r.parquet", b"PAR1" + b"\0" * 50 + b"PAR1", "r.parquet: not a readable parquet file"),
     ("r.zip", b"plain text", "r.zip: not a readable zip archive"),
     ("r.tar", b"plain text", "r.tar: not a readable tar archive"),
-    ("r.csv", b"a,b\n", "not a data file by its name; known are .jsonl, .json, .jsonl.gz, .json.gz, .parquet"),
+    (
+        "r.csv",
+        b"a,b\n",
+        "not a data file by its name; known are .jsonl, .json, .jsonl.gz, .json.gz, .parquet",
+    ),
 ]
 
 
@@ -147,7 +180,12 @@ def test_broken_file_is_one_sentence(tmp_path, name, content, message):
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 @pytest.mark.parametrize(
     "value",
-    [[], {}, [1, -2.5e-3, 30.0, "é😀\\ ]", None, True, [[]], {"a": [{"b": "}"}]}], {"k": [1, 2], "l": {"m": -7}}],
+    [
+        [],
+        {},
+        [1, -2.5e-3, 30.0, "é😀\\ ]", None, True, [[]], {"a": [{"b": "}"}]}],
+        {"k": [1, 2], "l": {"m": -7}},
+    ],
 )
 def test_json_in_pieces_of_any_size_is_the_same_value(size, value, monkeypatch):
     monkeypatch.setattr("harness.datasets.files._PIECE_BYTES", size)
@@ -168,8 +206,13 @@ def test_folder_takes_the_files_of_the_split_in_order(tmp_path):
     data = load(config(data=str(tmp_path)))
     assert [e.question.id for e in data.examples] == ["2hop__1", "2hop__2"]
     assert data.source == "dev-00000-of-00002.jsonl, dev-00001-of-00002.jsonl"
-    assert [e.question.id for e in load(config(data=str(tmp_path), split="train")).examples] == ["2hop__3"]
-    check_refused(config(data=str(tmp_path), split="test"), "the folder has no file for split 'test' among dev-00000")
+    assert [e.question.id for e in load(config(data=str(tmp_path), split="train")).examples] == [
+        "2hop__3"
+    ]
+    check_refused(
+        config(data=str(tmp_path), split="test"),
+        "the folder has no file for split 'test' among dev-00000",
+    )
     picked = load(config(data=str(tmp_path), options={"files": "dev-00001*"}))
     assert [e.question.id for e in picked.examples] == ["2hop__2"]
 
@@ -177,23 +220,41 @@ def test_folder_takes_the_files_of_the_split_in_order(tmp_path):
 def test_duplicate_id_across_files_names_both(tmp_path):
     write_lines(tmp_path / "a.jsonl", [musique(1)])
     write_lines(tmp_path / "b.jsonl", [musique(2), "", musique(1)])
-    sentence = (
-        "b.jsonl, line 3, field 'id': '2hop__1' is also the id of the row at a.jsonl, line 1; ids must differ; mend"
-    )
+    sentence = "b.jsonl, line 3, field 'id': '2hop__1' is also the id of the row at a.jsonl, line 1; ids must differ; mend"
     check_refused(config(data=str(tmp_path)), sentence)
 
 
 CONFIGS = [
-    ({"format": "musiqe", "data": "x"}, UnknownName, "unknown data set format 'musiqe'. Did you mean 'musique'"),
+    (
+        {"format": "musiqe", "data": "x"},
+        UnknownName,
+        "unknown data set format 'musiqe'. Did you mean 'musique'",
+    ),
     ({"format": "no.such.module:f", "data": "x"}, UserError, "no module 'no.such.module'"),
-    ({"format": "harness.datasets.musique:UNANSWERABLE", "data": "x"}, ConfigError, "is not a function"),
+    (
+        {"format": "harness.datasets.musique:UNANSWERABLE", "data": "x"},
+        ConfigError,
+        "is not a function",
+    ),
     ({}, ConfigError, "does not say where its rows are; name their file with --data"),
-    ({"data": "x.jsonl", "options": {"file": "a"}}, ConfigError, "unknown key 'file'; did you mean 'files'?"),
+    (
+        {"data": "x.jsonl", "options": {"file": "a"}},
+        ConfigError,
+        "unknown key 'file'; did you mean 'files'?",
+    ),
     ({"data": "x.jsonl", "options": {"files": 3}}, ConfigError, "should be a file name or pattern"),
     ({"data": "x.jsonl", "options": {"files": "a"}}, ConfigError, "this is one file"),
-    ({"data": "no/where.jsonl"}, DataError, "no/where.jsonl: no such file or folder; check --data, a path from the"),
+    (
+        {"data": "no/where.jsonl"},
+        DataError,
+        "no/where.jsonl: no such file or folder; check --data, a path from the",
+    ),
     ({"data": "x.jsonl", "revision": "main"}, ConfigError, "only rows from the hub have one"),
-    ({"data": "package:no_such_package/x.jsonl"}, CannotRun, "there is no package 'no_such_package'"),
+    (
+        {"data": "package:no_such_package/x.jsonl"},
+        CannotRun,
+        "there is no package 'no_such_package'",
+    ),
     ({"data": "package:harness/x.jsonl"}, CannotRun, "has no such file"),
 ]
 
@@ -220,7 +281,12 @@ def test_limit_below_one_is_refused():
 
 def test_a_format_of_ones_own(tmp_path):
     registry.trust("tests.datasets.own_format:parse_row")
-    data = load(config("tests.datasets.own_format:parse_row", data=str(write_lines(tmp_path / "r.jsonl", [{"n": 3}]))))
+    data = load(
+        config(
+            "tests.datasets.own_format:parse_row",
+            data=str(write_lines(tmp_path / "r.jsonl", [{"n": 3}])),
+        )
+    )
     assert data.examples[0].gold.answers == ("9",)
     assert data.documents["row-3"].text == "Squares\nThe square of 3 is 9."
 
@@ -228,14 +294,35 @@ def test_a_format_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ("raw['question']", r"line 2, field 'question': the parser '\S+' failed: KeyError: '\w+' \(own_rows.py:4\)"),
-        ("[][raw['n']]", r"line 2: the parser '\S+' failed: IndexError: list index out of range \(own_rows.py:4\)"),
-        ("None", r"line 1: the parser '\S+' returned NoneType; return a Row, a Group or a Skip \(and 2 more"),
+        (
+            "raw['question']",
+            r"line 2, field 'question': the parser '\S+' failed: KeyError: '\w+' \(own_rows.py:4\)",
+        ),
+        (
+            "[][raw['n']]",
+            r"line 2: the parser '\S+' failed: IndexError: list index out of range \(own_rows.py:4\)",
+        ),
+        (
+            "None",
+            r"line 1: the parser '\S+' returned NoneType; return a Row, a Group or a Skip \(and 2 more",
+        ),
         ("Row('1', 5, (), ('a',))", "line 1, field 'question': should be a string, is a number"),
-        ("Row('1', 'Who?', (('', 'Ann'),), 'Ann')", "line 1, field 'answers': should be a list, is a string"),
-        ("Row('1', 'Who?', ('T', 'Ann'), ['Ann'])", r"line 1, field 'paragraphs\[0\]': should be a list, is a string"),
-        ("Row('1', 'Who?', [['', 'Ann']], ['Ann'], 0)", "line 1, field 'supporting': should be a list, is a number"),
-        ("Row('1', 'Who?', [['', 'Ann']], ['Ann'], [0], {1: object()})", r"line 1: the parser '\S+' failed: TypeError"),
+        (
+            "Row('1', 'Who?', (('', 'Ann'),), 'Ann')",
+            "line 1, field 'answers': should be a list, is a string",
+        ),
+        (
+            "Row('1', 'Who?', ('T', 'Ann'), ['Ann'])",
+            r"line 1, field 'paragraphs\[0\]': should be a list, is a string",
+        ),
+        (
+            "Row('1', 'Who?', [['', 'Ann']], ['Ann'], 0)",
+            "line 1, field 'supporting': should be a list, is a number",
+        ),
+        (
+            "Row('1', 'Who?', [['', 'Ann']], ['Ann'], [0], {1: object()})",
+            r"line 1: the parser '\S+' failed: TypeError",
+        ),
     ],
 )
 def test_a_mistake_in_an_own_format_names_row_field_and_line(body, sentence, tmp_path, monkeypatch):

@@ -42,9 +42,17 @@ def test_chosen(names, wanted, files):
 
 
 BAD = [
-    (FULL, {"split": "validation"}, "several files for split 'validation' (musique_ans_v1.0_dev.jsonl, musique_full"),
+    (
+        FULL,
+        {"split": "validation"},
+        "several files for split 'validation' (musique_ans_v1.0_dev.jsonl, musique_full",
+    ),
     (HOTPOT, {"split": "validation"}, "several files for split 'validation' (distractor/"),
-    (HOTPOT, {"split": "test", "subset": "distractor"}, "no file for split 'test' among distractor/train-00000"),
+    (
+        HOTPOT,
+        {"split": "test", "subset": "distractor"},
+        "no file for split 'test' among distractor/train-00000",
+    ),
     (HOTPOT, {"split": "train", "subset": "wiki"}, "no file of subset 'wiki'"),
     (HOTPOT, {"split": "train", "patterns": ["*.csv"]}, "no file that matches *.csv"),
     (

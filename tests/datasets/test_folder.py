@@ -47,14 +47,22 @@ def wiki(tmp_path):
     (folder / "guide").mkdir(parents=True)
     (folder / "guide/setup.md").write_text(SETUP)
     (folder / "office.txt").write_bytes(b"\xef\xbb\xbfThe office\r\nis in Turin.\r\n")
-    (folder / "menu.html").write_text("<html><body><h1>Menu</h1><p>On Monday there is soup.</p></body></html>")
-    (folder / "rows.jsonl").write_text('{"id": "k1", "title": "Codes", "text": "The code is 77."}\n')
+    (folder / "menu.html").write_text(
+        "<html><body><h1>Menu</h1><p>On Monday there is soup.</p></body></html>"
+    )
+    (folder / "rows.jsonl").write_text(
+        '{"id": "k1", "title": "Codes", "text": "The code is 77."}\n'
+    )
     return folder
 
 
 def config(wiki, questions, name="q.jsonl"):
     path = wiki.parent / name
-    path.write_text(questions if isinstance(questions, str) else "".join(json.dumps(q) + "\n" for q in questions))
+    path.write_text(
+        questions
+        if isinstance(questions, str)
+        else "".join(json.dumps(q) + "\n" for q in questions)
+    )
     return DatasetConfig(
         name="folder",
         format="folder",
@@ -76,7 +84,10 @@ def test_a_question_that_names_a_page_gets_its_sections_and_marks(wiki):
     assert "| a | b |\n|---|---|" in document.text
     assert "title: Setting up" not in document.text
     (support,) = data.examples[0].gold.supporting
-    assert document.text[support.start : support.end] == "Setting up: Warranty\nThe warranty is two years."
+    assert (
+        document.text[support.start : support.end]
+        == "Setting up: Warranty\nThe warranty is two years."
+    )
 
 
 def test_a_question_without_a_page_is_asked_about_the_whole_folder(wiki):
@@ -84,7 +95,12 @@ def test_a_question_without_a_page_is_asked_about_the_whole_folder(wiki):
     (document,) = data.documents.values()
     (support,) = data.examples[0].gold.supporting
     assert document.id == WHOLE_FOLDER
-    for text in ("two years", "The office\nis in Turin.", "On Monday there is soup.", "The code is 77."):
+    for text in (
+        "two years",
+        "The office\nis in Turin.",
+        "On Monday there is soup.",
+        "The code is 77.",
+    ):
         assert text in document.text
     assert document.text[support.start : support.end] == "office\nThe office\nis in Turin."
 
@@ -105,8 +121,14 @@ def test_questions_about_the_whole_folder_are_independent_draws():
     [
         ("q.csv", "question,answer,document\nWhere?,Turin,office\n"),
         ("q.tsv", "question\tanswer\tdocument\nWhere?\tTurin\toffice\n"),
-        ("q.yaml", yaml.safe_dump([{"question": "Where?", "answer": "Turin", "document": "office"}])),
-        ("q.json", json.dumps([{"question": "Where?", "answers": ["Turin"], "document": "office.txt"}])),
+        (
+            "q.yaml",
+            yaml.safe_dump([{"question": "Where?", "answer": "Turin", "document": "office"}]),
+        ),
+        (
+            "q.json",
+            json.dumps([{"question": "Where?", "answers": ["Turin"], "document": "office.txt"}]),
+        ),
     ],
 )
 def test_every_form_of_questions(wiki, name, text):
@@ -116,16 +138,24 @@ def test_every_form_of_questions(wiki, name, text):
 
 
 def test_a_page_that_is_not_there_is_counted(wiki):
-    rows = [{"question": "a?", "answer": "b", "document": "gone"}, {"question": "c?", "answer": "d"}]
+    rows = [
+        {"question": "a?", "answer": "b", "document": "gone"},
+        {"question": "c?", "answer": "d"},
+    ]
     rows.append({"question": "e?", "answer": "f", "gold_pages": ["office#No such heading"]})
     data = load(config(wiki, rows))
-    reasons = ("page 'gone' is not in the folder", "page 'office#No such heading' is not in the folder")
+    reasons = (
+        "page 'gone' is not in the folder",
+        "page 'office#No such heading' is not in the folder",
+    )
     assert (len(data), data.skipped) == (1, dict.fromkeys(reasons, 1))
 
 
 def test_a_name_that_is_no_text_is_spelled_out(wiki):
     Path(os.fsdecode(os.fsencode(wiki) + b"/br\xfccke.md")).write_text("Two bridges")
-    (example,) = load(config(wiki, [{"question": "a?", "answer": "b", "document": "br\\xfccke"}])).examples
+    (example,) = load(
+        config(wiki, [{"question": "a?", "answer": "b", "document": "br\\xfccke"}])
+    ).examples
     assert example.question.document_ids == ("br\\xfccke",)
 
 
@@ -137,7 +167,8 @@ def test_files_that_cannot_be_read_are_named(wiki):
     (wiki / ".hidden.md").write_text("secret")
     (note,) = load(config(wiki, [{"question": "a?", "answer": "b"}])).notes
     assert note == (
-        "4 files were not read, or not in full, in wiki: binary.md (not text in UTF-8), empty.md (empty), "
+        "4 files were not read, or not in full, in wiki: binary.md (not text in UTF-8), empty.md "
+        "(empty), "
         "latin.txt (not text in UTF-8), logo.png (.png is not read)"
     )
 
@@ -149,7 +180,9 @@ def pdf(*texts):
     parts.append("<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>")
     for n, text in enumerate(texts):
         shown = f"BT /F 12 Tf 72 720 Td ({text}) Tj ET"
-        parts.append(f"<</Type/Page/Parent 2 0 R/Contents {5 + 2 * n} 0 R/Resources<</Font<</F 3 0 R>>>>>>")
+        parts.append(
+            f"<</Type/Page/Parent 2 0 R/Contents {5 + 2 * n} 0 R/Resources<</Font<</F 3 0 R>>>>>>"
+        )
         parts.append(f"<</Length {len(shown)}>>stream\n{shown}\nendstream")
     out, at = "%PDF-1.4\n", []
     for n, part in enumerate(parts, start=1):
@@ -165,14 +198,21 @@ def test_pages_of_a_pdf_are_passages_and_what_cannot_be_read_is_named(wiki):
     (wiki / "manual.pdf").write_bytes(pdf("Open the lid.", "", "Press the red button."))
     (wiki / "scan.pdf").write_bytes(pdf("", ""))
     (wiki / "torn.pdf").write_bytes(pdf("Some text.")[:60])
-    row = {"question": "Which?", "answer": "red", "document": "manual.pdf", "gold_pages": "manual#page 3"}
+    row = {
+        "question": "Which?",
+        "answer": "red",
+        "document": "manual.pdf",
+        "gold_pages": "manual#page 3",
+    }
     data = load(config(wiki, [row]))
     (document,), (example,) = data.documents.values(), data.examples
     (support,) = example.gold.supporting
     assert [p.title for p in document.passages] == ["manual: page 1", "manual: page 3"]
     assert document.text[support.start : support.end] == "manual: page 3\nPress the red button."
     (note,) = data.notes
-    assert note.startswith("3 files were not read, or not in full, in wiki: manual.pdf (1 of its pages have no text), ")
+    assert note.startswith(
+        "3 files were not read, or not in full, in wiki: manual.pdf (1 of its pages have no text), "
+    )
     assert "scan.pdf (empty), torn.pdf (cannot be read: " in note
 
 
@@ -188,7 +228,10 @@ def test_without_pypdf_a_pdf_is_named(wiki, monkeypatch):
     [
         ({"question": " ", "answer": "b"}, "is empty"),
         ({"question": "a?"}, "answer"),
-        ({"question": "a?", "answer": "b", "document": 3}, "should be a page's name or a list of names, is a number"),
+        (
+            {"question": "a?", "answer": "b", "document": 3},
+            "should be a page's name or a list of names, is a number",
+        ),
     ],
 )
 def test_a_bad_question_is_one_sentence(wiki, row, problem):
@@ -232,7 +275,15 @@ def code_of(words):
 
 def asking(wiki, method="bm25"):
     """The command that asks the questions of `config`."""
-    return ["run", "-m", method, "--documents", str(wiki), "--questions", str(wiki.parent / "q.jsonl")]
+    return [
+        "run",
+        "-m",
+        method,
+        "--documents",
+        str(wiki),
+        "--questions",
+        str(wiki.parent / "q.jsonl"),
+    ]
 
 
 def answering(reply, tmp_path):
@@ -256,16 +307,54 @@ def without_usage(_):
             "model.price.input=-1 (--set): should be greater",
             None,
         ),
-        ({"office.md": b"Two"}, [], 2, "office.txt: two pages have the id 'office', the other in office.md", None),
-        ({"": b'{"question": "", "answer": "b"}'}, [], 2, "q.jsonl, line 3, field 'question': is missing", None),
-        ({"": b'{"question": "a?", "answer": "b", "document": "gone"}'}, [], 0, "1 (page 'gone' is not in", (2, 0, 1)),
-        ({"logo.md": b"a\0b"}, [], 0, "1 file was not read, or not in full, in wiki: logo.md (not text", (2, 0)),
+        (
+            {"office.md": b"Two"},
+            [],
+            2,
+            "office.txt: two pages have the id 'office', the other in office.md",
+            None,
+        ),
+        (
+            {"": b'{"question": "", "answer": "b"}'},
+            [],
+            2,
+            "q.jsonl, line 3, field 'question': is missing",
+            None,
+        ),
+        (
+            {"": b'{"question": "a?", "answer": "b", "document": "gone"}'},
+            [],
+            0,
+            "1 (page 'gone' is not in",
+            (2, 0, 1),
+        ),
+        (
+            {"logo.md": b"a\0b"},
+            [],
+            0,
+            "1 file was not read, or not in full, in wiki: logo.md (not text",
+            (2, 0),
+        ),
         ({"long.txt": b"many words " * 4000}, [], 0, "1 answered from a truncated context", (2, 0)),
-        ({}, [], 0, "4 token counts of the server are missing or cannot be true; those made here are used", (2, 0)),
+        (
+            {},
+            [],
+            0,
+            "4 token counts of the server are missing or cannot be true; those made here are used",
+            (2, 0),
+        ),
     ],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_lost(wiki, tmp_path, capsys, spoil, more, code, message, counts):
-    config(wiki, [{"question": "Where?", "answer": "Turin"}, {"question": "Who?", "answer": "b", "document": "office"}])
+def test_bad_input_is_one_sentence_and_nothing_is_lost(
+    wiki, tmp_path, capsys, spoil, more, code, message, counts
+):
+    config(
+        wiki,
+        [
+            {"question": "Where?", "answer": "Turin"},
+            {"question": "Who?", "answer": "b", "document": "office"},
+        ],
+    )
     for name, content in spoil.items():
         with (wiki / name if name else tmp_path / "q.jsonl").open("ab") as file:
             file.write(content)
@@ -279,13 +368,27 @@ def test_bad_input_is_one_sentence_and_nothing_is_lost(wiki, tmp_path, capsys, s
             "--out",
             str(tmp_path / "out"),
         ]
-        got = code_of([*words, "--set", f"model.base_url={server.url}", "model.source=m", "model.window=4000", *more])
+        got = code_of(
+            [
+                *words,
+                "--set",
+                f"model.base_url={server.url}",
+                "model.source=m",
+                "model.window=4000",
+                *more,
+            ]
+        )
     assert got == code
     if counts is not None:
         assert code_of(["report", str(tmp_path / "out")]) == 0
         (folder,) = (tmp_path / "out/folder").iterdir()
         summary = read_run(folder).summary
-        assert tuple(summary[name] for name in ("n_scored", "n_failed", "n_left_out") if name in summary) == counts
+        assert (
+            tuple(
+                summary[name] for name in ("n_scored", "n_failed", "n_left_out") if name in summary
+            )
+            == counts
+        )
     assert message in "".join(capsys.readouterr())
 
 
@@ -305,10 +408,18 @@ def test_a_folder_whose_name_is_no_text_is_one_sentence(wiki, tmp_path, capsys):
     assert "w\\udcfcki' is not valid utf-8; use another name" in capsys.readouterr().err
 
 
-def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(wiki, tmp_path, capsys):
+def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(
+    wiki, tmp_path, capsys
+):
     gone = [{"question": f"{name}?", "answer": "b", "document": "gone"} for name in "ab"]
     config(
-        wiki, [{"question": "Where?", "answer": "Turin"}, gone[0], {"question": "Which town?", "answer": "x"}, gone[1]]
+        wiki,
+        [
+            {"question": "Where?", "answer": "Turin"},
+            gone[0],
+            {"question": "Which town?", "answer": "x"},
+            gone[1],
+        ],
     )
     words = [*asking(wiki), *answering("Turin", tmp_path)]
     assert code_of(["validate", *words[1:-4]]) == 0
@@ -320,10 +431,20 @@ def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(wik
         assert f"that the loader left out: {left} (page 'gone' is not in the folder)" in message
         (folder,) = (tmp_path / "out/folder").iterdir()
         summary = read_run(folder).summary
-        assert [summary[name] for name in ("n_scored", "n_failed", "n_left_out", "n_asked")] == [2, 0, left, 2 + left]
+        assert [summary[name] for name in ("n_scored", "n_failed", "n_left_out", "n_asked")] == [
+            2,
+            0,
+            left,
+            2 + left,
+        ]
     assert code_of(["report", str(tmp_path / "out")]) == 0
     message = capsys.readouterr().out
-    assert message.count("rows of the data set that the loader left out: 2 (page 'gone' is not in the folder)") == 1
+    assert (
+        message.count(
+            "rows of the data set that the loader left out: 2 (page 'gone' is not in the folder)"
+        )
+        == 1
+    )
     assert message.count("that the loader left out") == 1
     assert "left_out" in message
     table = frame([read_run(folder)])
@@ -334,7 +455,12 @@ def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(wik
 def test_a_question_that_retrieval_found_nothing_for_is_answered_from_no_text(tmp_path):
     rows = [{"id": "a", "question": "Who built it?", "answer": ["Ada"]}]
     rows.append(
-        {"id": "b", "question": "Who?", "answer": ["Ada"], "ctxs": [{"title": "Mill", "text": "Ada built it."}]}
+        {
+            "id": "b",
+            "question": "Who?",
+            "answer": ["Ada"],
+            "ctxs": [{"title": "Mill", "text": "Ada built it."}],
+        }
     )
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ["run", "-m", "bm25,full-context", "-d", "nq", "--data", str(tmp_path / "rows.jsonl")]
@@ -345,19 +471,31 @@ def test_a_question_that_retrieval_found_nothing_for_is_answered_from_no_text(tm
         assert (run.summary["n_asked"], run.summary["n_scored"]) == (2, 2)
 
 
-def test_retriever_k_and_chunk_size_are_swept_and_scored_by_page(wiki, tmp_path, capsys, monkeypatch):
-    """One word of the question leads to the page; the page `far` is ranked second, behind one with more of its words."""
+def test_retriever_k_and_chunk_size_are_swept_and_scored_by_page(
+    wiki, tmp_path, capsys, monkeypatch
+):
+    """One word of the question leads to the page; the page `far` is ranked second, behind one with
+    more of its words."""
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     (wiki / "near.md").write_text("The pump of the red mill is the red pump. " * 9)
     (wiki / "far.md").write_text("The pump stands in Kelford. " * 9)
-    rows = [{"question": "Where does the red pump of the mill stand?", "answer": "Kelford", "gold_pages": ["far"]}]
+    rows = [
+        {
+            "question": "Where does the red pump of the mill stand?",
+            "answer": "Kelford",
+            "gold_pages": ["far"],
+        }
+    ]
     config(wiki, [*rows, {"question": "What is the code?", "answer": "77", "gold_pages": ["k1"]}])
     words = [*asking(wiki), *answering("Kelford", tmp_path)]
     assert code_of([*words, "--sweep", "method.k=1,3", "method.chunk_tokens=60"]) == 0
     capsys.readouterr()
     assert code_of(["report", str(tmp_path / "out"), "--format", "json"]) == 0
     rows = {row["method.k"]: row for row in json.loads(capsys.readouterr().out)}
-    found = {k: [row[name] for name in ("evidence_hit", "evidence_pages", "n")] for k, row in rows.items()}
+    found = {
+        k: [row[name] for name in ("evidence_hit", "evidence_pages", "n")]
+        for k, row in rows.items()
+    }
     assert found == {1: [0.5, 0.5, 2], 3: [1.0, 1.0, 2]}
     assert rows[1]["evidence_mrr"] == 0.5 < rows[3]["evidence_mrr"] < 1

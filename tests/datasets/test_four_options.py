@@ -1,4 +1,5 @@
-"""LongBench v2 and InfiniteBench: official rows as used, scores by group, option lists that are not four."""
+"""LongBench v2 and InfiniteBench: official rows as used, scores by group, option lists that are not
+four."""
 
 import pytest
 
@@ -10,7 +11,9 @@ CHOICE = {"subset": "longbook_choice_eng"}
 
 
 def test_longbench_v2_rows_as_used(tmp_path):
-    path = write_lines(tmp_path / "r.jsonl", [longbench_v2(1), longbench_v2(2, answer="D"), longbench_v2(3)])
+    path = write_lines(
+        tmp_path / "r.jsonl", [longbench_v2(1), longbench_v2(2, answer="D"), longbench_v2(3)]
+    )
     data = load(config("longbench-v2", data=str(path)))
     first, second, _ = data.examples
     assert (first.question.id, first.question.text) == ("v1", "Who built mill 1?")
@@ -38,7 +41,9 @@ def test_infinitebench_rows_as_used(tmp_path):
     options = ["Ada", "Bo", "Cy", "Di"]
     given = ["Bo", ["Bo"], ["Bo", "B"]]
     chosen = [infinite(n, options=options, answer=answer) for n, answer in enumerate(given)]
-    data = load(config("infinitebench", data=str(write_lines(tmp_path / "c.jsonl", chosen)), **CHOICE))
+    data = load(
+        config("infinitebench", data=str(write_lines(tmp_path / "c.jsonl", chosen)), **CHOICE)
+    )
     assert [e.gold.answers for e in data.examples] == [("Bo",)] * 3
     assert {e.gold.extra["gold_label"] for e in data.examples} == {2}
 
@@ -46,16 +51,70 @@ def test_infinitebench_rows_as_used(tmp_path):
 OPTIONS = {"options": ["Ada", "Bo", "Cy", "Di"], "answer": ["Ada"]}
 MISTAKES = [
     ("longbench-v2", longbench_v2(2), {"choice_C": ""}, "options", "option C is empty"),
-    ("longbench-v2", longbench_v2(2), {"choice_C": 3}, "options[2]", "should be a string, is a number"),
+    (
+        "longbench-v2",
+        longbench_v2(2),
+        {"choice_C": 3},
+        "options[2]",
+        "should be a string, is a number",
+    ),
     ("longbench-v2", longbench_v2(2), {"answer": "E"}, "answer", "should be A, B, C or D, is 'E'"),
-    ("longbench-v2", longbench_v2(2), {"difficulty": "x"}, "difficulty", "should be easy or hard, is 'x'"),
-    ("longbench-v2", longbench_v2(2), {"length": "x"}, "length", "should be short, medium or long, is 'x'"),
-    ("longbench-v2", longbench_v2(2), {"_id": "v1"}, "question id", "'v1' is also the id of the row at"),
-    ("infinitebench", infinite(2), {**OPTIONS, "options": ["Ada", "Bo"]}, "options", "should be 4 options, are 2"),
-    ("infinitebench", infinite(2), {"options": [], "answer": ["Ada", "A"]}, "options", "should be 4 options, are 0"),
-    ("infinitebench", infinite(2), {"options": [*"abcde"], "answer": ["e", "E"]}, "options", "4 options, are 5"),
-    ("infinitebench", infinite(2), {**OPTIONS, "answer": ["Ed"]}, "answer", "'Ed' is none of the options"),
-    ("infinitebench", infinite(2), {**OPTIONS, "answer": ["Ada", "B"]}, "answer", "with nothing or its letter behind"),
+    (
+        "longbench-v2",
+        longbench_v2(2),
+        {"difficulty": "x"},
+        "difficulty",
+        "should be easy or hard, is 'x'",
+    ),
+    (
+        "longbench-v2",
+        longbench_v2(2),
+        {"length": "x"},
+        "length",
+        "should be short, medium or long, is 'x'",
+    ),
+    (
+        "longbench-v2",
+        longbench_v2(2),
+        {"_id": "v1"},
+        "question id",
+        "'v1' is also the id of the row at",
+    ),
+    (
+        "infinitebench",
+        infinite(2),
+        {**OPTIONS, "options": ["Ada", "Bo"]},
+        "options",
+        "should be 4 options, are 2",
+    ),
+    (
+        "infinitebench",
+        infinite(2),
+        {"options": [], "answer": ["Ada", "A"]},
+        "options",
+        "should be 4 options, are 0",
+    ),
+    (
+        "infinitebench",
+        infinite(2),
+        {"options": [*"abcde"], "answer": ["e", "E"]},
+        "options",
+        "4 options, are 5",
+    ),
+    (
+        "infinitebench",
+        infinite(2),
+        {**OPTIONS, "answer": ["Ed"]},
+        "answer",
+        "'Ed' is none of the options",
+    ),
+    (
+        "infinitebench",
+        infinite(2),
+        {**OPTIONS, "answer": ["Ada", "B"]},
+        "answer",
+        "with nothing or its letter behind",
+    ),
     ("infinitebench", infinite(2), {**OPTIONS, "answer": []}, "answer", "the row has no answer"),
     ("infinitebench", infinite(2), {**OPTIONS, "input": ""}, "input", "is empty"),
 ]
@@ -70,14 +129,22 @@ def test_mistake_is_named(tmp_path, form, row, changes, field, problem):
 def test_a_missing_option_is_counted(tmp_path):
     row = longbench_v2(2)
     del row["choice_B"]
-    check_mistake(tmp_path, [longbench_v2(1), row], "options", "should be 4 options, are 3", config("longbench-v2"))
+    check_mistake(
+        tmp_path,
+        [longbench_v2(1), row],
+        "options",
+        "should be 4 options, are 3",
+        config("longbench-v2"),
+    )
 
 
 @pytest.mark.parametrize(("level", "length"), [("easy", "long"), ("hard", "medium")])
 def test_accuracy_by_difficulty_and_length(tmp_path, level, length):
     path = write_lines(tmp_path / "r.jsonl", [longbench_v2(1, difficulty=level, length=length)])
     (example,) = load(config("longbench-v2", data=str(path))).examples
-    groups = [f"longbench_v2.accuracy.{name}" for name in ("easy", "hard", "short", "medium", "long")]
+    groups = [
+        f"longbench_v2.accuracy.{name}" for name in ("easy", "hard", "short", "medium", "long")
+    ]
     mine = {f"longbench_v2.accuracy.{level}", f"longbench_v2.accuracy.{length}"}
     for reply, value in (("The correct answer is (B)", 1.0), ("The correct answer is (A)", 0.0)):
         sheet = scorers.score_record(groups, reply, (), example.gold)

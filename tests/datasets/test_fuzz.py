@@ -1,4 +1,5 @@
-"""Whatever a file holds: it loads, or it is a DataError; every row is an example, a counted skip, or that error.
+"""Whatever a file holds: it loads, or it is a DataError; every row is an example, a counted skip,
+or that error.
 
 A file of which nothing was changed must load, so that no loader passes by refusing.
 """
@@ -12,23 +13,44 @@ from hypothesis import strategies as st
 
 from harness.datasets import load
 from harness.errors import DataError
-from tests.datasets.support import columns, config, hotpot, longbench, musique, qasper, qasper_columns, story_row
+from tests.datasets.support import (
+    columns,
+    config,
+    hotpot,
+    longbench,
+    musique,
+    qasper,
+    qasper_columns,
+    story_row,
+)
 
 # Any text that JSON can spell, half characters included.
 TEXT = st.text(st.characters(exclude_categories=()), max_size=6)
 VALUE = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 40) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
 SETTINGS = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
 
 def _places(value, path=()):
     """Every path into a nested value."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [path, *(deeper for key, inner in inside for deeper in _places(inner, (*path, key)))]
 
 
@@ -71,7 +93,8 @@ def _load(family, path, content):
 def _as_text(rows, form):
     if form == "mapping":
         rows = {
-            f"{n}": {k: v for k, v in p.items() if k != "id"} if isinstance(p, dict) else p for n, p in enumerate(rows)
+            f"{n}": {k: v for k, v in p.items() if k != "id"} if isinstance(p, dict) else p
+            for n, p in enumerate(rows)
         }
     return json.dumps(rows) if form != "lines" else "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -95,7 +118,11 @@ def test_rows_of_which_some_are_changed(name, data, tmp_path):
     family = name.partition(" ")[0]
     rows, whole = data.draw(_mutated(FORMS[name]))
     form = data.draw(st.sampled_from(["list", "lines", "mapping"][: 3 if name == "qasper" else 2]))
-    found = _load(family, tmp_path / ("r.jsonl" if form == "lines" else "r.json"), _as_text(rows, form).encode())
+    found = _load(
+        family,
+        tmp_path / ("r.jsonl" if form == "lines" else "r.json"),
+        _as_text(rows, form).encode(),
+    )
     if found is None:
         assert not whole
         return
@@ -107,7 +134,9 @@ def test_rows_of_which_some_are_changed(name, data, tmp_path):
     assert len({e.question.id for e in found.examples}) == len(found.examples)
     for example in found.examples:
         document = found.documents[example.question.document_ids[0]]
-        (example.question.text + document.text + document.title + "".join(example.gold.answers)).encode()
+        (
+            example.question.text + document.text + document.title + "".join(example.gold.answers)
+        ).encode()
         assert all(answer.strip() for answer in example.gold.answers)
         assert all(0 <= p.start < p.end <= len(document.text) for p in document.passages)
         assert all(document.text[s.start : s.end].strip() for s in example.gold.supporting)

@@ -1,4 +1,5 @@
-"""Data sets from a hub: pinned at the first load, the same ever after, and clear when it cannot be reached."""
+"""Data sets from a hub: pinned at the first load, the same ever after, and clear when it cannot be
+reached."""
 
 import json
 import re
@@ -49,7 +50,8 @@ def test_first_load_pins_the_commit_and_later_loads_keep_it(hub):
     again = load(config(hub="me/mu"))
     assert (again.revision, again.fingerprint) == (ONE, first.fingerprint)
     assert hub.asked == []
-    # Another split of the pinned commit is fetched from that commit, not from where the branch is now.
+    # Another split of the pinned commit is fetched from that commit, not from where the branch is
+    # now.
     train = load(config(hub="me/mu", split="train"))
     assert (train.revision, len(train)) == (ONE, 1)
     assert all(f"/resolve/{ONE}/" in path for path in hub.asked)
@@ -76,11 +78,19 @@ def test_lock_file_keeps_other_entries_and_is_written_whole(hub):
 def test_another_branch_is_pinned_as_the_default_one_is(hub, monkeypatch):
     branch = "refs/convert/parquet"
     hub.add("me/qa", ONE, {"qasper.py": b"raise SystemExit"})
-    hub.add("me/qa", TWO, {"qasper/test/0000.json": lines([qasper(1)]), "qasper/train/0000.json": b"{"}, branch)
+    hub.add(
+        "me/qa",
+        TWO,
+        {"qasper/test/0000.json": lines([qasper(1)]), "qasper/train/0000.json": b"{"},
+        branch,
+    )
     wanted = config("qasper", hub=f"me/qa@{branch}", subset="qasper", split="test")
     data = load(wanted)
     assert (data.revision, len(data)) == (TWO, 2)
-    assert json.loads(DATASETS.lock_path.read_text(encoding="utf-8"))[f"me/qa@{branch}"]["revision"] == TWO
+    assert (
+        json.loads(DATASETS.lock_path.read_text(encoding="utf-8"))[f"me/qa@{branch}"]["revision"]
+        == TWO
+    )
     hub.add("me/qa", THREE, {"qasper/test/0000.json": lines([qasper(2)])}, branch)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert load(wanted).fingerprint == data.fingerprint
@@ -92,7 +102,10 @@ def test_another_branch_is_pinned_as_the_default_one_is(hub, monkeypatch):
 
 
 def test_rows_beyond_the_limit_are_not_fetched(hub):
-    parts = {f"test-0000{n}-of-00002.jsonl": lines([story_row(2 * n), story_row(2 * n + 1)]) for n in range(2)}
+    parts = {
+        f"test-0000{n}-of-00002.jsonl": lines([story_row(2 * n), story_row(2 * n + 1)])
+        for n in range(2)
+    }
     hub.add("dm/rows", THREE, parts)
     part = load(config("narrativeqa", hub="dm/rows", split="test"), 2)
     assert not any("test-00001" in path for path in hub.asked)
@@ -107,9 +120,13 @@ def test_offline_uses_what_the_lock_and_the_cache_know(hub, monkeypatch):
     hub.asked.clear()
     assert load(config(hub="me/mu")).fingerprint == first.fingerprint
     assert load(config(hub="me/mu", revision=ONE)).fingerprint == first.fingerprint
-    with pytest.raises(CannotRun, match=r"HF_HUB_OFFLINE is set and the file is not in the cache.*--data FILE"):
+    with pytest.raises(
+        CannotRun, match=r"HF_HUB_OFFLINE is set and the file is not in the cache.*--data FILE"
+    ):
         load(config(hub="me/mu", split="train"))
-    with pytest.raises(CannotRun, match=r"'me/new' could not be fetched.*HF_HUB_OFFLINE is set.*--data FILE"):
+    with pytest.raises(
+        CannotRun, match=r"'me/new' could not be fetched.*HF_HUB_OFFLINE is set.*--data FILE"
+    ):
         load(config(hub="me/new"))
     assert hub.asked == []
 
@@ -119,7 +136,9 @@ def test_unreachable_hub_is_one_sentence(hub):
     with pytest.raises(CannotRun) as caught:
         load(config(hub="me/mu"))
     said = rf"the data set 'me/mu' could not be fetched from {hub.endpoint} \(.*\): "
-    assert re.fullmatch(said + "check the connection, or give the rows with `--data FILE`", str(caught.value))
+    assert re.fullmatch(
+        said + "check the connection, or give the rows with `--data FILE`", str(caught.value)
+    )
     assert not DATASETS.lock_path.exists()
 
 
@@ -131,7 +150,9 @@ def no_hub(hub, monkeypatch):
 
 
 def plan(dataset, data=None):
-    return plan_choices(Choices(method="bm25", dataset=dataset, data=data, profile="pocket", limit=2))
+    return plan_choices(
+        Choices(method="bm25", dataset=dataset, data=data, profile="pocket", limit=2)
+    )
 
 
 TWINS = [("musique", "pocket/musique"), ("nq", "pocket/retrieved"), ("ELI5", "pocket/retrieved")]
@@ -156,7 +177,10 @@ REFUSED = [
     ({"hub": "me/nothing"}, "there is no data set 'me/nothing' on"),
     ({"hub": "me/mu", "revision": "v9"}, "has no revision 'v9'"),
     ({"hub": "not a name"}, "'not a name' is not the id of a data set on the hub"),
-    ({"hub": "me/mu", "split": "test"}, "has no file for split 'test' among mu_dev.jsonl, mu_train.jsonl"),
+    (
+        {"hub": "me/mu", "split": "test"},
+        "has no file for split 'test' among mu_dev.jsonl, mu_train.jsonl",
+    ),
     ({"hub": "me/gated"}, "asks for consent first"),
     ({"hub": "me/unpinned"}, "names no commit for the data set 'me/unpinned'"),
     ({"hub": "me/scripts"}, "has no data file"),
@@ -178,7 +202,9 @@ def test_a_page_that_is_no_hub_is_not_believed(hub):
         load(config(hub="me/mu"))
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", '{"me/mu": 3}', '{"me/mu": {"revision": "main", "files": []}}'])
+@pytest.mark.parametrize(
+    "content", ["{", "[1]", '{"me/mu": 3}', '{"me/mu": {"revision": "main", "files": []}}']
+)
 def test_a_lock_file_that_is_none_is_named_not_overwritten(hub, content):
     DATASETS.lock_path.parent.mkdir()
     DATASETS.lock_path.write_text(content)

@@ -1,4 +1,5 @@
-"""LongBench's rows: texts shared by questions, its own file for each data set, supporting passages, mistakes named."""
+"""LongBench's rows: texts shared by questions, its own file for each data set, supporting passages,
+mistakes named."""
 
 import json
 from pathlib import Path
@@ -11,7 +12,15 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import ConfigError, DataError
 from harness.types import Gold
-from tests.datasets.support import check_mistake, check_refused, config, longbench, needs_real, real, write_lines
+from tests.datasets.support import (
+    check_mistake,
+    check_refused,
+    config,
+    longbench,
+    needs_real,
+    real,
+    write_lines,
+)
 
 
 def _load(data, subset="musique", **more):
@@ -19,7 +28,11 @@ def _load(data, subset="musique", **more):
 
 
 def test_rows_as_used(tmp_path):
-    data = _load(write_lines(tmp_path / "r.jsonl", [longbench(2), longbench(3), longbench(4, all_classes=["A"])]))
+    data = _load(
+        write_lines(
+            tmp_path / "r.jsonl", [longbench(2), longbench(3), longbench(4, all_classes=["A"])]
+        )
+    )
     first, second, third = data.examples
     assert (first.question.id, first.question.text) == ("lb2", "Who built mill 2?")
     assert first.gold.answers == ("Ada", "Ada Velmark")
@@ -27,7 +40,9 @@ def test_rows_as_used(tmp_path):
     assert first.gold.extra == {"length": 12, "language": "en"}
     assert third.gold.extra["all_classes"] == ["A"]
     # Two questions on one text are two questions on one document, which is indexed once.
-    assert first.question.document_ids == second.question.document_ids != third.question.document_ids
+    assert (
+        first.question.document_ids == second.question.document_ids != third.question.document_ids
+    )
     assert data.documents[first.question.document_ids[0]].text == longbench(2)["context"]
     assert len(data.documents) == 2
 
@@ -39,7 +54,11 @@ MISTAKES = [
     ({"context": " \n"}, "context", "is empty"),
     ({"answers": []}, "answers", "the row has no answer"),
     ({"length": "12"}, "length", "should be a whole number, is a string"),
-    ({"dataset": "qasper"}, "dataset", "the row is of 'qasper', not of 'musique'; give the file of 'musique'"),
+    (
+        {"dataset": "qasper"},
+        "dataset",
+        "the row is of 'qasper', not of 'musique'; give the file of 'musique'",
+    ),
     ({"context": "\ud800"}, None, "half a character"),
 ]
 
@@ -51,7 +70,11 @@ def test_mistake_is_named(tmp_path, changes, field, problem):
 
 
 def _shipped(name, data):
-    fields = {k: v for _, values in presets.read("datasets", f"longbench/{name}") for k, v in values.items()}
+    fields = {
+        k: v
+        for _, values in presets.read("datasets", f"longbench/{name}")
+        for k, v in values.items()
+    }
     return DatasetConfig.model_validate({**fields, "data": str(data)})
 
 
@@ -75,16 +98,25 @@ COUNTS |= {"passage_count": 2, "passage_retrieval_en": 12, "passage_retrieval_zh
 def test_real_rows_through_the_shipped_config(name, count):
     shipped = _shipped(name, real("data", "longbench"))
     data = load(shipped)
-    raw = [json.loads(line) for line in real("data", "longbench", f"{name}.jsonl").read_text("utf-8").splitlines()]
+    raw = [
+        json.loads(line)
+        for line in real("data", "longbench", f"{name}.jsonl").read_text("utf-8").splitlines()
+    ]
     assert (len(data), data.source) == (count, f"{name}.jsonl")
     for example, row in zip(data.examples, raw, strict=True):
-        assert (example.question.id, example.question.text) == (row["_id"], row["input"] or shipped.options["question"])
+        assert (example.question.id, example.question.text) == (
+            row["_id"],
+            row["input"] or shipped.options["question"],
+        )
         assert example.gold.answers == tuple(dict.fromkeys(row["answers"]))
         assert data.documents[example.question.document_ids[0]].text == row["context"]
 
 
 def test_a_question_is_asked_where_a_row_asks_nothing(tmp_path):
-    shipped = _shipped("gov_report", write_lines(tmp_path / "gov_report.jsonl", [longbench(1, input="", dataset=None)]))
+    shipped = _shipped(
+        "gov_report",
+        write_lines(tmp_path / "gov_report.jsonl", [longbench(1, input="", dataset=None)]),
+    )
     (example,) = load(shipped).examples
     assert example.question.text == shipped.options["question"]
     check_refused(shipped.model_copy(update={"options": {}}), "field 'input': is empty")
@@ -93,15 +125,27 @@ def test_a_question_is_asked_where_a_row_asks_nothing(tmp_path):
 FEW_SHOT = [("trec", "Date\nType: Number", 1.0), ("lsht", "\nDate or Number\nDate", 0.5)]
 
 
-@pytest.mark.parametrize(("name", "reply", "score"), [*FEW_SHOT, ("samsum", "Ada came home.\nDialogue: more", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "reply", "score"), [*FEW_SHOT, ("samsum", "Ada came home.\nDialogue: more", 1.0)]
+)
 def test_the_first_line_of_a_few_shot_reply_is_scored(name, reply, score):
-    gold = Gold(("Ada came home.",) if name == "samsum" else ("Date",), extra={"all_classes": ["Date", "Number"]})
+    gold = Gold(
+        ("Ada came home.",) if name == "samsum" else ("Date",),
+        extra={"all_classes": ["Date", "Number"]},
+    )
     first, *_ = _shipped(name, Path()).scorers
     assert scorers.score_record([first], reply, (), gold).scores[first] == pytest.approx(score)
 
 
-PASSAGES = [("Ada", "Ada was born.\n\nShe wrote."), ("Bo", "Bo ran."), ("Cy ", "Cy sat."), ("Bo", "Bo met Ada.")]
-CONTEXT = "\n\n".join(f"Passage {n}:\n{title}\n{text}" for n, (title, text) in enumerate(PASSAGES, 1))
+PASSAGES = [
+    ("Ada", "Ada was born.\n\nShe wrote."),
+    ("Bo", "Bo ran."),
+    ("Cy ", "Cy sat."),
+    ("Bo", "Bo met Ada."),
+]
+CONTEXT = "\n\n".join(
+    f"Passage {n}:\n{title}\n{text}" for n, (title, text) in enumerate(PASSAGES, 1)
+)
 ORIGINAL = {
     "_id": "o1", "question": "Who  met Ada?", "answer": "Bo",
     "supporting_facts": [["ada", 0], ["Bo", 0]], "context": [["ada", ["Ada was born."]], ["Bo", ["Bo met Ada."]]],
@@ -109,14 +153,22 @@ ORIGINAL = {
 
 
 def row(number, question):
-    return {"_id": f"l{number}", "input": question, "context": CONTEXT, "answers": ["Bo"], "dataset": "hotpotqa"}
+    return {
+        "_id": f"l{number}",
+        "input": question,
+        "context": CONTEXT,
+        "answers": ["Bo"],
+        "dataset": "hotpotqa",
+    }
 
 
 def data(folder, originals=None, **options):
     lines = write_lines(folder / "lb.jsonl", [row(1, "Who met Ada?"), row(2, "Who sat?")])
     (folder / "original.json").write_text(json.dumps(originals or [ORIGINAL]))
     given = {"support": str(folder / "original.json"), **options}
-    return load(config("longbench", data=str(lines), subset="hotpotqa", split="test", options=given))
+    return load(
+        config("longbench", data=str(lines), subset="hotpotqa", split="test", options=given)
+    )
 
 
 @pytest.mark.parametrize(("place", "order"), [("head", "Ada Bo Bo Cy"), ("tail", "Bo Cy Ada Bo")])
@@ -125,10 +177,17 @@ def test_supporting_passages_are_moved_and_numbered_anew(tmp_path, place, order)
     (example,) = made.examples
     document = made.documents[example.question.document_ids[0]]
     lines = document.text.split("\n")
-    assert [lines[at + 1] for at, line in enumerate(lines) if line.startswith("Passage ")] == order.split()
-    assert [line for line in lines if line.startswith("Passage ")] == [f"Passage {n}:" for n in (1, 2, 3, 4)]
+    assert [
+        lines[at + 1] for at, line in enumerate(lines) if line.startswith("Passage ")
+    ] == order.split()
+    assert [line for line in lines if line.startswith("Passage ")] == [
+        f"Passage {n}:" for n in (1, 2, 3, 4)
+    ]
     shown = [document.text[span.start : span.end] for span in example.gold.supporting]
-    assert [text.split("\n", 1)[1] for text in shown] == ["Ada\nAda was born.\n\nShe wrote.", "Bo\nBo met Ada."]
+    assert [text.split("\n", 1)[1] for text in shown] == [
+        "Ada\nAda was born.\n\nShe wrote.",
+        "Bo\nBo met Ada.",
+    ]
     assert made.skipped == {"not among the original data set's rows": 1}
     assert made.source == f"lb.jsonl, support at the {place}"
 
@@ -137,7 +196,9 @@ def test_what_cannot_be_looked_up_is_said(tmp_path):
     other = {**ORIGINAL, "supporting_facts": [["Zed", 0]], "context": [["Zed", ["Zed."]]]}
     with pytest.raises(DataError, match="whose supporting passages are not in the text"):
         data(tmp_path, [other], place="head")
-    with pytest.raises(ConfigError, match=r"marks no supporting passages.*--set dataset.support=FILE"):
+    with pytest.raises(
+        ConfigError, match=r"marks no supporting passages.*--set dataset.support=FILE"
+    ):
         data(tmp_path, place="head", support=None)
     with pytest.raises(DataError, match=r"original.json, row 1.*supporting_facts"):
         data(tmp_path, [{**ORIGINAL, "supporting_facts": [["nowhere", 0]]}], place="head")

@@ -1,4 +1,5 @@
-"""LongMemEval: official rows as used, evidence by turn and session, the score without a judge, mistakes."""
+"""LongMemEval: official rows as used, evidence by turn and session, the score without a judge,
+mistakes."""
 
 import pytest
 
@@ -27,7 +28,11 @@ user: I sold mill 1."""
 
 def loaded(tmp_path, **changes):
     """The question of a row, and its document's text."""
-    data = load(config("longmemeval", data=str(write_lines(tmp_path / "r.jsonl", [longmemeval(1, **changes)]))))
+    data = load(
+        config(
+            "longmemeval", data=str(write_lines(tmp_path / "r.jsonl", [longmemeval(1, **changes)]))
+        )
+    )
     (example,) = data.examples
     return example, data.documents[example.question.id].text
 
@@ -35,31 +40,55 @@ def loaded(tmp_path, **changes):
 def test_a_history_stands_by_date_as_the_authors_prompt_has_it(tmp_path):
     example, text = loaded(tmp_path)
     assert text == TEXT
-    assert example.question.text == "How long did I own the mill? (Current Date: 2023/05/30 (Tue) 23:40)"
+    assert (
+        example.question.text
+        == "How long did I own the mill? (Current Date: 2023/05/30 (Tue) 23:40)"
+    )
     assert example.gold.answers == ("3",)
     turns = [text[s.start : s.end] for s in example.gold.supporting]
     assert turns == ["user: I bought mill 1 today.", "user: I sold mill 1."]
-    fields = {"type": "temporal-reasoning", "question": "How long did I own the mill?", "evidence_sessions": [1, 2]}
-    assert example.gold.extra == {**fields, "declined": False, "judge": "longmemeval/temporal-reasoning"}
+    fields = {
+        "type": "temporal-reasoning",
+        "question": "How long did I own the mill?",
+        "evidence_sessions": [1, 2],
+    }
+    assert example.gold.extra == {
+        **fields,
+        "declined": False,
+        "judge": "longmemeval/temporal-reasoning",
+    }
 
 
 def test_the_questions_on_which_heads_were_found_are_left_out_and_counted(tmp_path):
-    rows = [longmemeval(n, question_type=kind) for n, kind in enumerate(["multi-session", "single-session-user"])]
+    rows = [
+        longmemeval(n, question_type=kind)
+        for n, kind in enumerate(["multi-session", "single-session-user"])
+    ]
     file = str(write_lines(tmp_path / "r.jsonl", rows))
     data = load(resolved("datasets", dataset="longmemeval/s-430", data=file))
     assert [example.gold.extra["type"] for example in data.examples] == ["multi-session"]
-    assert (data.left_out, len(load(resolved("datasets", dataset="longmemeval/s", data=file)))) == (1, 2)
+    assert (data.left_out, len(load(resolved("datasets", dataset="longmemeval/s", data=file)))) == (
+        1,
+        2,
+    )
 
 
 def test_a_question_to_be_declined_has_no_evidence(tmp_path):
     example, _ = loaded(tmp_path, question_id="e1_abs_2", answer="You did not mention a car.")
     assert example.gold.supporting == ()
-    assert (example.gold.extra["declined"], example.gold.extra["judge"]) == (True, "longmemeval/abstention")
+    assert (example.gold.extra["declined"], example.gold.extra["judge"]) == (
+        True,
+        "longmemeval/abstention",
+    )
 
 
 def test_evidence_recall_by_turn_and_session(tmp_path):
-    sessions = [[{"role": "user", "content": f"mill {n}", "has_answer": True}] * (3 - n) for n in range(2)]
-    example, _ = loaded(tmp_path, haystack_sessions=sessions, haystack_dates=["2023/01/01", "2023/01/02"])
+    sessions = [
+        [{"role": "user", "content": f"mill {n}", "has_answer": True}] * (3 - n) for n in range(2)
+    ]
+    example, _ = loaded(
+        tmp_path, haystack_sessions=sessions, haystack_dates=["2023/01/01", "2023/01/02"]
+    )
     names = ["evidence_recall", "evidence_recall_sessions"]
 
     def recalls(*turns):
@@ -71,7 +100,11 @@ def test_evidence_recall_by_turn_and_session(tmp_path):
     assert [recalls(0, 1), recalls(1, 3), recalls()] == [[0.4, 0.5], [0.4, 1.0], [0.0, 0.0]]
 
 
-DECLINES = ["You did not mention a car.", "There is no information about that.", "I can't determine it."]
+DECLINES = [
+    "You did not mention a car.",
+    "There is no information about that.",
+    "I can't determine it.",
+]
 REPLIES = [
     ({}, "So it was 3 days.", 1.0),
     ({}, "Four days.", 0.0),
@@ -96,16 +129,26 @@ def test_the_score_without_a_judge(tmp_path, changes, reply, value):
 
 
 MISTAKES = [
-    ({"haystack_dates": ["2023/05/20"]}, "haystack_dates", "should be a date for each of 2 sessions, are 1"),
+    (
+        {"haystack_dates": ["2023/05/20"]},
+        "haystack_dates",
+        "should be a date for each of 2 sessions, are 1",
+    ),
     ({"haystack_dates": ["2023/05/20", " "]}, "haystack_dates[1]", "is empty"),
     ({"question_type": "hop"}, "question_type", "should be one of single-session-user, "),
     ({"answer": None}, "answer", "should be a string or a number, is null"),
     ({"answer": True}, "answer", "should be a string or a number, is true"),
-    ({"haystack_sessions": [[], [{"role": "user"}]]}, "haystack_sessions[1][0].content", "is missing"),
+    (
+        {"haystack_sessions": [[], [{"role": "user"}]]},
+        "haystack_sessions[1][0].content",
+        "is missing",
+    ),
     ({"question_id": "e1"}, None, "the document 'e1' has another text in an earlier row"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "field", "problem"), MISTAKES)
 def test_mistake_is_named(tmp_path, changes, field, problem):
-    check_mistake(tmp_path, [longmemeval(1), longmemeval(2, **changes)], field, problem, config("longmemeval"))
+    check_mistake(
+        tmp_path, [longmemeval(1), longmemeval(2, **changes)], field, problem, config("longmemeval")
+    )

@@ -1,6 +1,7 @@
 """MRCR, OOLONG, Loong, LongBench Pro and HELMET: official rows as used, and mistakes named.
 
-Their scorers equal the authors' code on 39,385 and 40,000 (OOLONG) and 55,280 made-up replies (LongBench Pro).
+Their scorers equal the authors' code on 39,385 and 40,000 (OOLONG) and 55,280 made-up replies
+(LongBench Pro).
 """
 
 import pytest
@@ -25,16 +26,19 @@ def test_a_chat_of_mrcr_is_a_document_and_its_last_message_the_question(tmp_path
     assert [text[m.start : m.end] for m in example.gold.supporting] == ["Assistant: Bo left."]
     assert example.gold.extra == {"prefix": "x1", "type": "2 needles"}
     replies = [("x1Bo left.", 1.0), ("Bo left.", 0.0), (" x1Bo left.", 0.0), ("x1Bo", 4 / 10)]
-    assert [score("mrcr.match", reply, example.gold.answers, prefix="x1") for reply, _ in replies] == [
-        pytest.approx(value) for _, value in replies
-    ]
+    assert [
+        score("mrcr.match", reply, example.gold.answers, prefix="x1") for reply, _ in replies
+    ] == [pytest.approx(value) for _, value in replies]
 
 
 @pytest.mark.parametrize(
-    ("answer", "gold"), [("['spam']", "spam"), ("[7]", "7"), ("[datetime.date(2023, 5, 1)]", "2023-05-01")]
+    ("answer", "gold"),
+    [("['spam']", "spam"), ("[7]", "7"), ("[datetime.date(2023, 5, 1)]", "2023-05-01")],
 )
 def test_gold_answers_of_oolong_are_read_as_python_writes_them(tmp_path, answer, gold):
-    example, _, data = first_of(tmp_path, "oolong", support.oolong(1, answer=answer), support.oolong(2))
+    example, _, data = first_of(
+        tmp_path, "oolong", support.oolong(1, answer=answer), support.oolong(2)
+    )
     assert example.gold.answers == (gold,)
     assert len(data.documents) == 1
     example, _, _ = first_of(tmp_path, "oolong", support.oolong(answer="84", answer_type=None))

@@ -1,7 +1,8 @@
 """Every data set in the form of its official release, read by its preset alone.
 
-A release is a folder, an archive or a repository on a hub with the file names that the authors publish. The file that
-is meant holds real rows (HARNESS_TEST_DATA) or made-up ones of the same form (tests/datasets/releases.py).
+A release is a folder, an archive or a repository on a hub with the file names that the authors
+publish. The file that is meant holds real rows (HARNESS_TEST_DATA) or made-up ones of the same form
+(tests/datasets/releases.py).
 """
 
 import csv
@@ -32,8 +33,9 @@ COMMIT = "1" * 40
 class Release:
     """A preset's data as published.
 
-    place: a folder ("NAME/"), an archive, or "hub:OWNER/NAME[@BRANCH]"; files: path -> contents; given: the path below
-    a folder that --data names; rows: how many questions it has; sets: what must be set besides --data.
+    place: a folder ("NAME/"), an archive, or "hub:OWNER/NAME[@BRANCH]"; files: path -> contents;
+    given: the path below a folder that --data names; rows: how many questions it has; sets: what
+    must be set besides --data.
     """
 
     preset: str
@@ -44,22 +46,42 @@ class Release:
     sets: dict[str, Any] = field(default_factory=dict)
 
 
-GTR, BM25 = ({"dataset.files": f"{name}.json"} for name in ("asqa_eval_gtr_top100", "eli5_eval_bm25_top100"))
+GTR, BM25 = (
+    {"dataset.files": f"{name}.json"} for name in ("asqa_eval_gtr_top100", "eli5_eval_bm25_top100")
+)
 FLASHRAG = {"nq": ("test", "3,610"), "triviaqa": ("test", "11,313"), "popqa": ("test", "14,267")}
-FLASHRAG |= {"asqa": ("dev", "948"), "eli5": ("dev", "1,507")}  # the split, and how many questions it has
+FLASHRAG |= {
+    "asqa": ("dev", "948"),
+    "eli5": ("dev", "1,507"),
+}  # the split, and how many questions it has
 HELMET = {f"{name}": f"{name}-dev-multikilt_1000_k1000_dep6" for name in ("nq", "triviaqa")}
-HELMET |= {"hotpotqa": "hotpotqa-dev-multikilt_1000_k1000_dep3", "popqa": "popqa_test_1000_k1000_dep6"}
-STORIES = 6 if REAL else 4  # questions on the stories of the test split, and below those on one paper and one article
+HELMET |= {
+    "hotpotqa": "hotpotqa-dev-multikilt_1000_k1000_dep3",
+    "popqa": "popqa_test_1000_k1000_dep6",
+}
+STORIES = (
+    6 if REAL else 4
+)  # questions on the stories of the test split, and below those on one paper and one article
 PAPER = 3 if REAL else 2
 DOCS = {"dataset.documents": "retrieved.json"}
 
 OOLONG, SHARD = "oolongbench/oolong", "00000-of-00001.parquet"
 LOONG = partial(support.loong, answer="['Bo']")
 # preset -> (repository, file, a row of it, how many)
-NEWER = {f"mrcr/{n}needle": ("openai/mrcr", f"{n}needle.parquet", support.mrcr, 3) for n in (2, 4, 8)}
+NEWER = {
+    f"mrcr/{n}needle": ("openai/mrcr", f"{n}needle.parquet", support.mrcr, 3) for n in (2, 4, 8)
+}
 NEWER["oolong/synth"] = (f"{OOLONG}-synth", f"data/test-{SHARD}", support.oolong, 3)
-NEWER["oolong/real"] = (f"{OOLONG}-real", "dnd/test.jsonl", partial(support.oolong, answer_type=None), 3)
-NEWER |= {f"loong/{kind}": ("framolfese/Loong", f"data/{kind}-{SHARD}", LOONG, 3) for kind in ("paper", "financial")}
+NEWER["oolong/real"] = (
+    f"{OOLONG}-real",
+    "dnd/test.jsonl",
+    partial(support.oolong, answer_type=None),
+    3,
+)
+NEWER |= {
+    f"loong/{kind}": ("framolfese/Loong", f"data/{kind}-{SHARD}", LOONG, 3)
+    for kind in ("paper", "financial")
+}
 NEWER["longbench-pro"] = ("caskcsg/LongBench-Pro", "longbench_pro.json", support.longbench_pro, 3)
 NEWER |= {
     f"helmet/{name}": ("princeton-nlp/HELMET", f"data/kilt/{file}.jsonl", support.helmet, 3)
@@ -74,7 +96,12 @@ RELEASES = [
     Release("qasper", "hub:allenai/qasper@refs/convert/parquet", releases.qasper_hub, PAPER),
     Release("hotpotqa", "hotpot/", releases.hotpot_files, 3),
     Release("hotpotqa", "hub:hotpotqa/hotpot_qa", releases.hotpot_hub, 3),
-    Release("longbench-v2", "hub:THUDM/LongBench-v2", lambda: {"data.json": releases.listed(releases.four(503))}, 503),
+    Release(
+        "longbench-v2",
+        "hub:THUDM/LongBench-v2",
+        lambda: {"data.json": releases.listed(releases.four(503))},
+        503,
+    ),
     *(
         Release(f"infinitebench/{name}", place, releases.infinitebench, count)
         for name, count in (("en_qa", 351), ("en_mc", 229))
@@ -97,11 +124,19 @@ RELEASES = [
     Release("quality", "QuALITY.v1.0.1.zip", releases.quality_files, 10),
     Release("quality", "hub:emozilla/quality", releases.quality_hub, 10),
     *(
-        Release(name, "hub:RUC-NLPIR/FlashRAG_datasets", releases.flashrag_hub(name, split, 3), 3, sets=DOCS)
+        Release(
+            name,
+            "hub:RUC-NLPIR/FlashRAG_datasets",
+            releases.flashrag_hub(name, split, 3),
+            3,
+            sets=DOCS,
+        )
         for name, (split, _) in FLASHRAG.items()
     ),
     Release("nq", "FlashRAG_datasets/", releases.flashrag_hub("nq", "test", 3), 3, sets=DOCS),
-    Release("triviaqa", "triviaqa-rc/", releases.trivia, 9 if REAL else 1, given="qa/wikipedia-dev.json"),
+    Release(
+        "triviaqa", "triviaqa-rc/", releases.trivia, 9 if REAL else 1, given="qa/wikipedia-dev.json"
+    ),
     Release("popqa", "adaptive-retrieval/", releases.popqa_files, 3, sets=DOCS),
     Release("asqa", "dataset/", releases.asqa_files, 3 if REAL else 1, sets=DOCS),
     Release("asqa", "ALCE-data.tar", releases.alce("asqa_eval_gtr_top100"), 3, sets=GTR),
@@ -130,7 +165,9 @@ def placed(release, folder, hub):
 def loaded(release, data):
     """The data set as `harness run --dataset PRESET [--data PLACE]` resolves it."""
     sets = dict(release.sets)
-    return load(resolve(Choices(method="bm25", dataset=release.preset, data=data, sets=sets)).config.dataset)
+    return load(
+        resolve(Choices(method="bm25", dataset=release.preset, data=data, sets=sets)).config.dataset
+    )
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda one: f"{one.preset} from {one.place}")
@@ -139,46 +176,77 @@ def test_a_release_is_read_as_published(release, tmp_path, hub, monkeypatch):
     data = placed(release, tmp_path, hub)
     if release.sets is DOCS:  # what a retriever returned, by the text of the question
         asked = [*releases.flashrag(), *releases.kilt(), *releases.popqa(), *releases.asqa()]
-        texts = [row.get("question") or row.get("input") or row["ambiguous_question"] for row in asked]
+        texts = [
+            row.get("question") or row.get("input") or row["ambiguous_question"] for row in asked
+        ]
         Path("retrieved.json").write_text(json.dumps({text: [releases.PAGE] for text in texts}))
     made = loaded(release, data)
     assert len(made) == release.rows
     assert made.skipped == {}
-    assert all(e.gold.answers and made.documents[id_].text for e in made.examples for id_ in e.question.document_ids)
+    assert all(
+        e.gold.answers and made.documents[id_].text
+        for e in made.examples
+        for id_ in e.question.document_ids
+    )
     if release.preset in FLASHRAG:
-        assert f"{FLASHRAG[release.preset][1]} " in " ".join(presets.dataset_note(release.preset, "download"))
+        assert f"{FLASHRAG[release.preset][1]} " in " ".join(
+            presets.dataset_note(release.preset, "download")
+        )
 
 
 def test_longbench_has_the_questions_that_its_authors_count(hub):
     # The archive has 114 MB in truth; the same files and numbers of rows here.
     data_zip = releases.packed(".zip", releases.longbench())
-    hub.add("THUDM/LongBench", COMMIT, {"README.md": b"", "LongBench.py": releases.OTHER, "data.zip": data_zip})
+    hub.add(
+        "THUDM/LongBench",
+        COMMIT,
+        {"README.md": b"", "LongBench.py": releases.OTHER, "data.zip": data_zip},
+    )
     for name in releases.LONGBENCH:
         made = loaded(Release(f"longbench/{name}", "hub:", dict, 0), None)
         lengths = Counter(bucket(e.gold.extra["length"]) for e in made.examples)
         if name.endswith("_e"):
             assert tuple(lengths[each] for each in BUCKETS) == releases.LONGBENCH[name], name
         assert (len(made), made.skipped) == (sum(releases.LONGBENCH[name]), {}), name
-        assert f"{len(made)} questions" in " ".join(presets.dataset_note(f"longbench/{name}", "download")), name
+        assert f"{len(made)} questions" in " ".join(
+            presets.dataset_note(f"longbench/{name}", "download")
+        ), name
 
 
 @support.needs_real
 def test_narrativeqa_has_the_documents_of_the_papers():
     table = csv.DictReader(io.StringIO(releases.stories()[0]["documents.csv"]))
     books = sum(row["set"] == "test" for row in table)
-    assert f"on {books} books and film scripts" in " ".join(presets.dataset_note("narrativeqa", "download"))
+    assert f"on {books} books and film scripts" in " ".join(
+        presets.dataset_note("narrativeqa", "download")
+    )
 
 
 def test_every_data_set_has_a_release():
-    asked = {name for name in presets.names("datasets") if not name.startswith(("pocket/", "ruler/"))}
+    asked = {
+        name for name in presets.names("datasets") if not name.startswith(("pocket/", "ruler/"))
+    }
     longbench = {f"longbench/{name}" for name in releases.LONGBENCH}
-    of_others = {"qasper-hints", "longbench-v2-cot", "musique-shots", "musique-shots-ircot", "folder"}  # their rows
+    of_others = {
+        "qasper-hints",
+        "longbench-v2-cot",
+        "musique-shots",
+        "musique-shots-ircot",
+        "folder",
+    }  # their rows
     assert asked == {release.preset for release in RELEASES} | longbench | of_others
 
 
 def test_another_copy_without_the_name_of_the_subset_is_read_when_asked(hub):
     hub.add("me/musique", COMMIT, {"dev.json": releases.listed(releases.musique())})
     sets = {"dataset.hub": "me/musique"}
-    with pytest.raises(CannotRun, match="no file of subset 'ans' among dev.json; set dataset.subset, or null"):
+    with pytest.raises(
+        CannotRun, match="no file of subset 'ans' among dev.json; set dataset.subset, or null"
+    ):
         loaded(Release("musique", "hub:", dict, 0, sets=sets), None)
-    assert len(loaded(Release("musique", "hub:", dict, 0, sets={**sets, "dataset.subset": None}), None)) == 3
+    assert (
+        len(
+            loaded(Release("musique", "hub:", dict, 0, sets={**sets, "dataset.subset": None}), None)
+        )
+        == 3
+    )

@@ -1,4 +1,5 @@
-"""Supporting paragraphs put at a place: orders worked by hand, and that nothing but the order changes."""
+"""Supporting paragraphs put at a place: orders worked by hand, and that nothing but the order
+changes."""
 
 import json
 from collections import Counter
@@ -25,9 +26,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def row(names, supporting, length=6):
-    """A paragraph for each letter, `length` characters each with title, line break and the blank line after it."""
+    """A paragraph for each letter, `length` characters each with title, line break and the blank
+    line after it."""
     paragraphs = tuple((letter, letter * (length - 4)) for letter in names)
-    return Row("q", "?", paragraphs, ("a",), supporting, {"supporting_paragraphs": list(supporting)})
+    return Row(
+        "q", "?", paragraphs, ("a",), supporting, {"supporting_paragraphs": list(supporting)}
+    )
 
 
 def order(found):
@@ -44,7 +48,13 @@ def order(found):
         ("abcSdT", (3, 5), "middle", 0.5, "aSbcTd"),
         ("abcSdT", (3, 5), "tail", 0.5, "abScdT"),
         ("abcSdT", (3, 5), "middle", 1, "SabcdT"),  # the farthest they can be: 5 of 6
-        ("abSTUcde", (2, 3, 4), "head", 0.5, "SaTbUcde"),  # what stands between three is spread evenly
+        (
+            "abSTUcde",
+            (2, 3, 4),
+            "head",
+            0.5,
+            "SaTbUcde",
+        ),  # what stands between three is spread evenly
         ("abcdS", (4,), "head", 0, "Sabcd"),
         ("abcdS", (4,), "middle", 0, "abScd"),
         ("Sabcd", (0,), "tail", 0, "abcdS"),
@@ -57,13 +67,23 @@ def test_orders_by_hand(names, supporting, where, distance, wanted):
     found = rearrange(row(names, supporting), Placement(where, distance))
     assert order(found) == wanted
     assert [found.paragraphs[at][0] for at in found.supporting] == [names[at] for at in supporting]
-    assert found.extra == {"supporting_paragraphs": list(supporting)}, "its numbers are those of the row"
+    assert found.extra == {"supporting_paragraphs": list(supporting)}, (
+        "its numbers are those of the row"
+    )
 
 
 def test_characters_count_and_not_paragraphs():
-    paragraphs = (("S", "s"), ("a", "x" * 95), ("b", "x"), ("c", "x"), ("d", "x"))  # 5 characters, 99, and three of 5
+    paragraphs = (
+        ("S", "s"),
+        ("a", "x" * 95),
+        ("b", "x"),
+        ("c", "x"),
+        ("d", "x"),
+    )  # 5 characters, 99, and three of 5
     found = rearrange(Row("q", "?", paragraphs, ("a",), (0,)), Placement("middle"))
-    assert order(found) == "aSbcd"  # its centre is at 101.5 of 119 characters there, and at 2.5 before the long one
+    assert (
+        order(found) == "aSbcd"
+    )  # its centre is at 101.5 of 119 characters there, and at 2.5 before the long one
 
 
 PLACES = st.sampled_from(["head", "middle", "tail"])
@@ -77,7 +97,9 @@ def test_only_the_order_changes(sizes, data, where, distance):
     before = Row("q", "?", paragraphs, ("a",), tuple(supporting))
     after = rearrange(before, Placement(where, distance))
     assert Counter(after.paragraphs) == Counter(before.paragraphs)
-    assert [after.paragraphs[at] for at in after.supporting] == [paragraphs[at] for at in supporting]
+    assert [after.paragraphs[at] for at in after.supporting] == [
+        paragraphs[at] for at in supporting
+    ]
     for chosen in (set(supporting), set(range(len(sizes))) - set(supporting)):
         kept = [p for p in after.paragraphs if p in {paragraphs[at] for at in chosen}]
         assert kept == [paragraphs[at] for at in sorted(chosen)], "each group keeps its order"
@@ -92,15 +114,22 @@ def test_what_the_options_ask_for():
     assert placement(PlaceOptions()) is None
     assert placement(PlaceOptions(distance=0)) == Placement("middle", 0.0)
     assert placement(PlaceOptions(place="head")) == Placement("head")
-    assert split_options({"tokens": 3, "place": "tail", "distance": 1}) == (Placement("tail", 1.0), {"tokens": 3})
+    assert split_options({"tokens": 3, "place": "tail", "distance": 1}) == (
+        Placement("tail", 1.0),
+        {"tokens": 3},
+    )
     assert str(Placement("head")) == "support at the head"
     assert str(Placement("middle", 0.5)) == "support at the middle, 0.5 of the text apart"
 
 
 def config(kind="musique", **options):
-    fields = yaml.safe_load((ROOT / f"packages/pocket/pocket/configs/datasets/pocket/{kind}.yaml").read_text())
+    fields = yaml.safe_load(
+        (ROOT / f"packages/pocket/pocket/configs/datasets/pocket/{kind}.yaml").read_text()
+    )
     merged = {**fields["options"], "tokens": 1200, "questions": 12, "hops": [2], **options}
-    return DatasetConfig.model_validate({k: v for k, v in fields.items() if k != "summary"} | {"options": merged})
+    return DatasetConfig.model_validate(
+        {k: v for k, v in fields.items() if k != "summary"} | {"options": merged}
+    )
 
 
 @pytest.mark.parametrize("kind", PLACED)
@@ -114,7 +143,9 @@ def test_the_same_questions_stand_at_every_place(kind):
         assert data.source.endswith(f"support at the {where}")
         for example, other in zip(data.examples, plain.examples, strict=True):
             ((name, document),) = [(n, data.documents[n]) for n in example.question.document_ids]
-            assert Counter(document.text.split("\n\n")) == Counter(plain.documents[name].text.split("\n\n"))
+            assert Counter(document.text.split("\n\n")) == Counter(
+                plain.documents[name].text.split("\n\n")
+            )
             assert marked(example, document) == marked(other, plain.documents[name])
             found = support_position(example, Rows(documents=data.documents))
             assert found is not None
@@ -147,16 +178,32 @@ def test_without_a_place_the_bytes_are_those_of_before():
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("musique", {"place": "front"}, "dataset.place='front': should be 'head', 'middle' or 'tail'"),
+        (
+            "musique",
+            {"place": "front"},
+            "dataset.place='front': should be 'head', 'middle' or 'tail'",
+        ),
         ("musique", {"distance": 1.5}, "dataset.distance=1.5: should be less than or equal to 1"),
         ("musique", {"distance": True}, "dataset.distance=True: should be a valid number"),
         ("musique", {"plce": "head"}, "Did you mean 'place'"),
-        ("musique", {"distance": 0.5, "hops": [1]}, "a question of one hop has one supporting paragraph; set"),
+        (
+            "musique",
+            {"distance": 0.5, "hops": [1]},
+            "a question of one hop has one supporting paragraph; set",
+        ),
         *(
-            (kind, {"place": "head"}, f"dataset.place: the paragraphs of a text of kind '{kind}' stand in an order of")
+            (
+                kind,
+                {"place": "head"},
+                f"dataset.place: the paragraphs of a text of kind '{kind}' stand in an order of",
+            )
             for kind in sorted(set(KINDS) - set(PLACED))
         ),
-        ("quality", {"distance": 0.5}, "dataset.distance: the paragraphs of a text of kind 'quality' stand in an"),
+        (
+            "quality",
+            {"distance": 0.5},
+            "dataset.distance: the paragraphs of a text of kind 'quality' stand in an",
+        ),
     ],
 )
 def test_refused(kind, options, message):
@@ -166,7 +213,10 @@ def test_refused(kind, options, message):
 def from_file(tmp_path, name, **options):
     fields = yaml.safe_load((ROOT / "configs" / "datasets" / f"{name}.yaml").read_text())
     data = tmp_path / "dev.jsonl"
-    rows = [sample(name, 0, tokens=800, purpose="evaluation", number=n, hops=(2,)).rows[0] for n in range(4)]
+    rows = [
+        sample(name, 0, tokens=800, purpose="evaluation", number=n, hops=(2,)).rows[0]
+        for n in range(4)
+    ]
     data.write_text("".join(json.dumps(one) + "\n" for one in rows))
     gone = ("summary", "download", "official_questions", "hub", "revision", "subset", "options")
     fields = {k: v for k, v in fields.items() if k not in gone}
@@ -190,5 +240,7 @@ def test_formats_without_paragraphs_in_any_order_have_no_place(tmp_path):
     rows = from_file(tmp_path, "musique", place="front")
     check_refused(rows, "dataset.place='front': should be 'head', 'middle' or 'tail'", ConfigError)
     others = {"format": "quality", "options": {"place": "head"}}, {"options": {"plac": "head"}}
-    for change, message in zip(others, ("unknown key 'place'", "'plac'; did you mean 'place'"), strict=True):
+    for change, message in zip(
+        others, ("unknown key 'place'", "'plac'; did you mean 'place'"), strict=True
+    ):
         check_refused(rows.model_copy(update=change), message, ConfigError)

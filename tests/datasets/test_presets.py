@@ -1,4 +1,5 @@
-"""The shipped data sets of rows that are fetched: complete, licensed, cited, and their made-up twins."""
+"""The shipped data sets of rows that are fetched: complete, licensed, cited, and their made-up
+twins."""
 
 import json
 import re
@@ -17,23 +18,51 @@ from harness.datasets.formats import formats, option_fields
 from harness.scorers.longbench_eval import _SCORED_ON_FIRST_LINE, DATASETS
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
-NAMES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
+NAMES = sorted(
+    path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml")
+)
 NAMES.remove("folder")  # the user's own: no licence, citation or download of ours
 FETCHED = [name for name in NAMES if not name.startswith(("pocket/", "ruler/"))]
 LONGBENCH = [name for name in FETCHED if name.startswith("longbench/")]
 BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
 CHATS = {"longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"}
 UNCOUNTED = {"oolong/synth", "oolong/real"}  # their sizes are not known
-NEWER = UNCOUNTED | {"longbench-pro", "loong/paper", "loong/financial", *(f"mrcr/{n}needle" for n in (2, 4, 8))}
+NEWER = UNCOUNTED | {
+    "longbench-pro",
+    "loong/paper",
+    "loong/financial",
+    *(f"mrcr/{n}needle" for n in (2, 4, 8)),
+}
 HELMET = {f"helmet/{name}" for name in ("nq", "triviaqa", "hotpotqa", "popqa")}
 TWINNED = {"musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality"}
-# Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY is a sentence.
-CAPS = {"narrativeqa": 128, "qasper": 128, "dureader": 128, "multifieldqa_en": 64, "multifieldqa_zh": 64}
+# Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY
+# is a sentence.
+CAPS = {
+    "narrativeqa": 128,
+    "qasper": 128,
+    "dureader": 128,
+    "multifieldqa_en": 64,
+    "multifieldqa_zh": 64,
+}
 CAPS |= dict.fromkeys(("gov_report", "qmsum", "multi_news", "vcsum"), 512) | {"samsum": 128}
 CAPS |= dict.fromkeys(("trec", "lsht", "lcc", "repobench-p"), 64)
-OWN_CAPS = {"longbench-v2": 128, "longbench-v2-cot": 1152, "infinitebench/en_qa": 40, "infinitebench/en_mc": 40}
-OWN_CAPS |= dict.fromkeys(CHATS, 800) | {"quality": 128, "qasper-hints": 128, "asqa": 300, "eli5": 300}
-OWN_CAPS |= dict.fromkeys(NEWER, 1024) | {f"mrcr/{n}needle": 2048 for n in (2, 4, 8)} | dict.fromkeys(HELMET, 20)
+OWN_CAPS = {
+    "longbench-v2": 128,
+    "longbench-v2-cot": 1152,
+    "infinitebench/en_qa": 40,
+    "infinitebench/en_mc": 40,
+}
+OWN_CAPS |= dict.fromkeys(CHATS, 800) | {
+    "quality": 128,
+    "qasper-hints": 128,
+    "asqa": 300,
+    "eli5": 300,
+}
+OWN_CAPS |= (
+    dict.fromkeys(NEWER, 1024)
+    | {f"mrcr/{n}needle": 2048 for n in (2, 4, 8)}
+    | dict.fromkeys(HELMET, 20)
+)
 HEADLINES = {
     **{f"mrcr/{n}needle": "mrcr.match" for n in (2, 4, 8)},
     **dict.fromkeys(HELMET, "flashrag.acc"),
@@ -53,12 +82,16 @@ HEADLINES = {
     **dict.fromkeys(("qasper", "qasper-hints"), "qasper.token_f1_score"),
 }
 for _name, _metric in DATASETS.items():
-    HEADLINES[f"longbench/{_name}"] = f"longbench.{_metric.__name__}{'.first_line' * (_name in _SCORED_ON_FIRST_LINE)}"
+    HEADLINES[f"longbench/{_name}"] = (
+        f"longbench.{_metric.__name__}{'.first_line' * (_name in _SCORED_ON_FIRST_LINE)}"
+    )
 
 
 def fields_of(name):
     """A preset's fields, with those of the one it extends."""
-    return {key: value for _, values in presets.read("datasets", name) for key, value in values.items()}
+    return {
+        key: value for _, values in presets.read("datasets", name) for key, value in values.items()
+    }
 
 
 def test_every_preset_is_licensed_cited_and_complete():
@@ -73,8 +106,12 @@ def test_every_preset_is_licensed_cited_and_complete():
             assert config.name == name.removesuffix("-hints").partition("-shots")[0]
             stem = name.rpartition("/")[2].removesuffix("_e")
             assert config.max_answer_tokens == (OWN_CAPS.get(name) or CAPS.get(stem, 32)), name
-            assert config.scorers[0] == HEADLINES.get(name.removesuffix("_e"), "longbench.qa_f1_score"), name
-            assert [p for p in scorers.problems(config.scorers) if "pip install jieba" not in p] == [], name
+            assert config.scorers[0] == HEADLINES.get(
+                name.removesuffix("_e"), "longbench.qa_f1_score"
+            ), name
+            assert [
+                p for p in scorers.problems(config.scorers) if "pip install jieba" not in p
+            ] == [], name
             assert len(set(config.scorers)) == len(config.scorers), name
             assert config.format in formats(), name
             assert (config.hub is None, config.data, config.revision) == (False, None, None), name
@@ -86,10 +123,14 @@ def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name):
     subset = name.partition("/")[2]
     assert (config.format, config.subset, config.split) == ("longbench", subset, "test")
     official = DATASETS[subset.removesuffix("_e")]
-    answer = {"retrieval_score": "Paragraph 2", "retrieval_zh_score": "段落2"}.get(official.__name__, "Ada")
+    answer = {"retrieval_score": "Paragraph 2", "retrieval_zh_score": "段落2"}.get(
+        official.__name__, "Ada"
+    )
     prediction, references = f"{answer}\nBert, a miller", [answer]
     shown = prediction.split("\n")[0] if ".first_line" in config.scorers[0] else prediction
-    assert (".first_line" in config.scorers[0]) == (subset.removesuffix("_e") in _SCORED_ON_FIRST_LINE)
+    assert (".first_line" in config.scorers[0]) == (
+        subset.removesuffix("_e") in _SCORED_ON_FIRST_LINE
+    )
     more = {"all_classes": ["Ada", "Bert"]} if official.__name__ == "classification_score" else {}
     if "zh" in config.scorers[0]:
         pytest.importorskip("jieba")
@@ -99,7 +140,11 @@ def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name):
     assert "evidence_recall" not in config.scorers
     assert ("unanswerable" in config.instruction) == (subset.removesuffix("_e") == "qasper")
     by_length = [f"{config.scorers[0]}.{bucket}" for bucket in ("0-4k", "4-8k", "8k+")]
-    assert list(config.scorers[1:4]) == by_length if name in BUCKETED else not set(by_length) & set(config.scorers)
+    assert (
+        list(config.scorers[1:4]) == by_length
+        if name in BUCKETED
+        else not set(by_length) & set(config.scorers)
+    )
 
 
 def test_the_twin_is_judged_and_asked_alike():
@@ -107,7 +152,8 @@ def test_the_twin_is_judged_and_asked_alike():
         twin = presets.synthetic_counterpart(name)
         assert twin == f"pocket/{name}"
         ours, theirs = fields_of(name), fields_of(twin)
-        # The embedded model was trained on the longer instruction of Qasper, which is a preset of its own.
+        # The embedded model was trained on the longer instruction of Qasper, which is a preset of
+        # its own.
         asked = fields_of("qasper-hints") if name == "qasper" else ours
         assert asked["instruction"] == theirs["instruction"], name
         assert ours["scorers"][0] == theirs["scorers"][0], name
@@ -130,16 +176,25 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
         assert show(Selection(), name, kind="datasets", diff=None, json=False) == 0
         text = capsys.readouterr().out
         download = " ".join(presets.dataset_note(name, "download") or [])
-        assert all(f"\n  {line}" in text for line in presets.dataset_note(name, "download") or []), name
+        assert all(
+            f"\n  {line}" in text for line in presets.dataset_note(name, "download") or []
+        ), name
         assert (chosen.hub or "").partition("@")[0] in download, name  # where from
         assert "By hand: " in download, name
         if not name.startswith("longbench/") and name not in UNCOUNTED:
-            assert re.search(r"(\d,|\b)\d{3} (answerable |ambiguous )?questions", download), name  # how much
+            assert re.search(r"(\d,|\b)\d{3} (answerable |ambiguous )?questions", download), (
+                name
+            )  # how much
             assert "://" in download, name
         assert not name.endswith("_e") or f"{chosen.subset}.jsonl" in download, name
         for option in option_fields(chosen.format):
-            assert re.search(rf"^  dataset\.{option}  +\w.*  \w", text, re.MULTILINE), (name, option)
-        assert ("dataset.documents=[RETRIEVED,PAGES]" in text) is (chosen.format == "retrieved"), name
+            assert re.search(rf"^  dataset\.{option}  +\w.*  \w", text, re.MULTILINE), (
+                name,
+                option,
+            )
+        assert ("dataset.documents=[RETRIEVED,PAGES]" in text) is (chosen.format == "retrieved"), (
+            name
+        )
 
 
 def test_options_are_shown_with_type_default_and_meaning(capsys):

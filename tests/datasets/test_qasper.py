@@ -1,4 +1,5 @@
-"""Qasper: both published forms give the same papers, answers follow the official evaluator, evidence is found."""
+"""Qasper: both published forms give the same papers, answers follow the official evaluator,
+evidence is found."""
 
 import json
 
@@ -8,7 +9,16 @@ from harness.datasets import load
 from harness.datasets.qasper import parse_row
 from harness.scorers import score
 from tests.datasets import support
-from tests.datasets.support import check_mistake, config, needs_real, parquet, qasper, qasper_columns, real, write_lines
+from tests.datasets.support import (
+    check_mistake,
+    config,
+    needs_real,
+    parquet,
+    qasper,
+    qasper_columns,
+    real,
+    write_lines,
+)
 
 TEXT = "Mills 1\nWe count mills.\n\nIntroduction\nMills grind.\n\nThey turn.\n\nData ::: Sources\nWe saw 1 mills."
 
@@ -52,7 +62,13 @@ ANSWERS = [
 @pytest.mark.parametrize(("fields", "text", "kind"), ANSWERS)
 def test_which_part_of_an_annotation_is_the_answer(fields, text, kind):
     paper = qasper(1)
-    empty = {"unanswerable": False, "extractive_spans": [], "yes_no": None, "free_form_answer": "", "evidence": []}
+    empty = {
+        "unanswerable": False,
+        "extractive_spans": [],
+        "yes_no": None,
+        "free_form_answer": "",
+        "evidence": [],
+    }
     paper["qas"][0]["answers"] = [{"answer": {**empty, **fields}}]
     gold = parse_row(paper).examples[0].gold
     assert (gold.answers, gold.extra["types"]) == ((text,), [kind])
@@ -110,16 +126,36 @@ def _set(key, value):
 MISTAKES = [
     (lambda p: p.pop("id"), "id", "is missing"),
     (_set("full_text", "text"), "full_text", "should be a list, is a string"),
-    (_set("full_text", {"section_name": ["a"], "paragraphs": []}), "full_text", "section_name 1, paragraphs 0"),
+    (
+        _set("full_text", {"section_name": ["a"], "paragraphs": []}),
+        "full_text",
+        "section_name 1, paragraphs 0",
+    ),
     (lambda p: p.update(title=" ", abstract="", full_text=[]), None, "the document is empty"),
     (_set("qas", [3]), "qas[0]", "should be an object, is a number"),
     (lambda p: p["qas"][1].pop("answers"), "qas[1].answers", "is missing"),
     (lambda p: p["qas"][1].update(answers=[]), "qas[1].answers", "the question has no answer"),
-    (lambda p: p["qas"][1].update(answers={"answer": [1], "worker_id": []}), "qas[1].answers", "differ in length"),
+    (
+        lambda p: p["qas"][1].update(answers={"answer": [1], "worker_id": []}),
+        "qas[1].answers",
+        "differ in length",
+    ),
     (lambda p: p["qas"][0].update(question=""), "qas[0].question", "is empty"),
-    (lambda p: p["qas"][0].update(question_id="q1a"), "question id", "'q1a' is also the id of the row at"),
-    (lambda p: _answer(p).update(yes_no="yes"), "qas[0].answers[0].answer.yes_no", "true or false, is a string"),
-    (lambda p: _answer(p).update(extractive_spans=[]), "qas[0].answers[0].answer", "is neither unanswerable nor"),
+    (
+        lambda p: p["qas"][0].update(question_id="q1a"),
+        "question id",
+        "'q1a' is also the id of the row at",
+    ),
+    (
+        lambda p: _answer(p).update(yes_no="yes"),
+        "qas[0].answers[0].answer.yes_no",
+        "true or false, is a string",
+    ),
+    (
+        lambda p: _answer(p).update(extractive_spans=[]),
+        "qas[0].answers[0].answer",
+        "is neither unanswerable nor",
+    ),
     (lambda p: _answer(p).update(extractive_spans=[" "]), "qas[0].answers[0].answer", "is blank"),
     (_set("title", "half \ud800"), None, "half a character (\\ud800)"),
     (_set("id", "1901.1"), None, "the document '1901.1' has another text in an earlier row"),
@@ -155,11 +191,22 @@ def test_a_broken_object_of_papers_is_one_sentence(tmp_path, content, problem):
 def test_answers_give_what_the_official_evaluator_gives():
     path = real("data", "qasper", "qasper-train-v0.3-sample.json")
     data = load(config("qasper", data=str(path)))
-    rows = [json.loads(line) for line in real("golden", "dataset_eval.jsonl").read_text("utf-8").splitlines()]
-    golden = [row for row in rows if row["metric"] == "qasper.evaluate" and row["data_file"].endswith(path.name)]
+    rows = [
+        json.loads(line)
+        for line in real("golden", "dataset_eval.jsonl").read_text("utf-8").splitlines()
+    ]
+    golden = [
+        row
+        for row in rows
+        if row["metric"] == "qasper.evaluate" and row["data_file"].endswith(path.name)
+    ]
     assert golden
     for row in golden:
         given = row["predictions"]
-        asked = [(given[e.question.id]["answer"], e.gold.answers) for e in data.examples if e.question.id in given]
+        asked = [
+            (given[e.question.id]["answer"], e.gold.answers)
+            for e in data.examples
+            if e.question.id in given
+        ]
         values = [score("qasper.token_f1_score", *one) for one in asked]
         assert sum(values) / len(data.examples) == pytest.approx(row["value"]["Answer F1"])

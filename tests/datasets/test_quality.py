@@ -1,4 +1,5 @@
-"""QuALITY: official rows and the hub copy's, labels from 1 and from 0, pages with HTML, mistakes named."""
+"""QuALITY: official rows and the hub copy's, labels from 1 and from 0, pages with HTML, mistakes
+named."""
 
 import copy
 import json
@@ -12,19 +13,31 @@ from tests.datasets.support import check_mistake, config, needs_real, parquet, r
 
 
 def article(number=1, **changes):
-    """A valid article with an easy and a hard question; odd and even numbers after another share their text."""
-    base = {"article_id": f"2{number // 2:04}", "set_unique_id": f"set{number}", "title": "Builders"}
+    """A valid article with an easy and a hard question; odd and even numbers after another share
+    their text."""
+    base = {
+        "article_id": f"2{number // 2:04}",
+        "set_unique_id": f"set{number}",
+        "title": "Builders",
+    }
     about = {"options": ["A mill", "A ship", "A tower", "A bridge"]}
     easy = {"question": f"What was built ({number})?", "gold_label": 1, "difficult": 0}
     hard = {"question": "What was not?", "gold_label": 4, "difficult": 1}
-    asked = [{**about, "question_unique_id": f"set{number}_{n}", **q} for n, q in ((1, easy), (2, hard))]
+    asked = [
+        {**about, "question_unique_id": f"set{number}_{n}", **q} for n, q in ((1, easy), (2, hard))
+    ]
     text = f"Ada built a mill in the year {number // 2}."
     return copy.deepcopy({**base, "article": text, "questions": asked, **changes})
 
 
 def single(**changes):
     """A valid row of the hub copy."""
-    row = {"article": "Ada built a mill.", "question": "What?", "options": ["A ship", "A mill"], "answer": 1}
+    row = {
+        "article": "Ada built a mill.",
+        "question": "What?",
+        "options": ["A ship", "A mill"],
+        "answer": 1,
+    }
     return {**row, "hard": True, **changes}
 
 
@@ -38,7 +51,11 @@ def test_official_rows(tmp_path):
     assert [e.question.id for e in data.examples[:3]] == ["set2_1", "set2_2", "set3_1"]
     assert first.question.options == ("A mill", "A ship", "A tower", "A bridge")
     assert (first.gold.answers, second.gold.answers) == (("A mill",), ("A bridge",))
-    assert first.gold.extra == {"gold_label": 1, "all_classes": [*first.question.options], "difficult": 0}
+    assert first.gold.extra == {
+        "gold_label": 1,
+        "all_classes": [*first.question.options],
+        "difficult": 0,
+    }
     assert second.gold.extra["difficult"] == 1
     # Two writers' questions on one article are asked about one document.
     assert data.examples[0].question.document_ids == data.examples[2].question.document_ids
@@ -47,7 +64,11 @@ def test_official_rows(tmp_path):
 
 
 def test_rows_of_the_hub_copy_count_from_zero(tmp_path):
-    rows = [single(), single(question="Which?", answer=0, hard=False), single(question="Who?", hard=None)]
+    rows = [
+        single(),
+        single(question="Which?", answer=0, hard=False),
+        single(question="Who?", hard=None),
+    ]
     path = tmp_path / "validation-00000-of-00001.parquet"
     path.write_bytes(parquet(rows))
     data = _load(path)
@@ -83,8 +104,16 @@ def _changed(at=1, **changes):
 MISTAKES = [
     (article(2, article="<p> </p>"), "article", "is empty"),
     (_changed(question=""), "questions[1].question", "is empty"),
-    (_changed(question_unique_id="set9_1"), "question id", "'set9_1' is also the id of the row at rows.jsonl, line 1"),
-    (_changed(gold_label=None), "questions[1].gold_label", "those of the test split are not published"),
+    (
+        _changed(question_unique_id="set9_1"),
+        "question id",
+        "'set9_1' is also the id of the row at rows.jsonl, line 1",
+    ),
+    (
+        _changed(gold_label=None),
+        "questions[1].gold_label",
+        "those of the test split are not published",
+    ),
     (_changed(gold_label=0), "questions[1].gold_label", "should be 1 to 4, is 0"),
     (_changed(gold_label="1"), "questions[1].gold_label", "should be a whole number, is a string"),
     (_changed(options=["A mill"]), "questions[1].options", "should be 2 to 26 options, are 1"),

@@ -10,7 +10,13 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets.base import Dataset
 from harness.datasets.load_once import load_asked
-from harness.datasets.question_kinds import answer_kind, count_kinds, first_rows_warning, kinds, random_sample
+from harness.datasets.question_kinds import (
+    answer_kind,
+    count_kinds,
+    first_rows_warning,
+    kinds,
+    random_sample,
+)
 from harness.types import Document, Example, Gold, Question
 from tests.datasets.support import musique, write_lines
 
@@ -18,10 +24,16 @@ from tests.datasets.support import musique, write_lines
 @pytest.mark.parametrize(
     ("extra", "found"),
     [
-        ({"hops": 2, "type": "bridge", "level": "hard", "length": 9}, {"hops": "2", "type": "bridge", "level": "hard"}),
+        (
+            {"hops": 2, "type": "bridge", "level": "hard", "length": 9},
+            {"hops": "2", "type": "bridge", "level": "hard"},
+        ),
         ({"difficult": 0}, {"level": "easy"}),
         ({"difficult": 1}, {"level": "hard"}),
-        ({"types": ["extractive", "abstractive", "extractive"]}, {"type": "abstractive/extractive"}),
+        (
+            {"types": ["extractive", "abstractive", "extractive"]},
+            {"type": "abstractive/extractive"},
+        ),
         ({"type": "", "hops": None}, {}),
     ],
 )
@@ -40,9 +52,13 @@ def test_kinds_of_answers(answers, kind):
 def made(hops, a_document=1):
     """A question for each number of hops, `a_document` of them on each document."""
     asked = [Question(f"q{i}", "?", (f"d{i // a_document}",)) for i in range(len(hops))]
-    examples = tuple(Example(q, Gold(("a",), extra={"hops": n})) for q, n in zip(asked, hops, strict=True))
+    examples = tuple(
+        Example(q, Gold(("a",), extra={"hops": n})) for q, n in zip(asked, hops, strict=True)
+    )
     documents = {f"d{i}": Document(f"d{i}", "text") for i in range(len(hops))}
-    return Dataset("made", examples, documents, "0", "here", rows=len(hops), kinds=count_kinds(examples))
+    return Dataset(
+        "made", examples, documents, "0", "here", rows=len(hops), kinds=count_kinds(examples)
+    )
 
 
 def ids(dataset):
@@ -50,7 +66,11 @@ def ids(dataset):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from([2, 2, 2, 3, 4]), min_size=1, max_size=60), st.integers(0, 3), st.data())
+@given(
+    st.lists(st.sampled_from([2, 2, 2, 3, 4]), min_size=1, max_size=60),
+    st.integers(0, 3),
+    st.data(),
+)
 def test_a_larger_sample_contains_a_smaller_one_with_the_same_shares(hops, seed, data):
     dataset = made(hops)
     number = data.draw(st.integers(1, len(hops)))
@@ -66,9 +86,13 @@ def test_questions_of_a_document_are_drawn_together_and_in_the_order_of_the_data
     sample = random_sample(dataset, "quality", 6, 0)
     assert len(sample) == 8
     assert len({example.question.document_ids for example in sample.examples}) == 2
-    assert [*sample.examples] == [example for example in dataset.examples if example in sample.examples]
+    assert [*sample.examples] == [
+        example for example in dataset.examples if example in sample.examples
+    ]
     assert ids(sample) != ids(random_sample(dataset, "quality", 6, 1))
-    assert len(random_sample(dataset, "retrieved", 6, 0)) == 6  # documents of a corpus bind no questions
+    assert (
+        len(random_sample(dataset, "retrieved", 6, 0)) == 6
+    )  # documents of a corpus bind no questions
 
 
 def test_documents_that_differ_give_samples_with_the_shares_of_all():
@@ -85,12 +109,18 @@ def test_a_sample_is_the_same_on_every_machine():
 
 
 def test_the_first_rows_are_compared_with_all(tmp_path):
-    rows = [musique(i) | {"id": f"{2 + i // 30}hop__{i}", "question_decomposition": []} for i in range(60)]
+    rows = [
+        musique(i) | {"id": f"{2 + i // 30}hop__{i}", "question_decomposition": []}
+        for i in range(60)
+    ]
     data = str(write_lines(tmp_path / "r.jsonl", rows))
     first = resolve(Choices(method="bm25", dataset="musique", data=data, limit=20))
     assert len(load_asked(first)) == 20
     assert [warning for warning in first.warnings if "not like the rest" in warning] == [
-        "the first 20 questions are not like the rest (type 2hop is 100% of them, 50% of all 60); --sample 20 draws from all"
+        (
+            "the first 20 questions are not like the rest (type 2hop is 100% of them, 50% of all 60); "
+            "--sample 20 draws from all"
+        )
     ]
     sample = resolve(Choices(method="bm25", dataset="musique", data=data, sample=20))
     assert count_kinds(load_asked(sample).examples)["type", "2hop"] == 10
@@ -98,7 +128,8 @@ def test_the_first_rows_are_compared_with_all(tmp_path):
 
 
 def test_all_kinds_of_a_name_are_compared_together():
-    """Ten questions of one kind of a file with 69 % of it: no single share is far, but few random draws are so."""
+    """Ten questions of one kind of a file with 69 % of it: no single share is far, but few random
+    draws are so."""
     dataset = made([2] * 84 + [3] * 22 + [4] * 16)
     first = replace(dataset, examples=dataset.examples[:10])
     assert "hops 2 is 100% of them, 69% of all 122" in str(first_rows_warning(first, 10))
@@ -112,12 +143,18 @@ def test_few_first_rows_prove_nothing():
 
 @pytest.mark.parametrize(
     ("choices", "limit", "sample"),
-    [({"limit": 5}, 5, None), ({"sample": 5}, None, 5), ({"sample": 5, "sets": {"sample_seed": 3}}, None, 5)],
+    [
+        ({"limit": 5}, 5, None),
+        ({"sample": 5}, None, 5),
+        ({"sample": 5, "sets": {"sample_seed": 3}}, None, 5),
+    ],
 )
 def test_one_takes_the_place_of_the_other(choices, limit, sample, tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text("limit: 9\n" if sample else "sample: 9\n")
-    config = resolve(Choices(method="bm25", dataset="pocket/musique", files=(str(file),), **choices)).config
+    config = resolve(
+        Choices(method="bm25", dataset="pocket/musique", files=(str(file),), **choices)
+    ).config
     assert (config.limit, config.sample) == (limit, sample)
 
 

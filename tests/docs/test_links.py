@@ -21,7 +21,8 @@ _FOREIGN = re.compile(r"\bS00[0-3]\b|\bfacts \d|\bfacts/|\bdesign\.md|\(design:"
 
 
 def anchors(page):
-    """Explicit anchors, and those that a heading makes: small letters, no marks, hyphens for spaces."""
+    """Explicit anchors, and those that a heading makes: small letters, no marks, hyphens for
+    spaces."""
     text = page.read_text(encoding="utf-8")
     text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     headings = re.findall(r"^#+ (.+)$", text, re.M)
@@ -30,12 +31,20 @@ def anchors(page):
 
 
 def sources():
-    files = [path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yaml", ".md")]
+    files = [
+        path
+        for folder in CODE
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".yaml", ".md")
+    ]
     return [path for path in files if path != Path(__file__)]
 
 
 def test_citations_in_code_point_to_pages_and_anchors():
-    known = {page.relative_to(ROOT / "docs").as_posix(): anchors(page) for page in (ROOT / "docs").rglob("*.md")}
+    known = {
+        page.relative_to(ROOT / "docs").as_posix(): anchors(page)
+        for page in (ROOT / "docs").rglob("*.md")
+    }
     cited = [
         (path.relative_to(ROOT), page, anchor)
         for path in sources()
@@ -96,9 +105,9 @@ def test_the_citation_names_this_version():
 
 
 def test_architecture_lists_the_layers_that_are_checked():
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
     layers, *_ = (contract["layers"] for contract in contracts if contract["type"] == "layers")
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert "\n\n" + "\n".join(f"    {layer}" for layer in layers) + "\n\n" in text
@@ -129,7 +138,10 @@ def test_every_data_set_and_encoder_is_described():
         name = path.relative_to(ROOT / "configs" / "datasets").with_suffix("").as_posix()
         assert f"`{name}`" in data, name
         licence = yaml.safe_load(path.read_text(encoding="utf-8")).get("licence")
-        assert licence is None or name.startswith(("pocket/", "longbench/")) or licence in data, (name, licence)
+        assert licence is None or name.startswith(("pocket/", "longbench/")) or licence in data, (
+            name,
+            licence,
+        )
     methods = (ROOT / "docs" / "methods" / "retrieval.md").read_text(encoding="utf-8")
     for path in (ROOT / "configs" / "encoders").glob("*.yaml"):
         assert f"`{path.stem}`" in methods, path.stem

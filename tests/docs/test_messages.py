@@ -9,10 +9,13 @@ PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 
 
 def literals(tree):
-    """The strings of a file, those that stand beside each other joined; values in them are "..."."""
+    """The strings of a file, those that stand beside each other joined; values in them are
+    "..."."""
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values)
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values
+            )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 

@@ -28,7 +28,9 @@ def store(path):
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # moments: they change every time
         if cell.cell_type == "code":
-            cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]  # what libraries say at import
+            cell.outputs = [
+                one for one in cell.outputs if one.get("name") != "stderr"
+            ]  # what libraries say at import
     nbformat.write(notebook, path)
 
 
@@ -47,11 +49,16 @@ def test_a_notebook_prints_what_is_stored_in_it(path, tmp_path, monkeypatch):
             done = shell.run_cell(cell.source, store_history=False)
         done.raise_error()
         stored = {output.output_type: output for output in cell.outputs}
-        assert printed.stdout.split() == stored.get("stream", {"text": ""})["text"].split() or done.result is not None
+        assert (
+            printed.stdout.split() == stored.get("stream", {"text": ""})["text"].split()
+            or done.result is not None
+        )
         if done.result is not None:
             shown, _ = shell.display_formatter.format(done.result)
             kept = stored["execute_result"].data
-            kind = "text/html" if "text/html" in kept else "text/plain"  # a frame's text depends on the terminal
+            kind = (
+                "text/html" if "text/html" in kept else "text/plain"
+            )  # a frame's text depends on the terminal
             assert shown[kind] == kept[kind]
 
 

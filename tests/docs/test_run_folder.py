@@ -8,7 +8,14 @@ import pytest
 
 import harness
 from harness.cli.main import main
-from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
+from harness.config.schema import (
+    SAMPLING,
+    DatasetConfig,
+    EncoderConfig,
+    MethodChoice,
+    ModelConfig,
+    RunConfig,
+)
 from harness.cost.usage import usage_of
 from harness.engine.manifest import with_start
 from harness.storage.record_texts import INLINE
@@ -17,7 +24,8 @@ from harness.types import Gold, Record, Shown, Step, Support
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "run-folder.md").read_text(encoding="utf-8")
-# Graph, probes and recorded stops of PECAN without a model: two Yes, the second one behind the run's own stop.
+# Graph, probes and recorded stops of PECAN without a model: two Yes, the second one behind the
+# run's own stop.
 SCRIPT = """
 replies:
   - {when: "Summary the following", reply: "* Ann built the mill.\\n* Ann was born in Kelford."}
@@ -46,7 +54,8 @@ def described(anchor):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run with an index, a search, probes, recorded stops and a question that fails to be scored as a number."""
+    """A run with an index, a search, probes, recorded stops and a question that fails to be scored
+    as a number."""
     here = tmp_path_factory.mktemp("run")
     (here / "replies.yaml").write_text(SCRIPT, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
@@ -61,10 +70,25 @@ def folder(tmp_path_factory):
             "keep_prompts": True,
         }
         result = harness.run(
-            "pecan", "pocket/musique", limit=2, model="scripted", out=here / "results", mlflow="off", set=settings
+            "pecan",
+            "pocket/musique",
+            limit=2,
+            model="scripted",
+            out=here / "results",
+            mlflow="off",
+            set=settings,
         )
         with pytest.raises(SystemExit, match="0"):
-            main(["judge", str(result.folder), "--model", "scripted", "--set", "model.script=replies.yaml"])
+            main(
+                [
+                    "judge",
+                    str(result.folder),
+                    "--model",
+                    "scripted",
+                    "--set",
+                    "model.script=replies.yaml",
+                ]
+            )
         yield result.folder
 
 
@@ -112,7 +136,12 @@ def test_requests(folder):
 
 
 def test_usage(folder):
-    known = {key for row in lines(folder / "records.jsonl") for phase in row["usage"].values() for key in phase}
+    known = {
+        key
+        for row in lines(folder / "records.jsonl")
+        for phase in row["usage"].values()
+        for key in phase
+    }
     assert {"probes", "flops", "encoder_requests"} <= known
     rare = {"markers_broken", "recalled", "thinking", "billed", "replies", "unanswered"}
     assert known == documented("usage") - rare

@@ -1,4 +1,5 @@
-"""The workflow of the guide: its steps, run one after the other as GitHub runs them, against a server on this machine."""
+"""The workflow of the guide: its steps, run one after the other as GitHub runs them, against a
+server on this machine."""
 
 import json
 import os
@@ -14,15 +15,20 @@ import yaml
 from tests.docs.pages import ROOT, blocks
 from tests.stand_in_server import StandIn
 
-(WORKFLOW,) = (b for b in blocks(ROOT / "docs" / "guide.md") if b.file == ".github/workflows/answers.yml")
+(WORKFLOW,) = (
+    b for b in blocks(ROOT / "docs" / "guide.md") if b.file == ".github/workflows/answers.yml"
+)
 ASK, REPORT = (
-    step for step in yaml.safe_load(WORKFLOW.text)["jobs"]["answers"]["steps"] if step.get("name") in ("Ask", "Report")
+    step
+    for step in yaml.safe_load(WORKFLOW.text)["jobs"]["answers"]["steps"]
+    if step.get("name") in ("Ask", "Report")
 )
 
 
 @pytest.fixture(params=[True, False])
 def right(request, tmp_path, monkeypatch):
-    """Whether the answers that the questions expect are those of the wiki; here, with the variables of the job."""
+    """Whether the answers that the questions expect are those of the wiki; here, with the variables
+    of the job."""
     (tmp_path / "wiki").mkdir()
     answers = [f"word{n}" if request.param else "nothing" for n in range(4)]
     rows = [
@@ -33,7 +39,11 @@ def right(request, tmp_path, monkeypatch):
         (tmp_path / f"wiki/p{n}.md").write_text(f"# Room {n}\nThe code of room {n} is: word{n}\n")
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.chdir(tmp_path)
-    variables = {"HARNESS_HOME": tmp_path / "home", "MODEL_KEY": "k", "GITHUB_STEP_SUMMARY": tmp_path / "summary.md"}
+    variables = {
+        "HARNESS_HOME": tmp_path / "home",
+        "MODEL_KEY": "k",
+        "GITHUB_STEP_SUMMARY": tmp_path / "summary.md",
+    }
     for name, value in variables.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -43,7 +53,8 @@ def right(request, tmp_path, monkeypatch):
 
 
 def test_the_steps_of_the_workflow_pass_and_fail_as_the_answers_do(right, command):
-    """The report, which comes whether or not the answers are right, is made of the wrong ones, in a shell."""
+    """The report, which comes whether or not the answers are right, is made of the wrong ones, in a
+    shell."""
     program, *words = shlex.split(os.path.expandvars(ASK["run"]))
     assert (program, command(*words)[0]) == ("harness", 0 if right else 4)
     if not right:

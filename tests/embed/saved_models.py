@@ -5,8 +5,26 @@ import json
 import torch
 import transformers as hf
 
-WORDS = ["the", "old", "bridge", "lies", "north", "of", "river", "town", "mira", "query", "passage", ":"]
-SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+WORDS = [
+    "the",
+    "old",
+    "bridge",
+    "lies",
+    "north",
+    "of",
+    "river",
+    "town",
+    "mira",
+    "query",
+    "passage",
+    ":",
+]
+SIZES = {
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
 ARCHITECTURES = {
     "bert": (hf.BertConfig, hf.BertModel, ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]),
     "xlm-roberta": (hf.XLMRobertaConfig, hf.XLMRobertaModel, ["<s>", "<pad>", "</s>", "<unk>"]),
@@ -38,7 +56,12 @@ def saved(folder, architecture="bert", seed=0, cls=None, **more):
     config_class, network, special = ARCHITECTURES[architecture]
     torch.manual_seed(seed)
     words = tokenizer(special)
-    sizes = {"vocab_size": len(words), "pad_token_id": words.pad_token_id, "max_position_embeddings": 32, **SIZES}
+    sizes = {
+        "vocab_size": len(words),
+        "pad_token_id": words.pad_token_id,
+        "max_position_embeddings": 32,
+        **SIZES,
+    }
     (cls or network)(config_class(initializer_range=0.5, **sizes, **more)).save_pretrained(folder)
     words.save_pretrained(folder)
     return str(folder)
@@ -55,6 +78,9 @@ def packed(tmp_path, pooling, *, normalise=False, legacy=False):
     SentenceTransformer(modules=parts, device="cpu").save(str(folder))
     if legacy:
         (path,) = folder.glob("*Pooling/config.json")
-        flags = {f"pooling_mode_{w}": w.startswith(pooling) for w in ("cls_token", "max_tokens", "mean_tokens")}
+        flags = {
+            f"pooling_mode_{w}": w.startswith(pooling)
+            for w in ("cls_token", "max_tokens", "mean_tokens")
+        }
         path.write_text(json.dumps({"word_embedding_dimension": 16, **flags}))
     return folder

@@ -1,4 +1,5 @@
-"""The encoder's door: pooling against a computation by hand, costs from real lengths, and weights that are not theirs."""
+"""The encoder's door: pooling against a computation by hand, costs from real lengths, and weights
+that are not theirs."""
 
 from dataclasses import replace
 from functools import partial
@@ -40,8 +41,14 @@ def test_cost_counts_real_lengths_and_texts_that_were_cut(vectors):
     (event,) = meter.events
     lengths = [len(ids) for ids in encoder._net.net.tokenizer(TEXTS)["input_ids"]]
     kept = [min(n, encoder._net.net.max_seq_length) for n in lengths]
-    assert (event.new, event.pairs, event.cut, event.texts) == (sum(kept), sum(n * n for n in kept), 1, 3)
-    # MiniLM by docs/methods/costs.md#flops-formulas: 6 layers, width 384, MLP 1536, not gated: 6 (4 d^2 + 2 d f) multiply-adds a token.
+    assert (event.new, event.pairs, event.cut, event.texts) == (
+        sum(kept),
+        sum(n * n for n in kept),
+        1,
+        3,
+    )
+    # MiniLM by docs/methods/costs.md#flops-formulas: 6 layers, width 384, MLP 1536, not gated: 6 (4
+    # d^2 + 2 d f) multiply-adds a token.
     linear = 2 * 6 * (4 * 384**2 + 2 * 384 * 1536) * sum(kept)
     # and the pooler, which sentence-transformers runs although mean pooling ignores it.
     assert meter.flops("full") == linear + 4 * 6 * 384 * event.pairs + 2 * 384**2 * 3
@@ -62,7 +69,9 @@ def test_short_calls_that_wait_together_are_one(minilm, alone, calls):
 
     net, scheduler = encoders[0]._net.net, Scheduler(3)
     plain = net.encode
-    with patch.object(net, "encode", lambda texts, **more: seen.append(len(texts)) or plain(texts, **more)):
+    with patch.object(
+        net, "encode", lambda texts, **more: seen.append(len(texts)) or plain(texts, **more)
+    ):
         scheduler.start_threads(*(partial(ask, n) for n in range(3)))
         scheduler.wait()
     assert sorted(seen) == calls
@@ -114,7 +123,9 @@ def test_how_much_an_encoder_reads_is_known_without_loading_it(minilm, vectors, 
     assert max_tokens(bare) == 514
     (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 512}')
     assert max_tokens(bare) == 512
-    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 1000000000000000019884624838656}')
+    (tmp_path / "tokenizer_config.json").write_text(
+        '{"model_max_length": 1000000000000000019884624838656}'
+    )
     assert max_tokens(bare) == 514
     (tmp_path / "config.json").write_text("{}")
     assert max_tokens(bare) is None
@@ -122,10 +133,21 @@ def test_how_much_an_encoder_reads_is_known_without_loading_it(minilm, vectors, 
 
 def test_what_is_said_of_texts_that_are_too_long(minilm):
     longer = "; --set encoder=mpnet reads 512"
-    assert cut_warning([minilm], 412, 260) == f"encoder minilm reads 256 tokens: 63 % of 412 texts were cut{longer}"
-    assert cut_warning([minilm], None, 4) == f"encoder minilm reads 256 tokens: 4 texts were cut{longer}"
+    assert (
+        cut_warning([minilm], 412, 260)
+        == f"encoder minilm reads 256 tokens: 63 % of 412 texts were cut{longer}"
+    )
+    assert (
+        cut_warning([minilm], None, 4)
+        == f"encoder minilm reads 256 tokens: 4 texts were cut{longer}"
+    )
     wide = minilm.model_copy(update={"name": "wide", "max_length": 512})
     assert cut_warning([wide], 10, 1) == "encoder wide reads 512 tokens: 10 % of 10 texts were cut"
     assert cut_warning([minilm], 412, 4) is None  # 0.97 %
-    assert chunk_warning(minilm, 300) == f"encoder minilm reads 256 tokens of chunks of 300 and cuts the rest{longer}"
-    assert [chunk_warning(*case) for case in ((minilm, 256), (minilm, None), (wide, 300))] == [None] * 3
+    assert (
+        chunk_warning(minilm, 300)
+        == f"encoder minilm reads 256 tokens of chunks of 300 and cuts the rest{longer}"
+    )
+    assert [chunk_warning(*case) for case in ((minilm, 256), (minilm, None), (wide, 300))] == [
+        None
+    ] * 3

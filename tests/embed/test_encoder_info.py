@@ -1,6 +1,8 @@
-"""Encoders and rerankers on tiny random folders, against pooling computed by hand; broken folders are a sentence.
+"""Encoders and rerankers on tiny random folders, against pooling computed by hand; broken folders
+are a sentence.
 
-No published weights are here, so what is tested is the code path: tokenizer, network, pooling, norm, prefix, tower.
+No published weights are here, so what is tested is the code path: tokenizer, network, pooling,
+norm, prefix, tower.
 """
 
 import functools
@@ -40,7 +42,8 @@ def loaded(folder):
 
 
 def by_hand(folder, text, pooling, similarity):
-    """One text alone, no padding: the first row or the mean of the last layer, scaled to length 1 for cosine."""
+    """One text alone, no padding: the first row or the mean of the last layer, scaled to length 1
+    for cosine."""
     words, network = loaded(folder)
     with torch.no_grad():
         hidden = network(**words(text, return_tensors="pt")).last_hidden_state[0]
@@ -61,12 +64,16 @@ def by_hand(folder, text, pooling, similarity):
 )
 def test_pooling_by_hand(architecture, pooling, similarity, tmp_path):
     folder = saved(tmp_path / "m", architecture)
-    config = EncoderConfig(name="tiny", source=folder, pooling=pooling, similarity=similarity, batch_size=2)
+    config = EncoderConfig(
+        name="tiny", source=folder, pooling=pooling, similarity=similarity, batch_size=2
+    )
     encoder = load_encoder(config, Meter(), "encoder")
     found = encoder.encode(TEXTS, "passage")
     wanted = np.stack([by_hand(folder, text, pooling, similarity) for text in TEXTS])
     assert np.abs(found - wanted).max() < 1e-5
-    other = np.stack([by_hand(folder, t, "mean" if pooling == "cls" else "cls", similarity) for t in TEXTS])
+    other = np.stack(
+        [by_hand(folder, t, "mean" if pooling == "cls" else "cls", similarity) for t in TEXTS]
+    )
     assert np.abs(found - other).max() > 1e-2  # the test can tell the two apart
     scores = encoder.similarity(found[0], found)
     assert scores == pytest.approx([float(found[0] @ v) for v in found], abs=1e-5)
@@ -79,15 +86,22 @@ def test_pooling_by_hand(architecture, pooling, similarity, tmp_path):
 def test_two_towers(tmp_path):
     """As DRAGON+: one network a side, the first position, no norm."""
     passages, queries = saved(tmp_path / "p", seed=0), saved(tmp_path / "q", seed=1)
-    config = EncoderConfig(name="two", source=passages, query_source=queries, pooling="cls", similarity="dot")
+    config = EncoderConfig(
+        name="two", source=passages, query_source=queries, pooling="cls", similarity="dot"
+    )
     meter = Meter()
     encoder = load_encoder(config, meter, "encoder")
     found, (query,) = encoder.encode(TEXTS, "passage"), encoder.encode(["the bridge"], "query")
-    assert np.abs(found - np.stack([by_hand(passages, t, "cls", "dot") for t in TEXTS])).max() < 1e-5
+    assert (
+        np.abs(found - np.stack([by_hand(passages, t, "cls", "dot") for t in TEXTS])).max() < 1e-5
+    )
     assert np.abs(query - by_hand(queries, "the bridge", "cls", "dot")).max() < 1e-5
     assert np.abs(query - by_hand(passages, "the bridge", "cls", "dot")).max() > 1e-2
     # Real lengths: 9, 1 and 2 words, then 2, each with the first and the last mark.
-    assert [(e.new, e.pairs, e.requests) for e in meter.events] == [(11 + 3 + 4, 121 + 9 + 16, 1), (4, 16, 1)]
+    assert [(e.new, e.pairs, e.requests) for e in meter.events] == [
+        (11 + 3 + 4, 121 + 9 + 16, 1),
+        (4, 16, 1),
+    ]
 
 
 def test_the_question_tower_is_part_of_the_identity(tmp_path):
@@ -115,7 +129,9 @@ def test_a_text_longer_than_the_limit_is_cut_and_counted(tmp_path):
     meter = Meter()
     encoder = load_encoder(config, meter, "encoder")
     (found,) = encoder.encode([TEXTS[0]], "passage")
-    assert np.abs(found - by_hand(config.source, "the old bridge lies", "mean", "cosine")).max() < 1e-5
+    assert (
+        np.abs(found - by_hand(config.source, "the old bridge lies", "mean", "cosine")).max() < 1e-5
+    )
     assert [(e.new, e.cut) for e in meter.events] == [(6, 1)]
 
 
@@ -126,7 +142,8 @@ def test_a_folder_that_pools_otherwise_is_refused_by_name(legacy, tmp_path):
     config = EncoderConfig(name="mine", source=str(folder), pooling="mean")
     (problem,) = encoder_facts(config).problems
     assert problem == (
-        "encoder 'mine' is set to pool by mean, but its folder's own pooling is cls; name the right folder, or take its "
+        "encoder 'mine' is set to pool by mean, but its folder's own pooling is cls; name the "
+        "right folder, or take its "
         "word with --set encoder.pooling=null"
     )
     with pytest.raises(CannotRun, match="is set to pool by mean"):
@@ -134,14 +151,19 @@ def test_a_folder_that_pools_otherwise_is_refused_by_name(legacy, tmp_path):
     for said in ("cls", None):
         encoder = load_encoder(config.model_copy(update={"pooling": said}), Meter(), "encoder")
         (found,) = encoder.encode(["river town"], "passage")
-        assert np.abs(found - by_hand(str(tmp_path / "raw"), "river town", "cls", "cosine")).max() < 1e-5
+        assert (
+            np.abs(found - by_hand(str(tmp_path / "raw"), "river town", "cls", "cosine")).max()
+            < 1e-5
+        )
     assert encoder.identity["pooling"] == "cls"
 
 
 def test_a_folder_that_normalises_cannot_be_compared_by_dot_product(tmp_path):
     folder = packed(tmp_path, "mean", normalise=True)
     config = EncoderConfig(name="mine", source=str(folder), similarity="dot")
-    assert "normalises every vector; say --set encoder.similarity=cosine" in (conflict(folder, config) or "")
+    assert "normalises every vector; say --set encoder.similarity=cosine" in (
+        conflict(folder, config) or ""
+    )
     assert conflict(folder, config.model_copy(update={"similarity": "cosine"})) is None
 
 
@@ -150,7 +172,8 @@ def test_a_folder_that_normalises_cannot_be_compared_by_dot_product(tmp_path):
     [("xlm-roberta", XLMRobertaForSequenceClassification), ("bert", BertForSequenceClassification)],
 )
 def test_a_reranker_scores_a_pair_as_its_network_does(architecture, cls, tmp_path):
-    """One logit a pair, whatever the batch it is in; bge-reranker and bce-reranker are of XLM-RoBERTa."""
+    """One logit a pair, whatever the batch it is in; bge-reranker and bce-reranker are of
+    XLM-RoBERTa."""
     folder = saved(tmp_path / "m", architecture, cls=cls, num_labels=1)
     config = EncoderConfig(name="tiny", source=folder, max_length=12, batch_size=2)
     reranker = load_reranker(config, Meter(), "reranker")
@@ -205,15 +228,22 @@ def test_a_way_of_pooling_that_nobody_knows_is_a_sentence(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("method", "role", "numbers"), [("sbert", "encoder", "embeddings"), ("bge-reranker", "reranker", "scores")]
+    ("method", "role", "numbers"),
+    [("sbert", "encoder", "embeddings"), ("bge-reranker", "reranker", "scores")],
 )
 def test_weights_that_are_nan_fail_the_question_and_are_told(method, role, numbers, tmp_path):
-    classes = {"cls": XLMRobertaForSequenceClassification, "num_labels": 1} if role == "reranker" else {}
+    classes = (
+        {"cls": XLMRobertaForSequenceClassification, "num_labels": 1} if role == "reranker" else {}
+    )
     folder = saved(tmp_path / "m", "xlm-roberta", **classes)
     path = tmp_path / "m" / "model.safetensors"
     weights = load_file(str(path))
     name = next(n for n in weights if n.endswith("layer.1.output.dense.weight"))
-    save_file({**weights, name: torch.full_like(weights[name], float("nan"))}, str(path), metadata={"format": "pt"})
+    save_file(
+        {**weights, name: torch.full_like(weights[name], float("nan"))},
+        str(path),
+        metadata={"format": "pt"},
+    )
     plan = plan_choices(choices(method, **{role: folder}))
     result = run(plan, tmp_path / "out", command=["harness"], progress=Silent())
     stored = read_run(result.folder)
@@ -226,5 +256,7 @@ def test_weights_that_are_nan_fail_the_question_and_are_told(method, role, numbe
 def test_an_encoder_is_no_reranker(tmp_path):
     folder = saved(tmp_path / "m", "xlm-roberta", cls=XLMRobertaModel, num_labels=1)
     config = EncoderConfig(name="mine", source=folder, max_length=12)
-    with pytest.raises(CannotRun, match=r"'mine' is no reranker: its weights have no 'classifier\.dense\.weight'"):
+    with pytest.raises(
+        CannotRun, match=r"'mine' is no reranker: its weights have no 'classifier\.dense\.weight'"
+    ):
         load_reranker(config, Meter(), "reranker")

@@ -32,7 +32,8 @@ def choices(method, **more):
 
 
 @pytest.mark.parametrize(
-    ("method", "encoder"), [*ROWS, ("bge-reranker", "bge-reranker"), ("bce-reranker", "bce-reranker")]
+    ("method", "encoder"),
+    [*ROWS, ("bge-reranker", "bge-reranker"), ("bce-reranker", "bce-reranker")],
 )
 def test_a_row_whose_weights_are_missing_is_not_run(method, encoder):
     with pytest.raises(HarnessError, match="not run: weights: ") as caught:
@@ -42,7 +43,11 @@ def test_a_row_whose_weights_are_missing_is_not_run(method, encoder):
     assert "--model" not in str(caught.value)
     d = resolve(choices(method))
     assert d.parts[part].name == encoder
-    assert d.origins[f"{part}.name"] == d.origins[f"method.{part}"] == "configs/methods/" + method + ".yaml"
+    assert (
+        d.origins[f"{part}.name"]
+        == d.origins[f"method.{part}"]
+        == "configs/methods/" + method + ".yaml"
+    )
 
 
 @pytest.mark.parametrize(("method", "_own"), ROWS)
@@ -53,19 +58,32 @@ def test_a_stand_in_is_in_the_name(method, _own):
         assert f"/{method}[minilm]--" in p.folder
 
 
-def test_a_preset_without_an_encoder_of_its_own_keeps_its_name_and_a_stored_one_is_not_named_twice(tmp_path):
+def test_a_preset_without_an_encoder_of_its_own_keeps_its_name_and_a_stored_one_is_not_named_twice(
+    tmp_path,
+):
     for method in ("sbert", "bm25"):
         assert plan_choices(choices(method, profile="pocket")).config.method.name == method
     p = plan_choices(choices("dragon", profile="pocket"))
     file = tmp_path / "run.yaml"
-    file.write_text(yaml.safe_dump({"config": p.config.model_dump(mode="json"), "origins": p.origins}))
+    file.write_text(
+        yaml.safe_dump({"config": p.config.model_dump(mode="json"), "origins": p.origins})
+    )
     again = plan_choices(Choices(files=(str(file),)))
-    assert (again.config.method.name, again.hash8, again.folder) == (p.config.method.name, p.hash8, p.folder)
+    assert (again.config.method.name, again.hash8, again.folder) == (
+        p.config.method.name,
+        p.hash8,
+        p.folder,
+    )
 
 
 def test_the_weights_of_its_own_encoder_from_elsewhere_keep_the_name(tmp_path):
-    sets = {"encoder.source": saved(tmp_path / "p"), "encoder.query_source": saved(tmp_path / "q", seed=1)}
-    p = plan_choices(choices("dragon", sets={**sets, "dataset.questions": 1, "dataset.tokens": 300}))
+    sets = {
+        "encoder.source": saved(tmp_path / "p"),
+        "encoder.query_source": saved(tmp_path / "q", seed=1),
+    }
+    p = plan_choices(
+        choices("dragon", sets={**sets, "dataset.questions": 1, "dataset.tokens": 300})
+    )
     assert p.config.method.name == "dragon"
     found = p.encoders["encoder"]
     assert (found.pooling, found.similarity, found.max_length) == ("cls", "dot", 512)
@@ -80,7 +98,13 @@ def test_the_weights_of_its_own_encoder_from_elsewhere_keep_the_name(tmp_path):
         ("e5", "mean", "cosine", "query: ", "passage: "),
         ("e5-large", "mean", "cosine", "query: ", "passage: "),
         ("bge", "cls", "cosine", "Represent this sentence for searching relevant passages: ", ""),
-        ("bge-large", "cls", "cosine", "Represent this sentence for searching relevant passages: ", ""),
+        (
+            "bge-large",
+            "cls",
+            "cosine",
+            "Represent this sentence for searching relevant passages: ",
+            "",
+        ),
         ("recomp-nq", "mean", "dot", "", ""),
         ("recomp-tqa", "mean", "dot", "", ""),
         ("recomp-hotpotqa", "mean", "dot", "", ""),
@@ -88,7 +112,9 @@ def test_the_weights_of_its_own_encoder_from_elsewhere_keep_the_name(tmp_path):
         ("minilm", "mean", "cosine", "", ""),
     ],
 )
-def test_what_the_papers_say_of_each_encoder(name, pooling, similarity, query_prefix, passage_prefix):
+def test_what_the_papers_say_of_each_encoder(
+    name, pooling, similarity, query_prefix, passage_prefix
+):
     found = resolve_part("encoders", Choices(sets={"encoder": name})).parts["encoder"]
     said = (found.pooling, found.similarity, found.query_prefix, found.passage_prefix)
     assert said == (pooling, similarity, query_prefix, passage_prefix)

@@ -1,4 +1,5 @@
-"""Encoders and rerankers behind a server on this machine: batches, order, costs, and replies that cannot be used."""
+"""Encoders and rerankers behind a server on this machine: batches, order, costs, and replies that
+cannot be used."""
 
 import json
 from pathlib import Path
@@ -16,7 +17,9 @@ from tests.llm.loopback import Loopback
 
 
 def config(url, **more):
-    return EncoderConfig(**{"name": "e", "source": "big-e", "base_url": url, "retries": 1, "batch_size": 2, **more})
+    return EncoderConfig(
+        **{"name": "e", "source": "big-e", "base_url": url, "retries": 1, "batch_size": 2, **more}
+    )
 
 
 def vector(text):
@@ -46,7 +49,12 @@ def test_vectors_come_in_the_order_of_the_texts_and_are_normalised_here():
     assert np.allclose(found, whole / np.linalg.norm(whole, axis=1, keepdims=True))
     assert encoder.similarity(found[0], found)[0] == pytest.approx(1.0)
     usage = meter.usage()["index"]
-    assert (usage["tokens_in"], usage["requests"], usage["texts"], usage["recounted"]) == (14, 2, 3, 0)
+    assert (usage["tokens_in"], usage["requests"], usage["texts"], usage["recounted"]) == (
+        14,
+        2,
+        3,
+        0,
+    )
     assert encoder.encode([], "query").shape[0] == 0
 
 
@@ -93,8 +101,14 @@ def test_a_reply_that_cannot_be_used_is_asked_again_and_then_fails(reply, messag
     ("more", "message"),
     [
         ({"base_url": "localhost:1"}, "encoder.base_url is no address"),
-        ({"api_key_env": "NOT_SET"}, "variable NOT_SET, which should hold the key of 'e', is not set"),
-        ({"api_key_env": "sk-x"}, "encoder.api_key_env must be the name of an environment variable"),
+        (
+            {"api_key_env": "NOT_SET"},
+            "variable NOT_SET, which should hold the key of 'e', is not set",
+        ),
+        (
+            {"api_key_env": "sk-x"},
+            "encoder.api_key_env must be the name of an environment variable",
+        ),
         ({"query_source": "other"}, "encoder.query_source: a server runs one network"),
         ({"base_url": None, "retries": 2}, "encoder.retries is for a server; set encoder.base_url"),
     ],
@@ -109,7 +123,12 @@ def test_what_is_served_and_not_where_identifies_an_encoder():
         return encoder_facts(config("http://127.0.0.1:9/v1").model_copy(update=more)).identity
 
     assert identity() == identity(base_url="https://elsewhere/v1", timeout=3.0, api_key_env=None)
-    for other in ({"source": "n"}, {"revision": "2"}, {"query_prefix": "q: "}, {"similarity": "dot"}):
+    for other in (
+        {"source": "n"},
+        {"revision": "2"},
+        {"query_prefix": "q: "},
+        {"similarity": "dot"},
+    ):
         assert identity(**other) != identity()
 
 
@@ -120,10 +139,26 @@ def test_a_server_that_is_gone_is_named_by_the_setting():
 
 def test_a_run_asks_the_server_for_every_vector_and_score(here):
     with Loopback([embeddings]) as encoder, Loopback([scores]) as reranker:
-        sets = [f"encoder.base_url={encoder.url}", f"reranker.base_url={reranker.url}", "encoder.source=big-e"]
+        sets = [
+            f"encoder.base_url={encoder.url}",
+            f"reranker.base_url={reranker.url}",
+            "encoder.source=big-e",
+        ]
         for method, served in (("dos-rag", encoder), ("bce-reranker", reranker)):
-            words = ["run", "--method", method, "--dataset", "pocket/musique", "--profile", "pocket", "--limit", "2"]
-            done = here(*words, "--model", "random", "--mlflow", "off", "--json", "--set", *sets).checked(0)
+            words = [
+                "run",
+                "--method",
+                method,
+                "--dataset",
+                "pocket/musique",
+                "--profile",
+                "pocket",
+                "--limit",
+                "2",
+            ]
+            done = here(
+                *words, "--model", "random", "--mlflow", "off", "--json", "--set", *sets
+            ).checked(0)
             assert served.asked, method
             run = Path(json.loads(done.stdout.rstrip("\n").rsplit("\n", 1)[-1])["run"])
             assert json.loads((run / "summary.json").read_text())["n_failed"] == 0
@@ -139,8 +174,23 @@ def test_what_served_encoders_take_is_in_tables_and_limits_indexes_included(here
 
     with Loopback([counted]) as encoder, Loopback() as reader:
         prices = ["model.price.input=0", "model.price.output=0"]
-        sets = [f"encoder.base_url={encoder.url}", "encoder.source=big-e", f"model.base_url={reader.url}", *prices]
-        words = ["run", "--method", "dos-rag", "--dataset", "pocket/musique", "--profile", "pocket", "--limit", "3"]
+        sets = [
+            f"encoder.base_url={encoder.url}",
+            "encoder.source=big-e",
+            f"model.base_url={reader.url}",
+            *prices,
+        ]
+        words = [
+            "run",
+            "--method",
+            "dos-rag",
+            "--dataset",
+            "pocket/musique",
+            "--profile",
+            "pocket",
+            "--limit",
+            "3",
+        ]
         words += ["--mlflow", "off", "--model", "endpoint", "--set", "model.window=8000", *sets]
         refused = here(*words, "--max-money", "1").checked(2)
         assert "--set encoder.price=...)" in refused.stderr

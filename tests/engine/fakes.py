@@ -1,4 +1,5 @@
-"""A plan without a model, a network or a clock: two small methods, a counting model, and made-up questions."""
+"""A plan without a model, a network or a clock: two small methods, a counting model, and made-up
+questions."""
 
 import random
 from dataclasses import dataclass
@@ -49,11 +50,14 @@ class FakeSession:
     def feed(self, text):
         self.model.first_prompts.setdefault(self.role, {"text": text, "ids": [1, 2]})
         new, phase = len(text.split()), self.meter.current_phase
-        self.meter.record(Event(self.role, self.model.name, phase, "prefill", new, seconds=random.random()), SHAPE)
+        self.meter.record(
+            Event(self.role, self.model.name, phase, "prefill", new, seconds=random.random()), SHAPE
+        )
 
 
 class Words(Method):
-    """Indexes the document's words and answers with the one the question asks for; the question may ask for trouble."""
+    """Indexes the document's words and answers with the one the question asks for; the question may
+    ask for trouble."""
 
     class Config(MethodConfig):
         index_size: int = 3
@@ -112,7 +116,9 @@ def trouble(text):
     if "gpu" in text:
         raise OutOfMemoryError("CUDA out of memory")
     if "ram" in text:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+        raise RuntimeError(
+            "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+        )
 
 
 class Plain(Words):
@@ -125,7 +131,10 @@ class Plain(Words):
     def answer(self, question, documents, indexes, tools):
         self.seen.append((question, tuple(documents)))
         trouble(question.text)
-        return Answer(documents[0].text.split()[0], shown=tuple(Shown("span", d.id, 0, len(d.text)) for d in documents))
+        return Answer(
+            documents[0].text.split()[0],
+            shown=tuple(Shown("span", d.id, 0, len(d.text)) for d in documents),
+        )
 
 
 class Quiet(Words):
@@ -157,7 +166,9 @@ class World:
 
     def dataset(self):
         documents = {
-            f"d{n}": Document(f"d{n}", f"w{n} alpha beta{self.filler}", passages=(Passage("w", 0, 2),))
+            f"d{n}": Document(
+                f"d{n}", f"w{n} alpha beta{self.filler}", passages=(Passage("w", 0, 2),)
+            )
             for n in range(self.documents)
         }
         examples = []
@@ -166,7 +177,9 @@ class World:
             d = f"d{n % self.documents}"
             gold = Gold((f"w{n % self.documents}",), (Support(d, 0, 2),))
             examples.append(Example(Question(f"q{n}", text, (d,)), gold))
-        return Dataset("tiny", tuple(examples), documents, digest([self.words, self.documents]), "made up")
+        return Dataset(
+            "tiny", tuple(examples), documents, digest([self.words, self.documents]), "made up"
+        )
 
 
 def make_plan(dataset=None, method=None, *, limit=None, view="document", seed=0, failed="zero"):
@@ -197,10 +210,21 @@ def make_plan(dataset=None, method=None, *, limit=None, view="document", seed=0,
 
 def go(plan, out, **more):
     """Run with a silent progress, unless one is given."""
-    return run(plan, out, **{"command": ["harness", "run", "--method", "words"], "progress": Silent(), **more})
+    return run(
+        plan,
+        out,
+        **{"command": ["harness", "run", "--method", "words"], "progress": Silent(), **more},
+    )
 
 
 def comparable(row):
     """A record without what may differ between two runs: seconds."""
-    usage = {phase: {k: v for k, v in u.items() if k not in ("seconds", "queued")} for phase, u in row["usage"].items()}
-    return {**row, "usage": usage, "notes": {k: v for k, v in row.get("notes", {}).items() if k != "seconds"}}
+    usage = {
+        phase: {k: v for k, v in u.items() if k not in ("seconds", "queued")}
+        for phase, u in row["usage"].items()
+    }
+    return {
+        **row,
+        "usage": usage,
+        "notes": {k: v for k, v in row.get("notes", {}).items() if k != "seconds"},
+    }

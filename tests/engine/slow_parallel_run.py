@@ -9,7 +9,8 @@ from tests.engine.fakes import FakeModel, Quiet, World, go, make_plan
 
 
 class Slow(Quiet):
-    """Takes its time, in an index of four durable parts that may be made together, and in every answer."""
+    """Takes its time, in an index of four durable parts that may be made together, and in every
+    answer."""
 
     def index(self, document, tools):
         def part(n):

@@ -1,4 +1,5 @@
-"""Limits: a run stops within one question of one, with everything saved, and goes on to the same records."""
+"""Limits: a run stops within one question of one, with everything saved, and goes on to the same
+records."""
 
 import json
 import time
@@ -43,11 +44,15 @@ def spent(out, plan):
 @pytest.mark.usefixtures("fake_model")
 @pytest.mark.parametrize("parallel", [1, 4])
 def test_a_run_stops_near_the_limit_and_goes_on_to_equal_records(tmp_path, parallel):
-    plan = make_plan(World(questions=QUESTIONS, documents=1).dataset())  # no question ends before the index is built
+    plan = make_plan(
+        World(questions=QUESTIONS, documents=1).dataset()
+    )  # no question ends before the index is built
     go(plan, tmp_path / "whole", parallel=parallel)
     whole, largest = spent(tmp_path / "whole", plan)
     for share in (0.4, 0.7):
-        with pytest.raises(LimitReached, match=rf"^stopped at --max-tokens .*of {QUESTIONS} questions are not answ"):
+        with pytest.raises(
+            LimitReached, match=rf"^stopped at --max-tokens .*of {QUESTIONS} questions are not answ"
+        ):
             limited(tmp_path / "cut", plan, share * whole, parallel=parallel)
         now, _ = spent(tmp_path / "cut", plan)
         assert share * whole <= now < share * whole + parallel * largest
@@ -56,7 +61,9 @@ def test_a_run_stops_near_the_limit_and_goes_on_to_equal_records(tmp_path, paral
     ours, theirs = (read_run(tmp_path / name / plan.folder) for name in ("cut", "whole"))
     drawn = ("prediction",) if parallel > 1 else ()  # the fake draws from what threads share
     for a, b in zip(map(comparable, ours.records), map(comparable, theirs.records), strict=True):
-        assert {k: v for k, v in a.items() if k not in drawn} == {k: v for k, v in b.items() if k not in drawn}
+        assert {k: v for k, v in a.items() if k not in drawn} == {
+            k: v for k, v in b.items() if k not in drawn
+        }
     assert ours.summary["state"] == "finished"
 
 
@@ -71,7 +78,10 @@ def test_a_row_is_not_begun_behind_the_limit_and_what_is_stored_is_not_stopped(t
 
 
 def test_hours_of_earlier_starts_count(tmp_path):
-    starts = [("2026-01-01T10:00:00+00:00", "2026-01-01T11:30:00+00:00"), ("2026-01-02T10:00:00+00:00", None)]
+    starts = [
+        ("2026-01-01T10:00:00+00:00", "2026-01-01T11:30:00+00:00"),
+        ("2026-01-02T10:00:00+00:00", None),
+    ]
     written = {"starts": [{"started": a, "finished": b} for a, b in starts]}
     (tmp_path / "manifest.json").write_text(json.dumps(written))
     budget = Budget({"hours": 1.0, "money": 100.0}, price=4.0)
@@ -86,7 +96,9 @@ def test_indexes_that_failed_and_judges_count(tmp_path):
     row = {"document_id": "d", "key": "k", "usage": {"index": {"tokens_in": 100, "tokens_out": 7}}}
     lines = [row | {"status": status} for status in ("failed", "failed", "built", "hit")]
     (tmp_path / "documents.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (tmp_path / "manifest.json").write_text(json.dumps({"judges": {"judge.m": {"usage": {"tokens_in": 40}}}}))
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"judges": {"judge.m": {"usage": {"tokens_in": 40}}}})
+    )
     budget = Budget({"tokens": 1e6})
     budget.open_run(tmp_path, {"model": {}})
     assert budget.spent()["tokens"] == 3 * 107 + 40
@@ -144,7 +156,10 @@ def test_this_command_counts_its_hours(monkeypatch):
     ("words", "higher"),
     [
         (["run", "--max-tokens", "10", "-q"], ["run", "--max-tokens", "24", "-q"]),
-        (["run", "--max-tokens=10", "--max-hours", "10"], ["run", "--max-tokens=24", "--max-hours", "10"]),
+        (
+            ["run", "--max-tokens=10", "--max-hours", "10"],
+            ["run", "--max-tokens=24", "--max-hours", "10"],
+        ),
     ],
 )
 def test_the_command_that_goes_on_has_a_higher_limit(words, higher):
@@ -158,7 +173,17 @@ def test_tflops_that_nobody_counts_are_no_limit(tmp_path):
         LimitHook(Budget({"tflops": 1.0}), [make_plan()], tmp_path, [], print)
 
 
-ROWS = ("--dataset", "pocket/musique", "--limit", "3", "--mlflow", "off", "--quiet", "--set", "dataset.tokens=300")
+ROWS = (
+    "--dataset",
+    "pocket/musique",
+    "--limit",
+    "3",
+    "--mlflow",
+    "off",
+    "--quiet",
+    "--set",
+    "dataset.tokens=300",
+)
 
 
 def test_the_command_ends_with_3_and_the_command_that_resumes(command, tmp_path, monkeypatch):
@@ -175,7 +200,10 @@ def test_the_command_ends_with_3_and_the_command_that_resumes(command, tmp_path,
     ("options", "said"),
     [
         (["--max-hours", "0"], "should be more than 0"),
-        (["--max-hours", "9", "--shard", "1/2"], "--max-hours counts one process; leave it out, or --shard"),
+        (
+            ["--max-hours", "9", "--shard", "1/2"],
+            "--max-hours counts one process; leave it out, or --shard",
+        ),
         (
             ["--max-money", "9", "--price-per-gpu-hour", "2", "--engine", "ray"],
             "--price-per-gpu-hour counts the time of",

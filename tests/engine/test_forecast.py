@@ -1,4 +1,5 @@
-"""Forecasts: figures worked by hand, from what the run holds or its method declares; "unknown" where there is neither."""
+"""Forecasts: figures worked by hand, from what the run holds or its method declares; "unknown"
+where there is neither."""
 
 import json
 from dataclasses import replace
@@ -29,12 +30,22 @@ def plan(configs, tmp_path, monkeypatch):
     """A plan of a method without a model over the three questions."""
     monkeypatch.setenv("HARNESS_CONFIGS", str(configs))
     monkeypatch.chdir(tmp_path)
-    made = plan_choices(Choices(method="echo", dataset="pocket/musique", sets={"dataset.tokens": 300}))
+    made = plan_choices(
+        Choices(method="echo", dataset="pocket/musique", sets={"dataset.tokens": 300})
+    )
     return replace(made, dataset=replace(made.dataset, examples=EXAMPLES, documents=DOCUMENTS))
 
 
 def usage(tokens, full, **more):
-    return {"answer": {"tokens_in": tokens - 1, "tokens_out": 1, "flops": {DEFAULT: full}, "uncounted": 0, **more}}
+    return {
+        "answer": {
+            "tokens_in": tokens - 1,
+            "tokens_out": 1,
+            "flops": {DEFAULT: full},
+            "uncounted": 0,
+            **more,
+        }
+    }
 
 
 def store(folder, plan, records, documents=()):
@@ -42,7 +53,10 @@ def store(folder, plan, records, documents=()):
     folder.mkdir(parents=True)
     (folder / "run.yaml").write_text(json.dumps({"config": plan.config.model_dump(mode="json")}))
     rows = [record(0, 0.0 if used else None, question_id=q, usage=used) for q, used in records]
-    built = [{"document_id": d, "key": d, "status": "built", "usage": usage(1000, 5e12)} for d in documents]
+    built = [
+        {"document_id": d, "key": d, "status": "built", "usage": usage(1000, 5e12)}
+        for d in documents
+    ]
     write_rows(folder / "records.jsonl", rows)
     write_rows(folder / "documents.jsonl", built)
 
@@ -72,14 +86,21 @@ def test_the_own_folder_counts_what_is_left(plan, tmp_path, second, tokens, tflo
 def test_a_run_that_is_done_costs_nothing(plan, tmp_path):
     store(tmp_path / plan.folder, plan, [(f"q{n}", usage(100, 2e12)) for n in range(3)])
     found = forecast(plan, tmp_path)
-    assert (found.done, found.tokens, found.tflops, found.how) == (3, 0.0, 0.0, "done: every question is stored")
+    assert (found.done, found.tokens, found.tflops, found.how) == (
+        3,
+        0.0,
+        0.0,
+        "done: every question is stored",
+    )
     less = replace(plan, config=plan.config.model_copy(update={"limit": 2}))
     assert (forecast(less, tmp_path).questions, forecast(less, tmp_path).done) == (2, 2)
 
 
 def indexed(plan, **attributes):
     """The plan with a method that builds indexes."""
-    method = type("Indexed", (type(plan.method),), {"scope": "document", **attributes})(plan.method.config)
+    method = type("Indexed", (type(plan.method),), {"scope": "document", **attributes})(
+        plan.method.config
+    )
     return replace(plan, method=method)
 
 
@@ -137,19 +158,37 @@ def test_declared_reading_is_counted_by_the_formulas(plan, tmp_path):
         seen.append((tokens, room))
         return Reads(shown=2 * tokens, requests=2)
 
-    reader = plan.config.model.model_copy(update={"package": None, "source": str(tmp_path / "model")})
-    keys = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim")
-    sizes = dict(zip((*keys, "intermediate_size", "vocab_size"), (2, 8, 2, 1, 4, 16, 50), strict=True))
+    reader = plan.config.model.model_copy(
+        update={"package": None, "source": str(tmp_path / "model")}
+    )
+    keys = (
+        "num_hidden_layers",
+        "hidden_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+    )
+    sizes = dict(
+        zip((*keys, "intermediate_size", "vocab_size"), (2, 8, 2, 1, 4, 16, 50), strict=True)
+    )
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text(json.dumps(sizes))
     (tmp_path / "model" / "model.safetensors").write_bytes(b"")
     task = plan.task.model_copy(update={"instruction": "i" * 40, "max_answer_tokens": 10})
     facts = {"reader": {"window": 1000, "weights": "those here"}}
-    made = replace(indexed(plan, reads=reads, scope="none"), task=task, models={"reader": reader}, identities=facts)
+    made = replace(
+        indexed(plan, reads=reads, scope="none"),
+        task=task,
+        models={"reader": reader},
+        identities=facts,
+    )
     found = forecast(made, tmp_path / "results")
-    # The frame of question n: its own words and twice the instruction of 10 tokens, and "Who?" n times.
+    # The frame of question n: its own words and twice the instruction of 10 tokens, and "Who?" n
+    # times.
     frames = [FRAME + 20 + n for n in range(3)]
-    assert seen == [(text, 1000 - frame - 10) for text, frame in zip((100, 100, 300), frames, strict=True)]
+    assert seen == [
+        (text, 1000 - frame - 10) for text, frame in zip((100, 100, 300), frames, strict=True)
+    ]
     prompts = [frame + text for text, frame in zip((100, 100, 300), frames, strict=True)]
     assert found.tokens == sum(2 * (prompt + 10) for prompt in prompts)
     asked = [Event("", "", "answer", "prefill", p) for p in prompts]
@@ -157,7 +196,10 @@ def test_declared_reading_is_counted_by_the_formulas(plan, tmp_path):
     assert found.tflops == pytest.approx(2 * sum(flops(event, SHAPE) for event in asked) / 1e12)
     assert found.how.startswith("declared")
     unknown = replace(made, models={})
-    assert (forecast(unknown, tmp_path / "results").tflops, forecast(unknown, tmp_path).tokens) == (None, found.tokens)
+    assert (forecast(unknown, tmp_path / "results").tflops, forecast(unknown, tmp_path).tokens) == (
+        None,
+        found.tokens,
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +208,9 @@ def test_declared_reading_is_counted_by_the_formulas(plan, tmp_path):
 def test_what_the_baselines_declare_is_near_what_they_read(method, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     sets = {"dataset.tokens": 1200, "dataset.questions": 4, "dataset.hops": [1, 2]}
-    made = plan_choices(Choices(method=method, dataset="pocket/musique", profile="pocket", sets=sets))
+    made = plan_choices(
+        Choices(method=method, dataset="pocket/musique", profile="pocket", sets=sets)
+    )
     found = forecast(made, tmp_path)
     assert found.how.startswith("declared")
     assert found.tokens is not None
@@ -175,7 +219,9 @@ def test_what_the_baselines_declare_is_near_what_they_read(method, tmp_path, mon
     if method in ("full-context", "sliding-window"):
         assert texts <= found.tokens <= 2 * texts
     elif method == "sbert":
-        assert texts <= found.tokens <= 2.2 * texts  # the encoder reads every chunk, the reader five
+        assert (
+            texts <= found.tokens <= 2.2 * texts
+        )  # the encoder reads every chunk, the reader five
     else:
         assert found.tokens < texts
 
@@ -209,7 +255,9 @@ def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here, config
     assert not (tmp_path / "results").exists()
     done = here("run", *words).checked(1)
     assert "suite mixed: 3 runs" in done.stderr
-    assert done.stderr.index("suite mixed: 3 runs") < done.stderr.index("--- echo on pocket/musique")
+    assert done.stderr.index("suite mixed: 3 runs") < done.stderr.index(
+        "--- echo on pocket/musique"
+    )
     last = done.stderr.rstrip().splitlines()[-5:]
     assert last[0] == "4 of 5 runs are incomplete:"
     assert [line.strip().partition(":")[0] for line in last[1:]] == [
@@ -232,4 +280,7 @@ def test_a_suite_that_runs_whole_says_so_and_plan_works_without_a_suite(here, co
     one = here("run", "--method", "echo", "--dataset", "pocket/musique", "--plan")
     assert (one.returncode, one.stdout.splitlines()[0]) == (0, "1 run")
     priced = here("run", "--suite", "fine", "--mlflow", "off", "--price-per-gpu-hour", "2")
-    assert (priced.returncode, "--price-per-gpu-hour is for --max-money M" in priced.stderr) == (2, True)
+    assert (priced.returncode, "--price-per-gpu-hour is for --max-money M" in priced.stderr) == (
+        2,
+        True,
+    )

@@ -1,4 +1,5 @@
-"""Gold never reaches a method: poisoned answers, and poisoned supporting marks, change no implementation's predictions."""
+"""Gold never reaches a method: poisoned answers, and poisoned supporting marks, change no
+implementation's predictions."""
 
 from dataclasses import replace
 
@@ -33,7 +34,9 @@ def home(tmp_path_factory):
 def _short_replies(home, monkeypatch):
     """The random model never ends: noise of a few tokens says as much as noise of hundreds."""
     write = Session.write
-    monkeypatch.setattr(Session, "write", lambda s, most, *more, **how: write(s, min(most, 5), *more, **how))
+    monkeypatch.setattr(
+        Session, "write", lambda s, most, *more, **how: write(s, min(most, 5), *more, **how)
+    )
     monkeypatch.setenv("HARNESS_HOME", str(home))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
@@ -47,17 +50,25 @@ def poisoned(example, evidence):
 
 def outcome(plan, out, monkeypatch):
     """What was answered, and all that was sent to models."""
-    # A cache of its own for each run, or an index built with clean gold would hide a leak into the index.
+    # A cache of its own for each run, or an index built with clean gold would hide a leak into the
+    # index.
     monkeypatch.setenv("HARNESS_CACHE", str(out / "cache"))
     folder = run(plan, out, command=["harness"], progress=Silent()).folder
-    answers = [(r["prediction"], r["shown"], r["stop_reason"], r["error"]) for r in read_run(folder).records]
+    answers = [
+        (r["prediction"], r["shown"], r["stop_reason"], r["error"])
+        for r in read_run(folder).records
+    ]
     return answers, list(read_lines(folder / REQUESTS, "kind"))
 
 
 @pytest.mark.parametrize(("method", "dataset"), first_presets(MADE_UP))
 def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypatch):
-    method = {"longrefiner": "longrefiner-no-adapters"}.get(method, method)  # the random model has no adapters
-    choices = Choices(method, dataset, model="random", profile="pocket", limit=1, sets={"dataset.tokens": 200})
+    method = {"longrefiner": "longrefiner-no-adapters"}.get(
+        method, method
+    )  # the random model has no adapters
+    choices = Choices(
+        method, dataset, model="random", profile="pocket", limit=1, sets={"dataset.tokens": 200}
+    )
     try:
         plan = plan_choices(choices)
     except HarnessError as e:
@@ -65,8 +76,13 @@ def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypa
             raise
         pytest.skip(str(e))
     scorers = plan.config.dataset.model_copy(update={"scorers": ("longbench.qa_f1_score",)})
-    plan = replace(plan, config=plan.config.model_copy(update={"dataset": scorers, "keep_prompts": True}))
-    examples = tuple(poisoned(example, plan.config.method.view == "evidence") for example in plan.dataset.examples)
+    plan = replace(
+        plan, config=plan.config.model_copy(update={"dataset": scorers, "keep_prompts": True})
+    )
+    examples = tuple(
+        poisoned(example, plan.config.method.view == "evidence")
+        for example in plan.dataset.examples
+    )
     clean = outcome(plan, tmp_path / "clean", monkeypatch)
     assert [error for *_, error in clean[0]] == [None]
     assert clean[1], "prompts are compared, too"

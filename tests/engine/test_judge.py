@@ -1,4 +1,5 @@
-"""A model as a judge: what it is asked, how its reply is read, what is not asked for again, and a run that it judged."""
+"""A model as a judge: what it is asked, how its reply is read, what is not asked for again, and a
+run that it judged."""
 
 import hashlib
 from dataclasses import replace
@@ -33,7 +34,13 @@ CASE = Case("q1", "Who built the mill?", None, ("Ann", "Ann Lee"), "It was Ann."
 def make_judge(root, *replies, name="judge.a", **more):
     model = ScriptedModel(Script(replies=list(replies) or [Rule(reply="Yes")]))
     config = ModelConfig(name="a", backend="scripted")
-    values = {"identity": {"name": "a"}, "prompt": PROMPT, "prompt_version": VERSION, "max_tokens": 8, **more}
+    values = {
+        "identity": {"name": "a"},
+        "prompt": PROMPT,
+        "prompt_version": VERSION,
+        "max_tokens": 8,
+        **more,
+    }
     judge = Judge(name, config, replies=JudgeReplies(root), **values)
     judge.model = model
     return judge
@@ -60,7 +67,10 @@ def test_how_a_reply_is_read(reply, verdict):
 
 
 def test_the_prompt_has_not_changed_under_its_version():
-    found = {version: hashlib.sha256(prompt.text.encode()).hexdigest()[:8] for prompt, version in PROMPTS.values()}
+    found = {
+        version: hashlib.sha256(prompt.text.encode()).hexdigest()[:8]
+        for prompt, version in PROMPTS.values()
+    }
     expected = {VERSION: "8dbe937d", "faithfulness 1": "397418c7", "relevance 1": "53cad5cf"}
     assert found == expected, "a changed prompt needs a new version, as scores are not comparable"
 
@@ -72,14 +82,24 @@ def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path):
     assert "Question: Who built the mill?\n(A) Ann\n(B) Bob\n" in prompt
     assert "enough):\n- Ann\n- Ann Lee\n" in prompt
     assert "Answer to judge: It was Ann.\n" in prompt
-    assert (judgement.verdict, judgement.score, judgement.flag, judgement.usage["tokens_out"]) == ("yes", 1.0, None, 1)
+    assert (judgement.verdict, judgement.score, judgement.flag, judgement.usage["tokens_out"]) == (
+        "yes",
+        1.0,
+        None,
+        1,
+    )
 
 
 def test_only_what_was_not_asked_before_is_asked(tmp_path):
     first = make_judge(tmp_path).request(CASE)
     again = make_judge(tmp_path, name="judge.other name")
     known = again.without_request(replace(CASE, question_id="the same question of another run"))
-    assert (known.verdict, known.reply, known.usage, known.cached) == ("yes", "Yes", first.usage, True)
+    assert (known.verdict, known.reply, known.usage, known.cached) == (
+        "yes",
+        "Yes",
+        first.usage,
+        True,
+    )
     changes = ({"question": "Who?"}, {"options": ("Ann",)}, {"gold": ("Ann",)}, {"answer": "Ann."})
     assert all(again.without_request(replace(CASE, **change)) is None for change in changes)
     others = ({"identity": {"name": "b"}}, {"prompt_version": "2"}, {"max_tokens": 9})
@@ -129,14 +149,24 @@ def test_other_kinds_see_what_was_shown_and_no_gold_answer(kind, asked, tmp_path
     judge = make_judge(tmp_path, prompt=prompt, prompt_version=version, kind=kind)
     judgement = judge.request(replace(CASE, shown=SHOWN))
     (sent,) = judge.model.prompts
-    assert "Texts:\nAnn built the mill.\n\nIt stands in Abel.\n\nQuestion: Who built the mill?" in sent
+    assert (
+        "Texts:\nAnn built the mill.\n\nIt stands in Abel.\n\nQuestion: Who built the mill?" in sent
+    )
     assert ("Answer to judge: It was Ann." in sent) is (asked is not None)
     assert "Ann Lee" not in sent
     assert (judgement.verdict, judgement.score) == ("yes", 1.0)
-    assert judge.without_request(replace(CASE, shown=SHOWN[:1])) is None, "another text is another request"
+    assert judge.without_request(replace(CASE, shown=SHOWN[:1])) is None, (
+        "another text is another request"
+    )
     nothing = judge.without_request(CASE)
-    assert (nothing.verdict, nothing.score, nothing.flag) == ("no text shown", 0.0, "the reader was shown no text")
-    assert judge.without_request(replace(CASE, shown=SHOWN, gold=())) is not None, "it needs no gold answer"
+    assert (nothing.verdict, nothing.score, nothing.flag) == (
+        "no text shown",
+        0.0,
+        "the reader was shown no text",
+    )
+    assert judge.without_request(replace(CASE, shown=SHOWN, gold=())) is not None, (
+        "it needs no gold answer"
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,7 +187,14 @@ def test_a_number_of_a_rubric(reply, verdict, score, tmp_path):
     file.write_text("How polite is it? {answer}", encoding="utf-8")
     scale = Scale.parse("1-5")
     prompt, version = read_prompt(str(file), scale=scale)
-    judge = make_judge(tmp_path, Rule(reply=reply), prompt=prompt, prompt_version=version, scale=scale, kind="rubric")
+    judge = make_judge(
+        tmp_path,
+        Rule(reply=reply),
+        prompt=prompt,
+        prompt_version=version,
+        scale=scale,
+        kind="rubric",
+    )
     judgement = judge.request(CASE)
     assert (judgement.verdict, judgement.score) == (verdict, score)
     assert version.endswith(", scale 1-5")
@@ -167,7 +204,11 @@ def test_a_number_of_a_rubric(reply, verdict, score, tmp_path):
     ("text", "scale", "sentence"),
     [
         ("How polite?", "1-5", "shows nothing to judge"),
-        ("{answer} {document}", "1-5", "has no placeholder {document}; it may have {question}, {answers}, {answer}"),
+        (
+            "{answer} {document}",
+            "1-5",
+            "has no placeholder {document}; it may have {question}, {answers}, {answer}",
+        ),
         ("{answer}", "5-1", "two whole numbers, the lower one first"),
         ("{answer}", "1 to 5", "two whole numbers, the lower one first"),
         (None, "1-5", "add --prompt FILE"),
@@ -200,7 +241,9 @@ def test_a_prompt_that_cannot_be_used(text, sentence, tmp_path):
 
 PUBLISHED = {"fact": "d38ca682", "temporal-reasoning": "267ef173", "knowledge-update": "55438698"}
 PUBLISHED |= {"single-session-preference": "1bc08b6f", "abstention": "99f71ff7"}
-HISTORY = Example(Question("q1", "Whose?", ("d",)), Gold(("Ann", "Bo"), extra={"judge": "longmemeval/abstention"}))
+HISTORY = Example(
+    Question("q1", "Whose?", ("d",)), Gold(("Ann", "Bo"), extra={"judge": "longmemeval/abstention"})
+)
 
 
 def published(name="longmemeval/abstention"):
@@ -210,7 +253,10 @@ def published(name="longmemeval/abstention"):
 
 def test_the_published_prompts_are_letter_for_letter():
     found = published()
-    texts = {kind: hashlib.sha256(prompt.text.encode()).hexdigest()[:8] for kind, prompt in found.prompts.items()}
+    texts = {
+        kind: hashlib.sha256(prompt.text.encode()).hexdigest()[:8]
+        for kind, prompt in found.prompts.items()
+    }
     assert texts == PUBLISHED, "an editor may have cut a space at the end of a line"
 
 
@@ -264,25 +310,45 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
     assert run.summary["scores"]["judge.a"]["mean"] == frame([run]).iloc[0]["judge.a"] == 0.25
     assert run.config["dataset"]["scorers"][0] == SCORER, "the headline is what it was"
     (pair,) = judge_agreements(run)
-    assert pair == {"a": "judge.a", "b": SCORER, "n": 3, "share": pytest.approx(1 / 3), "kappa": 0.0}
+    assert pair == {
+        "a": "judge.a",
+        "b": SCORER,
+        "n": 3,
+        "share": pytest.approx(1 / 3),
+        "kappa": 0.0,
+    }
     kept = run.manifest["judges"]["judge.a"]
-    assert (kept["prompt"], kept["verdicts"]) == (judge.prompt.text, {"failed question": 1, "no": 2, "yes": 1})
+    assert (kept["prompt"], kept["verdicts"]) == (
+        judge.prompt.text,
+        {"failed question": 1, "no": 2, "yes": 1},
+    )
     assert scorer_version(run, "judge.a") == judge.version
     assert {k: v for k, v in run.manifest.items() if k != "judges"} == before.manifest
-    assert [r["usage"] for r in run.records] == [r["usage"] for r in before.records], "the method's costs are its own"
+    assert [r["usage"] for r in run.records] == [r["usage"] for r in before.records], (
+        "the method's costs are its own"
+    )
 
 
 def test_what_was_shown_is_judged_long_texts_too_and_not_compared_with_right_answers(tmp_path):
     plan = plain("fine", "fine")
     folder = go(plan, tmp_path / "out").folder
     prompt, version = read_prompt(None, "faithfulness")
-    judge = make_judge(tmp_path, WRONG, name="judge.f", prompt=prompt, prompt_version=version, kind="faithfulness")
+    judge = make_judge(
+        tmp_path, WRONG, name="judge.f", prompt=prompt, prompt_version=version, kind="faithfulness"
+    )
     assert judged(folder, plan, judge).count("no") == 4
     run = read_run(folder)
     document = next(iter(plan.dataset.documents.values())).text
     assert document in judge.model.prompts[0]
-    assert (judge_agreements(run), run.manifest["judges"]["judge.f"]["kind"]) == ([], "faithfulness")
-    labels = {run.records[0]["question_id"]: "no", run.records[1]["question_id"]: "yes", "gone": "no"}
+    assert (judge_agreements(run), run.manifest["judges"]["judge.f"]["kind"]) == (
+        [],
+        "faithfulness",
+    )
+    labels = {
+        run.records[0]["question_id"]: "no",
+        run.records[1]["question_id"]: "yes",
+        "gone": "no",
+    }
     (pair,) = label_agreements(run, labels)
     assert pair == {"a": "judge.f", "b": "labels", "n": 2, "share": 0.5, "kappa": 0.0}
 
@@ -309,10 +375,21 @@ def test_another_judge_stands_beside(tmp_path):
     plan = plain()
     folder = go(plan, tmp_path / "out").folder
     judged(folder, plan, make_judge(tmp_path, RIGHT, WRONG))
-    judged(folder, plan, make_judge(tmp_path, Rule(reply="yes"), name="judge.b", identity={"name": "b"}))
-    assert (scores(folder, "judge.a"), scores(folder, "judge.b")) == ([1.0, 0.0, 1.0, 0.0], [1.0] * 4)
+    judged(
+        folder,
+        plan,
+        make_judge(tmp_path, Rule(reply="yes"), name="judge.b", identity={"name": "b"}),
+    )
+    assert (scores(folder, "judge.a"), scores(folder, "judge.b")) == (
+        [1.0, 0.0, 1.0, 0.0],
+        [1.0] * 4,
+    )
     pairs = {(p["a"], p["b"]): (p["n"], p["share"]) for p in judge_agreements(read_run(folder))}
-    assert pairs == {("judge.a", SCORER): (4, 0.5), ("judge.b", SCORER): (4, 1.0), ("judge.a", "judge.b"): (4, 0.5)}
+    assert pairs == {
+        ("judge.a", SCORER): (4, 0.5),
+        ("judge.b", SCORER): (4, 1.0),
+        ("judge.a", "judge.b"): (4, 0.5),
+    }
     with pytest.raises(UserError, match="has a scorer 'musique.answer_f1'"):
         judged(folder, plan, make_judge(tmp_path, name=SCORER))
 
@@ -336,7 +413,10 @@ def test_without_texts_a_record_holds_no_reply(later, tmp_path):
     plan.config.dataset.__dict__["keep_texts"] = False
     go(plan, tmp_path / "out")
     records = read_run(folder).records
-    assert [r["notes"]["judges"] for r in records] == [{"judge.a": {"verdict": "yes"}}, {"judge.a": {"verdict": "no"}}]
+    assert [r["notes"]["judges"] for r in records] == [
+        {"judge.a": {"verdict": "yes"}},
+        {"judge.a": {"verdict": "no"}},
+    ]
     assert [(r["gold"], r["scores"]["judge.a"]) for r in records] == [(None, 1.0), (None, 0.0)]
 
 

@@ -1,4 +1,5 @@
-"""What is said of the embedded models, and the warning about skills that a card does not vouch for."""
+"""What is said of the embedded models, and the warning about skills that a card does not vouch
+for."""
 
 import shutil
 import sys
@@ -32,12 +33,19 @@ NOISE = "random-llama is a random model: its answers are noise"
         (READER, ("pocket/musique", "pocket"), MADE_FOR_IT),
         (READER, ("my-world", "pocket"), MADE_FOR_IT),
         (READER, ("musique", "musique"), PLUMBING.format("musique")),
-        (READER, ("pocket/mine", "musique"), PLUMBING.format("pocket/mine")),  # a name says not where rows are from
+        (
+            READER,
+            ("pocket/mine", "musique"),
+            PLUMBING.format("pocket/mine"),
+        ),  # a name says not where rows are from
         (RANDOM, ("pocket/musique", "pocket"), NOISE),
     ],
 )
 def test_the_caveat_of_a_stored_run(model, dataset, sentence):
-    assert embedded.embedded_caveat(model, dict(zip(("name", "format"), dataset, strict=True))) == sentence
+    assert (
+        embedded.embedded_caveat(model, dict(zip(("name", "format"), dataset, strict=True)))
+        == sentence
+    )
 
 
 def skill(name="answer"):
@@ -81,10 +89,16 @@ def model(weights, tmp_path, monkeypatch):
     folder = shutil.copytree(weights, tmp_path / "carrier" / "weights")
     (tmp_path / "carrier" / "__init__.py").write_text("")
     card = cards.blank_card(folder)
-    cards.write_card(replace(card, skills={"answer": "0"}, prompts=[*prompt_digests({"answer": "Answer."}).values()]))
+    cards.write_card(
+        replace(
+            card, skills={"answer": "0"}, prompts=[*prompt_digests({"answer": "Answer."}).values()]
+        )
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "carrier", raising=False)
-    monkeypatch.setattr(registry, "model_hooks", lambda package: hooks if package == "carrier" else None)
+    monkeypatch.setattr(
+        registry, "model_hooks", lambda package: hooks if package == "carrier" else None
+    )
     return ModelConfig(name="tiny", package="carrier", package_path="weights", embedded=True)
 
 
@@ -96,7 +110,10 @@ def model(weights, tmp_path, monkeypatch):
         (method(skill(), head="Say it."), "prompt 'answer': not trained in these words"),
         (method(skill("muse")), "muse: never trained"),
         (Echo(Echo.Config()), "prompt 'echo (table 9)': not trained in these words"),
-        (method(skill("muse"), head="Say it."), "muse: never trained; prompt 'answer': not trained in these words"),
+        (
+            method(skill("muse"), head="Say it."),
+            "muse: never trained; prompt 'answer': not trained in these words",
+        ),
     ],
     ids=["none", "as trained", "changed", "new", "no skills but a prompt", "both"],
 )
@@ -113,12 +130,16 @@ def test_what_the_card_does_not_vouch_for_is_one_warning(instance, reason, model
 def test_a_method_without_skills_and_prompts_is_one_warning(model):
     (warning,) = embedded.untrained_warnings([model, model], Silent(Silent.Config()), "lead")
     assert warning == (
-        "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and it may understand "
-        "none of it; declare them with skills() (docs/extending.md), or name a real model with --model"
+        "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and "
+        "it may understand "
+        "none of it; declare them with skills() (docs/extending.md), or name a real model with "
+        "--model"
     )
 
 
-@pytest.mark.parametrize("instance", [method(skill("muse")), Echo(Echo.Config())], ids=["new skill", "no skills"])
+@pytest.mark.parametrize(
+    "instance", [method(skill("muse")), Echo(Echo.Config())], ids=["new skill", "no skills"]
+)
 def test_no_card_or_no_embedded_model_is_no_warning(instance, model, tmp_path):
     others = [ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")]
     assert embedded.untrained_warnings(others, instance, "mine") == []
@@ -133,16 +154,23 @@ def plan(tmp_path, monkeypatch, preset, **more):
     (tmp_path / "own" / "models").mkdir(parents=True, exist_ok=True)
     (tmp_path / "own" / "models" / "tiny.yaml").write_text(PRESET)
     monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
-    return plan_choices(Choices(method=preset, dataset="pocket/musique", model="tiny", limit=1, **more))
+    return plan_choices(
+        Choices(method=preset, dataset="pocket/musique", model="tiny", limit=1, **more)
+    )
 
 
 def test_the_plan_warns(model, tmp_path, monkeypatch):
     (warning,) = plan(tmp_path, monkeypatch, "bm25").warnings
-    assert "'bm25' asks of it now (choose: never trained; prompt 'answer': not trained in these words; " in warning
+    assert (
+        "'bm25' asks of it now (choose: never trained; prompt 'answer': not trained in these "
+        "words; " in warning
+    )
     assert plan(tmp_path, monkeypatch, "closed-book").warnings == ()
     folder = tmp_path / "carrier" / "weights"
     card = cards.read_card(folder)
     assert card is not None
-    card = replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in skills()})
+    card = replace(
+        card, skills={skill.name: cards.fingerprint(skill, folder) for skill in skills()}
+    )
     cards.write_card(replace(card, prompts=cards.trained_prompts(card)))
     assert plan(tmp_path, monkeypatch, "bm25").warnings == ()

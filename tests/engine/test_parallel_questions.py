@@ -1,4 +1,5 @@
-"""Questions in flight: who waits for whom, what ends a run, and records that equal those of one at a time."""
+"""Questions in flight: who waits for whom, what ends a run, and records that equal those of one at
+a time."""
 
 import importlib
 import os
@@ -47,7 +48,9 @@ def rows(folder):
 def documents(folder):
     found = [{k: v for k, v in d.items() if k != "status"} for d in read_run(folder).documents]
     for d in found:
-        d["usage"] = {p: {k: v for k, v in u.items() if k != "seconds"} for p, u in d["usage"].items()}
+        d["usage"] = {
+            p: {k: v for k, v in u.items() if k != "seconds"} for p, u in d["usage"].items()
+        }
     return sorted(found, key=lambda d: str(d["document_id"]))
 
 
@@ -59,11 +62,15 @@ def test_records_equal_those_of_one_at_a_time(parallel, tmp_path, monkeypatch):
     one = go(make_plan(WORLD.dataset(), quiet()), tmp_path / "one")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cold"))
     method, progress = quiet(lambda: time.sleep(0.003)), Silent()
-    many = go(make_plan(WORLD.dataset(), method), tmp_path / "many", parallel=parallel, progress=progress)
+    many = go(
+        make_plan(WORLD.dataset(), method), tmp_path / "many", parallel=parallel, progress=progress
+    )
     assert rows(one.folder) == rows(many.folder)
     assert documents(one.folder) == documents(many.folder)
     assert sorted(method.built) == ["d0", "d1", "d2"], "each index is built by one of its questions"
-    summaries = [{k: v for k, v in run.summary.items() if k not in ("usage", "index")} for run in (one, many)]
+    summaries = [
+        {k: v for k, v in run.summary.items() if k not in ("usage", "index")} for run in (one, many)
+    ]
     assert summaries[0] == summaries[1]
     assert progress.notes == []
     assert (progress.left, many.failed) == (0, 3)
@@ -71,7 +78,9 @@ def test_records_equal_those_of_one_at_a_time(parallel, tmp_path, monkeypatch):
 
 def test_packages_of_scorers_are_imported_before_a_question_is_asked(tmp_path, monkeypatch):
     """An import of a second would count as latency of the requests in flight."""
-    monkeypatch.setattr(rouge_score, "need", lambda name: happened.append("import") or importlib.import_module(name))
+    monkeypatch.setattr(
+        rouge_score, "need", lambda name: happened.append("import") or importlib.import_module(name)
+    )
     rouge_score._f_measure_of.cache_clear()
     happened = []
     plan = make_plan(World(questions=4).dataset(), quiet(lambda: happened.append("asked")))
@@ -96,7 +105,9 @@ def test_an_index_is_built_once_while_the_others_wait_and_fails_once(parallel, t
     stored = read_run(result.folder)
     assert [r["error"] is not None for r in stored.records] == [True, False] * 4
     assert sorted(d["status"] for d in stored.documents) == ["built", "failed"]
-    assert [d["usage"]["index"]["tokens_in"] for d in stored.documents] == [3, 3], "a failure has its cost too"
+    assert [d["usage"]["index"]["tokens_in"] for d in stored.documents] == [3, 3], (
+        "a failure has its cost too"
+    )
 
 
 def test_indexes_of_different_documents_are_built_at_the_same_time(tmp_path):
@@ -117,7 +128,8 @@ def test_indexes_of_different_documents_are_built_at_the_same_time(tmp_path):
 
 
 class Parts(Quiet):
-    """An index of six parts, two of one name; made together where there are places. `breaks` stops the run in one."""
+    """An index of six parts, two of one name; made together where there are places. `breaks` stops
+    the run in one."""
 
     breaks: int | None = None
 
@@ -173,7 +185,9 @@ def test_a_signal_keeps_what_was_finished(kind, tmp_path):
     assert rows(result.folder) == rows(go(make_plan(data, quiet()), tmp_path / "whole").folder)
 
 
-@pytest.mark.parametrize(("error", "raised"), [(CannotRun("no weights"), UserError), (SystemExit(7), SystemExit)])
+@pytest.mark.parametrize(
+    ("error", "raised"), [(CannotRun("no weights"), UserError), (SystemExit(7), SystemExit)]
+)
 def test_what_ends_a_run_ends_it_with_all_members(error, raised, tmp_path):
     class Ends(Quiet):
         def answer(self, *args):
@@ -206,9 +220,17 @@ def test_of_several_errors_that_of_the_first_question_is_raised():
 def test_draws_from_the_shared_generators_are_said(tmp_path, monkeypatch):
     monkeypatch.setattr(fakes, "random", random)
     progress = Silent()
-    go(make_plan(World(questions=4).dataset(), Words(Words.Config())), tmp_path, parallel=2, progress=progress)
+    go(
+        make_plan(World(questions=4).dataset(), Words(Words.Config())),
+        tmp_path,
+        parallel=2,
+        progress=progress,
+    )
     assert len(progress.notes) == 1
-    assert "drew from the global random generator of Python while several questions" in progress.notes[0]
+    assert (
+        "drew from the global random generator of Python while several questions"
+        in progress.notes[0]
+    )
 
 
 class Sized:
@@ -231,7 +253,9 @@ def test_questions_in_flight_follow_what_contexts_hold_not_whole_windows():
     assert places_for([paper], 64, print, lambda: 5024) == 64
     paper.pool.expect.assert_called_once_with(64, 5024)
     assert places_for([paper], 64, print, lambda: 100_000) == 3
-    assert places_for([paper], 64, print, lambda: 500_000) == 3, "no context is longer than the window"
+    assert places_for([paper], 64, print, lambda: 500_000) == 3, (
+        "no context is longer than the window"
+    )
     paper.contexts_make_room = False  # a CPU keeps all contexts
     assert places_for([paper], 64, print, lambda: 5024) == 3
 
@@ -241,9 +265,17 @@ def test_questions_in_flight_follow_what_contexts_hold_not_whole_windows():
     [
         ([Sized(99), object()], 16, []),
         ([Sized(None)], 16, []),
-        ([Sized(5), Sized(3)], 3, ["5 instead of 16", "3 instead of 16 .* holds 3 contexts of 8192 tokens of 'big'"]),
+        (
+            [Sized(5), Sized(3)],
+            3,
+            ["5 instead of 16", "3 instead of 16 .* holds 3 contexts of 8192 tokens of 'big'"],
+        ),
         ([Sized(0)], 1, ["1 instead of 16"]),
-        ([Sized(16, "it is eager")], 16, ["'big' runs the questions in flight one after the other: it is eager"]),
+        (
+            [Sized(16, "it is eager")],
+            16,
+            ["'big' runs the questions in flight one after the other: it is eager"],
+        ),
     ],
 )
 def test_fewer_in_flight_than_asked_for_is_said(models, places, said):
@@ -277,10 +309,17 @@ def test_none_in_flight_is_refused(tmp_path):
 def test_a_run_killed_with_four_in_flight_goes_on_with_one(tmp_path, monkeypatch):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     parts, records = killed / "cache", killed / make_plan().folder / "records.jsonl"
-    env = {**os.environ, "HARNESS_CACHE": str(parts), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env = {
+        **os.environ,
+        "HARNESS_CACHE": str(parts),
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+    }
     moments = [
         # os.walk, unlike rglob, is silent where a draft is renamed while it looks.
-        lambda: any(".parts/" in where and "usage.json" in files for where, _, files in os.walk(parts)),
+        lambda: any(
+            ".parts/" in where and "usage.json" in files for where, _, files in os.walk(parts)
+        ),
         lambda: records.exists() and records.read_bytes().count(b"\n") >= 5,
     ]
     for reached in moments:

@@ -37,9 +37,16 @@ def cases(draw):
         text = "".join(chr(at + i) for i in range(size))
         at += size
         cut = draw(st.integers(0, size))
-        documents.append(Document(f"d{n}", text, f"t{n}", (Passage("a", 0, cut), Passage("b", cut, size))))
+        documents.append(
+            Document(f"d{n}", text, f"t{n}", (Passage("a", 0, cut), Passage("b", cut, size)))
+        )
     spans = st.tuples(st.integers(0, 29), st.integers(1, 12))
-    marks = [(d, a, n) for d in documents for a, n in draw(st.lists(spans, max_size=3)) if a < len(d.text)]
+    marks = [
+        (d, a, n)
+        for d in documents
+        for a, n in draw(st.lists(spans, max_size=3))
+        if a < len(d.text)
+    ]
     return documents, [Support(d.id, a, min(a + n, len(d.text))) for d, a, n in marks]
 
 
@@ -74,10 +81,16 @@ def test_a_joined_document_keeps_titles_and_passages():
     a, b = Document("a", "xy z", "A", (Passage("p", 0, 2),)), Document("b", "uvw", "B")
     one = joined_view(View.of([a, b])).documents[0]
     assert (one.id, one.text, one.title) == ("a+b", f"xy z{GAP}uvw", "")
-    assert [(p.title, one.text[p.start : p.end]) for p in one.passages] == [("p", "xy"), ("B", "uvw")]
+    assert [(p.title, one.text[p.start : p.end]) for p in one.passages] == [
+        ("p", "xy"),
+        ("B", "uvw"),
+    ]
     many = joined_view(View.of([Document(f"document {n}", "x") for n in range(50)])).documents[0]
     assert len(many.id) < 60
-    assert many.id != joined_view(View.of([Document(f"document {n}", "x") for n in range(51)])).documents[0].id
+    assert (
+        many.id
+        != joined_view(View.of([Document(f"document {n}", "x") for n in range(51)])).documents[0].id
+    )
 
 
 def test_a_step_over_two_pieces_names_both():
@@ -95,13 +108,20 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
     max_leaves=10,
 )
-ARRAYS = [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float16), np.array(["a", "ä"]), np.array(3)]
+ARRAYS = [
+    np.arange(6.0).reshape(2, 3),
+    np.zeros((0, 4), np.float16),
+    np.array(["a", "ä"]),
+    np.array(3),
+]
 
 
 @given(value=values, array=st.sampled_from(ARRAYS))
 def test_what_is_serialised_comes_back_equal(value, array):
     packed = dump({"value": value, "arrays": [array, {"same": array}]})
-    assert packed == dump({"value": value, "arrays": [array, {"same": array}]}), "equal values, equal bytes"
+    assert packed == dump({"value": value, "arrays": [array, {"same": array}]}), (
+        "equal values, equal bytes"
+    )
     got = load(*packed)
     assert repr(got["value"]) == repr(value)  # repr: NaN is equal to itself
     for back in (got["arrays"][0], got["arrays"][1]["same"]):
@@ -230,7 +250,8 @@ def test_a_score_is_left_to_the_result_and_nothing_repeats_a_row_that_was_stored
 
 
 class Closing(Terminal):
-    """A terminal whose window is closed once "read" stands there; `tried` counts the writes that failed."""
+    """A terminal whose window is closed once "read" stands there; `tried` counts the writes that
+    failed."""
 
     tried = 0
 
@@ -283,7 +304,15 @@ def test_git_state_is_that_of_its_own_checkout_only(tmp_path):
 
 
 def test_seeds_depend_on_every_part():
-    assert len({derived_seed(*parts) for parts in ((0, "a", "b"), (0, "ab"), (1, "a", "b"), (0, "b", "a"))}) == 4
+    assert (
+        len(
+            {
+                derived_seed(*parts)
+                for parts in ((0, "a", "b"), (0, "ab"), (1, "a", "b"), (0, "b", "a"))
+            }
+        )
+        == 4
+    )
 
 
 def test_an_undeclared_role_is_refused():

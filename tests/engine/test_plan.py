@@ -22,7 +22,10 @@ class Searcher(Method):
         word: str = "w"
         k: int = 3
 
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "searcher": frozenset({"attention", "probe"})}
+    needs: ClassVar[dict[str, frozenset[str]]] = {
+        "reader": frozenset(),
+        "searcher": frozenset({"attention", "probe"}),
+    }
     encoders = ("encoder",)
     text = "prompt"
 
@@ -43,7 +46,8 @@ FILES = {
     "methods/lost.yaml": "implementation: tests.nowhere:Thing\n",
     "methods/mute.yaml": "implementation: harness.method:Method\n",
     "datasets/books.yaml": (
-        "format: musique\nhub: org/books\ninstruction: Answer.\nmax_answer_tokens: 8\nscorers: [flashrag.em]\n"
+        "format: musique\nhub: org/books\ninstruction: Answer.\nmax_answer_tokens: 8\nscorers: "
+        "[flashrag.em]\n"
     ),
     "datasets/pocket/books.yaml": "extends: books\nhub: null\n",
     "datasets/plays.yaml": "extends: books\n",
@@ -74,17 +78,27 @@ def load(config, limit=None):
         raise UserError("line 7 is broken")
     marks = {"all": 3, "none": 0}.get(str(config.data), 2)
     examples = tuple(
-        Example(Question(f"q{i}", "?", ("d",)), Gold(("a",), (Support("d", 0, 1),) if i < marks else ()))
+        Example(
+            Question(f"q{i}", "?", ("d",)), Gold(("a",), (Support("d", 0, 1),) if i < marks else ())
+        )
         for i in range(0 if config.data == "empty" else 3)
     )
-    return Dataset(config.name, examples, {"d": Document("d", "text")}, f"print of {config.data}", str(config.data))
+    return Dataset(
+        config.name,
+        examples,
+        {"d": Document("d", "text")},
+        f"print of {config.data}",
+        str(config.data),
+    )
 
 
 def model_facts(config):
     able = frozenset({"attention", "probe"}) if config.name != "plain" else frozenset({"probe"})
     problems = ["the weights are gone"] if config.name == "broken" else []
     identity = {"weights": config.name, "dtype": config.dtype}
-    return ModelFacts(config.name, able, config.window or 4096, identity, problems, [f"{config.name} is old"])
+    return ModelFacts(
+        config.name, able, config.window or 4096, identity, problems, [f"{config.name} is old"]
+    )
 
 
 def encoder_facts(config, role="encoder"):
@@ -94,7 +108,9 @@ def encoder_facts(config, role="encoder"):
 
 
 def plan(**more):
-    return plan_choices(replace(Choices(method="searcher", dataset="books", data="all", model="able"), **more))
+    return plan_choices(
+        replace(Choices(method="searcher", dataset="books", data="all", model="able"), **more)
+    )
 
 
 def problems(**more):
@@ -109,7 +125,10 @@ def test_a_plan_holds_all_that_the_runner_needs():
     assert (p.method.config.k, p.method.config.word) == (5, "w")
     assert p.config.method.params == {"word": "w", "k": 5}
     assert (p.origins["method.params.k"], p.origins["method.params.word"]) == ("--set", "default")
-    assert {role: m.name for role, m in p.models.items()} == {"reader": "able", "searcher": "pocket-llama"}
+    assert {role: m.name for role, m in p.models.items()} == {
+        "reader": "able",
+        "searcher": "pocket-llama",
+    }
     assert {role: e.name for role, e in p.encoders.items()} == {"encoder": "minilm"}
     assert p.identities["reader"] == {"weights": "able", "dtype": "auto"}
     assert p.identities["encoder"] == {"encoder": "minilm", "prefix": ""}
@@ -141,9 +160,25 @@ def test_what_changes_no_prediction_is_not_in_the_hash(more):
 
 
 def test_what_changes_a_prediction_is_in_the_hash(monkeypatch):
-    changes = [{}, {"seed": 1}, {"data": "some"}, {"dataset": "plays"}, {"method": "cut"}, {"model": "default"}]
-    sets = {"method.k": 4, "method.word": "x", "model.dtype": "float16", "roles.searcher": "default"}
-    sets |= {"encoder.query_prefix": "query: ", "dataset.instruction": "Say.", "dataset.max_answer_tokens": 9}
+    changes = [
+        {},
+        {"seed": 1},
+        {"data": "some"},
+        {"dataset": "plays"},
+        {"method": "cut"},
+        {"model": "default"},
+    ]
+    sets = {
+        "method.k": 4,
+        "method.word": "x",
+        "model.dtype": "float16",
+        "roles.searcher": "default",
+    }
+    sets |= {
+        "encoder.query_prefix": "query: ",
+        "dataset.instruction": "Say.",
+        "dataset.max_answer_tokens": 9,
+    }
     changes += [{"sets": {key: value}} for key, value in sets.items()]
     hashes = [plan(**change).hash8 for change in changes]
     monkeypatch.setattr(Searcher, "text", "another prompt")
@@ -157,15 +192,27 @@ def test_what_changes_a_prediction_is_in_the_hash(monkeypatch):
     ("more", "expected"),
     [
         ({"method": "lost"}, "no module 'tests.nowhere'"),
-        ({"method": "mute"}, "the method 'harness.method:Method' has no answer (docs/extending.md)"),
+        (
+            {"method": "mute"},
+            "the method 'harness.method:Method' has no answer (docs/extending.md)",
+        ),
         ({"data": "bad"}, "line 7 is broken"),
         ({"data": "empty"}, "the data set 'books' has no questions"),
         ({"data": None}, "no hub here; give the rows with --data"),
         ({"model": "broken"}, "the weights are gone"),
-        ({"model": "plain"}, "needs attention of its searcher, which the model 'plain' does not offer (probe)"),
-        ({"sets": {"model.window": 8}}, "the window of 'able' (8 tokens) has no room beside the answer"),
+        (
+            {"model": "plain"},
+            "needs attention of its searcher, which the model 'plain' does not offer (probe)",
+        ),
+        (
+            {"sets": {"model.window": 8}},
+            "the window of 'able' (8 tokens) has no room beside the answer",
+        ),
         ({"sets": {"encoder.device": "nowhere"}}, "no such encoder on disk"),
-        ({"method": "cut", "data": "none"}, "'cut' shows the supporting passages alone, but the data set"),
+        (
+            {"method": "cut", "data": "none"},
+            "'cut' shows the supporting passages alone, but the data set",
+        ),
     ],
     ids=lambda v: str(v)[:50],
 )
@@ -179,16 +226,40 @@ def test_each_mistake_is_found_before_anything_is_loaded(more, expected):
     ("declared", "sentence"),
     [
         ({"Config": object}, "has a Config that is no harness.method.MethodConfig"),
-        ({"scope": "documents"}, "has scope 'documents'; it should be 'document', 'question' or 'none'"),
-        ({"index": lambda self, document, tools: {}}, "has an index; say to what it belongs: scope = 'document'"),
+        (
+            {"scope": "documents"},
+            "has scope 'documents'; it should be 'document', 'question' or 'none'",
+        ),
+        (
+            {"index": lambda self, document, tools: {}},
+            "has an index; say to what it belongs: scope = 'document'",
+        ),
         ({"index_roles": "reader"}, "has a text as index_roles; write ('reader',)"),
-        ({"needs": {"raeder": frozenset()}}, "has an unknown name in needs, 'raeder'. Did you mean 'reader'"),
-        ({"needs": {"reader": frozenset({"prob"})}}, "has an unknown name in needs, 'prob'. Did you mean 'probe'?"),
-        ({"needs": {"reader": "probe"}}, "has needs that map no roles to sets of capabilities; write {'reader': fr"),
-        ({"needs": ("reader",)}, "has needs that map no roles to sets of capabilities; write {'reader': fr"),
-        ({"encoders": ("encodr",)}, "has an unknown name in encoders, 'encodr'. Did you mean 'encoder'?"),
+        (
+            {"needs": {"raeder": frozenset()}},
+            "has an unknown name in needs, 'raeder'. Did you mean 'reader'",
+        ),
+        (
+            {"needs": {"reader": frozenset({"prob"})}},
+            "has an unknown name in needs, 'prob'. Did you mean 'probe'?",
+        ),
+        (
+            {"needs": {"reader": "probe"}},
+            "has needs that map no roles to sets of capabilities; write {'reader': fr",
+        ),
+        (
+            {"needs": ("reader",)},
+            "has needs that map no roles to sets of capabilities; write {'reader': fr",
+        ),
+        (
+            {"encoders": ("encodr",)},
+            "has an unknown name in encoders, 'encodr'. Did you mean 'encoder'?",
+        ),
         ({"encoders": "encoder"}, "has a text as encoders; write ('encoder',)"),
-        ({"index_roles": ("raeder",)}, "has an unknown name in index_roles, 'raeder'. Did you mean 'reader' or 'enc"),
+        (
+            {"index_roles": ("raeder",)},
+            "has an unknown name in index_roles, 'raeder'. Did you mean 'reader' or 'enc",
+        ),
         ({"index_fields": ("kk",)}, "has an unknown name in index_fields, 'kk'. Did you mean 'k'?"),
     ],
     ids=lambda v: str(v)[:30],
@@ -200,7 +271,13 @@ def test_what_a_class_declares_is_checked(declared, sentence, monkeypatch):
 
 
 def test_wrong_names_and_keys_are_told_together_and_then_mistakes_in_rows_models_and_encoders():
-    sets = {"method.kk": 1, "dataset.scorers": ["nope.em"], "roles.searcher": "broken", "seed": "x", "model.window": 0}
+    sets = {
+        "method.kk": 1,
+        "dataset.scorers": ["nope.em"],
+        "roles.searcher": "broken",
+        "seed": "x",
+        "model.window": 0,
+    }
     found = problems(sets=sets, data="bad")
     for part in ("method.kk", "nope.em", "seed='x'", "model.window=0"):
         assert sum(part in sentence for sentence in found) == 1, found
@@ -215,7 +292,9 @@ def test_a_number_is_text_where_a_method_wants_text():
 
 def test_made_up_rows_are_offered_not_taken():
     sentence = "no hub here; give the rows with --data"
-    assert problems(data=None, model=None) == [f"{sentence}; made-up questions of its kind: --dataset pocket/books"]
+    assert problems(data=None, model=None) == [
+        f"{sentence}; made-up questions of its kind: --dataset pocket/books"
+    ]
     assert problems(data=None, model=None, dataset="plays") == [sentence]
 
 

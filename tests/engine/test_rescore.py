@@ -1,4 +1,5 @@
-"""Scores of one folder come from one set of scorers: failed questions, other scorers on resume, scorers that break."""
+"""Scores of one folder come from one set of scorers: failed questions, other scorers on resume,
+scorers that break."""
 
 import errno
 import json
@@ -51,18 +52,28 @@ def loaded(monkeypatch):
 
 
 def grouped():
-    """Four short texts that are answered, four long ones that do not fit; two of these without supporting marks."""
+    """Four short texts that are answered, four long ones that do not fit; two of these without
+    supporting marks."""
     data = World(questions=8, documents=1, words=("fine",) * 4 + ("window",) * 4).dataset()
     marks = [(Support("d0", 0, 2),)] * 6 + [()] * 2
-    golds = [Gold(("w0",), mark, {"length": 100 if n < 4 else 9000}) for n, mark in enumerate(marks)]
-    return replace(data, examples=tuple(replace(e, gold=g) for e, g in zip(data.examples, golds, strict=True)))
+    golds = [
+        Gold(("w0",), mark, {"length": 100 if n < 4 else 9000}) for n, mark in enumerate(marks)
+    ]
+    return replace(
+        data, examples=tuple(replace(e, gold=g) for e, g in zip(data.examples, golds, strict=True))
+    )
 
 
 def test_a_failed_question_counts_in_its_own_groups_only(tmp_path, loaded):
     plan = scored_by(plain(grouped()), F1, SHORT, LONG, "evidence_recall")
     result = go(plan, tmp_path)
     means = {name: (score["mean"], score["n"]) for name, score in result.summary["scores"].items()}
-    assert means == {F1: (0.5, 8), SHORT: (1.0, 4), LONG: (0.0, 4), "evidence_recall": (pytest.approx(4 / 6), 6)}
+    assert means == {
+        F1: (0.5, 8),
+        SHORT: (1.0, 4),
+        LONG: (0.0, 4),
+        "evidence_recall": (pytest.approx(4 / 6), 6),
+    }
     row = frame([read_run(result.folder)]).iloc[0]
     assert {name: row[name] for name in means} == {name: mean for name, (mean, _) in means.items()}
     assert mean_texts(result.summary)[SHORT].endswith(" over 4 of 8 questions")
@@ -88,7 +99,9 @@ def test_a_failed_question_counts_in_its_own_groups_only(tmp_path, loaded):
 def test_which_scorers_count_a_failed_question(name, extra, counts):
     registry.trust(name)
     config = scored_by(make_plan(), name).config.dataset
-    assert unanswered_verdict(config, Gold(("a",), (), extra)).scores == ({name: 0.0} if counts else {})
+    assert unanswered_verdict(config, Gold(("a",), (), extra)).scores == (
+        {name: 0.0} if counts else {}
+    )
 
 
 def fussy(prediction, references):
@@ -101,12 +114,16 @@ def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path):
     go(scored_by(plan, SCORER, "evidence_recall", limit=1), tmp_path)
     progress = Silent()
     result = go(scored_by(plan, "flashrag.em", limit=2), tmp_path, progress=progress)
-    assert {name: score["n"] for name, score in result.summary["scores"].items()} == {"flashrag.em": 2}
+    assert {name: score["n"] for name, score in result.summary["scores"].items()} == {
+        "flashrag.em": 2
+    }
     stored = read_run(result.folder)
     assert [r["scores"] for r in stored.records] == [{"flashrag.em": 1.0}] * 2
     assert (asked(plan), stored.config["dataset"]["scorers"]) == (["q0", "q1"], ["flashrag.em"])
     assert stored.manifest["scorers"] == {"flashrag.em": scorers.version("flashrag.em")}
-    assert "changed" not in stored.manifest["starts"][-1], "the records are of the new scorers, all of them"
+    assert "changed" not in stored.manifest["starts"][-1], (
+        "the records are of the new scorers, all of them"
+    )
     assert any("1 scored again with flashrag.em 1" in note for note in progress.notes)
 
 
@@ -115,7 +132,9 @@ def test_the_first_command_after_harness_score_has_its_headline_again(tmp_path, 
     first = go(plan, tmp_path)
     records = (first.folder / "records.jsonl").read_bytes()
     loaded(plan.dataset)
-    assert rescore(first.folder, scorers=["flashrag.em"], only=True)["scores"].keys() == {"flashrag.em"}
+    assert rescore(first.folder, scorers=["flashrag.em"], only=True)["scores"].keys() == {
+        "flashrag.em"
+    }
     assert list(rescore(first.folder, scorers=[SCORER])["scores"]) == ["flashrag.em", SCORER]
     again = go(plan, tmp_path)
     assert again.summary == first.summary
@@ -130,16 +149,26 @@ def test_a_scorer_that_is_added_imports_no_code_of_the_runs_other_scorers(tmp_pa
     monkeypatch.setattr(registry, "_trusted", set())
     rescore(folder, scorers=["flashrag.em"])
     run = read_run(folder)
-    assert [r["scores"] for r in run.records] == [{**r["scores"], "flashrag.em": 1.0} for r in before.records]
-    assert list(run.summary["scores"]) == run.config["dataset"]["scorers"] == [name, SCORER, "flashrag.em"]
+    assert [r["scores"] for r in run.records] == [
+        {**r["scores"], "flashrag.em": 1.0} for r in before.records
+    ]
+    assert (
+        list(run.summary["scores"])
+        == run.config["dataset"]["scorers"]
+        == [name, SCORER, "flashrag.em"]
+    )
     assert run.manifest["scorers"].items() >= before.manifest["scorers"].items()
 
 
 def test_an_added_scorer_computes_those_again_that_a_record_lacks(tmp_path):
     folder = go(scored_by(plain(), SCORER), tmp_path).folder
-    first, *others = (json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines())
+    first, *others = (
+        json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()
+    )
     del first["scores"][SCORER]
-    (folder / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (first, *others)))
+    (folder / "records.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in (first, *others))
+    )
     rescore(folder, scorers=["flashrag.em"])
     assert all(row["scores"].keys() == {SCORER, "flashrag.em"} for row in read_run(folder).records)
 
@@ -149,13 +178,21 @@ def test_records_of_other_scorers_are_found_out(why, tmp_path, monkeypatch):
     plan = scored_by(plain(), SCORER)
     path = go(plan, tmp_path).folder / "records.jsonl"
     if why == "version":
-        path.write_bytes(path.read_bytes().replace(b'{"musique.answer_f1": 1.0}', b'{"musique.answer_f1": 0.25}'))
-        assert go(plan, tmp_path).summary["scores"][SCORER]["mean"] == 0.25, "the same scorers: nothing is done again"
+        path.write_bytes(
+            path.read_bytes().replace(b'{"musique.answer_f1": 1.0}', b'{"musique.answer_f1": 0.25}')
+        )
+        assert go(plan, tmp_path).summary["scores"][SCORER]["mean"] == 0.25, (
+            "the same scorers: nothing is done again"
+        )
         monkeypatch.setattr("harness.scorers.version", lambda _: "2")
     else:
-        path.write_bytes(path.read_bytes().replace(b'{"musique.answer_f1": 1.0}', b'{"flashrag.em": 1.0}', 1))
+        path.write_bytes(
+            path.read_bytes().replace(b'{"musique.answer_f1": 1.0}', b'{"flashrag.em": 1.0}', 1)
+        )
     summary = go(plan, tmp_path).summary
-    assert {name: (s["mean"], s["n"]) for name, s in summary["scores"].items()} == {SCORER: (1.0, 3)}
+    assert {name: (s["mean"], s["n"]) for name, s in summary["scores"].items()} == {
+        SCORER: (1.0, 3)
+    }
 
 
 def test_questions_beyond_the_limit_are_scored_again_too(tmp_path, loaded):
@@ -182,22 +219,38 @@ def breaks(monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["harness score", "--retry-failed"])
-def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(way, tmp_path, breaks, loaded):
+def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(
+    way, tmp_path, breaks, loaded
+):
     plan = plain()
     result = go(plan, tmp_path)
     bad = read_run(result.folder).records[1]
-    assert (bad["error"]["type"], bad["error"]["stage"], bad["prediction"]) == ("ZeroDivisionError", "scoring", "w1")
+    assert (bad["error"]["type"], bad["error"]["stage"], bad["prediction"]) == (
+        "ZeroDivisionError",
+        "scoring",
+        "w1",
+    )
     assert bad["scores"][SCORER] == 0.0
     text = failure_text(result, "", debug=False)
     assert (f"harness score {result.folder}" in text, "--retry-failed" in text) == (True, False)
     loaded(plan.dataset)
-    for _ in range(2):  # the first time the scorer is as it was: the answer is kept, and stays failed
-        summary = rescore(result.folder) if way == "harness score" else go(plan, tmp_path, retry_failed=True).summary
+    for _ in range(
+        2
+    ):  # the first time the scorer is as it was: the answer is kept, and stays failed
+        summary = (
+            rescore(result.folder)
+            if way == "harness score"
+            else go(plan, tmp_path, retry_failed=True).summary
+        )
         record = read_run(result.folder).records[1]
         assert record["prediction"] == "w1"
         assert (record["error"] is None) is (summary["n_failed"] == 0)
         breaks()
-    assert (summary["n_failed"], summary["scores"][SCORER]["mean"], record["error"]) == (0, 1.0, None)
+    assert (summary["n_failed"], summary["scores"][SCORER]["mean"], record["error"]) == (
+        0,
+        1.0,
+        None,
+    )
     assert asked(plan) == ["q0", "q1", "q2"], "no answer was asked for twice"
 
 
@@ -238,8 +291,20 @@ def silent(prediction, references):
 @pytest.mark.parametrize(
     ("scorer", "sentence"),
     [
-        ("wordy", "TypeError: scorer 'tests.engine.test_rescore:wordy' returned 'good'; it should return a number"),
-        ("percent", "TypeError: scorer 'tests.engine.test_rescore:percent' returned 50.0; it should return a number"),
+        (
+            "wordy",
+            (
+                "TypeError: scorer 'tests.engine.test_rescore:wordy' returned 'good'; it should return "
+                "a number"
+            ),
+        ),
+        (
+            "percent",
+            (
+                "TypeError: scorer 'tests.engine.test_rescore:percent' returned 50.0; it should return "
+                "a number"
+            ),
+        ),
         ("divides", "ZeroDivisionError: division by zero (tests/engine/test_rescore.py:"),
     ],
 )
@@ -249,7 +314,9 @@ def test_a_scorer_of_the_users_own_that_breaks_is_told_in_one_sentence(scorer, s
     before = files(folder)
     with pytest.raises(UserError, match=re.escape(sentence)) as caught:
         rescore(folder, scorers=[name])
-    assert str(caught.value).startswith("question 'q0' could not be scored, and no record was changed: ")
+    assert str(caught.value).startswith(
+        "question 'q0' could not be scored, and no record was changed: "
+    )
     assert files(folder) == before
     assert f"3 of them like 'q0': {sentence}" in failure_text(
         go(scored_by(plain(), name), tmp_path / "new"), "", debug=False
@@ -266,7 +333,9 @@ def test_a_scorer_that_scores_no_question_is_told(tmp_path, capsys):
     assert capsys.readouterr().err == sentence + "\n"
 
 
-def test_a_folder_that_cannot_be_written_is_told_without_options_of_other_commands(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_told_without_options_of_other_commands(
+    tmp_path, monkeypatch
+):
     folder = go(plain(), tmp_path).folder
 
     def refuse(*_):
@@ -275,20 +344,26 @@ def test_a_folder_that_cannot_be_written_is_told_without_options_of_other_comman
     monkeypatch.setattr("harness.storage.files.os.replace", refuse)
     with pytest.raises(SaveError) as error:
         rescore(folder, scorers=["flashrag.em"])
-    assert str(error.value).endswith(f"make the folder {folder} writable, then run the same command again.")
+    assert str(error.value).endswith(
+        f"make the folder {folder} writable, then run the same command again."
+    )
 
 
 def corrected(data, **golds):
     """The data set with other gold answers to some questions, in a file of their own."""
     examples = tuple(
-        replace(e, gold=Gold((golds[e.question.id],))) if e.question.id in golds else e for e in data.examples
+        replace(e, gold=Gold((golds[e.question.id],))) if e.question.id in golds else e
+        for e in data.examples
     )
     return replace(data, examples=examples, fingerprint="corrected", source="better.jsonl")
 
 
 def files_of(monkeypatch, original, other):
-    """Let `harness score` find `other` in the file that --data names, `original` in the run's own place."""
-    monkeypatch.setattr("harness.datasets.load", lambda config, _: other if config.data else original)
+    """Let `harness score` find `other` in the file that --data names, `original` in the run's own
+    place."""
+    monkeypatch.setattr(
+        "harness.datasets.load", lambda config, _: other if config.data else original
+    )
 
 
 def test_corrected_gold_answers_are_scored_and_the_scores_of_before_are_kept(tmp_path, monkeypatch):
@@ -313,12 +388,20 @@ def test_corrected_gold_answers_are_scored_and_the_scores_of_before_are_kept(tmp
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda e: replace(e, question=replace(e.question, text="Another?")), "question 'q1' is another one, and only"),
-        (lambda e: replace(e, question=replace(e.question, id="q9")), "question 'q1' is another one, and only"),
+        (
+            lambda e: replace(e, question=replace(e.question, text="Another?")),
+            "question 'q1' is another one, and only",
+        ),
+        (
+            lambda e: replace(e, question=replace(e.question, id="q9")),
+            "question 'q1' is another one, and only",
+        ),
         (lambda e: e, "no gold answer of its questions differs; leave --data out"),
     ],
 )
-def test_rows_that_differ_in_more_than_gold_answers_correct_nothing(change, sentence, tmp_path, monkeypatch):
+def test_rows_that_differ_in_more_than_gold_answers_correct_nothing(
+    change, sentence, tmp_path, monkeypatch
+):
     data = World(questions=3, documents=3).dataset()
     folder = go(plain(data), tmp_path).folder
     before = files(folder)
@@ -335,8 +418,12 @@ def test_another_document_or_rows_of_then_that_are_gone_correct_nothing(tmp_path
     other = corrected(data, q0="x")
     documents = {name: replace(d, text=d.text + "!") for name, d in data.documents.items()}
     files_of(monkeypatch, data, replace(other, documents=documents))
-    with pytest.raises(UserError, match="a document of question 'q0' is another one; only gold answers may differ"):
+    with pytest.raises(
+        UserError, match="a document of question 'q0' is another one; only gold answers may differ"
+    ):
         rescore(folder, data="better.jsonl")
     files_of(monkeypatch, other, other)
-    with pytest.raises(UserError, match="Other gold answers are taken where the rows of then are still at"):
+    with pytest.raises(
+        UserError, match="Other gold answers are taken where the rows of then are still at"
+    ):
         rescore(folder, data="better.jsonl")

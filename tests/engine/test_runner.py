@@ -1,4 +1,5 @@
-"""The loop: every question recorded, failures counted as 0, gold kept apart, order without influence."""
+"""The loop: every question recorded, failures counted as 0, gold kept apart, order without
+influence."""
 
 import json
 import random
@@ -27,21 +28,39 @@ def test_a_whole_run(tmp_path):
     result = go(plan, tmp_path)
     stored = read_run(tmp_path / plan.folder)
     assert [r["question_id"] for r in stored.records] == [f"q{n}" for n in range(6)]
-    files = ["documents.jsonl", "lock", "manifest.json", "records.jsonl", "run.yaml", "summary.json"]
+    files = [
+        "documents.jsonl",
+        "lock",
+        "manifest.json",
+        "records.jsonl",
+        "run.yaml",
+        "summary.json",
+    ]
     assert sorted(path.name for path in stored.path.iterdir()) == files
     assert plan.method.built == ["d0", "d1"]
     assert {"search", "answer"} == stored.records[0]["usage"].keys()
     shown = {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "w0", "sources": []}
     assert stored.records[0]["shown"] == [shown]
     assert stored.records[0]["scores"]["evidence_recall"] == 1.0
-    assert [(d["document_id"], d["status"]) for d in stored.documents] == [("d0", "built"), ("d1", "built")]
-    assert (stored.config, stored.origins) == used_settings(plan.config.model_dump(mode="json"), plan.origins)
+    assert [(d["document_id"], d["status"]) for d in stored.documents] == [
+        ("d0", "built"),
+        ("d1", "built"),
+    ]
+    assert (stored.config, stored.origins) == used_settings(
+        plan.config.model_dump(mode="json"), plan.origins
+    )
     assert stored.manifest["first_prompts"]["reader"] == {"text": "w0 alpha beta", "ids": [1, 2]}
     assert stored.manifest["finished"] is not None
     assert stored.summary == result.summary
-    assert (stored.summary["n_total"], stored.summary["n_scored"], stored.summary["n_failed"]) == (6, 6, 0)
+    assert (stored.summary["n_total"], stored.summary["n_scored"], stored.summary["n_failed"]) == (
+        6,
+        6,
+        0,
+    )
     assert 0 < stored.summary["scores"][SCORER]["mean"] < 1
-    assert stored.summary["index"]["usage"]["index"]["tokens_in"] == 6  # three words in each of two documents
+    assert (
+        stored.summary["index"]["usage"]["index"]["tokens_in"] == 6
+    )  # three words in each of two documents
     assert stored.summary["usage"]["search"]["tokens_in"] == 2.0
 
 
@@ -50,7 +69,11 @@ TROUBLES = {
     "bug": ("KeyError", "'no such node'", True),
     "memory": ("MemoryError", "out of memory", False),
     "gpu": ("OutOfMemoryError", "CUDA out of memory", False),
-    "ram": ("OutOfMemoryError", "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes", False),
+    "ram": (
+        "OutOfMemoryError",
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes",
+        False,
+    ),
 }
 
 
@@ -79,7 +102,9 @@ def test_a_clock_that_jumps_back_gives_no_negative_seconds(tmp_path, monkeypatch
     stored = read_run(go(make_plan(data), tmp_path).folder)
     assert len(stored.records) == 3
     assert all(r["notes"]["seconds"] >= 0 for r in stored.records)
-    assert all(u["seconds"] >= 0 for r in stored.records + stored.documents for u in r["usage"].values())
+    assert all(
+        u["seconds"] >= 0 for r in stored.records + stored.documents for u in r["usage"].values()
+    )
 
 
 def test_failed_questions_can_be_left_out_of_the_mean(tmp_path):
@@ -93,7 +118,13 @@ def test_failed_questions_can_be_left_out_of_the_mean(tmp_path):
 def test_an_answer_that_cannot_be_recorded_fails_its_question(tmp_path):
     foreign, past_the_end = Shown("span", "d9", 0, 1), Shown("span", "d0", 0, 999)
     unwritable = Answer("x", truncated={"side": object()})
-    bad = [None, Answer(text=3), Answer("x", shown=(foreign,)), Answer("x", shown=(past_the_end,)), unwritable]
+    bad = [
+        None,
+        Answer(text=3),
+        Answer("x", shown=(foreign,)),
+        Answer("x", shown=(past_the_end,)),
+        unwritable,
+    ]
 
     class Odd(Plain):
         def answer(self, question, *args):
@@ -110,7 +141,9 @@ def test_text_that_breaks_lines_and_encodings_survives(tmp_path):
         def answer(self, *args):
             return Answer(text, truncated={"tokens_before": float("nan")})
 
-    records = read_run(go(make_plan(World(questions=2).dataset(), Odd(Odd.Config())), tmp_path).folder).records
+    records = read_run(
+        go(make_plan(World(questions=2).dataset(), Odd(Odd.Config())), tmp_path).folder
+    ).records
     assert [r["prediction"] for r in records] == [text, text]
     assert records[0]["truncated"] == {"tokens_before": None}
     assert records[0]["notes"]["not_finite"] == ["truncated.tokens_before"]
@@ -121,15 +154,22 @@ def test_the_order_of_questions_changes_nothing(tmp_path):
     shuffled = list(data.examples)
     random.Random(1).shuffle(shuffled)
     a = read_run(go(make_plan(data), tmp_path / "a").folder).records
-    b = read_run(go(make_plan(replace(data, examples=tuple(shuffled))), tmp_path / "b").folder).records
+    b = read_run(
+        go(make_plan(replace(data, examples=tuple(shuffled))), tmp_path / "b").folder
+    ).records
     by_id = {r["question_id"]: comparable(r) for r in b}
     assert [comparable(r) for r in a] == [by_id[r["question_id"]] for r in a]
     assert [r["question_id"] for r in b] == [e.question.id for e in shuffled]
 
 
 def two_documents():
-    documents = {"a": Document("a", "aaaa AAAA", title="A"), "b": Document("b", "bbbb BBBB", title="B")}
-    example = Example(Question("q", "?", ("a", "b")), Gold(("x",), (Support("a", 5, 9), Support("b", 0, 4))))
+    documents = {
+        "a": Document("a", "aaaa AAAA", title="A"),
+        "b": Document("b", "bbbb BBBB", title="B"),
+    }
+    example = Example(
+        Question("q", "?", ("a", "b")), Gold(("x",), (Support("a", 5, 9), Support("b", 0, 4)))
+    )
     return Dataset("tiny", (example,), documents, "f" * 64, "made up")
 
 
@@ -152,7 +192,9 @@ def test_views_hand_over_and_map_back(view, one, texts, notes, tmp_path):
     record = stored.records[0]
     assert record["document_ids"] == ["a", "b"]
     spans = [(s["document_id"], s["start"], s["end"]) for s in record["shown"]]
-    assert spans == ([("a", 5, 9), ("b", 0, 4)] if view == "evidence" else [("a", 0, 9), ("b", 0, 9)])
+    assert spans == (
+        [("a", 5, 9), ("b", 0, 4)] if view == "evidence" else [("a", 0, 9), ("b", 0, 9)]
+    )
     assert record["scores"]["evidence_recall"] == 1.0
     assert {k: v for k, v in record["notes"].items() if k in ("joined", "view")} == notes
 
@@ -162,7 +204,11 @@ class Reads(Plain):
 
     def answer(self, question, documents, indexes, tools):
         self.seen.append((question, tuple(documents)))
-        return Answer("read", tuple(Shown("span", d.id, 0, len(d.text)) for d in documents), stop_reason="whole")
+        return Answer(
+            "read",
+            tuple(Shown("span", d.id, 0, len(d.text)) for d in documents),
+            stop_reason="whole",
+        )
 
 
 @pytest.mark.parametrize("one_document", [True, False])
@@ -173,7 +219,11 @@ def test_without_evidence_an_empty_text_is_read_and_the_record_says_so(tmp_path,
     method.one_document = one_document
     record = read_run(go(make_plan(data, method, view="evidence"), tmp_path).folder).records[0]
     assert [d.text for d in method.seen[0][1]] == [""]
-    assert (record["error"], record["stop_reason"], record["prediction"]) == (None, "no evidence", "read")
+    assert (record["error"], record["stop_reason"], record["prediction"]) == (
+        None,
+        "no evidence",
+        "read",
+    )
     assert (record["notes"]["view"], record["shown"]) == ("no evidence", [])
     assert "evidence_recall" not in record["scores"]  # nothing is there to be recalled
 
@@ -190,13 +240,24 @@ def test_a_user_error_stops_the_run_and_leaves_no_empty_folder(tmp_path, monkeyp
 
 def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
     first = go(make_plan(), tmp_path)
-    before = (first.folder / "records.jsonl").read_bytes(), (first.folder / "documents.jsonl").read_bytes()
+    before = (
+        (first.folder / "records.jsonl").read_bytes(),
+        (first.folder / "documents.jsonl").read_bytes(),
+    )
 
-    monkeypatch.setattr("harness.llm.backend.load_model", lambda config: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(
+        "harness.llm.backend.load_model", lambda config: pytest.fail("a model was loaded")
+    )
     again = go(make_plan(), tmp_path)
-    assert ((again.folder / "records.jsonl").read_bytes(), (again.folder / "documents.jsonl").read_bytes()) == before
+    assert (
+        (again.folder / "records.jsonl").read_bytes(),
+        (again.folder / "documents.jsonl").read_bytes(),
+    ) == before
     assert again.summary == first.summary
-    assert [s["state"] for s in read_run(again.folder).manifest["starts"]] == ["finished", "finished"]
+    assert [s["state"] for s in read_run(again.folder).manifest["starts"]] == [
+        "finished",
+        "finished",
+    ]
 
 
 def test_code_that_changed_before_a_start_that_asked_nothing_made_no_answer(tmp_path, monkeypatch):
@@ -213,7 +274,12 @@ def test_a_smaller_limit_reads_no_further_questions(tmp_path, monkeypatch):
     data = World(questions=4).dataset()
     go(make_plan(data), tmp_path)
     monkeypatch.setattr("harness.datasets.load", None)
-    assert go(make_plan(replace(data, examples=data.examples[:2]), limit=2), tmp_path).summary["n_total"] == 4
+    assert (
+        go(make_plan(replace(data, examples=data.examples[:2]), limit=2), tmp_path).summary[
+            "n_total"
+        ]
+        == 4
+    )
 
 
 def test_a_larger_limit_goes_on_and_a_smaller_one_loses_nothing(tmp_path):
@@ -225,7 +291,9 @@ def test_a_larger_limit_goes_on_and_a_smaller_one_loses_nothing(tmp_path):
     assert any("7 questions beyond --limit" in note for note in progress.notes)
     assert f"2 of 2 answers were stored on {datetime.now(UTC):%Y-%m-%d}" in progress.notes
     whole = read_run(go(make_plan(data), tmp_path / "whole").folder)
-    assert [*map(comparable, read_run(tmp_path / make_plan().folder).records)] == [*map(comparable, whole.records)]
+    assert [*map(comparable, read_run(tmp_path / make_plan().folder).records)] == [
+        *map(comparable, whole.records)
+    ]
 
 
 def test_retry_asks_the_failed_again_and_keeps_the_order(tmp_path):
@@ -240,7 +308,9 @@ def test_retry_asks_the_failed_again_and_keeps_the_order(tmp_path):
     method = Flaky(Flaky.Config())
     assert go(make_plan(method=method), tmp_path).failed == 2
     method.broken = False
-    assert go(make_plan(method=method), tmp_path).failed == 2, "failed questions stay failed unless asked for"
+    assert go(make_plan(method=method), tmp_path).failed == 2, (
+        "failed questions stay failed unless asked for"
+    )
     method.seen.clear()
     result = go(make_plan(method=method), tmp_path, retry_failed=True)
     assert (result.failed, [q.id for q, _ in method.seen]) == (0, ["q0", "q3"])
@@ -259,7 +329,11 @@ def test_a_signal_leaves_everything_and_the_way_on(kind, tmp_path):
 
     before = signal.getsignal(kind)
     with pytest.raises(Interrupted) as caught:
-        go(make_plan(method=Words(Words.Config(), pause)), tmp_path, command=["harness", "run", "--data", "my file"])
+        go(
+            make_plan(method=Words(Words.Config(), pause)),
+            tmp_path,
+            command=["harness", "run", "--data", "my file"],
+        )
     assert signal.getsignal(kind) is before
     assert caught.value.resume_command == "harness run --data 'my file'"
     stored = read_run(caught.value.folder)
@@ -272,7 +346,10 @@ def test_a_signal_leaves_everything_and_the_way_on(kind, tmp_path):
 @pytest.mark.parametrize("fault", ["twice", "document"])
 def test_data_that_cannot_be_told_apart_is_refused(fault, tmp_path):
     data = World(questions=2).dataset()
-    other = replace(data.examples[0], question=replace(data.examples[0].question, id="new", document_ids=("gone",)))
+    other = replace(
+        data.examples[0],
+        question=replace(data.examples[0].question, id="new", document_ids=("gone",)),
+    )
     examples = (*data.examples, data.examples[0]) if fault == "twice" else (*data.examples, other)
     with pytest.raises(UserError, match=r"'q0'|'gone'"):
         go(make_plan(replace(data, examples=examples)), tmp_path)

@@ -1,4 +1,5 @@
-"""Sampled replies: the seed, the question and the request alone decide a draw; greedy rows are not repeated."""
+"""Sampled replies: the seed, the question and the request alone decide a draw; greedy rows are not
+repeated."""
 
 import inspect
 import json
@@ -17,12 +18,23 @@ from harness.method import Method
 from harness.models import Decoding, Sampling
 
 Command = Callable[..., tuple[int, str, str]]
-ROW = ("--dataset", "pocket/musique", "--set", "dataset.tokens=300", "--mlflow", "off", "--quiet", "--json")
+ROW = (
+    "--dataset",
+    "pocket/musique",
+    "--set",
+    "dataset.tokens=300",
+    "--mlflow",
+    "off",
+    "--quiet",
+    "--json",
+)
 WARM = "model.temperature=1.5"
 
 
 def answers(command, out, *more, limit=4):
-    code, shown, err = command("run", "--method", "bm25", *ROW, "--limit", str(limit), "--out", out, *more)
+    code, shown, err = command(
+        "run", "--method", "bm25", *ROW, "--limit", str(limit), "--out", out, *more
+    )
     assert code == 0, err
     records = (Path(json.loads(shown)["run"]) / "records.jsonl").read_text().splitlines()
     return [json.loads(line)["prediction"] for line in records]
@@ -40,7 +52,10 @@ def test_no_reply_is_longer_than_max_tokens(command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     answers(command, "a", "--set", "model.max_tokens=1")
     (records,) = Path("a").rglob("records.jsonl")
-    assert all(json.loads(line)["usage"]["answer"]["tokens_out"] <= 1 for line in records.read_text().splitlines())
+    assert all(
+        json.loads(line)["usage"]["answer"]["tokens_out"] <= 1
+        for line in records.read_text().splitlines()
+    )
 
 
 GREEDY = Decoding(8, ("\n",))
@@ -52,7 +67,11 @@ GREEDY = Decoding(8, ("\n",))
         ({}, GREEDY, GREEDY),
         ({"max_tokens": 3}, GREEDY, Decoding(3, ("\n",))),
         ({"max_tokens": 30}, GREEDY, GREEDY),
-        ({"temperature": 0.7, "top_p": 0.9}, Decoding(8, (), 0.2, 1.0, 5), Decoding(8, (), 0.2, 1.0, 5)),
+        (
+            {"temperature": 0.7, "top_p": 0.9},
+            Decoding(8, (), 0.2, 1.0, 5),
+            Decoding(8, (), 0.2, 1.0, 5),
+        ),
     ],
 )
 def test_what_a_method_asks_for_stays(settings, asked, drawn):
@@ -93,15 +112,24 @@ def test_settings_that_mean_nothing_are_refused(sets, said):
 
 def test_a_judge_is_greedy():
     with pytest.raises(UserError, match="a judge is asked greedily"):
-        check_greedy(resolved("models", model="pocket-llama", sets={"model.temperature": 1}), "a judge")
+        check_greedy(
+            resolved("models", model="pocket-llama", sets={"model.temperature": 1}), "a judge"
+        )
     with pytest.raises(UserError, match="a judge sends each request at once"):
-        check_greedy(resolved("models", model="pocket-llama", sets={"model.batch": True}), "a judge")
+        check_greedy(
+            resolved("models", model="pocket-llama", sets={"model.batch": True}), "a judge"
+        )
 
 
 def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command):
     row = ("--dataset", "pocket/musique", "--repeat", "3")
     code, out, err = command("validate", "--method", "bm25,closed-book,random", *row)
-    assert (code, out.count("ok  bm25"), out.count("ok  closed-book"), out.count("ok  random")) == (0, 1, 1, 3)
+    assert (code, out.count("ok  bm25"), out.count("ok  closed-book"), out.count("ok  random")) == (
+        0,
+        1,
+        1,
+        3,
+    )
     assert "bm25, closed-book: greedy, so all 3 repeats would be equal" in err
     code, out, err = command("validate", "--method", "bm25", *row, "--set", WARM)
     assert (code, out.count("ok  bm25"), err) == (0, 3, "")

@@ -21,7 +21,10 @@ from harness.errors import CannotRun, UnknownName
         ("Of the Lord of the Isles, of whom", ["Lord of the Isles"]),
         ("It ended on 3 May 1999, or May 4, 2001.", ["3 May 1999", "May 4, 2001"]),
         ("Letters came. He wrote letters to Mira.", ["Mira"]),  # "letters" is a word of this text
-        ("Lanterns came. He wrote to Mira.", ["Lanterns", "Mira"]),  # nothing in the text says otherwise
+        (
+            "Lanterns came. He wrote to Mira.",
+            ["Lanterns", "Mira"],
+        ),  # nothing in the text says otherwise
         ("The coach of Valencia CF's team", ["Valencia CF"]),
         ("Toren’s sister and Toren", ["Toren"]),
         ("In Kelford\nMira sang", ["Kelford", "Mira"]),  # a name does not cross a line
@@ -53,29 +56,41 @@ def pipeline(*names):
 def test_libraries_by_the_same_door(monkeypatch):
     monkeypatch.setattr(entities, "_load", entities._load.__wrapped__)
     asked = []
-    spacy = types.SimpleNamespace(load=lambda name: (asked.append(name), pipeline("Toren", "New\n York", "Toren"))[1])
+    spacy = types.SimpleNamespace(
+        load=lambda name: (asked.append(name), pipeline("Toren", "New\n York", "Toren"))[1]
+    )
     spacy.__version__ = "9"
     monkeypatch.setitem(sys.modules, "spacy", spacy)
     found = entities.recogniser("spacy:en_core_web_lg")
     assert found.names("any") == ["Toren", "New York"]
     assert found.identity == {"library": "spacy", "model": "en_core_web_lg", "version": "9"}
-    stanza = types.SimpleNamespace(Pipeline=lambda **given: (asked.append(given), pipeline("Mira"))[1])
+    stanza = types.SimpleNamespace(
+        Pipeline=lambda **given: (asked.append(given), pipeline("Mira"))[1]
+    )
     monkeypatch.setitem(sys.modules, "stanza", stanza)
     assert entities.recogniser("stanza").names("any") == ["Mira"]
     assert asked[0] == "en_core_web_lg"
-    assert (asked[1]["lang"], asked[1]["processors"], asked[1]["download_method"]) == ("en", "tokenize,ner", None)
+    assert (asked[1]["lang"], asked[1]["processors"], asked[1]["download_method"]) == (
+        "en",
+        "tokenize,ner",
+        None,
+    )
 
 
 def test_a_library_or_a_model_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(CannotRun, match="needs the package spacy, which is not installed; run: pip install spacy"):
+    with pytest.raises(
+        CannotRun, match="needs the package spacy, which is not installed; run: pip install spacy"
+    ):
         recogniser("spacy")
 
     def load(name):
         raise OSError("[E050] no model")
 
     monkeypatch.setitem(sys.modules, "spacy", types.SimpleNamespace(load=load))
-    with pytest.raises(CannotRun, match="no model 'en_core_web_sm' here; fetch it: python -m spacy download"):
+    with pytest.raises(
+        CannotRun, match="no model 'en_core_web_sm' here; fetch it: python -m spacy download"
+    ):
         recogniser("spacy")
 
 

@@ -9,10 +9,20 @@ from tests.random_model import save
 
 WORDS = (
     "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. "
-    "Yes No Question Information answer \u00e9t\u00e9 \u6771\u4eac caf\u00e9 \U0001f409 * Given the above. "
+    "Yes No Question Information answer \u00e9t\u00e9 \u6771\u4eac caf\u00e9 \U0001f409 * Given "
+    "the above. "
 )
-NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
-SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4}
+NODES = [
+    "Mira Tal founded the school in 1902.",
+    "The old bridge",
+    "lies north of Abel, a river town. " * 4,
+]
+SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+}
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +62,9 @@ def adapter_folder(tiny_folder, tmp_path_factory):
     torch.manual_seed(3)
     lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     folder = tmp_path_factory.mktemp("adapters") / "one"
-    peft.get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_folder), lora).save_pretrained(folder)
+    peft.get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_folder), lora).save_pretrained(
+        folder
+    )
     return folder
 
 
@@ -61,5 +73,7 @@ def let_replies_be(monkeypatch, pick):
     monkeypatch.setattr("harness.llm.hf_session.Sampler.pick", pick)
     monkeypatch.setattr(
         "harness.llm.network.next_tokens",
-        lambda rows, samplers: [sampler.pick(row[0]) for sampler, row in zip(samplers, rows, strict=True)],
+        lambda rows, samplers: [
+            sampler.pick(row[0]) for sampler, row in zip(samplers, rows, strict=True)
+        ],
     )

@@ -1,4 +1,5 @@
-"""Models behind a loopback server: a request, a loaded model, and whole runs of the command line."""
+"""Models behind a loopback server: a request, a loaded model, and whole runs of the command
+line."""
 
 import json
 from pathlib import Path
@@ -16,7 +17,9 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "caf\u00e9?"}]}
 
 
 def config(url, **more):
-    return ModelConfig(**{"name": "m", "backend": "endpoint", "base_url": url, "tokenizer": str(POCKET), **more})
+    return ModelConfig(
+        **{"name": "m", "backend": "endpoint", "base_url": url, "tokenizer": str(POCKET), **more}
+    )
 
 
 def loaded(loopback, **more):
@@ -35,10 +38,35 @@ def asked(reply, text="?", most=9, stop=(), **more):
 
 def words(server, *more, method="keep-left", limit=6, timeout=5):
     url = server if isinstance(server, str) else server.url
-    sets = [f"model.base_url={url}", "model.backend=endpoint", f"model.tokenizer={POCKET}", f"model.timeout={timeout}"]
-    head = ["run", "--method", method, "--dataset", "pocket/musique", "--profile", "pocket", "--limit", str(limit)]
+    sets = [
+        f"model.base_url={url}",
+        "model.backend=endpoint",
+        f"model.tokenizer={POCKET}",
+        f"model.timeout={timeout}",
+    ]
+    head = [
+        "run",
+        "--method",
+        method,
+        "--dataset",
+        "pocket/musique",
+        "--profile",
+        "pocket",
+        "--limit",
+        str(limit),
+    ]
     tail = [] if "--mlflow" in more else ["--mlflow", "off"]
-    return [*head, "--model", "some-chat", "--json", "--set", *sets, "model.retries=1", *more, *tail]
+    return [
+        *head,
+        "--model",
+        "some-chat",
+        "--json",
+        "--set",
+        *sets,
+        "model.retries=1",
+        *more,
+        *tail,
+    ]
 
 
 def last(done):

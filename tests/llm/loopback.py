@@ -1,4 +1,5 @@
-"""A chat server on this machine whose moods are told in advance: what it does to request 1, 2, 3, ...
+"""A chat server on this machine whose moods are told in advance: what it does to request 1, 2, 3,
+...
 
 with Loopback(["500", "ok"]) as server: ...       a mood a chat request; the last one stays
 """
@@ -27,16 +28,27 @@ CANNED = {
 
 def completion(text="Paris", finish="stop", **more):
     """A reply as servers send it; `more` goes into its only choice."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish, **more}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": finish,
+        **more,
+    }
     usage = {"prompt_tokens": 50, "completion_tokens": 4, "total_tokens": 54}
-    return {"id": "x", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 @dataclass
 class Loopback:
-    """served: names in the list of models; asked: bodies of the chat requests, in order; moods: "ok", "says 400 WORDS" (or JSON),
-    a status ("429;2": with Retry-After 2), "hang", "drip", "cut", a key of CANNED, or a function from a request to a
-    reply or to one of these."""
+    """served: names in the list of models; asked: bodies of the chat requests, in order; moods:
+    "ok", "says 400 WORDS" (or JSON), a status ("429;2": with Retry-After 2), "hang", "drip", "cut",
+    a key of CANNED, or a function from a request to a reply or to one of these."""
 
     moods: Sequence[str | Answer] = ("ok",)
     models: str = "ok"
@@ -117,7 +129,8 @@ def _handler(server):
                 self.leave()
 
         def leave(self):
-            """Before the reply goes out: its reader may ask again before this thread comes to its end."""
+            """Before the reply goes out: its reader may ask again before this thread comes to its
+            end."""
             if self.counted:
                 self.counted = False
                 server.left()
@@ -144,7 +157,10 @@ def _handler(server):
                 self.send(429, {"error": error})
             elif mood.startswith("says "):
                 _, status, message = mood.split(" ", 2)
-                self.send(int(status), message if message.startswith("{") else {"error": {"message": message}})
+                self.send(
+                    int(status),
+                    message if message.startswith("{") else {"error": {"message": message}},
+                )
             else:
                 status, _, wait = mood.partition(";")
                 more = {"Retry-After": wait} if wait else {}
@@ -155,14 +171,20 @@ def _handler(server):
 
         def head(self, status, kind, length, **more):
             self.send_response(status)
-            for name, value in {"Content-Type": kind, "Content-Length": str(length), **more}.items():
+            for name, value in {
+                "Content-Type": kind,
+                "Content-Length": str(length),
+                **more,
+            }.items():
                 self.send_header(name, value)
             self.end_headers()
 
         def send(self, status, body, kind="application/json", **more):
             self.leave()
             content = (body if isinstance(body, str) else json.dumps(body)).encode()
-            self.head(status, kind, len(content), **{k.replace("_", "-"): v for k, v in more.items()})
+            self.head(
+                status, kind, len(content), **{k.replace("_", "-"): v for k, v in more.items()}
+            )
             self.wfile.write(content)
 
     return Handler

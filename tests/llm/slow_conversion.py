@@ -1,4 +1,5 @@
-"""The conversion of a GGUF file in a process of its own: python -m tests.llm.slow_conversion FILE."""
+"""The conversion of a GGUF file in a process of its own: python -m tests.llm.slow_conversion
+FILE."""
 
 import sys
 from pathlib import Path

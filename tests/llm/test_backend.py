@@ -1,4 +1,5 @@
-"""Back ends by name: the bundled ones and a guest's use one door, and code that nobody chose stays outside."""
+"""Back ends by name: the bundled ones and a guest's use one door, and code that nobody chose stays
+outside."""
 
 import sys
 
@@ -13,7 +14,8 @@ from tests.docs.pages import ROOT, blocks
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """The package of docs/extending.md, as pip leaves it: its module and its entry points on the path."""
+    """The package of docs/extending.md, as pip leaves it: its module and its entry points on the
+    path."""
     for block in blocks(ROOT / "docs" / "extending.md"):
         if block.file and block.file.startswith("echo-backend/"):
             path = tmp_path / "site" / block.file.removeprefix("echo-backend/")
@@ -41,12 +43,27 @@ def test_the_bundled_back_ends_use_the_same_door(name):
 
 
 def test_the_package_of_the_documents_runs_once_it_is_installed(installed, here):
-    words = ["run", "-m", "bm25", "-d", "pocket/musique", "--limit", "2", "--model", "mine", "--mlflow", "off"]
+    words = [
+        "run",
+        "-m",
+        "bm25",
+        "-d",
+        "pocket/musique",
+        "--limit",
+        "2",
+        "--model",
+        "mine",
+        "--mlflow",
+        "off",
+    ]
     here(*words, "--set", "model.backend=echo", "model.window=3000").checked()
     (folder,) = (installed / "results/pocket~musique").iterdir()
     run = read_run(folder)
     assert run.manifest["models"] == {"reader": {"echo": 1, "window": 3000}}
-    assert all(record["usage"]["answer"]["tokens_out"] > 0 and record["error"] is None for record in run.records)
+    assert all(
+        record["usage"]["answer"]["tokens_out"] > 0 and record["error"] is None
+        for record in run.records
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Contexts that share forward passes against the same contexts alone: logits, attention, text, cost."""
+"""Contexts that share forward passes against the same contexts alone: logits, attention, text,
+cost."""
 
 import itertools
 from dataclasses import replace
@@ -81,7 +82,8 @@ def same(one, other, tolerance=1e-5):
 
 @pytest.fixture(autouse=True)
 def _no_early_pass(monkeypatch):
-    """On a busy machine a thread may be late; a pass without it would still be right, but not what is tested here."""
+    """On a busy machine a thread may be late; a pass without it would still be right, but not what
+    is tested here."""
     monkeypatch.setattr("harness.parallel.scheduler.MAX_WAIT", 100.0)
 
 
@@ -203,8 +205,12 @@ def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(t
         queue.run(asks())
     assert queue._limit == tiny.prefill_chunk
     (said,) = queue.slow_paths()
-    assert said.startswith(f"1 batches of '{tiny.name}' failed and ran again one context at a time (OutOfMemoryError)")
-    assert said.endswith(f"at most 180 tokens, the last ones {tiny.prefill_chunk} of {tiny.prefill_chunk}")
+    assert said.startswith(
+        f"1 batches of '{tiny.name}' failed and ran again one context at a time (OutOfMemoryError)"
+    )
+    assert said.endswith(
+        f"at most 180 tokens, the last ones {tiny.prefill_chunk} of {tiny.prefill_chunk}"
+    )
 
 
 def test_a_gpu_that_attends_to_each_context_by_itself_says_why(tiny, monkeypatch):
@@ -232,7 +238,8 @@ def test_a_model_with_another_kernel_runs_one_after_the_other(tiny_folder, passe
 
 
 @pytest.mark.parametrize(
-    ("without", "why"), [((), ""), (("position_ids",), "gave other logits"), (("input_ids",), "failed (ValueError)")]
+    ("without", "why"),
+    [((), ""), (("position_ids",), "gave other logits"), (("input_ids",), "failed (ValueError)")],
 )
 def test_a_trial_finds_out_what_cannot_be_packed(tiny, without, why):
     class Net:
@@ -243,7 +250,9 @@ def test_a_trial_finds_out_what_cannot_be_packed(tiny, without, why):
         def __call__(self, **given):
             return tiny.net(**{name: value for name, value in given.items() if name not in without})
 
-    assert why in (trial_passes.trial_pack_problem(Net(), tiny.device, "float32", tiny.layers) or "")
+    assert why in (
+        trial_passes.trial_pack_problem(Net(), tiny.device, "float32", tiny.layers) or ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -273,7 +282,11 @@ class Scaled(torch.nn.Module):
     def __init__(self, factor, in_place, dtype):
         super().__init__()
         torch.manual_seed(0)
-        self.head, self.factor, self.in_place = torch.nn.Linear(16, 50, dtype=dtype), factor, in_place
+        self.head, self.factor, self.in_place = (
+            torch.nn.Linear(16, 50, dtype=dtype),
+            factor,
+            in_place,
+        )
 
     def get_output_embeddings(self):
         return self.head
@@ -292,27 +305,39 @@ class Scaled(torch.nn.Module):
         (1, 0, "float32", False),
     ],
 )
-def test_labels_of_a_plain_narrow_head_alone_are_computed_in_float32(factor, in_place, dtype, exact):
+def test_labels_of_a_plain_narrow_head_alone_are_computed_in_float32(
+    factor, in_place, dtype, exact
+):
     net = Scaled(factor, in_place, getattr(torch, dtype))
     hidden = torch.randn(1, 4, 16).to(net.head.weight.dtype)
     with torch.inference_mode():
         ordinary = batched_forward._logits(net, {"hidden": hidden}, 3, [[], [], []])
         found = batched_forward._logits(net, {"hidden": hidden}, 3, [[], [7, 9], []])
-        expected = hidden[0, 2].float() @ net.head.weight[[7, 9]].float().T + net.head.bias[[7, 9]].float()
+        expected = (
+            hidden[0, 2].float() @ net.head.weight[[7, 9]].float().T + net.head.bias[[7, 9]].float()
+        )
     assert torch.equal(found, ordinary) is not exact
     if exact:
         assert torch.allclose(found[1, [7, 9]], expected, atol=1e-6, rtol=0)
         changed = (found != ordinary).nonzero().tolist()
-        assert all(place in ([1, 7], [1, 9]) for place in changed), "other rows or other tokens changed"
+        assert all(place in ([1, 7], [1, 9]) for place in changed), (
+            "other rows or other tokens changed"
+        )
 
 
-def test_a_probe_in_bfloat16_is_the_float32_product_of_its_hidden_state_alone_and_beside_others(tiny_folder, passes):
+def test_a_probe_in_bfloat16_is_the_float32_product_of_its_hidden_state_alone_and_beside_others(
+    tiny_folder, passes
+):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="bfloat16"))
     head, states = model.net.get_output_embeddings(), []
     ids = [model.text.plain(label)[0] for label in ("Yes", "No")]
 
     def yes_of(state):
-        return float((torch.tensor(state, device=model.device) @ head.weight[ids].detach().float().T).softmax(-1)[0])
+        return float(
+            (
+                torch.tensor(state, device=model.device) @ head.weight[ids].detach().float().T
+            ).softmax(-1)[0]
+        )
 
     def ask(n):
         with model.session(Meter()) as s:
@@ -322,7 +347,9 @@ def test_a_probe_in_bfloat16_is_the_float32_product_of_its_hidden_state_alone_an
             return s.probe(["Yes", "No"]).p["Yes"]
 
     assert model.pack_problem is None
-    hook = head.register_forward_hook(lambda _head, inputs, _out: states.extend(inputs[0][0].float().tolist()))
+    hook = head.register_forward_hook(
+        lambda _head, inputs, _out: states.extend(inputs[0][0].float().tolist())
+    )
     found = [ask(n) for n in range(3)]
     own = [yes_of(state) for state in states]
     assert found == pytest.approx(own, abs=1e-6)
@@ -337,7 +364,8 @@ def test_a_probe_in_bfloat16_is_the_float32_product_of_its_hidden_state_alone_an
 
 
 def test_contexts_that_fit_by_hand(tiny, monkeypatch):
-    # 2 (keys, values) x 3 layers x 2 key/value heads x 16 x 1,024 tokens x 4 bytes = 786,432 bytes a context.
+    # 2 (keys, values) x 3 layers x 2 key/value heads x 16 x 1,024 tokens x 4 bytes = 786,432 bytes
+    # a context.
     monkeypatch.setattr("harness.llm.network.available_bytes", lambda: 10_000_000)
     monkeypatch.setattr("harness.llm.network.free_gpu_bytes", lambda _device: 10_000_000)
     ended = 1024 * (tiny.device.type == "cpu")  # on a CPU a window is for contexts that ended
@@ -349,7 +377,9 @@ def test_contexts_that_fit_by_hand(tiny, monkeypatch):
 @pytest.fixture
 def with_adapter(tiny_folder, adapter_folder):
     """The tiny model with the adapter "one"; no trial has run yet."""
-    return load_model(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(adapter_folder)}))
+    return load_model(
+        ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(adapter_folder)})
+    )
 
 
 def test_a_trial_before_a_pass_leaves_the_adapter_in_use(with_adapter):
@@ -366,7 +396,10 @@ def test_a_trial_before_a_pass_leaves_the_adapter_in_use(with_adapter):
 
 
 def test_adapters_share_no_pass(with_adapter, passes):
-    jobs = [partial(play, with_adapter, ("feed", "probe"), 3, name) for name in (None, "one", None, "one")]
+    jobs = [
+        partial(play, with_adapter, ("feed", "probe"), 3, name)
+        for name in (None, "one", None, "one")
+    ]
     assert with_adapter.pack_problem is None
     passes.clear()
     alone = [job() for job in jobs]

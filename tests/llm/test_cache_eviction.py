@@ -1,4 +1,5 @@
-"""A bounded cache: what stays, and what is then read and written equals eager attention over what stays."""
+"""A bounded cache: what stays, and what is then read and written equals eager attention over what
+stays."""
 
 import contextlib
 import itertools
@@ -43,7 +44,9 @@ def written(model, monkeypatch, limit, close=True, after=""):
     """(ids, what was kept, logits of each step, the session's events, slot) of a short reply."""
     seen, meter = [], Meter()
     real = sessions.Sampler.pick
-    let_replies_be(monkeypatch, lambda sampler, row: (seen.append(row.cpu()), real(sampler, row))[1])
+    let_replies_be(
+        monkeypatch, lambda sampler, row: (seen.append(row.cpu()), real(sampler, row))[1]
+    )
     monkeypatch.setattr(model, "stop_ids", frozenset())
     with model.session(meter) as s:
         s.user(TEXT)
@@ -56,11 +59,18 @@ def written(model, monkeypatch, limit, close=True, after=""):
 
 def test_a_budget_above_the_text_changes_no_bit(loaded, monkeypatch):
     plain = written(loaded[0], monkeypatch, None)
-    for limit in (CacheLimit(300, 0, 32, 32, 7), CacheLimit(300, 0, 150, None), CacheLimit(300, 4, 296, 0, step=16)):
+    for limit in (
+        CacheLimit(300, 0, 32, 32, 7),
+        CacheLimit(300, 0, 150, None),
+        CacheLimit(300, 4, 296, 0, step=16),
+    ):
         ids, kept, logits, events, _ = written(loaded[0], monkeypatch, limit)
         assert (ids, kept.read) == (plain[0], kept.tokens)
         assert torch.equal(logits, plain[2])
-        facts = [[(e.kind, e.new, e.cached, e.pairs, e.requests) for e in each] for each in (events, plain[3])]
+        facts = [
+            [(e.kind, e.new, e.cached, e.pairs, e.requests) for e in each]
+            for each in (events, plain[3])
+        ]
         assert facts[0] == facts[1]
 
 
@@ -82,17 +92,30 @@ def test_executed_counts_the_second_product_of_keys_and_queries(rule, ranking, l
 def test_what_follows_a_cut_is_eager_attention_over_what_stays(rule, after, loaded, monkeypatch):
     model, net = loaded
     limit = RULES[rule]
-    ids, kept, logits, events, slot = written(model, monkeypatch, limit, close=not after, after=after)
+    ids, kept, logits, events, slot = written(
+        model, monkeypatch, limit, close=not after, after=after
+    )
     read, heads, kv_heads = kept.read, model.shape.heads, model.shape.kv_heads
     with torch.no_grad():
-        maps = net(torch.tensor([ids[:read]]), use_cache=False, output_attentions=True).attentions[0][0]
-    rows = {"observed": maps[:, -limit.last :], "summed": maps, "recent": None}[rule.partition(",")[0]]
+        maps = net(torch.tensor([ids[:read]]), use_cache=False, output_attentions=True).attentions[
+            0
+        ][0]
+    rows = {"observed": maps[:, -limit.last :], "summed": maps, "recent": None}[
+        rule.partition(",")[0]
+    ]
     scores = None if rows is None else rows.sum(1)
     choices = heads if limit.by_query_head else kv_heads
     stays = kept_tokens(scores, read, limit, choices).repeat_interleave(heads // choices, 0)
     copies = choices // kv_heads
-    assert (kept.tokens, slot.copies, slot.dropped) == (limit.budget, copies, read - copies * limit.budget)
-    assert kept.size == copies * limit.budget * 2 * model.shape.layers * kv_heads * model.shape.head_size * 4
+    assert (kept.tokens, slot.copies, slot.dropped) == (
+        limit.budget,
+        copies,
+        read - copies * limit.budget,
+    )
+    assert (
+        kept.size
+        == copies * limit.budget * 2 * model.shape.layers * kv_heads * model.shape.head_size * 4
+    )
     mask = torch.full((1, heads, len(ids), len(ids)), torch.finfo(torch.float32).min).triu_(1)
     for head in range(heads):
         gone = [i for i in range(read) if i not in set(stays[head].tolist())]
@@ -106,11 +129,14 @@ def test_what_follows_a_cut_is_eager_attention_over_what_stays(rule, after, load
     )  # its FLOPs are those of what is kept
     with torch.no_grad():
         whole = net(torch.tensor([ids]), use_cache=False).logits[0].float()
-    assert (logits[1:] - whole[first:-1]).abs().max() > 1e-3, "the cut made no difference, so nothing was shown"
+    assert (logits[1:] - whole[first:-1]).abs().max() > 1e-3, (
+        "the cut made no difference, so nothing was shown"
+    )
 
 
 def alive_one_by_one(maps, budget, last, kv_heads):
-    """[heads, n, n]: whether key j is there for row i where a token of the lowest sum is dropped for each new one."""
+    """[heads, n, n]: whether key j is there for row i where a token of the lowest sum is dropped
+    for each new one."""
     heads, n, _ = maps.shape
     there = torch.zeros(heads, n, n, dtype=torch.bool)
     for group in torch.arange(heads).view(kv_heads, -1):
@@ -181,10 +207,17 @@ def test_the_place_of_what_was_dropped_is_free_again(loaded, limit):
 def test_a_choice_for_each_query_head_needs_a_mask_of_its_own(loaded, monkeypatch):
     monkeypatch.setattr(loaded[0], "pack_problem", "its attention has a sliding window")
     grouped = loaded[0].shape.heads > loaded[0].shape.kv_heads
-    with loaded[0].session(Meter()) as s, pytest.raises(CannotRun) if grouped else contextlib.nullcontext() as error:
+    with (
+        loaded[0].session(Meter()) as s,
+        pytest.raises(CannotRun) if grouped else contextlib.nullcontext() as error,
+    ):
         s.user(TEXT)
         s.bound(RULES["observed, each query head"])
-    assert error is None or "(its attention has a sliding window); choose once for a key/value head" in str(error.value)
+    assert (
+        error is None
+        or "(its attention has a sliding window); choose once for a key/value head"
+        in str(error.value)
+    )
 
 
 def test_what_a_bounded_cache_refuses(loaded):
@@ -218,7 +251,9 @@ def test_heads_that_share_keys_are_summed():
     assert kept_tokens(scores, 3, CacheLimit(2, 0, 1, 1), 2).tolist() == [[1, 2], [0, 2]]
     query, key = torch.randn(4, 5, 8), torch.randn(2, 5, 8)
     whole = torch.cat([weights.sum(1) for _, weights in weight_blocks(query, key, 0, 1.0)])
-    assert whole.sum().item() == pytest.approx(4 * 5)  # one for each query head and row; a mean over groups gives half
+    assert whole.sum().item() == pytest.approx(
+        4 * 5
+    )  # one for each query head and row; a mean over groups gives half
 
 
 def test_pooling_takes_the_largest_neighbour():

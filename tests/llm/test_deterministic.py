@@ -15,7 +15,9 @@ from tests.llm.test_batched_forward import _no_early_pass, passes, scripts_of, s
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, passes, dtype):
-    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype=dtype, deterministic=True))
+    model = load_model(
+        ModelConfig(name="tiny", source=str(tiny_folder), dtype=dtype, deterministic=True)
+    )
     rows = network._ROWS[model.device.type]
     assert model.fixed_rows == rows
     jobs = scripts_of(model)
@@ -30,7 +32,9 @@ def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, passe
 
 
 def test_it_does_not_matter_how_many_threads_another_library_left(tiny_folder):
-    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="float32", deterministic=True))
+    model = load_model(
+        ModelConfig(name="tiny", source=str(tiny_folder), dtype="float32", deterministic=True)
+    )
     job = scripts_of(model)[0]
     usual = job()
     torch.set_num_threads(network.THREADS + 1)
@@ -50,7 +54,11 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
         def __call__(self, **given):
             out = tiny.net(**given)
             rows = out.logits.shape[1]
-            noise = torch.arange(rows, device=tiny.device)[None, :, None] if by_place else given["input_ids"].sum()
+            noise = (
+                torch.arange(rows, device=tiny.device)[None, :, None]
+                if by_place
+                else given["input_ids"].sum()
+            )
             out.logits = out.logits + noise * 1e-4
             return out
 
@@ -59,7 +67,9 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
 
 
 def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):
-    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager", deterministic=True))
+    model = load_model(
+        ModelConfig(name="tiny", source=str(tiny_folder), attention="eager", deterministic=True)
+    )
     assert model.fixed_rows == 0
     assert model.forward(Ask([1, 2], KVPool(model.layers).cache(), 1), None).shape[0] == 1
     assert not passes
@@ -71,5 +81,10 @@ def test_the_option_is_part_of_what_identifies_a_run(tiny_folder):
     usual = ModelConfig(name="tiny", source=str(tiny_folder))
     fixed = model_facts(usual.model_copy(update={"deterministic": True})).identity
     assert fixed == {**model_facts(usual).identity, "deterministic": True}
-    server = ModelConfig(name="m", backend="endpoint", base_url="http://localhost:1/v1", deterministic=True)
-    assert any("model.deterministic says how a model is loaded here" in s for s in model_facts(server).problems)
+    server = ModelConfig(
+        name="m", backend="endpoint", base_url="http://localhost:1/v1", deterministic=True
+    )
+    assert any(
+        "model.deterministic says how a model is loaded here" in s
+        for s in model_facts(server).problems
+    )

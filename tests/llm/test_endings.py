@@ -42,7 +42,9 @@ def test_the_models_own_markers():
     assert markers_of([], template, "\n\nHuman: ") == set()
 
 
-@pytest.mark.parametrize(("sent", "finish"), [("Paris<|eot_id|>", "length"), ("Paris</s>\n", "stop")])
+@pytest.mark.parametrize(
+    ("sent", "finish"), [("Paris<|eot_id|>", "length"), ("Paris</s>\n", "stop")]
+)
 def test_what_a_server_leaves_is_cut_and_counted(sent, finish):
     written, meter, _ = asked(completion(sent, finish))
     assert (written.text, written.finish, written.ending) == ("Paris", "stop", True)
@@ -52,7 +54,10 @@ def test_what_a_server_leaves_is_cut_and_counted(sent, finish):
 
 
 def test_a_stop_string_comes_first_and_a_plain_reply_stays():
-    for sent, ending, finish in (("Paris<|eot_id|>\n\nmore", True, "stop"), ("Paris", False, "length")):
+    for sent, ending, finish in (
+        ("Paris<|eot_id|>\n\nmore", True, "stop"),
+        ("Paris", False, "length"),
+    ):
         written, meter, _ = asked(completion(sent, "length"), stop=["\n\n"])
         assert (written.text, written.ending, written.finish) == ("Paris", ending, finish)
         assert meter.usage()["answer"]["endings_cut"] == ending
@@ -79,12 +84,16 @@ def test_a_marker_in_ordinary_tokens_is_cut_from_text_tokens_and_context(tiny, m
     assert meter.usage()["answer"]["tokens_out"] == len(said)
 
 
-def test_an_end_that_the_tokenizer_does_not_flag_ends_a_reply(tiny, tiny_folder, tmp_path, monkeypatch):
+def test_an_end_that_the_tokenizer_does_not_flag_ends_a_reply(
+    tiny, tiny_folder, tmp_path, monkeypatch
+):
     folder = Path(shutil.copytree(tiny_folder, tmp_path / "unflagged"))
     end = tiny.text.tokenizer.decode(tiny.next[:1])
     for name in ("tokenizer.json", "tokenizer_config.json"):
         values = json.loads((folder / name).read_text())
-        tokens = values.get("added_tokens", []) or list(values.get("added_tokens_decoder", {}).values())
+        tokens = values.get("added_tokens", []) or list(
+            values.get("added_tokens_decoder", {}).values()
+        )
         for token in tokens:
             token["special"] = token["special"] and token["content"] != end
         for key in ("additional_special_tokens", "extra_special_tokens"):

@@ -26,7 +26,9 @@ SHAPE = {"layers": 2, "width": 8, "heads": 2, "kv_heads": 1, "head_size": 4, "ml
 
 
 def test_every_turn_is_sent_again_and_nothing_else():
-    with Loopback([lambda body: completion("one"), lambda body: completion("two", "length")]) as loopback:
+    with Loopback(
+        [lambda body: completion("one"), lambda body: completion("two", "length")]
+    ) as loopback:
         s = loaded(loopback, source="served-name").session(Meter())
         s.user("Read: ")
         s.feed("a text")
@@ -44,26 +46,54 @@ def test_every_turn_is_sent_again_and_nothing_else():
         {"role": "user", "content": "And now?"},
     ]
     assert loopback.asked == [
-        {"model": "served-name", "messages": turns[:1], "max_tokens": 5, "temperature": 0.0, "seed": 7, "stop": ["\n"]},
-        {"model": "served-name", "messages": turns, "max_tokens": 3, "temperature": 0.7, "seed": 0, "top_p": 0.9},
+        {
+            "model": "served-name",
+            "messages": turns[:1],
+            "max_tokens": 5,
+            "temperature": 0.0,
+            "seed": 7,
+            "stop": ["\n"],
+        },
+        {
+            "model": "served-name",
+            "messages": turns,
+            "max_tokens": 3,
+            "temperature": 0.7,
+            "seed": 0,
+            "top_p": 0.9,
+        },
     ]
 
 
 def test_extra_fields_reach_every_request_and_null_leaves_a_field_out():
-    extra = {"seed": None, "temperature": None, "chat_template_kwargs": {"enable_thinking": False}, "effort": "low"}
+    extra = {
+        "seed": None,
+        "temperature": None,
+        "chat_template_kwargs": {"enable_thinking": False},
+        "effort": "low",
+    }
     with Loopback([lambda _: listed(Y=0.5)]) as loopback:
         s = loaded(loopback, extra=extra, logprobs=5).session(Meter())
         s.user("?")
         s.probe(["Y"])
         s.write(5)
-    sent = [{key: body[key] for key in body if key not in ("model", "messages")} for body in loopback.asked]
+    sent = [
+        {key: body[key] for key in body if key not in ("model", "messages")}
+        for body in loopback.asked
+    ]
     fields = {"chat_template_kwargs": {"enable_thinking": False}, "effort": "low"}
-    assert sent == [{"max_tokens": 1, "logprobs": True, "top_logprobs": 5, **fields}, {"max_tokens": 5, **fields}]
+    assert sent == [
+        {"max_tokens": 1, "logprobs": True, "top_logprobs": 5, **fields},
+        {"max_tokens": 5, **fields},
+    ]
 
 
 def test_counts_are_those_of_the_model_loaded_here():
     light = FastTokenizer(POCKET)
-    text, pieces = Text(light, "m"), cut_template(light.chat_template, light.special_tokens_map, "m", "26 Jul 2024")
+    text, pieces = (
+        Text(light, "m"),
+        cut_template(light.chat_template, light.special_tokens_map, "m", "26 Jul 2024"),
+    )
     with Loopback() as loopback:
         model = loaded(loopback)
     words = "The river town of Abel lies north of the old bridge in 1902."
@@ -93,7 +123,11 @@ def test_waiting_at_the_servers_wish_is_time_in_the_queue():
 
 def test_without_a_tokenizer_lengths_are_estimates_that_the_server_corrects():
     reply = completion("Paris")
-    reply["usage"] = {"prompt_tokens": 70, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 20}}
+    reply["usage"] = {
+        "prompt_tokens": 70,
+        "completion_tokens": 4,
+        "prompt_tokens_details": {"cached_tokens": 20},
+    }
     with Loopback([lambda body: reply]) as loopback:
         model, meter = loaded(loopback, tokenizer=None, window=1200), Meter()
         assert (model.window, model.count("Read the manuals"), model.offsets("x 12")) == (
@@ -110,7 +144,9 @@ def test_without_a_tokenizer_lengths_are_estimates_that_the_server_corrects():
 
 
 def test_without_a_tokenizer_the_window_has_a_margin_and_probes_are_refused():
-    facts = model_facts(config("http://127.0.0.1:9/v1", tokenizer=None, window=1200, logprobs=5, price=PRICE))
+    facts = model_facts(
+        config("http://127.0.0.1:9/v1", tokenizer=None, window=1200, logprobs=5, price=PRICE)
+    )
     assert (facts.problems, facts.window, facts.capabilities) == ([], 1000, {"sampling"})
     assert "model.tokenizer=FOLDER" in facts.refusals["probe"]
     (message,) = facts.warnings
@@ -120,7 +156,8 @@ def test_without_a_tokenizer_the_window_has_a_margin_and_probes_are_refused():
 
 @pytest.mark.parametrize("cached", [0, 20])
 def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached):
-    """A prefix that the server still had depends on who asked before: the same question has the same cost."""
+    """A prefix that the server still had depends on who asked before: the same question has the
+    same cost."""
     reply = completion()
     reply["usage"] |= {"prompt_tokens_details": {"cached_tokens": cached}}
     _, meter, _ = asked(reply, shape=Shape(**SHAPE))
@@ -128,7 +165,8 @@ def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached)
     tokens = {k: usage[k] for k in ("tokens_in", "tokens_cached", "tokens_reused", "tokens_out")}
     assert tokens == {"tokens_in": 50, "tokens_cached": 0, "tokens_reused": cached, "tokens_out": 4}
     assert (usage["requests"], usage["uncounted"]) == (1, 0)
-    # By hand: W = 2 (2*8*2*4 + 2*8*1*4 + 3*8*16) = 1152, head 400, pair 4*2*2*4 = 64; 50 tokens, then 3 on 50.
+    # By hand: W = 2 (2*8*2*4 + 2*8*1*4 + 3*8*16) = 1152, head 400, pair 4*2*2*4 = 64; 50 tokens,
+    # then 3 on 50.
     prefill = 2 * 1552 * 50 + 64 * 50 * 50
     decode = 2 * 1552 * 3 + 64 * (3 * 50 + 6)
     assert usage["flops"]["full"] == prefill + decode
@@ -139,7 +177,12 @@ def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached)
 
 @pytest.mark.parametrize(
     ("change", "known"),
-    [({}, True), ({"num_key_value_heads": None}, True), ({"vocab_size": "many"}, False), ({"head_dim": -1}, False)],
+    [
+        ({}, True),
+        ({"num_key_value_heads": None}, True),
+        ({"vocab_size": "many"}, False),
+        ({"head_dim": -1}, False),
+    ],
 )
 def test_sizes_are_those_of_the_config_beside_the_tokenizer(change, known, tmp_path):
     values = json.loads((POCKET / "config.json").read_text()) | change
@@ -184,7 +227,9 @@ def test_counts_that_cannot_be_true_are_replaced_and_the_record_says_so(counts, 
 
 def listed(**logprobs):
     rows = [{"token": t.replace("_", " "), "logprob": math.log(p)} for t, p in logprobs.items()]
-    return completion("Y", logprobs={"content": [{"token": "Y", "logprob": 0.0, "top_logprobs": rows}]})
+    return completion(
+        "Y", logprobs={"content": [{"token": "Y", "logprob": 0.0, "top_logprobs": rows}]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,7 +244,8 @@ def test_a_probe_reads_the_listed_tokens(given, p, mass, top, monkeypatch):
     with Loopback([lambda body: listed(**given)]) as loopback:
         meter = Meter()
         model = loaded(loopback, logprobs=5)
-        # The pocket tokenizer cuts labels finer than a large model's does; the server's tokens are whole words here.
+        # The pocket tokenizer cuts labels finer than a large model's does; the server's tokens are
+        # whole words here.
         monkeypatch.setattr(model.tokens, "first_token_text", lambda label: label)
         s = model.session(meter)
         s.user("Can you answer?")
@@ -211,7 +257,12 @@ def test_a_probe_reads_the_listed_tokens(given, p, mass, top, monkeypatch):
     assert list(found.mass.values()) == pytest.approx(mass)
     assert found.top == top
     sent = loopback.asked[0]
-    assert (sent["max_tokens"], sent["logprobs"], sent["top_logprobs"], sent["temperature"]) == (1, True, 5, 0.0)
+    assert (sent["max_tokens"], sent["logprobs"], sent["top_logprobs"], sent["temperature"]) == (
+        1,
+        True,
+        5,
+        0.0,
+    )
     assert [e.kind for e in meter.events] == ["probe"]
 
 
@@ -301,22 +352,40 @@ def test_replies_in_the_forms_of_other_servers(reply, text, thinking, problem):
             "model.price is for a model behind",
         ),
         ({"tokenizer": "/nowhere"}, "no folder '/nowhere'"),
-        ({"tokenizer": "tests"}, "no folder 'tests'" if not Path("tests").is_dir() else "has no tokenizer"),
-        ({"api_key_env": "NOT_SET"}, "variable NOT_SET, which should hold the key of 'm', is not set"),
+        (
+            {"tokenizer": "tests"},
+            "no folder 'tests'" if not Path("tests").is_dir() else "has no tokenizer",
+        ),
+        (
+            {"api_key_env": "NOT_SET"},
+            "variable NOT_SET, which should hold the key of 'm', is not set",
+        ),
         ({"api_key_env": "sk-pa55"}, "must be the name of an environment variable in capitals"),
         ({"api_key_env": "gsk_pa55"}, "must be the name of an environment variable in capitals"),
         ({"dtype": "bfloat16"}, "model.dtype says how a model is loaded here"),
         ({"adapters": {"a": "b"}}, "model.adapters says how a model is loaded here"),
         ({"embedded": True}, "model.embedded says how"),
-        ({"extra": {"temperature": None}, "temperature": 0.7}, "model.extra.temperature: this field of a request is"),
-        ({"extra": {"temperature": 1}}, "model.extra.temperature: this field of a request is set by others; leave"),
+        (
+            {"extra": {"temperature": None}, "temperature": 0.7},
+            "model.extra.temperature: this field of a request is",
+        ),
+        (
+            {"extra": {"temperature": 1}},
+            "model.extra.temperature: this field of a request is set by others; leave",
+        ),
         (
             {"extra": {"stream": None}},
             "model.extra.stream: this field of a request is set by others; leave the setting",
         ),
-        ({"backend": "scripted", "base_url": None, "extra": {"a": 1}}, "model.extra.a is for a chat template"),
+        (
+            {"backend": "scripted", "base_url": None, "extra": {"a": 1}},
+            "model.extra.a is for a chat template",
+        ),
         ({"backend": "hf", "source": str(POCKET)}, "model.base_url is for a model behind a server"),
-        ({"backend": "scripted", "base_url": None, "retries": 2}, "model.retries is for a model behind a server"),
+        (
+            {"backend": "scripted", "base_url": None, "retries": 2},
+            "model.retries is for a model behind a server",
+        ),
     ],
 )
 def test_mistakes_are_found_without_asking_anybody(more, message):
@@ -339,7 +408,9 @@ def test_facts_tell_capabilities_window_and_what_is_unknown(monkeypatch):
     assert plain.capabilities == {"sampling"}
     assert plain.window == 2048  # of the config.json beside the tokenizer
     assert [w.partition(" ")[0] for w in plain.warnings] == ["FLOPs", "model.base_url"]
-    known = model_facts(config("http://127.0.0.1:9/v1", logprobs=20, shape=Shape(**SHAPE), window=900))
+    known = model_facts(
+        config("http://127.0.0.1:9/v1", logprobs=20, shape=Shape(**SHAPE), window=900)
+    )
     assert (known.capabilities, known.window, known.warnings) == ({"sampling", "probe"}, 900, [])
     assert "secret-0" not in str(plain)
 
@@ -350,7 +421,13 @@ def test_the_identity_is_what_is_served_and_not_where():
 
     same = identity()
     assert same == identity(base_url="https://elsewhere/v1", timeout=3.0, retries=9)
-    for other in ({"source": "n"}, {"revision": "2"}, {"window": 77}, {"logprobs": 5}, {"extra": {"seed": None}}):
+    for other in (
+        {"source": "n"},
+        {"revision": "2"},
+        {"window": 77},
+        {"logprobs": 5},
+        {"extra": {"seed": None}},
+    ):
         assert identity(**other) != same
 
 

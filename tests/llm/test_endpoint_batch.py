@@ -1,4 +1,5 @@
-"""Runs whose requests go as batch files: the records of a plain run at half the price, whenever the process is killed."""
+"""Runs whose requests go as batch files: the records of a plain run at half the price, whenever the
+process is killed."""
 
 import json
 import signal
@@ -16,9 +17,11 @@ BATCH = ("model.batch=true", *PRICES)
 
 
 class BatchServer(Loopback):
-    """Answers batches by moods[0], each at the second look. seen(moment): called before each reply of the batch API.
+    """Answers batches by moods[0], each at the second look. seen(moment): called before each reply
+    of the batch API.
 
-    paid: requests of batches that were made, by their conversation; drops: lines of a file of replies that are lost.
+    paid: requests of batches that were made, by their conversation; drops: lines of a file of
+    replies that are lost.
     """
 
     def __post_init__(self):
@@ -34,7 +37,11 @@ class BatchServer(Loopback):
             return lambda _: {"id": name}
         if path == "/v1/batches":
             name, about = f"batch_{len(self.batches)}", json.loads(sent)
-            self.batches[name] = {"id": name, "input_file_id": about["input_file_id"], "status": "in_progress"}
+            self.batches[name] = {
+                "id": name,
+                "input_file_id": about["input_file_id"],
+                "status": "in_progress",
+            }
             self.paid.update(content(json.loads(line)["body"]) for line in self.lines(name))
             self.seen("batch")
             return lambda _: self.batches[name]
@@ -55,9 +62,13 @@ class BatchServer(Loopback):
             return (self.batches[rest[0]],)
         if kind == "files":
             self.seen("replies")
-            lines = [self.answered(json.loads(line)) for line in self.lines(rest[0].removeprefix("out-"))]
+            lines = [
+                self.answered(json.loads(line)) for line in self.lines(rest[0].removeprefix("out-"))
+            ]
             kept = [line for n, line in enumerate(lines) if n not in self.drops]
-            return "".join(json.dumps(line) + "\n" for line in reversed(kept)), "application/octet-stream"
+            return "".join(
+                json.dumps(line) + "\n" for line in reversed(kept)
+            ), "application/octet-stream"
         return None
 
     def answered(self, line):
@@ -66,7 +77,11 @@ class BatchServer(Loopback):
         status = 200 if "choices" in reply else reply.pop("status")
         if status == 0:
             return {"custom_id": line["custom_id"], "response": None, "error": reply["error"]}
-        return {"custom_id": line["custom_id"], "response": {"status_code": status, "body": reply}, "error": error}
+        return {
+            "custom_id": line["custom_id"],
+            "response": {"status_code": status, "body": reply},
+            "error": error,
+        }
 
 
 @pytest.fixture(autouse=True)
@@ -77,8 +92,15 @@ def quick(monkeypatch):
 def same(row):
     """A record without times."""
     times = ("seconds", "queued")
-    phases = {name: {k: v for k, v in phase.items() if k not in times} for name, phase in row["usage"].items()}
-    return {**row, "usage": phases, "notes": {k: v for k, v in row["notes"].items() if k != "seconds"}}
+    phases = {
+        name: {k: v for k, v in phase.items() if k not in times}
+        for name, phase in row["usage"].items()
+    }
+    return {
+        **row,
+        "usage": phases,
+        "notes": {k: v for k, v in row["notes"].items() if k != "seconds"},
+    }
 
 
 @pytest.mark.parametrize("method", ["bm25", "sbert"])
@@ -86,14 +108,21 @@ def test_records_are_those_of_a_plain_run_at_half_the_money(method, here):
     with BatchServer([answer_to]) as server:
         plain = here(*words(server, *PRICES, "--out", "plain", method=method)).checked()
         asked, server.asked[:] = list(server.asked), []
-        batched = here(*words(server, *BATCH, "--parallel", "4", "--out", "batched", method=method)).checked()
+        batched = here(
+            *words(server, *BATCH, "--parallel", "4", "--out", "batched", method=method)
+        ).checked()
     assert sorted(map(json.dumps, server.asked)) == sorted(map(json.dumps, asked))
     assert (len(server.batches), server.paid.total()) == (1, 6)
     ours, theirs = (list(map(same, records(done))) for done in (batched, plain))
     twice = [row["notes"].pop("earlier")["billed"] for row in ours if "earlier" in row["notes"]]
-    assert twice == ([{}] * 6 if method == "sbert" else [])  # a question's vector, which no server was asked for
+    assert twice == (
+        [{}] * 6 if method == "sbert" else []
+    )  # a question's vector, which no server was asked for
     assert ours == theirs
-    paid = [json.loads(here("report", name, "--format", "json").stdout)[0] for name in ("plain", "batched")]
+    paid = [
+        json.loads(here("report", name, "--format", "json").stdout)[0]
+        for name in ("plain", "batched")
+    ]
     assert paid[1]["money.run"] == pytest.approx(paid[0]["money.run"] / 2) != 0
     assert "seconds.p95" in paid[0]
     assert paid[1].get("seconds.p95") is None
@@ -141,7 +170,9 @@ def test_lines_without_a_reply_fail_their_questions_and_only_they_are_sent_again
         done = here(*words(server, *BATCH)).checked(3)
         causes = ["overloaded", "it expired", "no choices", None, None, "ended without a reply"]
         found = [row["error"] and row["error"]["message"] for row in records(done)]
-        assert [bool(a) and b in a for a, b in zip(found, causes, strict=True)] == list(map(bool, causes)), found
+        assert [bool(a) and b in a for a, b in zip(found, causes, strict=True)] == list(
+            map(bool, causes)
+        ), found
         wrong.clear()
         server.drops, server.ends, before = (), "completed", Counter(server.paid)
         healed = here(*words(server, *BATCH, "--retry-failed")).checked()
@@ -151,7 +182,10 @@ def test_lines_without_a_reply_fail_their_questions_and_only_they_are_sent_again
 
 def test_a_refused_name_of_a_field_is_sent_again_under_the_other(here):
     def strict(body):
-        refusal = {"status": 400, "error": {"message": "Unsupported parameter: 'max_tokens'", "param": "max_tokens"}}
+        refusal = {
+            "status": 400,
+            "error": {"message": "Unsupported parameter: 'max_tokens'", "param": "max_tokens"},
+        }
         return dict(refusal) if "max_tokens" in body else completion("Paris")
 
     with BatchServer([strict]) as server:
@@ -163,7 +197,9 @@ def test_a_refused_name_of_a_field_is_sent_again_under_the_other(here):
 def test_a_batch_that_the_server_refuses_is_one_sentence(here):
     with BatchServer([answer_to]) as server:
         server.ends = "failed"
-        server.seen = lambda _: [b.update(errors={"data": [{"message": "no quota"}]}) for b in server.batches.values()]
+        server.seen = lambda _: [
+            b.update(errors={"data": [{"message": "no quota"}]}) for b in server.batches.values()
+        ]
         stopped = here(*words(server, *BATCH)).checked(2)
         assert "the batch batch_0 failed: " in stopped.stderr
         server.ends = "completed"
@@ -172,7 +208,9 @@ def test_a_batch_that_the_server_refuses_is_one_sentence(here):
 
 def test_a_server_that_goes_away_keeps_the_batch(here):
     with BatchServer([answer_to]) as server:
-        server.seen = lambda moment: moment == "look" and (server.http.shutdown(), server.http.server_close())
+        server.seen = lambda moment: (
+            moment == "look" and (server.http.shutdown(), server.http.server_close())
+        )
         stopped = here(*words(server, *BATCH, timeout=0.5)).checked(3)
         url = server.url
     assert "the same command goes on with the batches that were sent" in stopped.stderr
@@ -198,4 +236,7 @@ def test_requests_that_depend_on_replies_are_refused(here):
     with BatchServer([answer_to]) as server:
         refused = here(*words(server, *BATCH, method="ircot")).checked(2)
         assert server.batches == {}
-    assert "requests of 'ircot' may depend on earlier replies, and a batch takes up to a day" in refused.stderr
+    assert (
+        "requests of 'ircot' may depend on earlier replies, and a batch takes up to a day"
+        in refused.stderr
+    )

@@ -1,4 +1,5 @@
-"""Bad moments of a server, one by one: what is asked again, what fails the question, what ends the run."""
+"""Bad moments of a server, one by one: what is asked again, what fails the question, what ends the
+run."""
 
 import json
 import re
@@ -35,13 +36,18 @@ def server(url, policy=QUICK):
         ("html", "the reply is text/html instead of application/json"),
         ("garbled", "is no JSON, so it was cut off or garbled"),
         *(
-            (lambda body, word=word: completion("half", finish=word), "broke off with an error of the server")
+            (
+                lambda body, word=word: completion("half", finish=word),
+                "broke off with an error of the server",
+            )
             for word in ("error", "abort", "network_error", "insufficient_system_resource")
         ),
         ("empty", "no choices, so it is no chat completion"),
     ],
 )
-def test_a_bad_moment_is_asked_again_and_one_that_lasts_fails_the_question_with_its_cause(mood, message):
+def test_a_bad_moment_is_asked_again_and_one_that_lasts_fails_the_question_with_its_cause(
+    mood, message
+):
     with Loopback([mood, "ok"]) as loopback:
         tries = Tries()
         assert complete(server(loopback.url), BODY, tries).text == "Paris"
@@ -57,9 +63,17 @@ def test_a_bad_moment_is_asked_again_and_one_that_lasts_fails_the_question_with_
 @pytest.mark.parametrize(
     ("mood", "served", "error", "message"),
     [
-        *((mood, (), RequestFailed, f"refused the request: status {mood}: .*\\[key\\]") for mood in ("400", "418")),
+        *(
+            (mood, (), RequestFailed, f"refused the request: status {mood}: .*\\[key\\]")
+            for mood in ("400", "418")
+        ),
         ("429;3600", (), RequestFailed, "asks to wait 3600 seconds"),
-        (f"says 400 the file of model '{BODY['model']}' was not found", (BODY["model"],), RequestFailed, "refused"),
+        (
+            f"says 400 the file of model '{BODY['model']}' was not found",
+            (BODY["model"],),
+            RequestFailed,
+            "refused",
+        ),
         ("says 400 longer than this model's window", (BODY["model"],), RequestFailed, "refused"),
         ("quota", (), CannotRun, "has no quota left for this key: You exceeded your current quota"),
         *(
@@ -67,14 +81,22 @@ def test_a_bad_moment_is_asked_again_and_one_that_lasts_fails_the_question_with_
             for message in (
                 {"error": {"message": "Your account is not active.", "code": "billing_not_active"}},
                 {"error": {"message": "suspended", "type": "exceeded_current_quota_error"}},
-                {"code": "exhausted", "error": "Your team has used all available credits or its spending limit."},
+                {
+                    "code": "exhausted",
+                    "error": "Your team has used all available credits or its spending limit.",
+                },
             )
         ),
         ("401", (), CannotRun, "check the key in MY_KEY"),
         ("403", (), CannotRun, "check the key in MY_KEY"),
         ("307", (), CannotRun, r"answers with a redirect \(307\)"),
         ("404", (), CannotRun, "correct model.base_url or model.source"),
-        ("says 404 The model `m` does not exist.", ("a", "b"), CannotRun, "no model 'm' .*; it offers a, b; correct"),
+        (
+            "says 404 The model `m` does not exist.",
+            ("a", "b"),
+            CannotRun,
+            "no model 'm' .*; it offers a, b; correct",
+        ),
         ("says 400 model not found", ("a",), CannotRun, "; it offers a; correct"),
         ("says 400 m is not a valid model ID", (), CannotRun, r"valid model ID\); correct"),
         ("says 404 no", tuple("abcdefghijkl"), CannotRun, "i, j and 2 more; correct"),
@@ -95,16 +117,23 @@ NEW = "Unsupported parameter: 'max_tokens' is not supported with this model. Use
 
 def refusing(*fields, words="Unsupported parameter: '{}' is not supported with this model."):
     """A server that takes no `fields`, and says so of the first one that is sent."""
-    return lambda body: next((f"says 400 {words.format(name)}" for name in fields if name in body), completion())
+    return lambda body: next(
+        (f"says 400 {words.format(name)}" for name in fields if name in body), completion()
+    )
 
 
-@pytest.mark.parametrize("words", [NEW, "max_tokens is deprecated", "use max_completion_tokens instead of max_tokens"])
+@pytest.mark.parametrize(
+    "words", [NEW, "max_tokens is deprecated", "use max_completion_tokens instead of max_tokens"]
+)
 def test_a_field_with_a_new_name_is_tried_once_and_remembered(words):
     with Loopback([refusing("max_tokens", words=words)]) as loopback:
         endpoint, tries = server(loopback.url, RetryPolicy(retries=0)), Tries()
         for _ in range(3):
             assert complete(endpoint, WHOLE, tries).text == "Paris"
-    named = [{key: body.get(key) for key in ("max_tokens", "max_completion_tokens")} for body in loopback.asked]
+    named = [
+        {key: body.get(key) for key in ("max_tokens", "max_completion_tokens")}
+        for body in loopback.asked
+    ]
     new = {"max_tokens": None, "max_completion_tokens": 9}
     assert named == [{"max_tokens": 9, "max_completion_tokens": None}, new, new, new]
     assert tries.made == 4
@@ -123,7 +152,9 @@ CODED = '{"error": {"message": "Invalid request", "param": "seed", "code": "inva
         (refusing("seed"), 1, "model.extra.seed=null"),
         (refusing("max_tokens", "max_completion_tokens"), 2, "model.extra.max_tokens=null"),
         (
-            refusing("seed", words='Invalid JSON payload received. Unknown name "{}": Cannot find field.'),
+            refusing(
+                "seed", words='Invalid JSON payload received. Unknown name "{}": Cannot find field.'
+            ),
             1,
             "seed=null",
         ),
@@ -132,33 +163,50 @@ CODED = '{"error": {"message": "Invalid request", "param": "seed", "code": "inva
         ("says 400 Unrecognized request argument supplied: seed", 1, "model.extra.seed=null"),
         ("says 422 " + PYDANTIC, 1, "model.extra.effort=null"),
         ("says 400 " + CODED, 1, "model.extra.seed=null"),
-        ("says 400 invalid temperature: only 1 is allowed for this model", 1, "model.extra.temperature=null"),
+        (
+            "says 400 invalid temperature: only 1 is allowed for this model",
+            1,
+            "model.extra.temperature=null",
+        ),
         ("says 400 temperature, top_p and n are fixed at 1", 1, "model.extra.temperature=null"),
         ("says 400 The model doesn't support temperature.", 1, "model.extra.temperature=null"),
         ("says 400 seed isn't available here", 1, "model.extra.seed=null"),
         ("says 400 Unknown parameter: stop", 1, "model.extra.stop=null"),
     ],
 )
-def test_a_field_that_changes_answers_ends_the_run_with_the_setting_that_removes_it(mood, asked, setting):
+def test_a_field_that_changes_answers_ends_the_run_with_the_setting_that_removes_it(
+    mood, asked, setting
+):
     with Loopback([mood]) as loopback:
-        with pytest.raises(CannotRun, match=re.escape(f"leave it out: --set {setting}") if "." in setting else setting):
+        with pytest.raises(
+            CannotRun,
+            match=re.escape(f"leave it out: --set {setting}") if "." in setting else setting,
+        ):
             complete(server(loopback.url), {**WHOLE, "effort": "least"})
         assert len(loopback.asked) == asked
 
 
 # A message of pydantic that repeats the document.
-ECHO = json.dumps({"detail": [{"loc": ["body", "messages", 0, "content"], "msg": "the temperature is unknown"}]})
+ECHO = json.dumps(
+    {"detail": [{"loc": ["body", "messages", 0, "content"], "msg": "the temperature is unknown"}]}
+)
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        "This model's window is 512 tokens, and you asked for 600 (591 in the messages, 9 in max_tokens).",
+        (
+            "This model's window is 512 tokens, and you asked for 600 (591 in the messages, 9 in "
+            "max_tokens)."
+        ),
         "max_tokens is too large: 9. This model supports at most 4 completion tokens.",
         "An unexpected error made us stop.",
         "Invalid argument: prompt (9000 tokens) + max_tokens (9) exceeds 8192",
         ECHO,
-        "Invalid 'max_tokens': integer above maximum value. Expected a value <= 4, but got 9 instead.",
+        (
+            "Invalid 'max_tokens': integer above maximum value. Expected a value <= 4, but got 9 "
+            "instead."
+        ),
     ],
 )
 def test_a_request_that_is_too_long_or_unlucky_fails_alone(words):
@@ -178,8 +226,12 @@ def test_a_server_that_is_gone_is_a_bad_moment_and_no_server_at_the_start_is_an_
         server(url).check_alive()
 
 
-@pytest.mark.parametrize(("status", "fine"), [("ok", True), ("404", True), ("500", True), ("401", False)])
-def test_a_server_without_a_list_of_models_is_alive_but_one_that_refuses_the_key_is_not_ours(status, fine):
+@pytest.mark.parametrize(
+    ("status", "fine"), [("ok", True), ("404", True), ("500", True), ("401", False)]
+)
+def test_a_server_without_a_list_of_models_is_alive_but_one_that_refuses_the_key_is_not_ours(
+    status, fine
+):
     with Loopback(models=status) as loopback:
         if fine:
             server(loopback.url).check_alive()
@@ -201,7 +253,11 @@ def test_retry_after_holds_for_every_thread():
         shared = server(loopback.url)
         ended = []
         began = time.monotonic()
-        threads = [threading.Thread(target=lambda: ended.append((complete(shared, BODY), time.monotonic())[1]))]
+        threads = [
+            threading.Thread(
+                target=lambda: ended.append((complete(shared, BODY), time.monotonic())[1])
+            )
+        ]
         threads[0].start()
         while not loopback.asked:
             time.sleep(0.005)

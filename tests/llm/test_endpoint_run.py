@@ -1,4 +1,5 @@
-"""Whole runs over a server on this machine: failures, resuming, questions in flight, Ctrl-C, and where the key must not be."""
+"""Whole runs over a server on this machine: failures, resuming, questions in flight, Ctrl-C, and
+where the key must not be."""
 
 import json
 import os
@@ -41,10 +42,16 @@ def test_failures_are_recorded_and_only_they_are_asked_again(here):
     with Loopback([lambda body: trouble.get(content(body)) or answer_to(body)]) as server:
         hurt = here(*words(server, "--parallel", "2", timeout=0.5)).checked(3)
         assert last(hurt)["summary"]["n_failed"] == 5
-        assert [r["error"] and r["error"]["type"] for r in records(hurt)] == ["RequestFailed"] * 5 + [None]
-        assert [len([b for b in server.asked if content(b) == text]) for text in asked] == [2] * 5 + [1]
+        assert [r["error"] and r["error"]["type"] for r in records(hurt)] == [
+            "RequestFailed"
+        ] * 5 + [None]
+        assert [len([b for b in server.asked if content(b) == text]) for text in asked] == [
+            2
+        ] * 5 + [1]
         causes = ["status 500", "status 429", "nothing came back", "cut off", "text/html"]
-        assert all(cause in r["error"]["message"] for cause, r in zip(causes, records(hurt), strict=False))
+        assert all(
+            cause in r["error"]["message"] for cause, r in zip(causes, records(hurt), strict=False)
+        )
         assert [r["usage"]["answer"]["requests"] for r in records(hurt)] == [1] * 6
         assert [r["usage"]["answer"]["retries"] for r in records(hurt)] == [1] * 5 + [0]
 
@@ -68,12 +75,22 @@ REFUSAL["choices"][0]["message"]["refusal"] = "I cannot help with that."
     ("more", "thinking", "limit"),
     [
         ((), "set model.thinking.tokens=4096", "dataset.max_answer_tokens=32"),
-        (("model.thinking.tokens=9",), "raise model.thinking.tokens, now 9", "dataset.max_answer_tokens=32"),
+        (
+            ("model.thinking.tokens=9",),
+            "raise model.thinking.tokens, now 9",
+            "dataset.max_answer_tokens=32",
+        ),
         (("model.max_tokens=8",), "set model.thinking.tokens=4096", "model.max_tokens=8"),
     ],
 )
 def test_replies_without_an_answer_are_in_the_last_lines_and_the_notes(more, thinking, limit, here):
-    replies = [REFUSAL, completion("", "length"), completion(" "), completion("Paris i", "length"), completion("Paris")]
+    replies = [
+        REFUSAL,
+        completion("", "length"),
+        completion(" "),
+        completion("Paris i", "length"),
+        completion("Paris"),
+    ]
     with Loopback([(lambda body, reply=reply: reply) for reply in replies]) as server:
         done = here(*[word for word in words(server, "--set", "seed=0", *more) if word != "--json"])
     sentences = [
@@ -90,7 +107,10 @@ def test_replies_without_an_answer_are_in_the_last_lines_and_the_notes(more, thi
 def test_limits_count_requests_that_failed_in_every_round(here):
     """Of each try of each round the conversation was sent, whether or not the server read it."""
     prices = ("--set", "model.price.input=1000", "model.price.output=1", "model.retries=2")
-    command = lambda server, *more: [w for w in words(server, *prices, *more) if w != "model.retries=1"]  # noqa: E731
+
+    def command(server, *more):
+        return [word for word in words(server, *prices, *more) if word != "model.retries=1"]
+
     with Loopback(["500"]) as server:
         for number in range(3):
             done = here(*command(server, *(["--retry-failed"] if number else [])))
@@ -99,7 +119,9 @@ def test_limits_count_requests_that_failed_in_every_round(here):
         rows = records(done)
         each = [row["usage"]["answer"]["unanswered"]["tokens"] // 3 for row in rows]
         assert all(tokens > 100 for tokens in each)
-        assert [row["notes"]["earlier"]["tokens"] for row in rows] == [6 * tokens for tokens in each]
+        assert [row["notes"]["earlier"]["tokens"] for row in rows] == [
+            6 * tokens for tokens in each
+        ]
         sent = 9 * sum(each)
         for limit, more in (("--max-tokens", sent), ("--max-money", sent / 1000)):
             stopped = here(*command(server, "--retry-failed", limit, f"{more}")).checked(3)
@@ -109,8 +131,13 @@ def test_limits_count_requests_that_failed_in_every_round(here):
         assert len(server.asked) == 57, "one question more, and its three tries"
     with Loopback([lambda body: "500" if len(server.asked) % 2 else answer_to(body)]) as server:
         done = here(*words(server, "--out", "half")).checked(0)
-    assert all(row["usage"]["answer"]["unanswered"]["tokens"] == n for row, n in zip(records(done), each, strict=True))
-    assert last(done)["summary"]["usage"]["answer"]["tokens_in"] == 50, "tables have what was answered"
+    assert all(
+        row["usage"]["answer"]["unanswered"]["tokens"] == n
+        for row, n in zip(records(done), each, strict=True)
+    )
+    assert last(done)["summary"]["usage"]["answer"]["tokens_in"] == 50, (
+        "tables have what was answered"
+    )
 
 
 def test_nothing_is_counted_where_nothing_could_be_sent():
@@ -126,7 +153,15 @@ def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here)
     with Loopback([answer_to]) as server:
         first = here(*words(server, limit=1))
     with Loopback([answer_to]) as moved:
-        sizes = {"layers": 2, "width": 64, "heads": 4, "kv_heads": 4, "head_size": 16, "mlp": 128, "vocab": 100}
+        sizes = {
+            "layers": 2,
+            "width": 64,
+            "heads": 4,
+            "kv_heads": 4,
+            "head_size": 16,
+            "mlp": 128,
+            "vocab": 100,
+        }
         shape = [f"model.shape.{name}={size}" for name, size in sizes.items()]
         second = here(*words(moved, "--set", *shape, limit=2))
         assert len(moved.asked) == 1
@@ -135,22 +170,29 @@ def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here)
     assert manifest["servers"] == {"reader": server.url}
     assert manifest["starts"][1]["changed"]["servers"] == {"reader": moved.url}
     assert manifest["shapes"]["reader"]["layers"] == 6  # of the config.json beside the tokenizer
-    assert manifest["starts"][1]["changed"]["shapes"] == {"reader": {**sizes, "gated": True, "tied": False}}
-    assert any("counted by the old sizes" in note for note in notes(read_run(Path(last(second)["run"]))))
+    assert manifest["starts"][1]["changed"]["shapes"] == {
+        "reader": {**sizes, "gated": True, "tied": False}
+    }
+    assert any(
+        "counted by the old sizes" in note for note in notes(read_run(Path(last(second)["run"])))
+    )
     assert manifest["first_prompts"]["reader"]["text"].startswith("[user]\n")
 
 
 def test_a_key_that_is_refused_in_mid_run_keeps_what_is_there(here):
     with Loopback([answer_to, answer_to, "401", answer_to]) as server:
         stopped = here(*words(server)).checked(3)
-        assert "refuses us (status 401); name its key: --set model.api_key_env=NAME" in stopped.stderr
+        assert (
+            "refuses us (status 401); name its key: --set model.api_key_env=NAME" in stopped.stderr
+        )
         done = here(*words(server)).checked()
         assert len(server.asked) == 3 + 4
         assert last(done)["summary"]["n_total"] == 6
 
 
 def test_eight_questions_are_eight_requests_at_once_and_never_nine(here):
-    # Nobody is answered before eight requests are there: one at a time, or seven, would break the barrier.
+    # Nobody is answered before eight requests are there: one at a time, or seven, would break the
+    # barrier.
     together = threading.Barrier(8)
 
     def held(body):
@@ -201,7 +243,9 @@ def found(root, text):
 
 
 def test_the_key_is_in_no_file_and_in_no_message(here, uri, tmp_path, monkeypatch):
-    pytest.importorskip("mlflow", reason="MLflow is not installed; its files are not looked through")
+    pytest.importorskip(
+        "mlflow", reason="MLflow is not installed; its files are not looked through"
+    )
     monkeypatch.setenv("SOME_KEY", KEY)
     moods = ["500", "400", lambda body: completion(f"the key is {KEY}"), answer_to]
     with Loopback(moods) as server:
@@ -225,14 +269,31 @@ def test_money_and_latency_are_those_of_the_servers_own_account(here, tmp_path):
     (tmp_path / "wiki").mkdir()
     for n in range(6):
         (tmp_path / f"wiki/p{n}.md").write_text(f"# Page {n}\nThe code of room {n} is: {n}{n}.\n")
-    rows = [{"question": f"What is the code of room {n}?", "answer": f"{n}{n}.", "document": f"p{n}"} for n in range(6)]
+    rows = [
+        {"question": f"What is the code of room {n}?", "answer": f"{n}{n}.", "document": f"p{n}"}
+        for n in range(6)
+    ]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["run", "--method", "bm25,full-context", "--documents", "wiki", "--questions", "q.jsonl"]
+    words = [
+        "run",
+        "--method",
+        "bm25,full-context",
+        "--documents",
+        "wiki",
+        "--questions",
+        "q.jsonl",
+    ]
     words += ["--model", "endpoint", "--parallel", "4", "--mlflow", "off"]
     stand_in = StandIn(delay=0.05)
     with stand_in.server() as server:
         prices = ["model.price.input=1", "model.price.cached=0.5", "model.price.output=2"]
-        sets = ["--set", f"model.base_url={server.url}", "model.source=stand-in", "model.window=4000", *prices]
+        sets = [
+            "--set",
+            f"model.base_url={server.url}",
+            "model.source=stand-in",
+            "model.window=4000",
+            *prices,
+        ]
         here(*words, *sets).checked()
         billed, took = dict(stand_in.billed), list(stand_in.took)
         cut = here(*words, "--max-money", "1e-9", "--out", "cut", *sets).checked(3)
@@ -250,4 +311,7 @@ def test_money_and_latency_are_those_of_the_servers_own_account(here, tmp_path):
 def test_a_server_keeps_its_chat_template_and_the_command_says_so(here):
     with Loopback([answer_to]) as server:
         done = here(*words(server, "dataset.chat=false", limit=1))
-    assert "is shown without a chat template, but the server of 'some-chat' always uses its own" in done.stderr
+    assert (
+        "is shown without a chat template, but the server of 'some-chat' always uses its own"
+        in done.stderr
+    )

@@ -45,9 +45,12 @@ def test_a_file_that_is_missing_or_broken_is_one_sentence(content, tmp_path):
 
 def test_it_imports_neither_transformers_nor_torch():
     code = (
-        "import sys; from pathlib import Path; from harness.llm.fast_tokenizer import FastTokenizer; "
+        "import sys; from pathlib import Path; from harness.llm.fast_tokenizer import "
+        "FastTokenizer; "
         "from harness_training.teacher import Teacher; Teacher(FastTokenizer(Path(sys.argv[1]))); "
         "print([m for m in ('torch', 'transformers') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(EMBEDDED)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(EMBEDDED)], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,5 @@
-"""GGUF files as models: a tiny one is written with the package gguf and compared with the model that it was made of."""
+"""GGUF files as models: a tiny one is written with the package gguf and compared with the model
+that it was made of."""
 
 import os
 from pathlib import Path
@@ -29,16 +30,35 @@ TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] 
 
 def rotated(weight, heads):
     """Query and key rows as llama.cpp stores them: the two halves of each head interleaved."""
-    return weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weight.shape)
+    return (
+        weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1)
+        .swapaxes(1, 2)
+        .reshape(weight.shape)
+    )
 
 
 def tensors(net):
     state = {name: value.detach().numpy() for name, value in net.state_dict().items()}
-    found = {"token_embd.weight": state["model.embed_tokens.weight"], "output_norm.weight": state["model.norm.weight"]}
+    found = {
+        "token_embd.weight": state["model.embed_tokens.weight"],
+        "output_norm.weight": state["model.norm.weight"],
+    }
     for layer in range(LAYERS):
-        parts = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj"}
-        parts |= {"attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj"}
-        parts |= {"ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+        parts = {
+            "attn_q": "self_attn.q_proj",
+            "attn_k": "self_attn.k_proj",
+            "attn_v": "self_attn.v_proj",
+        }
+        parts |= {
+            "attn_output": "self_attn.o_proj",
+            "ffn_gate": "mlp.gate_proj",
+            "ffn_up": "mlp.up_proj",
+        }
+        parts |= {
+            "ffn_down": "mlp.down_proj",
+            "attn_norm": "input_layernorm",
+            "ffn_norm": "post_attention_layernorm",
+        }
         for ours, theirs in parts.items():
             value = state[f"model.layers.{layer}.{theirs}.weight"]
             heads = {"attn_q": HEADS, "attn_k": KV}.get(ours)
@@ -50,9 +70,28 @@ def write(path, net, arch="llama", kind="F32", pre="smollm"):
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     writer = gguf.GGUFWriter(str(path), arch)
-    sizes = {"context_length": WINDOW, "embedding_length": WIDTH, "block_count": LAYERS, "feed_forward_length": MLP}
-    sizes |= {"head_count": HEADS, "head_count_kv": KV, "rope_dimension_count": WIDTH // HEADS, "vocab_size": 263}
-    tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *bytes_to_unicode().values(), "Ġa", "12", "ab", "Ġab"]
+    sizes = {
+        "context_length": WINDOW,
+        "embedding_length": WIDTH,
+        "block_count": LAYERS,
+        "feed_forward_length": MLP,
+    }
+    sizes |= {
+        "head_count": HEADS,
+        "head_count_kv": KV,
+        "rope_dimension_count": WIDTH // HEADS,
+        "vocab_size": 263,
+    }
+    tokens = [
+        "<|endoftext|>",
+        "<|im_start|>",
+        "<|im_end|>",
+        *bytes_to_unicode().values(),
+        "Ġa",
+        "12",
+        "ab",
+        "Ġab",
+    ]
     words = {
         "tokenizer_model": "gpt2",
         "tokenizer_pre": pre,
@@ -70,7 +109,9 @@ def write(path, net, arch="llama", kind="F32", pre="smollm"):
         getattr(writer, f"add_{name}")(value)
     for name, value in tensors(net).items():
         form = gguf.GGMLQuantizationType[kind if value.ndim == 2 else "F32"]
-        writer.add_tensor(name, gguf.quants.quantize(value.astype(np.float32), form), raw_dtype=form)
+        writer.add_tensor(
+            name, gguf.quants.quantize(value.astype(np.float32), form), raw_dtype=form
+        )
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -100,7 +141,8 @@ def _home(tmp_path, monkeypatch):
     unload()
 
 
-# Largest difference of a logit: bfloat16 keeps 8 bits of a weight, Q8_0 as many of the largest in 32.
+# Largest difference of a logit: bfloat16 keeps 8 bits of a weight, Q8_0 as many of the largest in
+# 32.
 @pytest.mark.parametrize(("kind", "apart"), [("F32", 0.02), ("Q8_0", 0.03), ("Q4_1", 0.25)])
 def test_the_converted_model_computes_what_the_original_does(tmp_path, net, kind, apart):
     folder, identity = converted(write(tmp_path / "tiny.gguf", net, kind=kind))
@@ -118,7 +160,9 @@ def test_sessions_run_on_it_and_each_digit_is_a_token(file):
     model = load_model(config)
     assert model.window == WINDOW
     assert {"attention", "probe", "score"} <= model.capabilities
-    assert model.count("12 ab") == 3  # "1", "2", " ab": llama.cpp's "smollm" splits digits before merging
+    assert (
+        model.count("12 ab") == 3
+    )  # "1", "2", " ab": llama.cpp's "smollm" splits digits before merging
     with model.session(Meter()) as s:
         s.user("ab")
         watched = s.feed(" ab 12")
@@ -163,17 +207,28 @@ def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path, net, file):
     with pytest.raises(CannotRun, match="cannot be read: No such file"):
         local_folder(ModelConfig(name="x", source=str(tmp_path / "gone.gguf")))
     data, name = bytearray(file.read_bytes()), b"token_embd.weight"
-    at = data.index(name) + len(name) + 4 + 2 * 8  # behind the number of dimensions and both of them
+    at = (
+        data.index(name) + len(name) + 4 + 2 * 8
+    )  # behind the number of dimensions and both of them
     data[at : at + 4] = (99).to_bytes(4, "little")
     file.write_bytes(data)
-    with pytest.raises(CannotRun, match="has a quantisation that cannot be unpacked .*; use a file with another"):
+    with pytest.raises(
+        CannotRun, match="has a quantisation that cannot be unpacked .*; use a file with another"
+    ):
         converted(file)
-    with pytest.raises(CannotRun, match=r"the architecture of 'tiny\.gguf' is not one that transformers reads"):
+    with pytest.raises(
+        CannotRun, match=r"the architecture of 'tiny\.gguf' is not one that transformers reads"
+    ):
         converted(write(file, net, arch="rwkv6"))
 
 
 def test_mistakes_are_reported_before_a_file_is_converted(tmp_path, file):
-    choices = Choices(method="bm25", dataset="pocket/musique", model=str(file), sets={"dataset.scorers": ["nope.f1"]})
+    choices = Choices(
+        method="bm25",
+        dataset="pocket/musique",
+        model=str(file),
+        sets={"dataset.scorers": ["nope.f1"]},
+    )
     with pytest.raises(UserError, match=r"nope\.f1"):
         plan_choices(choices)
     assert not (tmp_path / "home" / "gguf").exists()

@@ -38,7 +38,10 @@ def test_recorded_steps_give_the_logits_of_eager_ones_before_and_after_the_arena
     queue, pool = ForwardQueue(model, None), model.pool
     recorded, eager = ([pool.cache() for _ in range(3)] for _ in range(2))
     run_packed(
-        model.net, model.device, [Ask([n, 5, 7], c) for both in (recorded, eager) for n, c in enumerate(both)], True
+        model.net,
+        model.device,
+        [Ask([n, 5, 7], c) for both in (recorded, eager) for n, c in enumerate(both)],
+        True,
     )
     others, capacities = [], set()
     for step in range(6):
@@ -47,7 +50,12 @@ def test_recorded_steps_give_the_logits_of_eager_ones_before_and_after_the_arena
             queue.run([Ask([4] * 300, other) for other in others])
         capacities.add(pool.capacity)
         found = queue.run([Ask([step + n], cache, 1) for n, cache in enumerate(recorded)])
-        wanted = run_packed(model.net, model.device, [Ask([step + n], cache, 1) for n, cache in enumerate(eager)], True)
+        wanted = run_packed(
+            model.net,
+            model.device,
+            [Ask([step + n], cache, 1) for n, cache in enumerate(eager)],
+            True,
+        )
         assert all((a - b).norm() < 0.02 * b.norm() for a, b in zip(found, wanted, strict=True))
     assert len(capacities) > 1
     assert queue._steps.problem is None

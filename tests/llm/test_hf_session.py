@@ -18,7 +18,8 @@ from tests.llm.conftest import NODES, WORDS
 
 
 def eager_attention(model, ids):
-    """Mean over layers and heads of the attention matrix [tokens, tokens], computed by transformers' eager kernel."""
+    """Mean over layers and heads of the attention matrix [tokens, tokens], computed by
+    transformers' eager kernel."""
     before = model.net.config._attn_implementation
     model.net.set_attn_implementation("eager")
     try:
@@ -56,7 +57,9 @@ def test_attention_while_feeding_equals_eager(request, which, kernel_gives_lse):
     found = [v.attention for v in spans]
     whole = eager_attention(model, s.ids)
     for i, span in enumerate(spans):
-        expected = [whole[span.start : span.end, w.start : w.end].mean() for w in [asked, *spans[:i]]]
+        expected = [
+            whole[span.start : span.end, w.start : w.end].mean() for w in [asked, *spans[:i]]
+        ]
         assert np.abs(np.array(found[i]) - expected).max() < 1e-5
         assert min(expected) > 1e-4  # so that agreement is not that of zeros
 
@@ -72,7 +75,9 @@ def test_attention_while_writing_equals_eager(tiny, length, kernel_gives_lse):
     expected = np.stack([whole[rows, v.start : v.end].mean(-1) for v in spans], axis=1)
     assert np.abs(written.attention - expected).max() < 1e-5
     a, b = written.offsets[2][0], written.offsets[4][1]
-    assert np.allclose(written.attention_between(a, b), expected[written.tokens_between(a, b)].mean(0), atol=1e-5)
+    assert np.allclose(
+        written.attention_between(a, b), expected[written.tokens_between(a, b)].mean(0), atol=1e-5
+    )
 
 
 def test_every_token_goes_through_the_model_once(tiny):
@@ -103,7 +108,9 @@ def test_every_token_goes_through_the_model_once(tiny):
     [({}, 1), ({"prefill_chunk": 50}, 1), ({"prefill_chunk": 7}, 0), ({"deterministic": True}, 0)],
 )
 def test_a_probe_is_read_with_what_is_queued_and_booked_apart(tiny_folder, settings, saved):
-    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="float32", **settings))
+    model = load_model(
+        ModelConfig(name="tiny", source=str(tiny_folder), dtype="float32", **settings)
+    )
 
     def go(flushes):
         s, asked = opened(model, meter := Meter())
@@ -118,7 +125,11 @@ def test_a_probe_is_read_with_what_is_queued_and_booked_apart(tiny_folder, setti
         s.reply("Yes")
         s.flush()
         events = [replace(event, seconds=0.0, queued=0.0) for event in meter.events]
-        return [*(m for p in probes for m in p.mass.values()), *node.attention], (events, s.ids), passes.call_count
+        return (
+            [*(m for p in probes for m in p.mass.values()), *node.attention],
+            (events, s.ids),
+            passes.call_count,
+        )
 
     (found, booked, passes), (plain, expected, more) = go(False), go(True)
     assert (booked, more - passes) == (expected, saved)
@@ -129,7 +140,9 @@ def keys_and_values(s):
     return [t.clone() for layer in s._cache.layers for t in (layer.keys, layer.values)]
 
 
-@pytest.mark.parametrize("call", ["probe", "score", "branch", "branch that writes", "branch with an error"])
+@pytest.mark.parametrize(
+    "call", ["probe", "score", "branch", "branch that writes", "branch with an error"]
+)
 def test_context_is_bit_identical_afterwards(tiny, call):
     s, asked = opened(tiny)
     s.feed(NODES[0], watch=[asked])
@@ -165,7 +178,9 @@ def test_probe_and_score_equal_a_direct_computation(tiny):
     assert probe.mass == pytest.approx({k: float(p[i]) for k, i in first.items()}, rel=1e-4)
     assert sum(probe.p.values()) == pytest.approx(1)
     best = tiny.text.decode([int(p.argmax())])[0]
-    assert (probe.top, s.probe([best, "Yes"], after="Well").top) == (None, best), "what greedy decoding would write"
+    assert (probe.top, s.probe([best, "Yes"], after="Well").top) == (None, best), (
+        "what greedy decoding would write"
+    )
     text = " lies north of the bridge"
     more = tiny.text.plain(text)
     with torch.no_grad():
@@ -179,10 +194,12 @@ def test_greedy_writing_equals_generate_and_sampling_is_seeded(tiny):
     prompt = s.ids + tiny.mid
     written = s.write(12)
     with torch.no_grad():
-        ids = tiny.net.generate(torch.tensor([prompt], device=tiny.device), max_new_tokens=12, do_sample=False)[
-            0, len(prompt) :
-        ].tolist()
-    assert s.ids[written.span.start : written.span.end] == [i for i in ids if i not in tiny.stop_ids]
+        ids = tiny.net.generate(
+            torch.tensor([prompt], device=tiny.device), max_new_tokens=12, do_sample=False
+        )[0, len(prompt) :].tolist()
+    assert s.ids[written.span.start : written.span.end] == [
+        i for i in ids if i not in tiny.stop_ids
+    ]
 
     def sampled(seed):
         s, _ = opened(tiny)
@@ -284,7 +301,10 @@ def test_kept_requests_are_what_ran_and_keeping_them_changes_nothing(request, wh
     before, _, _ = go(plain)
     found, text, s = go(keeping)
     assert found == before
-    costs = [[replace(event, seconds=0.0, queued=0.0) for event in meter.events] for meter in (plain, keeping)]
+    costs = [
+        [replace(event, seconds=0.0, queued=0.0) for event in meter.events]
+        for meter in (plain, keeping)
+    ]
     assert costs[0] == costs[1]
     assert plain.requests == []
     kinds = [sent.kind for sent in keeping.requests]

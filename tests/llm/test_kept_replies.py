@@ -1,4 +1,5 @@
-"""Replies across runs: a request is sent once, its cost is booked each time, and whatever changes a reply sends it again."""
+"""Replies across runs: a request is sent once, its cost is booked each time, and whatever changes a
+reply sends it again."""
 
 from dataclasses import asdict, is_dataclass
 
@@ -27,7 +28,9 @@ def ask(model, what, root, **changed):
         if root is not None:
             session.replies = ReplyCache(root, "tiny", changed.get("identity", model.identity))
         found = [asdict(one) if is_dataclass(one) else one for one in what(session)]
-    return found, [{k: v for k, v in asdict(event).items() if k != "seconds"} for event in meter.events]
+    return found, [
+        {k: v for k, v in asdict(event).items() if k != "seconds"} for event in meter.events
+    ]
 
 
 def sent(events):
@@ -138,7 +141,9 @@ def bounded(session):
     return [session.write(3).text]
 
 
-@pytest.mark.parametrize("what", [simple(temperature=0.7), watched, bounded], ids=["unseeded", "watched", "bounded"])
+@pytest.mark.parametrize(
+    "what", [simple(temperature=0.7), watched, bounded], ids=["unseeded", "watched", "bounded"]
+)
 def test_what_is_never_kept_is_sent_each_time(tiny, tmp_path, what):
     ask(tiny, what, tmp_path)
     assert sent(ask(tiny, what, tmp_path)[1]) == 1

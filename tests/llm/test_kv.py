@@ -1,4 +1,5 @@
-"""The pool against plain tensors: whatever contexts do, each finds its own keys and values, to the bit."""
+"""The pool against plain tensors: whatever contexts do, each finds its own keys and values, to the
+bit."""
 
 import random
 import threading
@@ -28,7 +29,11 @@ from tests.llm.test_batched_forward import same, scripts_of, side_by_side
 
 LAYERS, HEADS, SIZE = 2, 2, 4
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["feed", "cut", "end", "pack", "tail"]), st.integers(0, 3), st.integers(1, 300)),
+    st.tuples(
+        st.sampled_from(["feed", "cut", "end", "pack", "tail"]),
+        st.integers(0, 3),
+        st.integers(1, 300),
+    ),
     max_size=25,
 )
 
@@ -47,7 +52,17 @@ def agree(caches, expected):
 
 
 @settings(max_examples=150, deadline=None)
-@example([("feed", 0, 1), ("feed", 0, 256), ("feed", 2, 267), ("feed", 2, 1), ("feed", 1, 1), ("cut", 0, 1)], 1300)
+@example(
+    [
+        ("feed", 0, 1),
+        ("feed", 0, 256),
+        ("feed", 2, 267),
+        ("feed", 2, 1),
+        ("feed", 1, 1),
+        ("cut", 0, 1),
+    ],
+    1300,
+)
 @given(steps=STEPS, limit=st.sampled_from([None, 1300]))
 def test_each_context_finds_its_own(steps, limit):
     pool = KVPool(LAYERS, limit)
@@ -62,7 +77,10 @@ def test_each_context_finds_its_own(steps, limit):
         pool.clock += 1
         held = caches[who].get_seq_length()
         if step == "end" or held + new > 1000:
-            caches[who], expected[who] = pool.cache(), [(states(0), states(0)) for _ in range(LAYERS)]
+            caches[who], expected[who] = (
+                pool.cache(),
+                [(states(0), states(0)) for _ in range(LAYERS)],
+            )
         elif step == "cut":
             to = max(held - new, 0)
             rewind(caches[who], to)
@@ -82,11 +100,19 @@ def test_each_context_finds_its_own(steps, limit):
                 continue
             packed = packed_cache(pair, torch.device("cpu"))
             for n, layer in enumerate(packed.layers):
-                keys, values = states(sum(more for _, more in pair)), states(sum(more for _, more in pair))
+                keys, values = (
+                    states(sum(more for _, more in pair)),
+                    states(sum(more for _, more in pair)),
+                )
                 layer.update(keys, values)
                 at = 0
                 for cache, more in pair:
-                    grow(caches.index(cache), n, keys[:, :, at : at + more], values[:, :, at : at + more])
+                    grow(
+                        caches.index(cache),
+                        n,
+                        keys[:, :, at : at + more],
+                        values[:, :, at : at + more],
+                    )
                     at += more
         else:
             for n, layer in enumerate(caches[who].layers):
@@ -138,23 +164,30 @@ def test_where_memory_ends_while_buffers_grow_the_others_go_on(monkeypatch):
 
 def test_a_context_larger_than_the_memory_is_refused_with_what_to_do():
     cache = KVPool(LAYERS, limit=300).cache()
-    with pytest.raises(MemoryError, match=r"holds keys and values of 300 tokens.*model\.window.*--parallel"):
+    with pytest.raises(
+        MemoryError, match=r"holds keys and values of 300 tokens.*model\.window.*--parallel"
+    ):
         cache.layers[0].update(states(400), states(400))
 
 
 @pytest.mark.parametrize(("places", "shortest"), [(16, 1800), (64, 1800), (16, 3200), (64, 3200)])
 def test_contexts_that_grow_side_by_side_fit_into_the_room_of_their_places(places, shortest):
-    """Contexts as long as MuSiQue's, 40 tokens more a batch. Slots that doubled ran out of memory in each case."""
+    """Contexts as long as MuSiQue's, 40 tokens more a batch. Slots that doubled ran out of memory
+    in each case."""
     draws = random.Random(0)
     longest = 3200 + 30 * 40
-    pool = KVPool(1, limit=places * longest * 5 // 4)  # Network.contexts counts a quarter more than a context uses
+    pool = KVPool(
+        1, limit=places * longest * 5 // 4
+    )  # Network.contexts counts a quarter more than a context uses
     pool.expect(places, longest)
     used = reserved = 0
     waiting = 3 * places
     growing: list[tuple[Any, list[int]]] = []
     while growing or waiting:
         while waiting and len(growing) < places:
-            growing.append((pool.cache(), [draws.randint(shortest, 3200)] + [40] * draws.randint(15, 30)))
+            growing.append(
+                (pool.cache(), [draws.randint(shortest, 3200)] + [40] * draws.randint(15, 30))
+            )
             waiting -= 1
         pool.clock += 1
         for cache, more in growing:
@@ -168,7 +201,8 @@ def test_contexts_that_grow_side_by_side_fit_into_the_room_of_their_places(place
 
 
 def test_two_networks_share_the_memory_that_is_free(monkeypatch):
-    """Both may fill what they are allowed, whichever began first; each by what was free then, they took 1.8 times it."""
+    """Both may fill what they are allowed, whichever began first; each by what was free then, they
+    took 1.8 times it."""
     small, large = (narrow_network(layers) for layers in (1, 3))
     total = 4_000_000
 
@@ -179,9 +213,12 @@ def test_two_networks_share_the_memory_that_is_free(monkeypatch):
     monkeypatch.setattr("harness.llm.network.free_gpu_bytes", free)
     fill(small, 1000)  # of an earlier run, in which it had all
     assert small.pool.limit * small._token_size() == pytest.approx(0.9 * total, rel=0.01)
-    # (4,000,000 - 1,024 x 32) x 0.9 / (32 + 96) bytes x 4/5 / 1,000 tokens; the next run has the buffers of this one,
-    # without those of the larger network, which read nothing: (4,000,000 - 27,500 x 32) x ...
-    first, second = (places_for([small, large], 64, lambda _: None, lambda: 1000) for _run in range(2))
+    # (4,000,000 - 1,024 x 32) x 0.9 / (32 + 96) bytes x 4/5 / 1,000 tokens; the next run has the
+    # buffers of this one, without those of the larger network, which read nothing: (4,000,000 -
+    # 27,500 x 32) x ...
+    first, second = (
+        places_for([small, large], 64, lambda _: None, lambda: 1000) for _run in range(2)
+    )
     assert (first, second) == (22, 17)
     for one in (large, small):
         fill(one, one.pool.limit)
@@ -212,7 +249,8 @@ def fill(network, tokens):
 
 
 def test_contexts_that_begin_at_once_stand_in_one_pool(tiny, monkeypatch):
-    """From Python 3.12 on each thread had a pool of its own, and passes over both gave wrong answers."""
+    """From Python 3.12 on each thread had a pool of its own, and passes over both gave wrong
+    answers."""
     monkeypatch.setattr(tiny, "_pool", None)
     fit = tiny._tokens_that_fit
     monkeypatch.setattr(tiny, "_tokens_that_fit", lambda: (time.sleep(0.02), fit())[1])
@@ -221,7 +259,8 @@ def test_contexts_that_begin_at_once_stand_in_one_pool(tiny, monkeypatch):
 
 
 def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeypatch):
-    """With room for one context and a half each says the same as with room for all, capture while writing included."""
+    """With room for one context and a half each says the same as with room for all, capture while
+    writing included."""
     jobs = scripts_of(tiny)
     alone = [job() for job in jobs]
     moved, evict = [], Slot.evict
@@ -233,7 +272,8 @@ def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeyp
 
 
 def test_a_context_that_moves_within_the_pool_is_copied_buffer_by_buffer():
-    """Beside the pool a GPU has a tenth of its memory: too little for a second copy of a long context."""
+    """Beside the pool a GPU has a tenth of its memory: too little for a second copy of a long
+    context."""
     copies, alive = [], [0]
 
     class Watch(TorchDispatchMode):
@@ -266,7 +306,9 @@ def counted(tiny, monkeypatch):
         lambda _, args, given: sizes.append(given["input_ids"].shape[1]), with_kwargs=True
     )
     monkeypatch.setattr(tiny, "_pool", KVPool(tiny.layers, kept=tiny.window))
-    monkeypatch.setitem(vars(tiny), "_queues", {})  # a failed pass of another test made theirs smaller
+    monkeypatch.setitem(
+        vars(tiny), "_queues", {}
+    )  # a failed pass of another test made theirs smaller
     assert tiny.shares  # its trial passes
     sizes.clear()
     yield tiny, sizes
@@ -275,7 +317,9 @@ def counted(tiny, monkeypatch):
 
 def shared(model, ids):
     """A pass over these tokens, of which whole blocks may be copied."""
-    return Ask(ids, model.pool.cache(), 1, blocks=block_names(slot_of(model.pool.cache()), ids, None))
+    return Ask(
+        ids, model.pool.cache(), 1, blocks=block_names(slot_of(model.pool.cache()), ids, None)
+    )
 
 
 def ask(model, document, question, write=3):
@@ -290,7 +334,8 @@ def ask(model, document, question, write=3):
 
 
 def test_questions_on_one_document_read_it_once(counted, monkeypatch):
-    """In flight together or one after the other: the same answers and booked costs as each without the others."""
+    """In flight together or one after the other: the same answers and booked costs as each without
+    the others."""
     model, sizes = counted
     questions = [f"Where is bridge {n}?" for n in range(5)]
     own = []
@@ -301,19 +346,28 @@ def test_questions_on_one_document_read_it_once(counted, monkeypatch):
     for places in (5, 1):
         monkeypatch.setattr(model, "_pool", KVPool(model.layers, kept=model.window))
         sizes.clear()
-        jobs = [lambda question=question: ask(model, DOCUMENTS[0], question) for question in questions]
+        jobs = [
+            lambda question=question: ask(model, DOCUMENTS[0], question) for question in questions
+        ]
         found = side_by_side(jobs) if places > 1 else [job() for job in jobs]
         for one, other in zip(own, found, strict=True):
             assert (one[0], one[2]) == (other[0], other[2])
             assert one[1] == pytest.approx(other[1], abs=1e-5)
-        assert sum(sizes) == alone - 4 * (length // BLOCK * BLOCK), "the whole blocks of four of them are copied"
+        assert sum(sizes) == alone - 4 * (length // BLOCK * BLOCK), (
+            "the whole blocks of four of them are copied"
+        )
 
 
 @pytest.mark.parametrize(
-    ("room", "reads"), [(3, [True, False, True, True, False]), (2, [True] * 5)], ids=["stay", "leave"]
+    ("room", "reads"),
+    [(3, [True, False, True, True, False]), (2, [True] * 5)],
+    ids=["stay", "leave"],
 )
-def test_contexts_that_ended_stay_within_their_limit_and_leave_for_others(counted, monkeypatch, room, reads):
-    """With memory for three documents one that ended stays; with memory for less than two it is given up first."""
+def test_contexts_that_ended_stay_within_their_limit_and_leave_for_others(
+    counted, monkeypatch, room, reads
+):
+    """With memory for three documents one that ended stays; with memory for less than two it is
+    given up first."""
     model, sizes = counted
     size = len(model.text.plain(DOCUMENTS[0])) // BLOCK * BLOCK
     monkeypatch.setattr(model, "_pool", KVPool(model.layers, limit=room * size, kept=size))
@@ -323,16 +377,22 @@ def test_contexts_that_ended_stay_within_their_limit_and_leave_for_others(counte
         assert (max(sizes) > size) is read_again
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @example([("feed", 0, 0), ("feed", 1, 0), ("feed", 2, 0), ("feed", 2, 1), ("feed", 1, 1)])
 @example([("feed", 0, 0), ("cut", 0, 1), ("feed", 0, 0), ("feed", 1, 0), ("feed", 1, 1)])
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["feed", "cut", "end", "score"]), st.integers(0, 2), st.integers(0, 1)), max_size=14
+        st.tuples(
+            st.sampled_from(["feed", "cut", "end", "score"]), st.integers(0, 2), st.integers(0, 1)
+        ),
+        max_size=14,
     )
 )
 def test_a_copy_is_what_the_context_would_have_read(counted, steps):
-    """Contexts that feed the same texts in any order, are rolled back and end: each says what it says alone."""
+    """Contexts that feed the same texts in any order, are rolled back and end: each says what it
+    says alone."""
     model, _ = counted
     texts = [WORDS * 9, " ".join(reversed(WORDS.split())) * 8]
 
@@ -379,7 +439,9 @@ def test_too_little_memory_for_a_copy_is_the_error_of_its_context_alone(counted,
     with model.session(Meter()) as s:
         s.user(DOCUMENTS[0])
         ids = [*s.ids, *range(size)]
-    first, second = ForwardQueue(model, None).run([Ask([1, 2], model.pool.cache(), 1), shared(model, ids)])
+    first, second = ForwardQueue(model, None).run(
+        [Ask([1, 2], model.pool.cache(), 1), shared(model, ids)]
+    )
     assert first.shape[0] == 1
     assert isinstance(second, MemoryError)
 
@@ -441,5 +503,7 @@ def test_adapters_and_deterministic_mode_share_nothing(tiny_folder):
     assert not set(own) & set(block_names(slot, ids, "reader"))
     slot.names = own[:1]
     assert block_names(slot, ids, None) == own[1:]
-    deterministic = load_model(ModelConfig(name="tiny", source=str(tiny_folder), deterministic=True))
+    deterministic = load_model(
+        ModelConfig(name="tiny", source=str(tiny_folder), deterministic=True)
+    )
     assert not deterministic.shares

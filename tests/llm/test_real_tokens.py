@@ -14,7 +14,8 @@ from methods.long_context import FullContext
 from methods.reading import room_for_text
 from tests.methods.conftest import FakeTools
 
-# Characters of one to four bytes, some of which take several tokens, so that cuts fall inside words and characters.
+# Characters of one to four bytes, some of which take several tokens, so that cuts fall inside words
+# and characters.
 TEXT = st.text("ab The bridge.\n\u00e9\u6771\u6f22\U0001f98a", min_size=1, max_size=60)
 
 
@@ -31,7 +32,10 @@ def test_what_is_kept_has_no_more_tokens_than_allowed(tiny, text, most, size):
 
 def test_a_question_that_just_fits_is_asked_without_the_text(tiny, tiny_folder):
     """The window has room for the question and the answer, and 0, 1, 2 ... tokens of text."""
-    question, document = Question("q", "Who founded the school?", ("d",)), Document("d", "The river town \u6771. " * 50)
+    question, document = (
+        Question("q", "Who founded the school?", ("d",)),
+        Document("d", "The river town \u6771. " * 50),
+    )
     whole = FakeTools(reader=tiny)
     used = whole.model().window - room_for_text(question, whole, whole.model())
     for spare in range(6):

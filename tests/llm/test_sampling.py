@@ -11,12 +11,15 @@ DRAWS = 20_000
 
 def drawn(logits: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
     """How often each token of one row is drawn, with a seed for each draw."""
-    tokens = draw(logits.expand(DRAWS, -1), [Sampler(temperature, top_p, seed) for seed in range(DRAWS)])
+    tokens = draw(
+        logits.expand(DRAWS, -1), [Sampler(temperature, top_p, seed) for seed in range(DRAWS)]
+    )
     return tokens.bincount(minlength=len(logits))
 
 
 @pytest.mark.parametrize(
-    ("temperature", "top_p", "inside"), [(0.5, 1.0, 5), (1.0, 1.0, 5), (2.0, 1.0, 5), (1.0, 0.9, 3), (1.0, 0.5, 2)]
+    ("temperature", "top_p", "inside"),
+    [(0.5, 1.0, 5), (1.0, 1.0, 5), (2.0, 1.0, 5), (1.0, 0.9, 3), (1.0, 0.5, 2)],
 )
 def test_tokens_are_drawn_as_often_as_they_are_likely(temperature, top_p, inside):
     logits = torch.tensor([2.0, 1.5, 1.0, 0.0, -1.0, -torch.inf])
@@ -28,7 +31,9 @@ def test_tokens_are_drawn_as_often_as_they_are_likely(temperature, top_p, inside
     assert ((found[:inside] - expected) ** 2 / expected).sum() < 18.5
 
 
-@pytest.mark.parametrize("sharp", [0.0, 0.1, 1.0, 5.0], ids=["flat", "nearly flat", "broad", "sharp"])
+@pytest.mark.parametrize(
+    "sharp", [0.0, 0.1, 1.0, 5.0], ids=["flat", "nearly flat", "broad", "sharp"]
+)
 @pytest.mark.parametrize("top_p", [0.05, 0.5, 0.95, 0.9999])
 def test_a_nucleus_is_the_smallest_set_that_reaches_top_p(sharp, top_p):
     p = (sharp * torch.randn(5000, generator=torch.Generator().manual_seed(1))).softmax(-1)
@@ -46,7 +51,9 @@ def test_a_reply_draws_the_same_tokens_beside_others_and_alone(words):
     together, alone = ([Sampler(*each, seed) for seed, each in enumerate(hot)] for _ in range(2))
     for n in range(3):
         rows = 3 * torch.randn(len(hot), words, generator=torch.Generator().manual_seed(n))
-        assert draw(rows, together).tolist() == [own.pick(row) for own, row in zip(alone, rows, strict=True)]
+        assert draw(rows, together).tolist() == [
+            own.pick(row) for own, row in zip(alone, rows, strict=True)
+        ]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -44,9 +44,18 @@ def test_cut(template, begin, mid, then, trims):
     ("template", "why"),
     [
         (LINES.replace("m.content", "m.content | upper"), "0 times instead of once"),
-        (LINES.replace("m.content", "m.content.split('</think>')[-1]"), "rewrites what a user turn says"),
-        (LINES.replace("m.content", "m.content | replace('\\n\\n', '\\n')"), "rewrites what a user turn says"),
-        (LINES.replace("{{ m.content }}", "{{ m.content }}{{ m.content }}"), "2 times instead of once"),
+        (
+            LINES.replace("m.content", "m.content.split('</think>')[-1]"),
+            "rewrites what a user turn says",
+        ),
+        (
+            LINES.replace("m.content", "m.content | replace('\\n\\n', '\\n')"),
+            "rewrites what a user turn says",
+        ),
+        (
+            LINES.replace("{{ m.content }}", "{{ m.content }}{{ m.content }}"),
+            "2 times instead of once",
+        ),
         ("{{ messages[-1].content }}?", "0 times instead of once"),
         (LINES + "{% if messages | length == 1 %}<T>{% endif %}", "changes earlier turns"),
         ("{{ messages[5].content }}", "has no element 5"),

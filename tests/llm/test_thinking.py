@@ -1,4 +1,5 @@
-"""Reasoning models: thinking is no part of the answer or of the context behind it, and is counted apart."""
+"""Reasoning models: thinking is no part of the answer or of the context behind it, and is counted
+apart."""
 
 import pytest
 from hypothesis import given
@@ -59,7 +60,13 @@ def _server(text, finish="stop", reasoning=None, tokens=None):
         (_server("Paris\nmore", reasoning="a city", tokens=6), "Paris", "stop", 6, 0),
         (_server("<think>on and on", "length", tokens=9), "", "length", 9, 1),
         (_server("", "length", reasoning="on and on", tokens=9), "", "length", 9, 1),
-        (_server("<think>x</think>one two three four five six", tokens=2), "one two three four", "length", 2, 0),
+        (
+            _server("<think>x</think>one two three four five six", tokens=2),
+            "one two three four",
+            "length",
+            2,
+            0,
+        ),
         (_server("Paris"), "Paris", "stop", 0, 0),
     ],
 )
@@ -105,17 +112,23 @@ REFUSED["choices"][0]["message"]["refusal"] = "I cannot help with that."
 def test_replies_that_lack_an_answer_are_counted_by_what_they_lack(reply, thinking, problem):
     with Loopback([lambda body: reply]) as server:
         meter = Meter()
-        with loaded(server, **({"thinking": {"tokens": 12}} if thinking else {})).session(meter) as s:
+        with loaded(server, **({"thinking": {"tokens": 12}} if thinking else {})).session(
+            meter
+        ) as s:
             s.user("Where?")
             assert s.write(8).problem == problem
     assert meter.usage()["answer"].get("replies") == ({problem: 1} if problem else None)
 
 
 def test_what_a_server_cannot_do_and_what_does_not_fit():
-    facts = model_facts(config("http://127.0.0.1:1/v1", thinking={"tokens": 100}, logprobs=5, window=1000))
+    facts = model_facts(
+        config("http://127.0.0.1:1/v1", thinking={"tokens": 100}, logprobs=5, window=1000)
+    )
     assert (facts.window, facts.capabilities, facts.identity["window"]) == (900, {"sampling"}, 1000)
     facts = model_facts(config("http://127.0.0.1:1/v1", thinking={"tokens": 1000}, window=1000))
-    assert facts.problems == ["model.thinking.tokens=1000 fills the whole window of 1000 tokens; set fewer"]
+    assert facts.problems == [
+        "model.thinking.tokens=1000 fills the whole window of 1000 tokens; set fewer"
+    ]
 
 
 def test_a_script_s_thinking_is_counted_apart():
@@ -180,7 +193,11 @@ def test_a_thinking_at_its_limit_is_closed_for_the_model(thinker, monkeypatch):
 def test_an_answer_without_thinking_is_an_answer(thinker, tiny, monkeypatch):
     meter = Meter()
     ids = thinker.text.plain("<the north>")
-    looked = next(n for n in range(1, len(ids) + 1) if begins_thinking(thinker.text.context(ids[:n]), HOW) is False)
+    looked = next(
+        n
+        for n in range(1, len(ids) + 1)
+        if begins_thinking(thinker.text.context(ids[:n]), HOW) is False
+    )
     s, written = _ask(thinker, [*ids[:looked], *ids], monkeypatch, meter)
     with s:
         assert (written.text, written.thinking) == ("<the north>", "")
@@ -219,7 +236,9 @@ def test_a_template_that_opens_the_thinking(tiny_folder, tmp_path, monkeypatch):
         load_model(ModelConfig(**base))
     model = load_model(ModelConfig(**base, thinking={"tokens": 60}))
     answer, meter = model.text.plain("north"), Meter()
-    s, written = _ask(model, [*model.text.plain("so</think> "), answer[0], *answer], monkeypatch, meter)
+    s, written = _ask(
+        model, [*model.text.plain("so</think> "), answer[0], *answer], monkeypatch, meter
+    )
     with s:
         assert (written.text, written.thinking) == ("north", "<think>\nso</think> ")
         assert s._text().endswith("[assistant]north")

@@ -1,4 +1,5 @@
-"""What identifies a model's tokenizer and chat template is what it is loaded with, wherever they come from."""
+"""What identifies a model's tokenizer and chat template is what it is loaded with, wherever they
+come from."""
 
 import json
 import re
@@ -33,14 +34,23 @@ def identity(model, tokenizer=None, **more):
     return facts.identity
 
 
-WORDS = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model")
+WORDS = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "spiece.model",
+)
 CHANGES = dict.fromkeys(WORDS, "tokenizer") | {"chat_template.jinja": "template"}
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_file_of_a_tokenizer_is_in_the_identity(name, tiny_folder, own):
     before = identity(tiny_folder, own)
-    assert before == identity(tiny_folder), "the model's own tokenizer, named by its folder, is the same one"
+    assert before == identity(tiny_folder), (
+        "the model's own tokenizer, named by its folder, is the same one"
+    )
     path = own / name
     path.write_text((path.read_text() if path.exists() else "") + "\n")
     after = identity(tiny_folder, own)
@@ -59,15 +69,23 @@ def test_the_template_that_is_hashed_is_the_one_that_is_used(tiny_folder, own):
     settings = json.loads((own / "tokenizer_config.json").read_text())
     (own / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": TURN}))
     inside = template_digest(config, own)
-    (own / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": TURN + " "}))
+    (own / "tokenizer_config.json").write_text(
+        json.dumps({**settings, "chat_template": TURN + " "})
+    )
     assert template_digest(config, own) != inside
 
 
-def test_a_tokenizer_on_the_hub_is_pinned_hashed_and_loaded_from_there(tiny_folder, own, hub, tmp_path):
+def test_a_tokenizer_on_the_hub_is_pinned_hashed_and_loaded_from_there(
+    tiny_folder, own, hub, tmp_path
+):
     files = {name: (own / name).read_bytes() for name in FILES}
     other = dict(files, **{"chat_template.jinja": files["chat_template.jinja"] + b"\n"})
     other["tokenizer.json"] += b"\n"
-    never = {"model.safetensors": b"never fetched", "tokenization.py": b"never fetched", "onnx/tokenizer.json": b"no"}
+    never = {
+        "model.safetensors": b"never fetched",
+        "tokenization.py": b"never fetched",
+        "onnx/tokenizer.json": b"no",
+    }
     hub.add("me/words", "a" * 40, files | never)
     hub.add("me/others", "b" * 40, other)
     here, there = identity(tiny_folder, "me/words"), identity(tiny_folder, "me/others")
@@ -81,8 +99,12 @@ def test_a_tokenizer_on_the_hub_is_pinned_hashed_and_loaded_from_there(tiny_fold
     assert model_facts(config).identity == here
     with load_model(config).session(Meter()) as s:
         s.user("Where is the school?")
-    assert (tokenizer_folder(config, tiny_folder) / "tokenizer.json").read_bytes() == files["tokenizer.json"]
-    assert not [path for path in hub.asked if "safetensors" in path or ".py" in path or "onnx" in path]
+    assert (tokenizer_folder(config, tiny_folder) / "tokenizer.json").read_bytes() == files[
+        "tokenizer.json"
+    ]
+    assert not [
+        path for path in hub.asked if "safetensors" in path or ".py" in path or "onnx" in path
+    ]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +121,9 @@ def test_a_tokenizer_that_is_not_there_is_one_sentence(named, sentence, tiny_fol
     hub.add("me/weights", "a" * 40, {"model.safetensors": b"x", "config.json": b"{}"})
     (tmp_path / "empty").mkdir()
     named = named.replace("EMPTY", str(tmp_path / "empty"))
-    (problem,) = model_facts(ModelConfig(name="m", source=str(tiny_folder), tokenizer=named)).problems
+    (problem,) = model_facts(
+        ModelConfig(name="m", source=str(tiny_folder), tokenizer=named)
+    ).problems
     assert re.search(sentence, problem)
 
 

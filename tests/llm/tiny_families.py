@@ -27,16 +27,28 @@ NAMES = {
     32: "embedding_size hidden_size",
     48: "decoder_ffn_dim encoder_ffn_dim ffn_hidden_size intermediate_size n_inner",
 }
-SIZES = {"initializer_range": 0.3, "is_decoder": True, "num_key_value_heads": 2, "num_experts_per_tok": 2}
+SIZES = {
+    "initializer_range": 0.3,
+    "is_decoder": True,
+    "num_key_value_heads": 2,
+    "num_experts_per_tok": 2,
+}
 SIZES |= dict.fromkeys(("decoder_layers", "encoder_layers", "num_hidden_layers"), LAYERS)
 SIZES |= {name: size for size, names in NAMES.items() for name in names.split()}
 _LATENT = {"num_key_value_heads": 4}  # as many as heads, with latent attention
 _ROPE = {"rope_type": "default", "rope_theta": 1e4}
-_TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
+_TOWER = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+}
 LATENT = "axk1 deepseek_v2 deepseek_v3 dots3_note_text glm4_moe_lite minicpm3"
 FIXES = {
     **dict.fromkeys(LATENT.split(), _LATENT),
-    "cohere_compass_text": {"rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), _ROPE)},
+    "cohere_compass_text": {
+        "rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), _ROPE)
+    },
     "git": {"vision_config": {**_TOWER, "image_size": 32, "patch_size": 16}},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "longcat_flash": {**_LATENT, "num_layers": 1, "expert_ffn_hidden_size": 16},
@@ -47,17 +59,21 @@ FIXES = {
 
 
 def config_of(family, **changes):
-    """The family's config with tiny sizes; raises what transformers raises when they do not go together."""
+    """The family's config with tiny sizes; raises what transformers raises when they do not go
+    together."""
     kind = CONFIG_MAPPING[family]
     alias = getattr(kind, "attribute_map", {})
     known = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     names = {field.name for field in known} or set(inspect.signature(kind.__init__).parameters)
     sizes = {alias.get(name, name): value for name, value in SIZES.items()}
-    return kind(**{**{k: v for k, v in sizes.items() if k in names}, **FIXES.get(family, {}), **changes})
+    return kind(
+        **{**{k: v for k, v in sizes.items() if k in names}, **FIXES.get(family, {}), **changes}
+    )
 
 
 def network(config):
-    """The network with large random weights, so that attention is far from flat, and transformers' eager kernel."""
+    """The network with large random weights, so that attention is far from flat, and transformers'
+    eager kernel."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         net = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
@@ -71,7 +87,14 @@ def network(config):
 def tokenizer_folder(folder):
     """A folder with the tokenizer of all these models."""
     words = "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. Yes No "
-    save(folder, [words * 3], hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4)
+    save(
+        folder,
+        [words * 3],
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+    )
     for path in folder.glob("*"):
         if "token" not in path.name and path.suffix != ".jinja":
             path.unlink()

@@ -1,4 +1,5 @@
-"""Tools for methods without the engine: a scripted model and an encoder that counts shared words."""
+"""Tools for methods without the engine: a scripted model and an encoder that counts shared
+words."""
 
 import contextlib
 import json
@@ -27,7 +28,9 @@ class WordEncoder:
 
     def similarity(self, query, passages):
         asked = self._texts[int(query[0])]
-        return np.array([len(asked & self._texts[int(p[0])]) / max(len(asked), 1) for p in passages])
+        return np.array(
+            [len(asked & self._texts[int(p[0])]) / max(len(asked), 1) for p in passages]
+        )
 
 
 def answered(method, tools, document, question):
@@ -40,19 +43,35 @@ class Counted(Meter):
     """Books the events of a model that tells no shape as those of a small one."""
 
     def record(self, event, shape):
-        super().record(event, ModelShape(layers=2, width=8, heads=2, kv_heads=2, head_size=4, mlp=16, vocab=50))
+        super().record(
+            event, ModelShape(layers=2, width=8, heads=2, kv_heads=2, head_size=4, mlp=16, vocab=50)
+        )
 
 
 class FakeTools:
     """What the engine hands a method, without an engine."""
 
-    def __init__(self, replies=(), probes=(), attention=None, window=8192, similarity=None, reranker=None, **models):
+    def __init__(
+        self,
+        replies=(),
+        probes=(),
+        attention=None,
+        window=8192,
+        similarity=None,
+        reranker=None,
+        **models,
+    ):
         script = Script(replies=list(replies), probes=list(probes), window=window)
         self.reader = ScriptedModel(script, attention=attention)
         self.models = models
         self.meter, self.seed, self.question = Meter(), 0, None
-        self.task = Task(instruction="Answer the question as concisely as you can.", max_answer_tokens=8)
-        self._encoder, self._reranker = WordEncoder() if similarity is None else similarity, reranker
+        self.task = Task(
+            instruction="Answer the question as concisely as you can.", max_answer_tokens=8
+        )
+        self._encoder, self._reranker = (
+            WordEncoder() if similarity is None else similarity,
+            reranker,
+        )
         self.kept, self.shared, self.said = {}, {}, []
 
     def model(self, role="reader"):

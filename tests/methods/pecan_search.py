@@ -36,7 +36,9 @@ def attention(row, column):
 
 
 def probes(*p_yes):
-    return [Rule(p={"Yes": p, "No": 1 - p}, once=True) for p in p_yes] + [Rule(p={"Yes": 0.0, "No": 1.0})]
+    return [Rule(p={"Yes": p, "No": 1 - p}, once=True) for p in p_yes] + [
+        Rule(p={"Yes": 0.0, "No": 1.0})
+    ]
 
 
 def run(p_yes, tools=None, text=TEXT, meter=None, **params):

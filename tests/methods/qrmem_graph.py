@@ -6,13 +6,23 @@ from harness.llm.scripted import Rule
 from harness.types import Question
 from methods.qrmem.memory import Memory
 
-SEGMENTS = ["Velindra is by Toren.", "Toren comes from Kelford.", "Kelford lies on the Une.", "Mira likes Toren much."]
+SEGMENTS = [
+    "Velindra is by Toren.",
+    "Toren comes from Kelford.",
+    "Kelford lies on the Une.",
+    "Mira likes Toren much.",
+]
 TEXT = " ".join(SEGMENTS)
 SPANS = [(TEXT.index(s), TEXT.index(s) + len(s)) for s in SEGMENTS]
 QUESTION = Question("q", "On which river lies the birthplace of the author of Velindra?", ("d",))
 NAMES = ["Velindra", "Toren", "Kelford", "Une", "Mira"]
 PLACES = [[0], [0, 1, 3], [1, 2], [2], [3]]
-EDGES = [(0, 1, "Toren is its author"), (1, 2, "his birthplace"), (3, 2, "the river it lies on"), (4, 1, "likes him")]
+EDGES = [
+    (0, 1, "Toren is its author"),
+    (1, 2, "his birthplace"),
+    (3, 2, "the river it lies on"),
+    (4, 1, "likes him"),
+]
 
 
 class Overlap:

@@ -12,19 +12,25 @@ FIRST = "The poet Ann Toren wrote Velindra in that winter."
 SECOND = "Later Toren moved away, and Velindra was printed in Kelford."
 TEXT = f"{FIRST} {SECOND}"
 QUESTION = Question("q", "Who wrote Velindra?", ("d",))
-ENTITY, RELATION, DOUBT = "Find the key entities", "Describe how entities", "Look for what is missing"
+ENTITY, RELATION, DOUBT = (
+    "Find the key entities",
+    "Describe how entities",
+    "Look for what is missing",
+)
 RULES = [
     Rule(when="Summarise the text below", reply="about a poet"),
     # The guided rounds come first: their prompts have all that the first ones have, and a question.
     Rule(when=f"{ENTITY} in a part of a document, to help answer a question about the whole document.\n\nQuestion: Who "
-         f"wrote Velindra?\n\nWhat the whole document is about:\nabout a poet\n\nPart of the document:\n{FIRST}\n\nPay "
+         "wrote Velindra?\n\nWhat the whole document is about:\nabout a poet\n\nPart of the "
+         f"document:\n{FIRST}\n\nPay "
          "attention to what these questions ask for:\n* When was it written?", reply="* winter"),
     Rule(when="Part of the document:\nThe poet [Ann Toren] wrote [Velindra] in that [winter].\n\nEntities:\n* Ann Toren\n"
          "* Velindra\n* winter\n\nPay attention", reply="* Velindra | winter | Velindra was written in winter."),
     Rule(when=f"Part of the document:\n{SECOND}\n\nPay attention", reply="none"),
     Rule(when="printed in [Kelford].\n\nEntities:\n* Toren\n* Velindra\n* Kelford\n\nPay", reply="none"),
     Rule(when=f"{DOUBT} in a graph of entities and relations that was made of a part of a document.\n\nWhat the whole document is "
-         f"about:\nabout a poet\n\nPart of the document:\n{FIRST}\n\nEntities:\n* Ann Toren\n* Velindra\n\nRelations:\n"
+         f"about:\nabout a poet\n\nPart of the document:\n{FIRST}\n\nEntities:\n* Ann Toren\n* "
+         "Velindra\n\nRelations:\n"
          "* Ann Toren | Velindra | Ann Toren wrote it.", reply="* When was it written?\n* When was it all written?"),
     Rule(when=DOUBT, reply="1. when was it written\n2. Who printed it?\n3. When was this written?"),
     Rule(when=f"Part of the document:\n{FIRST}\n\nList", reply="* [Velindra].\n* a castle"),

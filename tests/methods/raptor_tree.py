@@ -1,4 +1,5 @@
-"""A tree of made-up words, without pytest: what the tests of RAPTOR build here and in processes of their own.
+"""A tree of made-up words, without pytest: what the tests of RAPTOR build here and in processes of
+their own.
 
 python -m tests.methods.raptor_tree REDUCTION        prints its fingerprint, its highest level and the nodes of level 2
 """

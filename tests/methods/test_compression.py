@@ -33,9 +33,17 @@ TEXT, ASKED = MADE.documents[0].text, MADE.examples[0].question.text
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A tiny random Llama without BOS and chat template, so that the package sees the tokens that we see."""
+    """A tiny random Llama without BOS and chat template, so that the package sees the tokens that
+    we see."""
     where = tmp_path_factory.mktemp("tiny")
-    save(where, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1)
+    save(
+        where,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+    )
     for name, key in (("tokenizer.json", "post_processor"), ("tokenizer_config.json", "bos_token")):
         settings_ = json.loads((where / name).read_text(encoding="utf-8"))
         (where / name).write_text(json.dumps({**settings_, key: None}), encoding="utf-8")
@@ -58,7 +66,9 @@ def first_tokens(text, count, model):
 def squeezed(text, settings_, model, question=ASKED):
     """The compressed text, and its Compressed."""
     before = question if settings_.prefixed else ""
-    found = lingua.compress_document(Document("d", text), settings_, tools_of(model), question, before)
+    found = lingua.compress_document(
+        Document("d", text), settings_, tools_of(model), question, before
+    )
     return "".join(p if isinstance(p, str) else text[slice(*p)] for p in found.pieces), found
 
 
@@ -68,7 +78,9 @@ def test_units_tile_any_text_and_runs_are_what_is_kept(llama, text, data):
     units = units_of(text, tools_of(llama).model("compressor"))
     assert "".join(units.piece(i) for i in range(len(units))) == text
     assert sum(units.sizes) == llama.count(text)
-    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(units), max_size=len(units))), dtype=bool)
+    mask = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(units), max_size=len(units))), dtype=bool
+    )
     stays = "".join(units.piece(i) for i in range(len(units)) if mask[i])
     assert "".join(text[a:b] for a, b in spans_of_kept(units, mask)) == stays
 
@@ -100,15 +112,24 @@ def test_a_token_cut_otherwise_shares_its_cost_by_characters():
     units = Units("abcd ef", (0, 1, 4, 7), (1, 1, 2))
     with tools.model("compressor").session() as s:
         s.user("x")
-        assert surprise(s, tools.model("compressor"), units).tolist() == [0.25, 0.75, 1.0]  # 2 over two tokens
+        assert surprise(s, tools.model("compressor"), units).tolist() == [
+            0.25,
+            0.75,
+            1.0,
+        ]  # 2 over two tokens
 
 
 def test_unusable_log_probabilities():
     model = tools_of().model("compressor")
-    with model.session() as s, mock.patch.object(type(s), "score", side_effect=[[-math.inf], [math.nan]]):
+    with (
+        model.session() as s,
+        mock.patch.object(type(s), "score", side_effect=[[-math.inf], [math.nan]]),
+    ):
         s.user("x")
         assert surprise(s, model, units_of("a", model)).tolist() == [1e4]
-        with pytest.raises(ModelOutputError, match=r"gave NaN log-probabilities; try --set model.dtype=float32"):
+        with pytest.raises(
+            ModelOutputError, match=r"gave NaN log-probabilities; try --set model.dtype=float32"
+        ):
             surprise(s, model, units_of("a", model))
 
 
@@ -142,7 +163,9 @@ def test_what_contexts_are_ranked_by(condition, context, wanted):
     ],
 )
 def test_the_contexts_that_a_budget_lets_through(target, changed, numbers):
-    chosen = choose_contexts([100] * 4, np.arange(1.0, 5.0), target, config.LongLLMLinguaConfig(**changed))
+    chosen = choose_contexts(
+        [100] * 4, np.arange(1.0, 5.0), target, config.LongLLMLinguaConfig(**changed)
+    )
     assert [c.number for c in chosen] == numbers
 
 
@@ -172,7 +195,9 @@ def test_two_windows_and_the_rest():
     kept_, _ = squeezed(text, config.LLMLinguaConfig(**setting), Table())
     # Two windows (9 and 10 words) are compressed; the 6 that are left are less than one.
     assert kept_.split()[-6:] == ["w9", "w0", "w1", "w2", "w3", "w4"]
-    all_of_it, _ = squeezed(text, config.LLMLinguaConfig(**setting, last_window="compressed"), Table())
+    all_of_it, _ = squeezed(
+        text, config.LLMLinguaConfig(**setting, last_window="compressed"), Table()
+    )
     assert len(all_of_it.split()) < len(kept_.split())
     assert "w4" not in all_of_it.split()
 
@@ -183,7 +208,8 @@ def test_each_window_is_read_behind_what_was_kept():
     squeezed(text, config.LLMLinguaConfig(target_tokens=9, iterative_size=10, credit="own"), model)
     first, second, *_ = [context.removeprefix("\n[user]") for context in model.contexts]
     assert first == ""
-    # w0 to w8 at ratio 9 / 33: above int(30 * 0.27) - 1 = 7th of 9 9 9 8 8 8 7 7 ..., counted from 0, which is 7.
+    # w0 to w8 at ratio 9 / 33: above int(30 * 0.27) - 1 = 7th of 9 9 9 8 8 8 7 7 ..., counted from
+    # 0, which is 7.
     assert second.split() == ["w8"]
 
 
@@ -199,7 +225,9 @@ def test_where_the_window_is_full_the_oldest_kept_tokens_are_forgotten(llama):
     where = str(llama.net.name_or_path)
     model = load_model(ModelConfig(name="tiny", source=where, template="none", window=400))
     text = first_tokens(TEXT, 2000, llama)
-    _, found = squeezed(text, config.LLMLinguaConfig(rate=0.9, use_context_level_filter=False), model)
+    _, found = squeezed(
+        text, config.LLMLinguaConfig(rate=0.9, use_context_level_filter=False), model
+    )
     assert found.before == pytest.approx(2000, abs=5)
     assert 1400 < found.after < 2000
     spans = [piece for piece in found.pieces if isinstance(piece, tuple)]
@@ -208,8 +236,13 @@ def test_where_the_window_is_full_the_oldest_kept_tokens_are_forgotten(llama):
 
 
 def test_a_window_that_does_not_fit_beside_the_question():
-    with pytest.raises(WindowExceeded, match=r"holds 9 tokens of text .* method.iterative_size=4.; lower it or raise"):
-        squeezed("w " * 40, config.LLMLinguaConfig(use_context_level_filter=False), Table(window=18))
+    with pytest.raises(
+        WindowExceeded,
+        match=r"holds 9 tokens of text .* method.iterative_size=4.; lower it or raise",
+    ):
+        squeezed(
+            "w " * 40, config.LLMLinguaConfig(use_context_level_filter=False), Table(window=18)
+        )
 
 
 LONG = {
@@ -243,7 +276,9 @@ def test_the_text_of_one_window_is_that_of_the_package(llama, released, digest):
 
 def test_the_package_reads_more_than_one_window_on_our_sessions(llama):
     text = first_tokens(TEXT, 900, llama)
-    setting = config.LLMLinguaConfig(target_tokens=300, engine="library", use_context_level_filter=False)
+    setting = config.LLMLinguaConfig(
+        target_tokens=300, engine="library", use_context_level_filter=False
+    )
     _, found = squeezed(text, setting, llama)
     assert found.before == pytest.approx(900, abs=3)
     assert 250 < found.after < 600
@@ -264,7 +299,9 @@ def test_selective_context_scores_a_sentences_first_token_behind_the_end_of_a_te
     model = tools.model("compressor")
     units = units_of("One river. Two boats.", model)
     found = _self_information(units, _sentence_groups(units, 100), tools)
-    assert np.isfinite(found).all()  # NaN for every sentence's first token before, which always stayed
+    assert np.isfinite(
+        found
+    ).all()  # NaN for every sentence's first token before, which always stayed
     eos = gpt.text.tokenizer.eos_token_id
     first = gpt.text.plain(units.text)[0]
     with torch.inference_mode():

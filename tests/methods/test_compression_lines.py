@@ -1,4 +1,5 @@
-"""Contexts as FlashRAG cuts them, a line each, for LongLLMLingua and LLMLingua-2; and the presets of both."""
+"""Contexts as FlashRAG cuts them, a line each, for LongLLMLingua and LLMLingua-2; and the presets
+of both."""
 
 import re
 from types import SimpleNamespace
@@ -19,7 +20,8 @@ LONG = " ".join(f"w{i % 10}" for i in range(700))
 
 
 def document(*pages):
-    """Pages under their titles with a blank line between, as several documents are joined to one."""
+    """Pages under their titles with a blank line between, as several documents are joined to
+    one."""
     text, passages = "", []
     for title, body in pages:
         start = len(text) + 2 * bool(text)
@@ -56,7 +58,15 @@ def ranked(window, **settings):
 def test_a_line_is_one_context_whatever_its_length():
     assert ranked(8192, contexts="titled-lines") == [f"Mira\n{LONG}", "Toren\nw3 w4.", "w5 w6."]
     # Before, and with "lines": a title alone, and a line of 700 tokens in parts of 300.
-    assert [len(text.split()) for text in ranked(8192, contexts="lines")] == [1, 300, 300, 100, 1, 2, 2]
+    assert [len(text.split()) for text in ranked(8192, contexts="lines")] == [
+        1,
+        300,
+        300,
+        100,
+        1,
+        2,
+        2,
+    ]
 
 
 def test_a_line_that_the_compressors_window_does_not_hold_is_cut_there():
@@ -67,7 +77,8 @@ def test_a_line_that_the_compressors_window_does_not_hold_is_cut_there():
 
 
 class Digits:
-    """A token is a word with the space before it; "w7" is kept with probability 0.7. Counts its requests."""
+    """A token is a word with the space before it; "w7" is kept with probability 0.7. Counts its
+    requests."""
 
     max_tokens, style = 100, "metaspace"
 
@@ -90,10 +101,12 @@ LINES = "w9 w9 w7 w7\nw1 w3 w2 w2\nw5 w5 w4 w6\nw4 w4 w4 w4"
 @pytest.mark.parametrize(
     ("settings", "wanted", "requests"),
     [
-        # Twice 5 of 16 tokens: percentile int(100 * 0.375) = 37 of .2 .4 .5 .8 is .411, so two lines stay: 8 tokens.
-        # Then 5 of 8: percentile int(37.5 + 1) = 38 of 9 9 7 7 is .7, of 5 5 4 6 it is .5; words above it.
+        # Twice 5 of 16 tokens: percentile int(100 * 0.375) = 37 of .2 .4 .5 .8 is .411, so two
+        # lines stay: 8 tokens. Then 5 of 8: percentile int(37.5 + 1) = 38 of 9 9 7 7 is .7, of 5 5
+        # 4 6 it is .5; words above it.
         ({"target_tokens": 5}, "w9 w9\n\nw6", 4),
-        # A rate of 0.5: contexts at (0.5 + 1) / 2, the percentile 25 is .35; percentile 51 of each line.
+        # A rate of 0.5: contexts at (0.5 + 1) / 2, the percentile 25 is .35; percentile 51 of each
+        # line.
         ({"rate": 0.5}, "w9 w9\n\nw6", 4),
         ({"rate": 0.5, "use_context_level_filter": False}, "w9 w9\n\nw3\n\nw6", 4),
         # 20 tokens are more than there are: all stays.
@@ -108,7 +121,9 @@ def test_lines_of_the_lowest_mean_are_left_out_first(settings, wanted, requests,
     monkeypatch.setattr(lingua2, "find", lambda _: SimpleNamespace(identity="digits"))
     method = LLMLingua2(LLMLingua2.Config(**{"contexts": "titled-lines", **settings}))
     index = method.index(Document("d", LINES), FakeTools())
-    text = "".join(piece if isinstance(piece, str) else LINES[slice(*piece)] for piece in index["pieces"])
+    text = "".join(
+        piece if isinstance(piece, str) else LINES[slice(*piece)] for piece in index["pieces"]
+    )
     assert text.split() == wanted.split()
     assert text.count("\n\n") == wanted.count("\n\n")
     assert index["tokens"] == [16, len(wanted.split())]

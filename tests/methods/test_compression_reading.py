@@ -1,4 +1,5 @@
-"""What the reader is shown of a compressed text, Selective-Context, LLMLingua-2 on a tiny classifier, and bad input."""
+"""What the reader is shown of a compressed text, Selective-Context, LLMLingua-2 on a tiny
+classifier, and bad input."""
 
 import json
 import re
@@ -38,7 +39,9 @@ WORDS = "w0 w9 w1 w8 w2 w7 w3 w6 w4 w5 w0 w9 w1 w8 w2 w7 w3 w6 w4 w5"
 METHODS = [
     LLMLingua(LLMLingua.Config(target_tokens=6, iterative_size=10, chunk_tokens=10)),
     LongLLMLingua(LongLLMLingua.Config(target_tokens=6, iterative_size=10, chunk_tokens=10)),
-    LongLLMLingua(LongLLMLingua.Config(target_tokens=6, contexts="lines", use_sentence_level_filter=True)),
+    LongLLMLingua(
+        LongLLMLingua.Config(target_tokens=6, contexts="lines", use_sentence_level_filter=True)
+    ),
     LongLLMLingua(LongLLMLingua.Config(target_tokens=6, contexts="packed", add_instruction=True)),
     SelectiveContext(SelectiveContext.Config(reduce_ratio=0.5)),
     SelectiveContext(SelectiveContext.Config(target_tokens=6, level="sentence")),
@@ -93,7 +96,13 @@ def test_what_the_window_does_not_hold_is_cut_and_told():
 def test_runs_of_the_joined_contexts_as_places_in_the_document():
     # "abcd" + blank line + "efgh", whose places in the document are 10 and 3
     layout = [(10, 14), "\n\n", (3, 7)]
-    assert spans_in_document(layout, [(0, 2), (3, 7), (9, 10)]) == [(10, 12), (13, 14), "\n\n", (3, 4), (6, 7)]
+    assert spans_in_document(layout, [(0, 2), (3, 7), (9, 10)]) == [
+        (10, 12),
+        (13, 14),
+        "\n\n",
+        (3, 4),
+        (6, 7),
+    ]
     assert spans_in_document(layout, []) == []
 
 
@@ -109,7 +118,10 @@ def test_runs_of_the_joined_contexts_as_places_in_the_document():
         ({"target_tokens": 100}, ["w5", "b3", "c1", "a9.", "x2", "d7", "e8", "f8."]),
         # All equal 8 at the top: the first of them
         ({"target_tokens": 1}, ["a9."]),
-        ({"reduce_ratio": 0.5, "level": "sentence"}, ["x2", "d7", "e8", "f8."]),  # means 4.5 and 6.25
+        (
+            {"reduce_ratio": 0.5, "level": "sentence"},
+            ["x2", "d7", "e8", "f8."],
+        ),  # means 4.5 and 6.25
     ],
 )
 def test_selective_context_by_hand(changed, wanted):
@@ -117,7 +129,9 @@ def test_selective_context_by_hand(changed, wanted):
         def session(self, meter, role="reader", adapter=None):
             found = super().session(meter, role)
             inner = found.score
-            found.score = lambda text: [-float(w.strip(".")[-1]) for w in text.split()] if inner(text) else []
+            found.score = lambda text: (
+                [-float(w.strip(".")[-1]) for w in text.split()] if inner(text) else []
+            )
             return found
 
     method = SelectiveContext(SelectiveContext.Config(**changed))
@@ -130,7 +144,10 @@ def test_selective_context_by_hand(changed, wanted):
 
 @pytest.mark.parametrize(
     ("text", "params"),
-    [("One w2. Two w3. Three w4.", {}), ("word3 " * 25, {"max_sentence_tokens": 10})],  # the longer one in parts
+    [
+        ("One w2. Two w3. Three w4.", {}),
+        ("word3 " * 25, {"max_sentence_tokens": 10}),
+    ],  # the longer one in parts
 )
 def test_every_sentence_is_scored_alone(text, params):
     tools = tools_of()
@@ -147,16 +164,31 @@ def weights(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("classifier")
     marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    letters = [*"abcdefghijklmnopqrstuvwxyz0123456789.,?!", *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789")]
-    tokenizer = Tokenizer(models.WordPiece({t: i for i, t in enumerate([*marks, *letters])}, unk_token="[UNK]"))
+    letters = [
+        *"abcdefghijklmnopqrstuvwxyz0123456789.,?!",
+        *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789"),
+    ]
+    tokenizer = Tokenizer(
+        models.WordPiece({t: i for i, t in enumerate([*marks, *letters])}, unk_token="[UNK]")
+    )
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), marks, strict=True))
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
-    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes = {
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        made = BertConfig(vocab_size=len(marks + letters), max_position_embeddings=64, initializer_range=1.0, **sizes)
+        made = BertConfig(
+            vocab_size=len(marks + letters),
+            max_position_embeddings=64,
+            initializer_range=1.0,
+            **sizes,
+        )
         BertForTokenClassification(made).save_pretrained(folder)
     return folder
 
@@ -191,12 +223,17 @@ def test_probabilities_are_those_of_the_network(weights):
     import torch
     from transformers import AutoModelForTokenClassification, AutoTokenizer
 
-    net, tokenizer = AutoModelForTokenClassification.from_pretrained(weights), AutoTokenizer.from_pretrained(weights)
+    net, tokenizer = (
+        AutoModelForTokenClassification.from_pretrained(weights),
+        AutoTokenizer.from_pretrained(weights),
+    )
     ids = [2, *tokenizer("mira rowed", add_special_tokens=False)["input_ids"], 3]
     with torch.inference_mode():
         wanted = net(torch.tensor([ids])).logits[0].softmax(-1)[1:-1, 1].tolist()
     found = classifier.load(classifier.find(str(weights)), tools_of().meter)
-    assert found.keep(found.tokenize("mira rowed").tokens).tolist() == pytest.approx(wanted, abs=1e-5)
+    assert found.keep(found.tokenize("mira rowed").tokens).tolist() == pytest.approx(
+        wanted, abs=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,7 +249,9 @@ def test_what_is_forced_stays(weights, changed, stays):
     index = method.index(Document("d", PROSE), tools_of())
     text = "".join(PROSE[slice(*piece)] for piece in index["pieces"])
     assert [w for w in re.findall(r"\w+", text) if w in stays] == stays
-    assert text.count("\n\n") == (4 if "\n" in changed.get("force_tokens", ()) else text.count("\n\n"))
+    assert text.count("\n\n") == (
+        4 if "\n" in changed.get("force_tokens", ()) else text.count("\n\n")
+    )
 
 
 def test_a_budget_sets_the_rate(weights):
@@ -231,7 +270,12 @@ def test_a_budget_sets_the_rate(weights):
         ([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], 0.5, [False, False, True, True]),
         # .1 .2 .4 .4 .4 .4: 0.4, and only what is above it stays
         ([0.1, 0.2, 0.4], [1, 1, 4], 0.5, [False, False, False]),
-        ([0.0, 0.5, 0.51, 1.0], [50, 1, 1, 49], 0.5, [False, False, False, True]),  # 0.51 is the percentile 51
+        (
+            [0.0, 0.5, 0.51, 1.0],
+            [50, 1, 1, 49],
+            0.5,
+            [False, False, False, True],
+        ),  # 0.51 is the percentile 51
         ([1.0, 1.0, 0.1], [1, 1, 1], 0.1, [True, True, False]),  # forced words stay at 1.0
         ([0.3], [1], 0.001, [False]),  # int(100 * 0.999 + 1) = 100, and never above it
     ],
@@ -249,18 +293,32 @@ def test_chunks_end_at_a_stop_or_are_cut(weights):
     assert chunk_ends(text, tokens, 4, (".",)) == [4, 5, 9]
     assert chunk_ends(text, tokens, 7, ()) == [7, 9]
     assert chunk_ends("aa\nbb", found.tokenize("aa\nbb"), 3, ("\n",)) == [2, 4]
-    assert [text[w.start : w.end] for w in words_of(text, tokens, found.style, 0)] == ["aa", "bb", ".", "cc", "dd"]
+    assert [text[w.start : w.end] for w in words_of(text, tokens, found.style, 0)] == [
+        "aa",
+        "bb",
+        ".",
+        "cc",
+        "dd",
+    ]
 
 
 def test_words_of_a_vocabulary_that_marks_their_beginnings():
     text = "don't \u5b66\u6821"
     spans = [(0, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8)]
     tokens = classifier.Tokenized(["\u2581don", "'", "t", "\u2581", "\u5b66", "\u6821"], spans)
-    assert [text[w.gap : w.end] for w in words_of(text, tokens, "metaspace", 0)][:2] == ["don", "'t"]
-    assert [text[w.start : w.end] for w in words_of(text, tokens, "metaspace", 0)][-2:] == ["\u5b66", "\u6821"]
+    assert [text[w.gap : w.end] for w in words_of(text, tokens, "metaspace", 0)][:2] == [
+        "don",
+        "'t",
+    ]
+    assert [text[w.start : w.end] for w in words_of(text, tokens, "metaspace", 0)][-2:] == [
+        "\u5b66",
+        "\u6821",
+    ]
 
 
-@pytest.mark.parametrize("text", ["", "a", "x" * 3000, "\u5b66\u6821" * 50, "a" * 200 + " b" * 2000])
+@pytest.mark.parametrize(
+    "text", ["", "a", "x" * 3000, "\u5b66\u6821" * 50, "a" * 200 + " b" * 2000]
+)
 def test_llmlingua_2_on_odd_texts(weights, text):
     result, prompt, _ = answered(two(weights, rate=0.5), text)
     assert result.text == "Mira"
@@ -305,5 +363,7 @@ def test_a_model_of_another_kind_is_no_classifier(tmp_path):
     from tests.random_model import save
 
     save(tmp_path / "llama", hidden_size=16, intermediate_size=32, num_hidden_layers=1)
-    with pytest.raises(CannotRun, match="is no classifier of tokens to keep or drop|cannot load the classifier"):
+    with pytest.raises(
+        CannotRun, match="is no classifier of tokens to keep or drop|cannot load the classifier"
+    ):
         classifier.load(classifier.find(str(tmp_path / "llama")), tools_of().meter)

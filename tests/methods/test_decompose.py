@@ -10,7 +10,11 @@ from methods.summarised import Summarised
 from methods.summary import condense, one_summary
 from tests.methods.conftest import FakeTools, answered
 
-SEGMENTS = ["Toren wrote Velindra last winter.", "Kelford is home to Toren.", "Mira sold two green boats."]
+SEGMENTS = [
+    "Toren wrote Velindra last winter.",
+    "Kelford is home to Toren.",
+    "Mira sold two green boats.",
+]
 TEXT = " ".join(SEGMENTS)
 SPANS = [(0, 33), (33, 59), (59, 86)]
 QUESTION = Question("q", "Where lives the author of Velindra?", ("d",))
@@ -47,7 +51,8 @@ def test_two_steps():
     )
     assert (answer.text, answer.stop_reason) == ("in Kelford", "2 sub-questions")
     assert len(prompts) == 4
-    # BM25 gives the first question the segment with both of its words, the second one that with "home".
+    # BM25 gives the first question the segment with both of its words, the second one that with
+    # "home".
     assert "Text:\nToren wrote Velindra last winter.\n" in prompts[1]
     assert "Text:\nKelford is home to Toren.\n" in prompts[2]
     steps_text = "Who wrote Velindra? Toren\nWhere is the home of Toren? Kelford"
@@ -57,7 +62,11 @@ def test_two_steps():
         Shown("span", "d", *SPANS[0]), Shown("span", "d", *SPANS[1]),
         Shown("generated", "d", text=steps_text, sources=sources),
     )  # fmt: skip
-    assert [(s.action, s.node) for s in answer.steps] == [("decompose", None), ("sub-question", 1), ("sub-question", 2)]
+    assert [(s.action, s.node) for s in answer.steps] == [
+        ("decompose", None),
+        ("sub-question", 1),
+        ("sub-question", 2),
+    ]
 
 
 @pytest.mark.parametrize(("reply", "requests"), [("I cannot.", 5), ("none", 1)])
@@ -69,7 +78,9 @@ def test_without_sub_questions_the_question_is_asked(reply, requests):
 
 
 def test_no_more_sub_questions_than_allowed_and_an_empty_text():
-    answer, prompts = decomposed(Rule(when="Simplify", reply="* a?\n* b?\n* c?"), Rule(reply="x"), text="", most=2)
+    answer, prompts = decomposed(
+        Rule(when="Simplify", reply="* a?\n* b?\n* c?"), Rule(reply="x"), text="", most=2
+    )
     assert answer.stop_reason == "2 sub-questions"
     assert answer.steps[0].note == "2 of 3 sub-questions are asked"
     assert [s.kind for s in answer.shown] == ["generated"]
@@ -78,7 +89,9 @@ def test_no_more_sub_questions_than_allowed_and_an_empty_text():
 
 def test_options_are_shown_once_at_the_end():
     question = Question("q", "Where?", ("d",), ("Kelford", "Rome"))
-    _, prompts = decomposed(Rule(when="Simplify", reply="* Who?"), Rule(reply="x"), question=question)
+    _, prompts = decomposed(
+        Rule(when="Simplify", reply="* Who?"), Rule(reply="x"), question=question
+    )
     assert ["(A) Kelford" in p for p in prompts] == [False, False, True]
 
 
@@ -87,7 +100,9 @@ SHORT = [Rule(when=f"Text:\n{s}", reply=f"in short {i}") for i, s in enumerate(S
 
 def summarised(*rules, window=8192, question=QUESTION, text=TEXT, **params):
     tools = FakeTools([*SHORT, *rules, Rule(when="Question:", reply="Kelford")], window=window)
-    method = Summarised(Summarised.Config(**{"segment_tokens": 5, "summary_tokens": 5, "reserve": 10, **params}))
+    method = Summarised(
+        Summarised.Config(**{"segment_tokens": 5, "summary_tokens": 5, "reserve": 10, **params})
+    )
     return *answered(method, tools, Document("d", text), question), tools.reader.prompts
 
 
@@ -96,13 +111,19 @@ def test_summaries_that_fit_are_read_as_they_are():
     assert (answer.text, answer.stop_reason, answer.truncated) == ("Kelford", "whole", None)
     assert index["pieces"] == [[f"in short {i}", *SPANS[i]] for i in range(3)]
     assert "Text:\nin short 0\n\nin short 1\n\nin short 2\n\nThe text ends here" in prompts[-1]
-    assert answer.shown[1] == Shown("generated", "d", text="in short 1", sources=(("d", *SPANS[1]),))
+    assert answer.shown[1] == Shown(
+        "generated", "d", text="in short 1", sources=(("d", *SPANS[1]),)
+    )
 
 
 def test_summaries_that_do_not_fit_are_summarised_again():
-    # Three summaries of 3 tokens and a line's end each are 12; in twos they are two, the second of them as it was.
+    # Three summaries of 3 tokens and a line's end each are 12; in twos they are two, the second of
+    # them as it was.
     joined = [("both", 0, 1), ("in short 2", 2, 2)]
-    for room, found, requests in ((12, [(f"in short {n}", n, n) for n in range(3)], 3), (11, joined, 4)):
+    for room, found, requests in (
+        (12, [(f"in short {n}", n, n) for n in range(3)], 3),
+        (11, joined, 4),
+    ):
         tools = FakeTools([*SHORT, Rule(when="Text:\nin short 0\nin short 1\n", reply="both")])
         pieces = condense(SEGMENTS, room, 5, tools, tools.model())
         assert [(p.text, p.first, p.last) for p in pieces] == found
@@ -134,7 +155,9 @@ def test_a_request_is_no_longer_than_the_window_it_was_given():
     assert one_summary(segments, 5, tools, tools.model(), window=70) == "so it is said"
     longest = max(len(tools.reader.offsets(p)) for p in tools.reader.prompts)
     assert longest + 5 <= 70 < longest + 5 + 30
-    with pytest.raises(QuestionError, match=r"method.window \(50 tokens\) does not hold a segment of 31 tokens"):
+    with pytest.raises(
+        QuestionError, match=r"method.window \(50 tokens\) does not hold a segment of 31 tokens"
+    ):
         condense(segments, 0, 5, tools, tools.model(), window=50)
 
 
@@ -150,5 +173,9 @@ def test_an_empty_text_and_a_question_that_leaves_no_room():
     assert (answer.stop_reason, answer.shown, index["pieces"]) == ("the text is empty", (), [])
     answer, *_ = summarised(question=Question("q", "why " * 50, ("d",)), window=100)
     assert answer.stop_reason == "truncated"
-    assert answer.truncated == {"side": "right", "tokens_before": 9, "tokens_after": 3 * len(answer.shown)}
+    assert answer.truncated == {
+        "side": "right",
+        "tokens_before": 9,
+        "tokens_after": 3 * len(answer.shown),
+    }
     assert len(answer.shown) < 3

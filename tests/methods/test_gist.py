@@ -1,4 +1,5 @@
-"""GIST (ReadAgent): pages, gists and the look-up, worked by hand on a model that replays a table."""
+"""GIST (ReadAgent): pages, gists and the look-up, worked by hand on a model that replays a
+table."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,10 @@ SIZES = {"page_words": 12, "least_words": 4, "last_words": 7, "gist_tokens": 5}
 SECOND = "Text:\nBob sails far away. \n<3>\nBob sees many islands. \n<4>\nCid sleeps. \n<5>\n"
 BREAKS = [Rule(when="<1>\nAnn sells", reply="Break: 2"), Rule(when=SECOND, reply="Break: <4>")]
 WHAT = {"Ann": "bread", "Bob": "sea", "Cid": "nap"}
-GISTS = [Rule(when=f"names and numbers.\n\nText:\n{who}", reply=f"{who}: {what}") for who, what in WHAT.items()]
+GISTS = [
+    Rule(when=f"names and numbers.\n\nText:\n{who}", reply=f"{who}: {what}")
+    for who, what in WHAT.items()
+]
 READ = Rule(when="Read the text below", reply="Bob")
 
 
@@ -40,13 +44,23 @@ def looked(reply):
 
 def test_pages_gists_and_a_look_up():
     answer, index, prompts = gist(*BREAKS, *GISTS, looked("Pages: 1"))
-    assert [TEXT[a:b] for a, b in index["pages"]] == ["\n".join(LINES[:2]), "\n".join(LINES[2:4]), LINES[4]]
+    assert [TEXT[a:b] for a, b in index["pages"]] == [
+        "\n".join(LINES[:2]),
+        "\n".join(LINES[2:4]),
+        LINES[4],
+    ]
     assert index["gists"] == ["Ann: bread", "Bob: sea", "Cid: nap"]
     assert index["notes"] == []
     assert prompts[0].count("<") == 4, "the labels 1 to 3 are offered, and <> is named"
     lookup = next(p for p in prompts if "page by page" in p)
-    assert "Page 0: Ann: bread\n\nPage 1: Bob: sea\n\nPage 2: Cid: nap\n\nQuestion: Who sails?\n\n" in lookup
-    assert "Text:\nAnn: bread\n\nBob sails far away.\nBob sees many islands.\n\nCid: nap\n\nThe text" in prompts[-1]
+    assert (
+        "Page 0: Ann: bread\n\nPage 1: Bob: sea\n\nPage 2: Cid: nap\n\nQuestion: Who sails?\n\n"
+        in lookup
+    )
+    assert (
+        "Text:\nAnn: bread\n\nBob sails far away.\nBob sees many islands.\n\nCid: nap\n\nThe text"
+        in prompts[-1]
+    )
     (a, b), (c, d), (e, f) = index["pages"]
     assert answer.shown == (
         Shown("generated", "d", text="Ann: bread", sources=(("d", a, b),)),
@@ -77,7 +91,9 @@ def test_a_page_break_that_is_none_ends_the_page_at_its_last_label(reply):
     _, index, prompts = gist(Rule(when="Read a part", reply=reply), *GISTS, looked("Pages: 0"))
     assert [TEXT[a:b] for a, b in index["pages"]] == ["\n".join(LINES[:3]), "\n".join(LINES[3:])]
     assert index["notes"] == ["1 of 2 pages end at their last label, for want of a reply with one"]
-    assert sum("Read a part" in p for p in prompts) == 1, "asked once; the rest is too short to be asked about"
+    assert sum("Read a part" in p for p in prompts) == 1, (
+        "asked once; the rest is too short to be asked about"
+    )
 
 
 def paged(text, most, least, last):
@@ -117,7 +133,8 @@ def test_a_text_without_white_space_has_pages():
 
 
 @pytest.mark.parametrize(
-    "text", ["x" * 1000, "a b " + "x" * 500 + " c", "\u6cb3" * 999 + "\u3002", "http://" + "ab/" * 90]
+    "text",
+    ["x" * 1000, "a b " + "x" * 500 + " c", "\u6cb3" * 999 + "\u3002", "http://" + "ab/" * 90],
 )
 def test_a_word_longer_than_a_page_is_cut(text):
     pages = paged(text, 12, 4, 3)  # 8 words of 8 characters behind the first label
@@ -139,7 +156,15 @@ def test_pages_that_do_not_fit_go_the_last_named_first():
 def looked_up(window):
     try:
         rules = [*GISTS, looked("Pages: 1, 0")]
-        answer, *_ = gist(*rules, text=LONG, window=window, page_words=50, least_words=10, last_words=1, reply_tokens=4)
+        answer, *_ = gist(
+            *rules,
+            text=LONG,
+            window=window,
+            page_words=50,
+            least_words=10,
+            last_words=1,
+            reply_tokens=4,
+        )
     except QuestionError:
         return None
     return [s.node for s in answer.steps[1:]], answer.stop_reason

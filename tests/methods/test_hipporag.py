@@ -11,7 +11,12 @@ from harness.types import Document, Passage, Question
 from methods.hipporag import HippoRAG, _graph, _similar_phrases
 from tests.methods.conftest import FakeTools, WordEncoder, answered
 
-PARAGRAPHS = ["Velindra is by Toren.", "Toren lives in Kelford.", "Mira sold boats.", "Kelford lies by a river."]
+PARAGRAPHS = [
+    "Velindra is by Toren.",
+    "Toren lives in Kelford.",
+    "Mira sold boats.",
+    "Kelford lies by a river.",
+]
 TEXT = "\n\n".join(PARAGRAPHS)
 STARTS = [TEXT.index(p) for p in PARAGRAPHS]
 PASSAGES = tuple(Passage("", a, a + len(p)) for a, p in zip(STARTS, PARAGRAPHS, strict=True))
@@ -47,13 +52,18 @@ class PhraseEncoder(WordEncoder):
 def built(encoder=None, **params):
     tools = FakeTools(BUILD, similarity=encoder or PhraseEncoder())
     index = HippoRAG(HippoRAG.Config(**params)).index(DOCUMENT, tools)
-    return {k: v if isinstance(v, np.ndarray) else json.loads(json.dumps(v)) for k, v in index.items()}, tools
+    return {
+        k: v if isinstance(v, np.ndarray) else json.loads(json.dumps(v)) for k, v in index.items()
+    }, tools
 
 
 def linked(reply, **params):
     encoder = PhraseEncoder()
     index, _ = built(encoder, **params)
-    tools = FakeTools([Rule(when="Facts:", reply=reply), Rule(when="Answer:", reply="Kelford")], similarity=encoder)
+    tools = FakeTools(
+        [Rule(when="Facts:", reply=reply), Rule(when="Answer:", reply="Kelford")],
+        similarity=encoder,
+    )
     method = HippoRAG(HippoRAG.Config(**{"k": 2, **params}))
     return method.answer(QUESTION, [DOCUMENT], [index], tools), tools
 
@@ -73,12 +83,15 @@ def test_the_index_has_the_triples_of_each_passage_once():
 def test_the_triples_that_the_model_keeps_lead_on():
     answer, tools = linked("Facts: 1, 7, 2")
     filter_, *read = answer.steps
-    # Of the question's words the first triple's text has none as a word of its own ("('velindra',"), so all tie.
+    # Of the question's words the first triple's text has none as a word of its own
+    # ("('velindra',"), so all tie.
     assert filter_.scores == {"candidates": 3, "kept": 2}
-    assert filter_.note.startswith("kept: velindra | is by | toren; kept: toren | lives in | kelford; dropped: kelford")
+    assert filter_.note.startswith(
+        "kept: velindra | is by | toren; kept: toren | lives in | kelford; dropped: kelford"
+    )
     assert (answer.text, answer.stop_reason) == ("Kelford", "2 triples kept")
-    # Velindra is in one passage and weighs 1; Toren and Kelford are in two and weigh 1/2. Toren's passage, the only one
-    # with a word of the question, has both of the latter.
+    # Velindra is in one passage and weighs 1; Toren and Kelford are in two and weigh 1/2. Toren's
+    # passage, the only one with a word of the question, has both of the latter.
     assert [s.node for s in read] == [0, 1]
     assert "Text:\nVelindra is by Toren.\n\nToren lives in Kelford.\n" in tools.reader.prompts[-1]
     usage = tools.meter.usage()
@@ -115,7 +128,9 @@ def test_a_similarity_takes_the_place_of_how_often_triples_join_two_phrases():
     index = {"of": [[0, 0, 0], [0]], "synonyms": [[0, 1, 0.9], [1, 0, 0.9]]}
     graph, _ = _graph(index, [("velindra", "is by", "toren")], {"velindra": 0, "toren": 1})
     assert graph[0][1]["weight"] == pytest.approx(1.8)
-    graph, _ = _graph({**index, "synonyms": []}, [("velindra", "is by", "toren")], {"velindra": 0, "toren": 1})
+    graph, _ = _graph(
+        {**index, "synonyms": []}, [("velindra", "is by", "toren")], {"velindra": 0, "toren": 1}
+    )
     assert graph[0][1]["weight"] == 8
 
 

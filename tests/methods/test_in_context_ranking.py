@@ -23,7 +23,12 @@ from tests.methods.conftest import FakeTools, answered
 TEXT = "Red fox runs fast. Blue fox sleeps now. Green bird sings well."
 DOCUMENT = Document("d", TEXT)
 QUESTION = Question("q", "Which bird?", ("d",))
-LLAMA = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}
+LLAMA = {
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+}
 HUB = "meta-llama/Llama-3.1-8B-Instruct"
 
 
@@ -42,7 +47,10 @@ def test_golden_trace():
     tools = FakeTools([Rule(reply="Green")], attention=attend)
     found, _ = answered(InContext(config()), tools, DOCUMENT, QUESTION)
     assert found.text == "Green"
-    assert [TEXT[s.start : s.end] for s in found.shown] == [" Green bird sings well.", " Blue fox sleeps now."]
+    assert [TEXT[s.start : s.end] for s in found.shown] == [
+        " Green bird sings well.",
+        " Blue fox sleeps now.",
+    ]
     # Five tokens a chunk with its number; each has its chunk's weight.
     steps = [(s.action, s.node, round(s.scores["attention"], 4)) for s in found.steps]
     assert steps == [("rank", 2, 3.75), ("rank", 1, 1.875)]
@@ -62,13 +70,21 @@ def test_without_calibration_nothing_is_taken_off():
     tools = FakeTools([Rule(reply="x")], attention=attend)
     found, _ = answered(InContext(config(calibrate=False)), tools, DOCUMENT, QUESTION)
     assert [round(s.scores["attention"], 4) for s in found.steps] == [4.375, 2.5]
-    assert sum(e.requests for e in tools.meter.events) == 2, "it pays for a question that it does not ask"
+    assert sum(e.requests for e in tools.meter.events) == 2, (
+        "it pays for a question that it does not ask"
+    )
 
 
 def test_a_window_that_holds_two_chunks_takes_passes_from_the_end_and_finds_the_same_best():
     tools = FakeTools([Rule(reply="x")], attention=attend)
-    method, texts, model = InContext(config()), ["Blue one.", "Red two.", "bird three.", "Red four."], tools.model()
-    frame = prompt_tokens(method._prompt().fill(text=[""], question=QUESTION.text), model) + model.count("N/A")
+    method, texts, model = (
+        InContext(config()),
+        ["Blue one.", "Red two.", "bird three.", "Red four."],
+        tools.model(),
+    )
+    frame = prompt_tokens(
+        method._prompt().fill(text=[""], question=QUESTION.text), model
+    ) + model.count("N/A")
     tools.reader.window = frame + 2 * (max(model.count(f"[9] {t}") for t in texts) + 2)
     order = np.argsort(-method.rank(QUESTION, texts, {}, tools))
     assert order.tolist() == [2, 0, 1, 3]
@@ -102,7 +118,12 @@ def test_chunk_scores_equal_those_of_eager_attention(family, words, tmp_path):
             ids += model.text.plain("\n\n") if n > 1 else []
             spans.append((len(ids), len(ids := ids + model.text.plain(f"[{n}] {chunk}"))))
         start = len(ids)
-        ids += model.text.plain(f"\n\nFind the passages that matter for the question.\n\nQuestion: {text}") + model.mid
+        ids += (
+            model.text.plain(
+                f"\n\nFind the passages that matter for the question.\n\nQuestion: {text}"
+            )
+            + model.mid
+        )
         with torch.no_grad():
             maps = net(torch.tensor([ids]), use_cache=False, output_attentions=True).attentions
         by_head = torch.cat(maps)[:, :, start:].mean(2).numpy()
@@ -111,7 +132,10 @@ def test_chunk_scores_equal_those_of_eager_attention(family, words, tmp_path):
     chosen = [(0, 3), (1, 1)]
     expected = {
         "all": [_sum_without_outliers((a - b).sum((0, 1))) for a, b in pairs],
-        "list": [_sum_without_outliers(sum((a - b)[layer, head] for layer, head in chosen)) for a, b in pairs],
+        "list": [
+            _sum_without_outliers(sum((a - b)[layer, head] for layer, head in chosen))
+            for a, b in pairs
+        ],
     }
     file = tmp_path / "heads.yaml"
     file.write_text(yaml.safe_dump(listed(model.shape, chosen)))
@@ -126,7 +150,12 @@ def test_chunk_scores_equal_those_of_eager_attention(family, words, tmp_path):
 def listed(shape, heads, **more):
     sizes = dict(zip(LLAMA, (shape.width, shape.layers, shape.heads, shape.kv_heads), strict=True))
     names = [f"{layer}-{head}" for layer, head in heads]
-    return {"source": "test", "found_on": "rows", "model": {"name": "m", **sizes, **more}, "heads": names}
+    return {
+        "source": "test",
+        "found_on": "rows",
+        "model": {"name": "m", **sizes, **more},
+        "heads": names,
+    }
 
 
 @pytest.mark.parametrize(
@@ -137,10 +166,20 @@ def listed(shape, heads, **more):
         ("LME", LLAMA, (13, 18), 16),
         ("NQ", LLAMA, (14, 22), 16),
         ("published", {**LLAMA, "hidden_size": 2048, "num_hidden_layers": 16}, (8, 21), 16),
-        ("published", {**LLAMA, "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 24}, (15, 18), 16),
+        (
+            "published",
+            {**LLAMA, "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 24},
+            (15, 18),
+            16,
+        ),
         ("published", dict(zip(LLAMA, (3584, 28, 28, 4), strict=True)), (16, 19), 16),
         ("published", dict(zip(LLAMA, (8192, 80, 64, 8), strict=True)), (35, 17), 32),
-        ("published", {**LLAMA, "vocab_size": 128256, "weights": {"hub": HUB, "commit": "c"}}, (13, 18), 16),
+        (
+            "published",
+            {**LLAMA, "vocab_size": 128256, "weights": {"hub": HUB, "commit": "c"}},
+            (13, 18),
+            16,
+        ),
     ],
 )
 def test_published_lists(name, sizes, first, count):
@@ -151,8 +190,16 @@ def test_published_lists(name, sizes, first, count):
 @pytest.mark.parametrize(
     ("change", "sizes", "sentence"),
     [
-        ({}, {**LLAMA, "num_hidden_layers": 16}, "belongs to another model, m .num_hidden_layers is 32 there and 16"),
-        ({"weights": {"files": "a"}}, {**LLAMA, "weights": {"files": "b"}}, "another model, m .its weights are others"),
+        (
+            {},
+            {**LLAMA, "num_hidden_layers": 16},
+            "belongs to another model, m .num_hidden_layers is 32 there and 16",
+        ),
+        (
+            {"weights": {"files": "a"}},
+            {**LLAMA, "weights": {"files": "b"}},
+            "another model, m .its weights are others",
+        ),
         ({"heads": ["3-32"]}, LLAMA, "must name different heads of its model as layer-head"),
         ({"heads": ["3-3", "3-3"]}, LLAMA, "must name different heads"),
         ({"heads": []}, LLAMA, "must name different heads"),
@@ -174,7 +221,12 @@ def test_a_list_that_cannot_be_used_is_refused(change, sizes, sentence, tmp_path
 
 @pytest.mark.parametrize("name", ["published", "NQ", "no/such/file.yaml"])
 @pytest.mark.parametrize(
-    "other", [{"hidden_size": 8}, {"vocab_size": 32768}, {"vocab_size": 128256, "weights": {"hub": "o/Tuned-8B"}}]
+    "other",
+    [
+        {"hidden_size": 8},
+        {"vocab_size": 32768},
+        {"vocab_size": 128256, "weights": {"hub": "o/Tuned-8B"}},
+    ],
 )
 def test_a_list_that_is_not_there_or_of_a_model_of_the_same_sizes_is_refused(name, other):
     with pytest.raises(CannotRun, match="harness heads"):

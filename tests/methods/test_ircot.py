@@ -1,4 +1,5 @@
-"""IRCoT: paragraphs found by the sentences of a reasoning, worked by hand on a model that replays a table."""
+"""IRCoT: paragraphs found by the sentences of a reasoning, worked by hand on a model that replays a
+table."""
 
 import contextlib
 
@@ -19,7 +20,9 @@ PARAGRAPHS = [
 TEXT = "\n\n".join(PARAGRAPHS)
 STARTS = [TEXT.index(p) for p in PARAGRAPHS]
 SPANS = [(a, a + len(p)) for a, p in zip(STARTS, PARAGRAPHS, strict=True)]
-DOCUMENT = Document("d", TEXT, passages=tuple(Passage(TEXT[a:b].partition("\n")[0], a, b) for a, b in SPANS))
+DOCUMENT = Document(
+    "d", TEXT, passages=tuple(Passage(TEXT[a:b].partition("\n")[0], a, b) for a, b in SPANS)
+)
 QUESTION = Question("q", "Who knows which river the author of the novel Velindra saw?", ("d",))
 
 
@@ -31,7 +34,9 @@ def reasoned(*sentences, question=QUESTION, window=8192, **params):
 
 
 def test_each_sentence_retrieves_the_next_paragraph():
-    answer, tools = reasoned("Toren lives in a town. He is old.", "The town is Kelford.", "So the answer is: the Une.")
+    answer, tools = reasoned(
+        "Toren lives in a town. He is old.", "The town is Kelford.", "So the answer is: the Une."
+    )
     assert (answer.text, answer.stop_reason) == ("the Une", "3 sentences")
     assert [(s.action, s.node, s.note) for s in answer.steps] == [
         ("retrieve", 0, "knows river the author of the novel Velindra saw?"),

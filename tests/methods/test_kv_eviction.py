@@ -25,7 +25,11 @@ def answered(**more):
 
 @pytest.mark.parametrize(
     ("asked", "order", "read"),
-    [("behind", "text question", 279), ("before", "question text", 271), ("after", "text question", 262)],
+    [
+        ("behind", "text question", 279),
+        ("before", "question text", 271),
+        ("after", "text question", 262),
+    ],
 )
 def test_golden_trace(asked, order, read):
     found, tools = answered(asked=asked)
@@ -35,7 +39,9 @@ def test_golden_trace(asked, order, read):
     place = {"text": prompt.index("Red fox"), "question": prompt.index("Which bird?")}
     assert " ".join(sorted(place, key=place.get)) == order
     assert step.scores == {"read": read, "kept": 100.0, "megabytes": 0.0}
-    assert [(e.phase, e.kind, e.requests) for e in tools.meter.events if e.requests] == [("answer", "prefill", 1)]
+    assert [(e.phase, e.kind, e.requests) for e in tools.meter.events if e.requests] == [
+        ("answer", "prefill", 1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -45,22 +51,31 @@ def test_golden_trace(asked, order, read):
         ({"last": None}, CacheLimit(100, 0, 32, 32, 7)),
         ({"choice": "query_head"}, CacheLimit(100, 0, 32, 32, 7, by_query_head=True)),
         ({"rule": "summed", "last": None, "width": 1}, CacheLimit(100, 0, 50, None, 1)),
-        ({"rule": "recent", "first": 4, "last": None, "width": 1}, CacheLimit(100, 4, 96, 0, step=64)),
+        (
+            {"rule": "recent", "first": 4, "last": None, "width": 1},
+            CacheLimit(100, 4, 96, 0, step=64),
+        ),
     ],
 )
 def test_the_rules_as_limits(params, limit):
     assert config(**params).limit() == limit
 
 
-@pytest.mark.parametrize("params", [{"rule": "observed"}, {"choice": "query_head"}, {"asked": "after"}])
+@pytest.mark.parametrize(
+    "params", [{"rule": "observed"}, {"choice": "query_head"}, {"asked": "after"}]
+)
 def test_one_by_one_needs_a_rule_that_can_go_on(params):
-    assert PrintedCacheConfig(rule="summed", budget=100).limit() == CacheLimit(100, 0, 50, None, step=1, written=True)
+    assert PrintedCacheConfig(rule="summed", budget=100).limit() == CacheLimit(
+        100, 0, 50, None, step=1, written=True
+    )
     with pytest.raises(ValidationError, match="one by one needs rule recent or summed"):
         PrintedCacheConfig(**{"rule": "summed", "budget": 100, **params})
 
 
 def test_a_budget_below_the_question_is_refused():
-    with pytest.raises(QuestionError, match=r"takes \d+ tokens, more than the cache's budget of 33; raise"):
+    with pytest.raises(
+        QuestionError, match=r"takes \d+ tokens, more than the cache's budget of 33; raise"
+    ):
         answered(budget=33)
 
 

@@ -1,4 +1,5 @@
-"""LightRAG: entities and relations, their two searches and what is read, worked by hand on a model that replays a table."""
+"""LightRAG: entities and relations, their two searches and what is read, worked by hand on a model
+that replays a table."""
 
 import json
 from itertools import pairwise
@@ -13,17 +14,27 @@ from tests.methods.conftest import FakeTools
 
 TEXT = "Velindra is by Toren. Toren lives in Kelford. Mira sold boats."
 CHUNKS = ["Velindra is by Toren. Toren", "Toren lives in Kelford. Mira", "Mira sold boats."]
-DOCUMENT, QUESTION = Document("d", TEXT), Question("q", "Where lives the author of Velindra?", ("d",))
+DOCUMENT, QUESTION = (
+    Document("d", TEXT),
+    Question("q", "Where lives the author of Velindra?", ("d",)),
+)
 FIRST = [["entity", "Velindra", "event", "a novel"], ["entity", "Toren", "person", "writes"],
          ["relation", "Velindra", "Toren", "is by", "authorship", 9]]  # fmt: skip
 SECOND = [["entity", "toren", "geo", "lives in Kelford"], ["entity", "Kelford", "geo", "a town"],
           ["relation", "Toren", "Kelford", "lives in", "home", 5]]  # fmt: skip
 BUILD = [
-    Rule(when="Many are missing", reply='[["relation", "Toren", "Velindra", "wrote it", "a novel"]]', once=True),
+    Rule(
+        when="Many are missing",
+        reply='[["relation", "Toren", "Velindra", "wrote it", "a novel"]]',
+        once=True,
+    ),
     Rule(when="Many are missing", reply="[]"),
     Rule(when=CHUNKS[0], reply=json.dumps(FIRST)),
     Rule(when=CHUNKS[1], reply=json.dumps(SECOND)),
-    Rule(when=CHUNKS[2], reply='Here: [["relation", "Mira", "Boats", "sold", "trade", 2]] and ["entity", "cut'),
+    Rule(
+        when=CHUNKS[2],
+        reply='Here: [["relation", "Mira", "Boats", "sold", "trade", 2]] and ["entity", "cut',
+    ),
 ]
 SMALL = {"segment_tokens": 5, "overlap": 1}
 
@@ -39,7 +50,8 @@ class Bag:
     def encode(self, texts, kind):
         self.texts += texts
         counts = [
-            [text.lower().count(word) for word in ("velindra", "toren", "kelford", "authorship")] for text in texts
+            [text.lower().count(word) for word in ("velindra", "toren", "kelford", "authorship")]
+            for text in texts
         ]
         return np.array([[*c, 0.1] for c in counts], dtype=np.float32).reshape(len(texts), 5)
 
@@ -47,7 +59,9 @@ class Bag:
 def built(rules=BUILD, document=DOCUMENT, **params):
     tools = FakeTools(rules, similarity=Bag())
     index = LightRAG(LightRAG.Config(**{**SMALL, **params})).index(document, tools)
-    return {k: v if isinstance(v, np.ndarray) else json.loads(json.dumps(v)) for k, v in index.items()}, tools
+    return {
+        k: v if isinstance(v, np.ndarray) else json.loads(json.dumps(v)) for k, v in index.items()
+    }, tools
 
 
 def asked(keywords, index=None, document=DOCUMENT, window=8192, **params):
@@ -88,7 +102,10 @@ def test_long_descriptions_of_a_name_are_joined_by_the_model():
     long = " ".join(["long"] * 300)
     rules = [
         Rule(when="Join these descriptions of TOREN into one", reply=" All of Toren. "),
-        *(Rule(when=CHUNKS[i], reply=json.dumps([["entity", "Toren", "person", f"{i} {long}"]])) for i in (0, 1)),
+        *(
+            Rule(when=CHUNKS[i], reply=json.dumps([["entity", "Toren", "person", f"{i} {long}"]]))
+            for i in (0, 1)
+        ),
         Rule(reply="none"),
     ]
     index, tools = built(rules, gleanings=0)
@@ -113,14 +130,21 @@ def test_each_level_finds_its_side_of_the_graph_first(mode, entities, relations,
         2: "KELFORD | TOREN | lives in | home | 5 | 3",
     }
     listed = ["Entities (name | description | type | rank):", *entities, ""]
-    listed += ["Relations (name | name | description | keywords | weight | rank):", *(rows[i] for i in relations), ""]
+    listed += [
+        "Relations (name | name | description | keywords | weight | rank):",
+        *(rows[i] for i in relations),
+        "",
+    ]
     sources = "\n\n".join(["Sources:", *(CHUNKS[i] for i in chunks), "The text ends here"])
     assert "\n".join([*listed, sources]) in tools.reader.prompts[-1]
     assert answer.text == "Kelford"
     written, *spans = answer.shown
     assert [TEXT[s.start : s.end].strip() for s in spans] == [CHUNKS[i] for i in chunks]
     assert [TEXT[a:b].strip() for _, a, b in written.sources] == CHUNKS[:2]  # of Toren
-    assert [(step.action, step.node) for step in answer.steps] == [("keywords", None), *(("read", i) for i in chunks)]
+    assert [(step.action, step.node) for step in answer.steps] == [
+        ("keywords", None),
+        *(("read", i) for i in chunks),
+    ]
     usage = tools.meter.usage()
     assert (usage["search"]["requests"], usage["answer"]["requests"]) == (1, 1)
 
@@ -150,8 +174,14 @@ def test_where_the_window_is_short_entities_and_relations_get_a_third_of_it_each
     vectors = Bag().encode([names[0] for _ in items], "passage")
     index = {"chunks": [[0, len(TEXT)]], "items": items, "vectors": vectors}
     keywords = '{"high": [], "low": ["Toren"]}'
-    assert asked(keywords, index, window=600)[0].stop_reason == "3 entities, 2 relations, 1 of 1 chunks"
-    assert asked(keywords, index, window=552)[0].stop_reason == "1 entities, 1 relations, 1 of 1 chunks"
+    assert (
+        asked(keywords, index, window=600)[0].stop_reason
+        == "3 entities, 2 relations, 1 of 1 chunks"
+    )
+    assert (
+        asked(keywords, index, window=552)[0].stop_reason
+        == "1 entities, 1 relations, 1 of 1 chunks"
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +205,10 @@ def test_without_keywords_or_a_match_it_declines_but_asks_by_both_levels(mode, r
         ("[['entity', ' Ann ', 'person', 'lives']]", [[["ANN"], "lives", "PERSON", 0.0]]),
         ('[["relation", "b", "a", "is", "k", 3.5]]', [[["B", "A"], "is", "k", 3.5]]),
         ('[["relation", "b", "a", "is", "k"]]', [[["B", "A"], "is", "k", 1.0]]),
-        ('[["relation", "b", "", "is", "k", 1], ["entity", "a", "b"], ["note", "a", "b", "c", "d"]]', None),
+        (
+            '[["relation", "b", "", "is", "k", 1], ["entity", "a", "b"], ["note", "a", "b", "c", "d"]]',
+            None,
+        ),
         ('[["entity", Ann, "person", "b"]]', None),
         ("[]", []),
         ("none", None),

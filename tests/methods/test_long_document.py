@@ -1,6 +1,8 @@
-"""Very long documents: what is done and held grows with the text and no faster, and a stopped index is not begun again.
+"""Very long documents: what is done and held grows with the text and no faster, and a stopped index
+is not begun again.
 
-The sizes here are small enough for every run of the suite: twice two points on a line are enough to see a square.
+The sizes here are small enough for every run of the suite: twice two points on a line are enough to
+see a square.
 """
 
 import json
@@ -27,12 +29,15 @@ QUESTION = Question("q", "Where is mill 17?", ("d",))
 
 def story(words):
     """A text without repeats, so that no chunk equals another."""
-    text = " ".join(f"mill {n} stands" if n % 9 else f"by river {n}.\n" for n in range(words // 3 + words // 30))
+    text = " ".join(
+        f"mill {n} stands" if n % 9 else f"by river {n}.\n" for n in range(words // 3 + words // 30)
+    )
     return Document("d", " ".join(text.split(" ")[:words]))
 
 
 class Counting(ScriptedModel):
-    """Two points a call; counts the characters it is asked to tokenise and the summaries it writes."""
+    """Two points a call; counts the characters it is asked to tokenise and the summaries it
+    writes."""
 
     def __init__(self, window):
         script = Script(replies=[Rule(reply="* mill and river\n* river and mill")], window=window)
@@ -55,7 +60,11 @@ class Desk(FakeTools):
     """A counting model, and durable parts on disk."""
 
     def __init__(self, folder, window=1024):
-        super().__init__(similarity=SimpleNamespace(encode=lambda texts, kind: np.ones((len(texts), 4), np.float32)))
+        super().__init__(
+            similarity=SimpleNamespace(
+                encode=lambda texts, kind: np.ones((len(texts), 4), np.float32)
+            )
+        )
         self.reader, self.made = Counting(window), []
         key = {"method": "methods.pecan:Pecan", "document": "d"}
         self.cache, self.key = IndexCache(folder, note=lambda text: None), key
@@ -84,13 +93,17 @@ def test_the_work_of_an_index_grows_with_the_text(tmp_path):
         # Every chunk is in one batch of the level above: an edge from every point of it.
         assert len(made["weight"]) <= 2 * len(made["level"])
         total = desk.said[-1][1]
-        assert [done for done, _, what in desk.said if what == desk.said[-1][2]] == list(range(1, total + 1))
+        assert [done for done, _, what in desk.said if what == desk.said[-1][2]] == list(
+            range(1, total + 1)
+        )
     assert share[LARGE] < 1.1 * share[SMALL]
     assert share[LARGE] < 4
 
 
 @pytest.mark.parametrize(
-    "method", [FullContext(FullContext.Config()), BM25(BM25.Config(chunk_tokens=60))], ids=["full-context", "bm25"]
+    "method",
+    [FullContext(FullContext.Config()), BM25(BM25.Config(chunk_tokens=60))],
+    ids=["full-context", "bm25"],
 )
 def test_the_work_of_an_answer_grows_with_the_text(method, tmp_path):
     share = []
@@ -136,9 +149,16 @@ def test_a_stopped_index_goes_on_where_it_stopped(tmp_path):
     assert again.said == undisturbed.said
     assert resumed.keys() == whole.keys()
     for key, value in whole.items():
-        assert np.array_equal(resumed[key], value) if isinstance(value, np.ndarray) else resumed[key] == value
+        assert (
+            np.array_equal(resumed[key], value)
+            if isinstance(value, np.ndarray)
+            else resumed[key] == value
+        )
     # What the finished parts cost is booked again: the cost does not depend on the interruption.
-    assert again.meter.usage()["answer"]["tokens_in"] == undisturbed.meter.usage()["answer"]["tokens_in"]
+    assert (
+        again.meter.usage()["answer"]["tokens_in"]
+        == undisturbed.meter.usage()["answer"]["tokens_in"]
+    )
 
 
 @pytest.mark.parametrize("form", ["rows", "official"])
@@ -148,17 +168,25 @@ def test_a_story_that_thirty_questions_share_is_held_once(tmp_path, form):
     if form == "rows":
         with (tmp_path / "r.jsonl").open("w") as out:
             for n in range(90):
-                row = {"document": {"id": names[n // 30], "text": text}, "question": {"text": f"Why {n}?"}}
+                row = {
+                    "document": {"id": names[n // 30], "text": text},
+                    "question": {"text": f"Why {n}?"},
+                }
                 out.write(json.dumps({**row, "answers": [{"text": "so"}]}) + "\n")
     else:
         asked = "".join(f"{names[n // 30]},test,Why {n}?,so,\n" for n in range(90))
         (tmp_path / "qaps.csv").write_text("document_id,set,question,answer1,answer2\n" + asked)
-        (tmp_path / "documents.csv").write_text("document_id,set\n" + "".join(f"{name},test\n" for name in names))
+        (tmp_path / "documents.csv").write_text(
+            "document_id,set\n" + "".join(f"{name},test\n" for name in names)
+        )
         for name in names:
             (tmp_path / f"{name}.content").write_text(text)
-    data = config("narrativeqa", data=str(tmp_path / "r.jsonl" if form == "rows" else tmp_path), split="test")
+    data = config(
+        "narrativeqa", data=str(tmp_path / "r.jsonl" if form == "rows" else tmp_path), split="test"
+    )
     load(data, 1)
-    # Three stories, and what one more row takes: its bytes (also trimmed), JSON and text, the row before.
+    # Three stories, and what one more row takes: its bytes (also trimmed), JSON and text, the row
+    # before.
     assert _peak(lambda: load(data)) < (3 + 6) * len(text)
     # With a limit, one story and no more.
     assert _peak(lambda: load(data, 5)) < (1 + 6) * len(text)

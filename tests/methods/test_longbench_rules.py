@@ -1,4 +1,5 @@
-"""LongBench's rules by set: replies of code keep their white space, few-shot sets have no chat template."""
+"""LongBench's rules by set: replies of code keep their white space, few-shot sets have no chat
+template."""
 
 import pytest
 
@@ -39,10 +40,18 @@ def test_the_prompt_of_a_few_shot_set_is_its_text_without_a_chat_template(name, 
 
 @pytest.mark.parametrize(
     ("dataset", "answer"),
-    [("lcc", REPLY), ("lcc_e", REPLY), ("repobench-p", REPLY), ("repobench-p_e", REPLY), ("qasper", "return total")],
+    [
+        ("lcc", REPLY),
+        ("lcc_e", REPLY),
+        ("repobench-p", REPLY),
+        ("repobench-p_e", REPLY),
+        ("qasper", "return total"),
+    ],
 )
 def test_white_space_of_a_reply_is_kept_where_the_data_set_is_code(dataset, answer):
     tools = FakeTools([Rule(reply=REPLY)])
     reply = reading.ask(QUESTION, ["x"], tools, tools.model(), reading.Reading(task_of(dataset)))
     assert reply == answer
-    assert (score("longbench.code_sim_score", reply, ["    return total"]) == 1) == (answer == REPLY)
+    assert (score("longbench.code_sim_score", reply, ["    return total"]) == 1) == (
+        answer == REPLY
+    )

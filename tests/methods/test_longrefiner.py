@@ -1,4 +1,5 @@
-"""LongRefiner as a method: what is asked, what is read, and what happens with documents that are not as they should be."""
+"""LongRefiner as a method: what is asked, what is read, and what happens with documents that are
+not as they should be."""
 
 import numpy as np
 import pytest
@@ -17,11 +18,14 @@ from tests.methods.conftest import FakeTools
 
 TEXT = (
     "Mira Tal was a painter of Toren. She was born at the school. Her father kept the north gate. "
-    "She learned to draw from Old Hass. In 1719 she painted the bridge. The bridge hangs in Kelford. She died there."
+    "She learned to draw from Old Hass. In 1719 she painted the bridge. The bridge hangs in "
+    "Kelford. She died there."
 )
 OUTLINE = (
-    "<abstract>Mira Tal was <skip> of Toren.</abstract><section: Early life>She was born <skip> north gate."
-    "</section: Early life><section: Work>She learned <skip> from Old Hass.<br>In 1719 <skip> She died there.</section: Work>"
+    "<abstract>Mira Tal was <skip> of Toren.</abstract><section: Early life>She was born <skip> "
+    "north gate."
+    "</section: Early life><section: Work>She learned <skip> from Old Hass.<br>In 1719 <skip> She "
+    "died there.</section: Work>"
 )
 QUESTION = Question("q", "Where does the bridge hang?", ("d",))
 DOCUMENT = Document("d", TEXT, "Mira Tal")
@@ -42,7 +46,9 @@ class Reranker:
     def score(self, query, passages):
         self.calls.append(list(passages))
         asked = set(query.lower().strip("?").split())
-        return np.array([len(asked & set(p.lower().rstrip(".").split())) for p in passages], dtype=float)
+        return np.array(
+            [len(asked & set(p.lower().rstrip(".").split())) for p in passages], dtype=float
+        )
 
 
 def Tools(replies=REPLIES, probes=(PROBE,), **more):
@@ -67,26 +73,35 @@ def shown(found, documents=(DOCUMENT,)):
 def test_a_question_from_outline_to_answer():
     tools = Tools()
     found, (index,) = answer(tools)
-    assert [(n[0], n[1]) for n in index["nodes"] if n[1]] == [("section", "Early life"), ("section", "Work")]
+    assert [(n[0], n[1]) for n in index["nodes"] if n[1]] == [
+        ("section", "Early life"),
+        ("section", "Work"),
+    ]
     start, analysis, selection, *taken = found.steps
     assert (start.action, start.scores["structured"]) == ("start", 1.0)
     assert analysis.scores == {"weight": pytest.approx(0.25), "p_local": 0.6, "p_global": 0.2}
     assert selection.note == "Mira Tal: ['work']; not in the outline: ['nowhere']"
-    # Leaves, words shared with the question: abstract 0, "She was born ... gate." 1 (the), "She learned ..." 0,
-    # "In 1719 ... died there." 2 (the, bridge). Work: mean(0, 2) = 1. On one scale: 0, .5, 0, 1, Work .5; then R = .25:
-    # Work .5 + .25, its leaves 0 + .125 and 1 + .125.
+    # Leaves, words shared with the question: abstract 0, "She was born ... gate." 1 (the), "She
+    # learned ..." 0, "In 1719 ... died there." 2 (the, bridge). Work: mean(0, 2) = 1. On one scale:
+    # 0, .5, 0, 1, Work .5; then R = .25: Work .5 + .25, its leaves 0 + .125 and 1 + .125.
     local = {s.note: (s.scores["local"], s.scores["global"], s.scores["total"]) for s in taken}
     assert local == {"paragraph": (1.0, 0.5, 1.125), "section Work": (0.5, 1.0, 0.75)}
     assert shown(found) == [TEXT[TEXT.index("She learned") :]]
     assert (found.text, found.stop_reason) == ("Kelford", "budget")
     assert len(tools.reranker().calls) == 1  # all paragraphs in one call
     prompt = tools.reader.prompts[-1]
-    assert "Mira Tal\nWork\nShe learned to draw" in prompt  # the section is read whole, so its title is shown
-    assert tools.meter.usage()["search"]["tokens_out"] == 2  # the list of titles; the label is not written
+    assert (
+        "Mira Tal\nWork\nShe learned to draw" in prompt
+    )  # the section is read whole, so its title is shown
+    assert (
+        tools.meter.usage()["search"]["tokens_out"] == 2
+    )  # the list of titles; the label is not written
 
 
 def test_what_is_read_is_in_the_order_of_documents_and_text():
-    other = Document("e", "The bridge does hang where it hung. Nothing else is known of the weather.", "Bridge")
+    other = Document(
+        "e", "The bridge does hang where it hung. Nothing else is known of the weather.", "Bridge"
+    )
     tools = Tools(({"when": "Write the outline", "reply": "nothing"}, *REPLIES[1:]))
     found, _ = answer(tools, (DOCUMENT, other), chunk_sentences=1, budget=40)
     spans = [(s.document_id, s.start) for s in found.shown]
@@ -120,7 +135,9 @@ def test_each_part_can_be_left_out(params, weights, asked):
 def test_one_model_has_an_adapter_for_each_task():
     tools, used = Tools(), []
     opened = tools.reader.session
-    tools.reader.session = lambda meter, role, adapter: used.append((role, adapter)) or opened(meter, role, adapter)
+    tools.reader.session = lambda meter, role, adapter: (
+        used.append((role, adapter)) or opened(meter, role, adapter)
+    )
     answer(tools, analysis_adapter="one", structuring_adapter="two", selection_adapter="three")
     assert used == [("refiner", "two"), ("refiner", "one"), ("refiner", "three"), ("reader", None)]
 
@@ -134,7 +151,14 @@ def test_a_document_that_is_there_twice_is_read_once():
 
 
 @pytest.mark.parametrize(
-    "text", ["", " \n ", "word", "no sentence ends here " * 40, "<section: A>x</section: A> <br> <skip> ..."]
+    "text",
+    [
+        "",
+        " \n ",
+        "word",
+        "no sentence ends here " * 40,
+        "<section: A>x</section: A> <br> <skip> ...",
+    ],
 )
 @pytest.mark.parametrize("rule", ["paper", "code"])
 def test_awkward_documents_are_answered(text, rule):
@@ -180,17 +204,27 @@ def test_the_title_line_of_a_document_is_not_structured(text, title, body):
     assert text[index["kept"][0][0] :].strip() == body.strip()
 
 
-@pytest.mark.parametrize("heading", ["Section::::Career.:Early years.", "== Early years ==", "## Early years"])
-@pytest.mark.parametrize(("keep", "begins"), [(False, "She learned"), (True, "{heading}\nShe learned")])
+@pytest.mark.parametrize(
+    "heading", ["Section::::Career.:Early years.", "== Early years ==", "## Early years"]
+)
+@pytest.mark.parametrize(
+    ("keep", "begins"), [(False, "She learned"), (True, "{heading}\nShe learned")]
+)
 def test_headings_are_not_structured_unless_they_are_kept(heading, keep, begins):
     cut = TEXT.index("She learned")
     document = Document("d", f"{TEXT[:cut]}\n{heading}\n{TEXT[cut:]}", "Mira Tal")
     tools = Tools()
     found, _ = answer(tools, (document,), budget=100, keep_headings=keep)
-    sent = [p for p in tools.reader.prompts if "Write the outline" in p or "Where does the bridge hang?" in p]
+    sent = [
+        p
+        for p in tools.reader.prompts
+        if "Write the outline" in p or "Where does the bridge hang?" in p
+    ]
     sent = [p for p in sent if "List the titles" not in p and "[Local]" not in p]
     assert all((heading in prompt) == keep for prompt in sent)
-    assert ("".join(shown(found, (document,))).count(heading)) == keep  # spans are of the whole document
+    assert (
+        "".join(shown(found, (document,))).count(heading)
+    ) == keep  # spans are of the whole document
     assert begins.format(heading=heading) in tools.reader.prompts[-1].replace("\nWork\n", "\n")
 
 
@@ -202,7 +236,9 @@ def test_a_document_of_headings_alone_is_read_as_it_is():
 @pytest.mark.parametrize(("unmatched", "read"), [("keep", True), ("drop", False)])
 def test_text_that_no_clip_stands_for_is_kept_or_left_out(unmatched, read):
     document = Document("d", f"{TEXT} Nobody wrote this down.", "Mira Tal")
-    found, (index,) = answer(Tools(), (document,), budget=100, unmatched=unmatched, leaf_tokens=None)
+    found, (index,) = answer(
+        Tools(), (document,), budget=100, unmatched=unmatched, leaf_tokens=None
+    )
     whole = "".join(shown(found, (document,)))
     assert ("Nobody" in whole) == read
     assert "She died there." in whole
@@ -250,7 +286,10 @@ TITLES = [
     ('{"selected_titles": ["A", "B"]}', {"a", "b"}),
     ("{'selected_titles': 'A'}", {"a"}),
     ("The list is: ['A'] because [see above].", {"a"}),
-    ('{"why": {"a": 1}, "others": ["B"], "selected_titles": ["A"]}', {"a"}),  # the longest list or mapping first
+    (
+        '{"why": {"a": 1}, "others": ["B"], "selected_titles": ["A"]}',
+        {"a"},
+    ),  # the longest list or mapping first
     ("[]", set()),
     ("A, B", None),
     ("['A', 3]", None),
@@ -276,7 +315,9 @@ def test_titles_of_a_reply(reply, found):
 
 def plan(name, **sets):
     keys = {"dataset.tokens": 300, **{k.replace("__", "."): v for k, v in sets.items()}}
-    return plan_choices(Choices(method=name, dataset="pocket/retrieved", profile="pocket", limit=2, sets=keys))
+    return plan_choices(
+        Choices(method=name, dataset="pocket/retrieved", profile="pocket", limit=2, sets=keys)
+    )
 
 
 def test_what_scores_decides_which_encoder_is_needed(monkeypatch, tmp_path):
@@ -285,8 +326,13 @@ def test_what_scores_decides_which_encoder_is_needed(monkeypatch, tmp_path):
     assert plan("longrefiner-bm25").encoders == {}
     dense = plan("longrefiner")
     assert (set(dense.encoders), dense.config.method.name) == ({"encoder"}, "longrefiner[minilm]")
-    tiny = plan("longrefiner", method__scoring="reranker")  # the profile names one that comes with the package
-    assert (set(tiny.encoders), tiny.config.method.name) == ({"reranker"}, "longrefiner[pocket-reranker]")
+    tiny = plan(
+        "longrefiner", method__scoring="reranker"
+    )  # the profile names one that comes with the package
+    assert (set(tiny.encoders), tiny.config.method.name) == (
+        {"reranker"},
+        "longrefiner[pocket-reranker]",
+    )
     with pytest.raises(UserError, match="not run: weights: .*bge-reranker"):
         plan("longrefiner", method__scoring="reranker", reranker="bge-reranker")
     assert LongRefiner.encoders == ()

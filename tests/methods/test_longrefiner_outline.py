@@ -1,4 +1,5 @@
-"""The outline language: what is written is read back, what is wrongly written still covers the text."""
+"""The outline language: what is written is read back, what is wrongly written still covers the
+text."""
 
 import json
 import re
@@ -61,7 +62,9 @@ def test_reading(text, tree):
 def test_clips_keep_eight_tokens_of_each_end():
     text = " ".join(f"w{i}" for i in range(17))
     tokens = [m.span() for m in re.finditer(r"\s*\S+", text)]
-    assert clip(text, tokens, 8) == Clip("w0 w1 w2 w3 w4 w5 w6 w7", "w9 w10 w11 w12 w13 w14 w15 w16")
+    assert clip(text, tokens, 8) == Clip(
+        "w0 w1 w2 w3 w4 w5 w6 w7", "w9 w10 w11 w12 w13 w14 w15 w16"
+    )
     assert clip(text, tokens[:16], 8) == Clip(text)
 
 
@@ -73,10 +76,14 @@ clips = st.builds(Clip, tidy, st.none() | tidy)
 titles = st.just("") | tidy
 plain = st.lists(clips, max_size=3)
 subs = st.builds(lambda t, c: Part("sub-section", t, tuple(c)), titles, plain)
-sections = st.builds(lambda t, c: Part("section", t, tuple(c)), titles, st.lists(clips | subs, max_size=4))
+sections = st.builds(
+    lambda t, c: Part("section", t, tuple(c)), titles, st.lists(clips | subs, max_size=4)
+)
 abstracts = st.builds(lambda c: Part("abstract", "", tuple(c)), plain)
 outlines = st.builds(
-    lambda a, s: Part("root", "", (*a, *s)), st.lists(abstracts, max_size=1), st.lists(sections | clips, max_size=4)
+    lambda a, s: Part("root", "", (*a, *s)),
+    st.lists(abstracts, max_size=1),
+    st.lists(sections | clips, max_size=4),
 )
 
 
@@ -97,23 +104,36 @@ def whole(tree, text):
         assert node.parent < i
         assert node.leaf == (not children[i])
         if not node.leaf:
-            assert (node.start, node.end) == (tree.nodes[children[i][0]].start, tree.nodes[children[i][-1]].end)
+            assert (node.start, node.end) == (
+                tree.nodes[children[i][0]].start,
+                tree.nodes[children[i][-1]].end,
+            )
 
 
 tags = ["<abstract>", "</abstract>", "<section: A>", "</section: A>", "<sub-section: B>", "</sub-section: B>", "<br>", "<skip>",
         "...", "<section: ", "</", ">", "one two", "three.", "four five", "\n", "zzz"]  # fmt: skip
-parts = st.sampled_from(["one two", "three.", "four five", "\n", "\n\n", "<br>", "<section: A>", "...", "字。"])
+parts = st.sampled_from(
+    ["one two", "three.", "four five", "\n", "\n\n", "<br>", "<section: A>", "...", "字。"]
+)
 texts = st.lists(parts, max_size=20)
 
 
 @settings(max_examples=100, deadline=None)
 @example("<section: A> <skip> ...", "\n ...")  # the text before the first clip is white space alone
-@given(st.lists(st.sampled_from(tags), max_size=25).map(" ".join) | st.text(max_size=60), texts.map(" ".join))
+@given(
+    st.lists(st.sampled_from(tags), max_size=25).map(" ".join) | st.text(max_size=60),
+    texts.map(" ".join),
+)
 def test_any_output_yields_nodes_that_cover_the_document(output, text):
     tree = build(text, parse(output), CONFIG, MODEL)
     whole(tree, text)
     assert Tree.from_index(json.loads(json.dumps(tree.to_index()))) == tree
-    tree = build(text, parse(output), CONFIG.model_copy(update={"unmatched": "drop", "leaf_tokens": None}), MODEL)
+    tree = build(
+        text,
+        parse(output),
+        CONFIG.model_copy(update={"unmatched": "drop", "leaf_tokens": None}),
+        MODEL,
+    )
     assert all(a < b <= c for (a, b), (c, _) in pairwise([*tree.kept, (len(text), 0)]))
     whole(tree, tree.view(Document("d", text)).text if tree.kept else "")
 
@@ -121,9 +141,12 @@ def test_any_output_yields_nodes_that_cover_the_document(output, text):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.integers(2, 30), min_size=1, max_size=3), min_size=1, max_size=5))
 def test_the_outline_of_a_text_places_all_of_it(sizes):
-    """Distinct words, so that there is one place for every clip: each paragraph comes back exactly."""
+    """Distinct words, so that there is one place for every clip: each paragraph comes back
+    exactly."""
     number = iter(range(10_000))
-    paragraphs = [[" ".join(f"w{next(number)}" for _ in range(size)) for size in part] for part in sizes]
+    paragraphs = [
+        [" ".join(f"w{next(number)}" for _ in range(size)) for size in part] for part in sizes
+    ]
     text = "\n\n".join(p for part in paragraphs for p in part)
 
     def short(p):
@@ -157,7 +180,9 @@ FILLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "clipped", "found"), [row[1:] for row in FILLS], ids=[row[0] for row in FILLS])
+@pytest.mark.parametrize(
+    ("text", "clipped", "found"), [row[1:] for row in FILLS], ids=[row[0] for row in FILLS]
+)
 def test_filling(text, clipped, found):
     assert spans_of(text, *clipped) == found
 
@@ -175,9 +200,16 @@ GAPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "output", "nodes"), [row[1:] for row in GAPS], ids=[row[0] for row in GAPS])
+@pytest.mark.parametrize(
+    ("text", "output", "nodes"), [row[1:] for row in GAPS], ids=[row[0] for row in GAPS]
+)
 def test_gaps(text, output, nodes):
-    tree = build(text, parse(output), LongRefinerConfig(scoring="bm25", paragraph_words=20, chunk_sentences=2), MODEL)
+    tree = build(
+        text,
+        parse(output),
+        LongRefinerConfig(scoring="bm25", paragraph_words=20, chunk_sentences=2),
+        MODEL,
+    )
     assert [(n.kind, n.title, text[n.start : n.end]) for n in tree.nodes] == nodes
     whole(tree, text)
 
@@ -198,13 +230,20 @@ def test_paragraphs_are_put_together_until_they_have_enough_words():
     text = "a b c. d e. f g h i j k. l."
     output = "<section: S>a b c.<br>d e.<br>f g h i j k.<br>l.</section: S>"
     tree = build(text, parse(output), LongRefinerConfig(scoring="bm25", paragraph_words=4), MODEL)
-    assert [text[n.start : n.end] for n in tree.nodes if n.leaf] == ["a b c. d e.", "f g h i j k.", "l."]
+    assert [text[n.start : n.end] for n in tree.nodes if n.leaf] == [
+        "a b c. d e.",
+        "f g h i j k.",
+        "l.",
+    ]
 
 
 def test_a_long_paragraph_is_several_leaves():
     text = "One two three. Four five six. Seven eight nine."
     outline = parse(f"<section: S>{text}</section: S>")
-    for tokens, leaves in ((6, ["One two three. Four five six.", "Seven eight nine."]), (None, [text])):
+    for tokens, leaves in (
+        (6, ["One two three. Four five six.", "Seven eight nine."]),
+        (None, [text]),
+    ):
         tree = build(text, outline, CONFIG.model_copy(update={"leaf_tokens": tokens}), MODEL)
         assert [text[n.start : n.end] for n in tree.nodes if n.leaf] == leaves
 
@@ -212,7 +251,10 @@ def test_a_long_paragraph_is_several_leaves():
 @pytest.mark.parametrize("text", ["", "  \n ", "x", "字" * 3000, "." * 20_000, "a b " * 5000])
 def test_awkward_texts_are_covered(text):
     for output in ("", "<section: S>" + text[:40], "<abstract>a ... b</abstract>"):
-        whole(build(text, parse(output), LongRefinerConfig(scoring="bm25", leaf_tokens=50), MODEL), text)
+        whole(
+            build(text, parse(output), LongRefinerConfig(scoring="bm25", leaf_tokens=50), MODEL),
+            text,
+        )
 
 
 # A section without text in the document; the other seven empty ones of the outlines have some.
@@ -222,13 +264,20 @@ BARE = ("Winners and nominees",)
 @needs_real
 @pytest.mark.parametrize("row", range(10))
 def test_released_samples(row):
-    sample = json.loads(real("data", "longrefiner", "step2_doc-structuring.json").read_text("utf-8"))[row]
+    sample = json.loads(
+        real("data", "longrefiner", "step2_doc-structuring.json").read_text("utf-8")
+    )[row]
     text, output = sample["input"], sample["output"]
     tree = build(text, parse(output), LongRefinerConfig(scoring="bm25"), MODEL)
     whole(tree, text)
     assert tree.structured >= 0.98
     assert tree.placed >= 0.93
-    for kind, pattern in (("section", r"<section: (.*?)>"), ("sub-section", r"<sub-section: (.*?)>")):
+    for kind, pattern in (
+        ("section", r"<section: (.*?)>"),
+        ("sub-section", r"<sub-section: (.*?)>"),
+    ):
         named = [title for title in re.findall(pattern, output) if title not in BARE]
-        assert [n.title for n in tree.nodes if n.kind == kind] == [" ".join(title.split()) for title in named]
+        assert [n.title for n in tree.nodes if n.kind == kind] == [
+            " ".join(title.split()) for title in named
+        ]
     assert parse(write(parse(output))) == parse(output)

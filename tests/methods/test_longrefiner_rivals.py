@@ -40,18 +40,25 @@ CUTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "size", "found"), [row[1:] for row in CUTS], ids=[row[0] for row in CUTS])
+@pytest.mark.parametrize(
+    ("text", "size", "found"), [row[1:] for row in CUTS], ids=[row[0] for row in CUTS]
+)
 def test_cuts_by_rule(text, size, found):
     assert texts(text, packed_segments(text, size, MODEL)) == found
 
 
-pieces = st.lists(st.sampled_from(["a", "bb", "c.", "d!", " ", "\n", "\n\n", "字。"]), max_size=30).map("".join)
+pieces = st.lists(
+    st.sampled_from(["a", "bb", "c.", "d!", " ", "\n", "\n\n", "字。"]), max_size=30
+).map("".join)
 
 
 @settings(max_examples=100, deadline=None)
 @given(pieces, st.integers(1, 6))
 def test_segments_cover_every_word_in_order(text, size):
-    for spans in (packed_segments(text, size, MODEL), perplexity_segments(text, 0.5, size, MODEL, 4)):
+    for spans in (
+        packed_segments(text, size, MODEL),
+        perplexity_segments(text, 0.5, size, MODEL, 4),
+    ):
         assert "".join("".join(texts(text, spans)).split()) == "".join(text.split())
         assert all(a < b for a, b in spans)
         assert spans == sorted(spans)
@@ -68,7 +75,10 @@ class Trailing:
 def test_other_cuts_have_another_version():
     # Cuts are stored under the version: change this pair together.
     text = "a b\nc d"
-    assert (JinaSegments.index_version, texts(text, packed_segments(text, 2, Trailing()))) == ("3", ["a b", "c", "d"])
+    assert (JinaSegments.index_version, texts(text, packed_segments(text, 2, Trailing()))) == (
+        "3",
+        ["a b", "c", "d"],
+    )
 
 
 MINIMA = [
@@ -108,7 +118,8 @@ def test_perplexity_is_the_mean_of_a_sentences_tokens_without_the_first_of_all()
 
 
 class Warming:
-    """A model that finds a token the likelier the more tokens, up to 8, stand before it; counts what it encodes."""
+    """A model that finds a token the likelier the more tokens, up to 8, stand before it; counts
+    what it encodes."""
 
     window, name = 4096, "warming"
 
@@ -172,7 +183,9 @@ def made(kind, **params):
 
 
 DOCUMENTS = (
-    Document("d", "The bridge is in Kelford. It is old. Nobody knows who built it. Rain fell.", "Kelford"),
+    Document(
+        "d", "The bridge is in Kelford. It is old. Nobody knows who built it. Rain fell.", "Kelford"
+    ),
     Document("e", "A school is in Toren. Its bridge fell down. Nothing stands there.", "Toren"),
 )
 
@@ -184,7 +197,8 @@ def ask(method, documents=DOCUMENTS, **more):
 
 
 @pytest.mark.parametrize(
-    ("kind", "params"), [(JinaSegments, {}), (MetaChunking, {}), (SentenceSegments, {"sentences": 1})]
+    ("kind", "params"),
+    [(JinaSegments, {}), (MetaChunking, {}), (SentenceSegments, {"sentences": 1})],
 )
 def test_the_best_segments_are_read_under_their_titles(kind, params):
     found, tools = ask(made(kind, **params))

@@ -39,14 +39,21 @@ MODEL = FakeTools().model()
 
 
 def showing(titles=False, documents=None, trees=None, part_titles="none"):
-    return Showing(documents or [Document("d", TEXT, "Mira Tal")], trees or [TREE], MODEL, titles, part_titles)
+    return Showing(
+        documents or [Document("d", TEXT, "Mira Tal")], trees or [TREE], MODEL, titles, part_titles
+    )
 
 
 def test_local_scores_are_means_of_children():
     #                                          abs  p   Early         p   School p   p   Late p   chunk
-    assert local_scores(TREE, LEAVES) == pytest.approx([0.6, 0.6, 0.375, 0.2, 0.55, 0.8, 0.3, 0.1, 0.1, 0.9])
-    # Early = mean(.2, mean(.8, .3)) either way: it has one paragraph of its own. With a second of .5 it has not.
-    more = Tree([*TREE.nodes[:4], Node("paragraph", "", 13, 14, 2), *(shifted(n) for n in TREE.nodes[4:])])
+    assert local_scores(TREE, LEAVES) == pytest.approx(
+        [0.6, 0.6, 0.375, 0.2, 0.55, 0.8, 0.3, 0.1, 0.1, 0.9]
+    )
+    # Early = mean(.2, mean(.8, .3)) either way: it has one paragraph of its own. With a second of
+    # .5 it has not.
+    more = Tree(
+        [*TREE.nodes[:4], Node("paragraph", "", 13, 14, 2), *(shifted(n) for n in TREE.nodes[4:])]
+    )
     leaves = [0.6, 0.2, 0.5, 0.8, 0.3, 0.1, 0.9]
     assert local_scores(more, leaves)[2] == pytest.approx((0.2 + 0.5 + 0.55) / 3)
     # The released code: a section's own paragraphs count as one sub-section.
@@ -75,7 +82,12 @@ def test_global_scores_are_handed_down(selected, rule, expected):
 
 
 def test_a_repeated_title_selects_every_part_of_that_name():
-    tree = Tree([Node(n.kind, "Early" if n.title == "Late" else n.title, n.start, n.end, n.parent) for n in TREE.nodes])
+    tree = Tree(
+        [
+            Node(n.kind, "Early" if n.title == "Late" else n.title, n.start, n.end, n.parent)
+            for n in TREE.nodes
+        ]
+    )
     found = global_scores(tree, {"early"})
     assert (found[2], found[7]) == (1, 1)
     assert selectable_titles(TREE.nodes[0]) == {"abstract"}
@@ -88,8 +100,8 @@ def test_one_scale_for_all_documents():
     assert normalised([]) == []
 
 
-# Local scores alone: chunk .9, leaf 5 (.8), abstract (.6), School (.55), Early (.375) ... Tokens: two a leaf; pieces that do
-# not touch have a separator of one token between.
+# Local scores alone: chunk .9, leaf 5 (.8), abstract (.6), School (.55), Early (.375) ... Tokens:
+# two a leaf; pieces that do not touch have a separator of one token between.
 PAPER = [
     # budget, nodes taken, texts, reason
     (1, [], [], "budget"),
@@ -129,17 +141,22 @@ def test_titles_count_and_stand_once_a_document():
     other = Tree([Node("chunk", "", 0, 12), Node("chunk", "", 13, 19)])
     show = showing(True, documents, [TREE, other])
     scores = [local_scores(TREE, LEAVES), np.array([2.0, 0.0])]
-    # Toren's first leaf begins with its title (3 tokens); "Mira Tal" is two more above the chunk; one separator.
+    # Toren's first leaf begins with its title (3 tokens); "Mira Tal" is two more above the chunk;
+    # one separator.
     found = choose_nodes(show, scores, 8)
     assert [show.text(piece) for piece in found.pieces] == ["Mira Tal\nc1 c2.", "Toren\nq1 q2."]
     assert show.tokens(found.pieces) == 8
     assert [show.text(piece) for piece in choose_nodes(show, scores, 7).pieces] == ["Toren\nq1 q2."]
-    assert [(s.document_id, s.start, s.end) for s in show.shown(found.pieces)] == [("x", 35, 41), ("y", 0, 12)]
+    assert [(s.document_id, s.start, s.end) for s in show.shown(found.pieces)] == [
+        ("x", 35, 41),
+        ("y", 0, 12),
+    ]
 
 
 SCORES = local_scores(TREE, LEAVES)
 CODE = [
-    # scores, budget, nodes: by score 9 5 0 1 4 2 6 3 7 8 with 2 2 2 2 4 6 2 2 2 2 tokens, the last one dropped
+    # scores, budget, nodes: by score 9 5 0 1 4 2 6 3 7 8 with 2 2 2 2 4 6 2 2 2 2 tokens, the last
+    # one dropped
     (SCORES, 2, [9]),  # 4 are pre-selected: 9 and 5; 5 overdraws and is dropped
     (SCORES, 4, [9, 5]),  # 8: 9 5 0 1; 9 and 5 fill the budget to 0, 0 overdraws and ends it
     (
@@ -148,7 +165,8 @@ CODE = [
         [9, 5],
     ),  # 12: 9 5 0 1 4; School does not fit in the place of paragraph 5 and is passed over, so 0 is the last
     (SCORES, 8, [9, 0]),  # 16: 9 5 0 1 4; School replaces paragraph 5 at the end, and is dropped
-    # Leaves 1 3 5 6 8 9 come first, then parts 0 4 2 7 take the places of theirs: School (4) is in Early (2) by then.
+    # Leaves 1 3 5 6 8 9 come first, then parts 0 4 2 7 take the places of theirs: School (4) is in
+    # Early (2) by then.
     (np.ones(10), 100, [9, 0, 2]),
 ]
 
@@ -170,7 +188,8 @@ def test_the_released_choice_drops_the_last_where_all_fits_and_keeps_the_order_o
 
 
 HEADED = [
-    # part_titles, leaves, texts; Early is read whole with leaves 3 5 6, its sub-section School with 5 6
+    # part_titles, leaves, texts; Early is read whole with leaves 3 5 6, its sub-section School with
+    # 5 6
     ("paper", (3, 5, 6), ["Early\ne1 e2.\nSchool\ns1 s2. t1 t2."]),
     ("code", (3, 5, 6), ["e1 e2.\nSubsection 1: School\ns1 s2. t1 t2."]),
     ("none", (3, 5, 6), ["e1 e2. s1 s2. t1 t2."]),
@@ -205,11 +224,17 @@ def test_a_node_on_its_own(rule, node, text):
 
 def test_titles_of_parts_count_in_the_budget():
     scores = [local_scores(TREE, LEAVES)]
-    # "a1 a2." + "School s1 s2. t1 t2." + "c1 c2." with two separators: the title is the eleventh token.
+    # "a1 a2." + "School s1 s2. t1 t2." + "c1 c2." with two separators: the title is the eleventh
+    # token.
     assert [n for _, n in choose_nodes(showing(part_titles="paper"), scores, 10).nodes] == [9, 5, 0]
     found = choose_nodes(showing(part_titles="paper"), scores, 11)
     assert [n for _, n in found.nodes] == [9, 5, 0, 4]
-    assert [n for _, n in choose_nodes(showing(part_titles="none"), scores, 10).nodes] == [9, 5, 0, 4]
+    assert [n for _, n in choose_nodes(showing(part_titles="none"), scores, 10).nodes] == [
+        9,
+        5,
+        0,
+        4,
+    ]
 
 
 def test_a_text_that_begins_with_its_title_gets_no_second_one():
@@ -225,7 +250,9 @@ numbers = st.floats(-5, 5, allow_nan=False)
 @settings(max_examples=50, deadline=None)
 @given(st.lists(numbers, min_size=6, max_size=6), st.sets(st.sampled_from(["abstract", "early", "school", "late"])),
        st.floats(0, 1), st.integers(1, 14))  # fmt: skip
-def test_whatever_the_scores_the_budget_holds_and_nothing_is_shown_twice(leaves, selected, weight, budget):
+def test_whatever_the_scores_the_budget_holds_and_nothing_is_shown_twice(
+    leaves, selected, weight, budget
+):
     show = showing()
     total = local_scores(TREE, leaves) + weight * global_scores(TREE, selected)
     found = choose_nodes(show, [total], budget)

@@ -12,8 +12,14 @@ QUESTION = Question("q", "Where lives Toren?", ("d",), ("Kelford", "Rome"))
 NEW = "<memory>\nNo previous memory\n</memory>\n\n"
 RULES = [
     Rule(when=f"{NEW}<section>\nToren wrote Velindra here.\n</section>", reply=" one\n"),
-    Rule(when="<memory>\none\n</memory>\n\n<section>\n He lives in Kelford.\n</section>", reply="two two"),
-    Rule(when="<memory>\ntwo two\n</memory>\n\n<section>\n Mira sold two boats.\n</section>", reply="three"),
+    Rule(
+        when="<memory>\none\n</memory>\n\n<section>\n He lives in Kelford.\n</section>",
+        reply="two two",
+    ),
+    Rule(
+        when="<memory>\ntwo two\n</memory>\n\n<section>\n Mira sold two boats.\n</section>",
+        reply="three",
+    ),
     Rule(when="<memory>\nthree\n</memory>\n\nYour answer:", reply="Kelford"),
     Rule(when=f"{NEW}Your answer:", reply="nobody knows"),
 ]
@@ -32,7 +38,9 @@ def test_the_memory_is_overwritten_and_read_alone():
     assert [(s.action, s.node, s.note, (s.shown.start, s.shown.end)) for s in answer.steps] == [
         ("memory", i, memory, spans[i]) for i, memory in enumerate(("one", "two two", "three"))
     ]
-    assert answer.shown == (Shown("generated", "d", text="three", sources=tuple(("d", *s) for s in spans)),)
+    assert answer.shown == (
+        Shown("generated", "d", text="three", sources=tuple(("d", *s) for s in spans)),
+    )
     *updates, final = tools.reader.prompts
     problem = "<problem>\nWhere lives Toren?\nOptions:\n(A) Kelford\n(B) Rome\n</problem>"
     assert all(problem in p for p in tools.reader.prompts)

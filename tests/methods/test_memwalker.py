@@ -51,7 +51,15 @@ def moves(answer):
 
 def test_tree_of_four_segments():
     _, graph, _, tools = walk("Action: 0", "Action: 0", "Action: -2\nAnswer: Ann")
-    assert graph.text == ["sum 0", "sum 1", "sum 2", "sum 3", "left half", "right half", "all of it"]
+    assert graph.text == [
+        "sum 0",
+        "sum 1",
+        "sum 2",
+        "sum 3",
+        "left half",
+        "right half",
+        "all of it",
+    ]
     assert graph.level == [1, 1, 1, 1, 2, 2, 3]
     assert graph.span == [*SPANS, None, None, None]
     assert graph.edges == [(a, b, 0.5) for a, b in ((4, 0), (4, 1), (5, 2), (5, 3), (6, 4), (6, 5))]
@@ -73,8 +81,9 @@ def test_summaries_that_do_not_fit_together_are_shortened_first():
     replies = [
         Rule(when="fluent summary", reply=long),
         Rule(when=f"follow each other.\n\n{long}\n\nShorten", reply="v1 v2 v3 v4 v5 v6 v7 v8"),
-        # The window of 61 leaves 27 tokens for the summaries beside 26 of prompt and 8 to write: 3 summaries of 8 with a
-        # line's end each are 27, 4 are 36. So four are first shortened to 27 // 4 - 1 = 5 tokens each.
+        # The window of 61 leaves 27 tokens for the summaries beside 26 of prompt and 8 to write: 3
+        # summaries of 8 with a line's end each are 27, 4 are 36. So four are first shortened to 27
+        # // 4 - 1 = 5 tokens each.
         Rule(when="\n".join(["v1 v2 v3 v4 v5"] * 4), reply="the root"),
     ]
     config = MemWalkerConfig(segment_tokens=4, children=4, summary_tokens=8)
@@ -96,31 +105,50 @@ def test_straight_down_to_the_answer():
         Shown("generated", "d", text="right half", sources=(("d", *SPANS[2]), ("d", *SPANS[3]))),
         Shown("span", "d", *SPANS[2]),
     )
-    assert answer.steps[-1].scores == {"calls": 3, "invalid": 0, "reverts": 0, "depth": 3, "read": 17 / 65}
+    assert answer.steps[-1].scores == {
+        "calls": 3,
+        "invalid": 0,
+        "reverts": 0,
+        "depth": 3,
+        "read": 17 / 65,
+    }
     assert [s.level for s in answer.steps] == [3, 2, 1, None]
     assert asked[0] == (
-        "\n[user]The passages below are summaries of the parts of one text.\n\nQuestion: Who weaves?\n\nWhich summary most "
-        "likely belongs to the part with the answer?\n\nSummary 0: left half\n\nSummary 1: right half\n\nChoose exactly one "
+        "\n[user]The passages below are summaries of the parts of one text.\n\nQuestion: Who "
+        "weaves?\n\nWhich summary most "
+        "likely belongs to the part with the answer?\n\nSummary 0: left half\n\nSummary 1: right "
+        "half\n\nChoose exactly one "
         "summary by its number. Reply in this form:\nAction: number of the summary"
     )
-    # The root was gone through: it is the working memory of the second choice, and both of the reading.
-    assert "one text.\n\nBackground, from what was read before:\nall of it\n\nQuestion: Who" in asked[1]
+    # The root was gone through: it is the working memory of the second choice, and both of the
+    # reading.
+    assert (
+        "one text.\n\nBackground, from what was read before:\nall of it\n\nQuestion: Who"
+        in asked[1]
+    )
     assert "the answer?\n\nSummary 0: sum 2\n\nSummary 1: sum 3\n\nChoose" in asked[1]
     assert asked[2] == (
         "\n[user]Answer a question from the text below, if it can be answered.\n\nBackground, "
-        "from what was read before:\nall of it\nright half\n\nText:\nCid is a weaver.\n\nQuestion: Who weaves?\n\nThe text ends here. If the answer "
-        "cannot be inferred from it and the background, choose action -1. If it can, choose action -2 and give the "
-        "answer. Answer the question as concisely as you can. Reply in this form:\nAction: -1 or -2\nAnswer: the "
+        "from what was read before:\nall of it\nright half\n\nText:\nCid is a weaver.\n\nQuestion: "
+        "Who weaves?\n\nThe text ends here. If the answer "
+        "cannot be inferred from it and the background, choose action -1. If it can, choose action "
+        "-2 and give the "
+        "answer. Answer the question as concisely as you can. Reply in this form:\nAction: -1 or "
+        "-2\nAnswer: the "
         "answer, if the action is -2"
     )
-    assert [e.phase for e in tools.meter.events if e.kind == "decode"][-3:] == ["search", "search", "answer"]
+    assert [e.phase for e in tools.meter.events if e.kind == "decode"][-3:] == [
+        "search",
+        "search",
+        "answer",
+    ]
 
 
 def test_going_back_leaves_out_what_was_given_up():
     back = ("Action: -1", "Action: -1")
     answer, _, asked, _ = walk("Action: 0", "Action: 1", *back, "Action: -2\nAnswer: Dan", "x", "y")
-    # Segment 1 is rejected; segment 0 is the only other one, so it is not asked for; then node 4 is used up, and node 5
-    # the only one left; there an answer is no parse_choice.
+    # Segment 1 is rejected; segment 0 is the only other one, so it is not asked for; then node 4 is
+    # used up, and node 5 the only one left; there an answer is no parse_choice.
     assert moves(answer)[:7] == [
         ("choose", 6), ("choose", 4), ("read", 1), ("revert", 4), ("choose", 4), ("read", 0), ("revert", 4),
     ]  # fmt: skip
@@ -139,21 +167,40 @@ def test_every_part_tried():
     assert [n for a, n in moves(answer) if a == "read"] == [3, 2, 0, 1]
     assert answer.steps[-1].note == "every part was tried"
     # Back from 3, 2, the whole right half, 0, 1 and the whole left half.
-    assert answer.steps[-1].scores == {"calls": 7, "invalid": 0, "reverts": 6, "depth": 3, "read": 1.0}
+    assert answer.steps[-1].scores == {
+        "calls": 7,
+        "invalid": 0,
+        "reverts": 6,
+        "depth": 3,
+        "read": 1.0,
+    }
     # What the reader saw holds every segment once, in the order of reading.
-    assert [(s.start, s.end) for s in answer.shown if s.kind == "span"] == [SPANS[3], SPANS[2], SPANS[0], SPANS[1]]
+    assert [(s.start, s.end) for s in answer.shown if s.kind == "span"] == [
+        SPANS[3],
+        SPANS[2],
+        SPANS[0],
+        SPANS[1],
+    ]
 
 
 def test_repetitions_are_sampled_with_seeds_of_their_own(monkeypatch):
     asked, write = [], ScriptedSession.write
-    monkeypatch.setattr(ScriptedSession, "write", lambda s, n, **how: asked.append(how) or write(s, n, **how))
+    monkeypatch.setattr(
+        ScriptedSession, "write", lambda s, n, **how: asked.append(how) or write(s, n, **how)
+    )
     replies = ("the second", "Action: 7", "Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")
     answer, _, _, _ = walk(*replies)
     assert answer.text == "Cid"
     assert answer.steps[0].note == "invalid reply 'the second'; invalid reply 'Action: 7'"
     assert answer.steps[-1].scores["invalid"] == 2
     how = [h for h in asked if "temperature" in h]
-    assert [(h["temperature"], h["top_p"]) for h in how] == [(0, 1), (0.7, 0.9), (0.7, 0.9), (0, 1), (0, 1)]
+    assert [(h["temperature"], h["top_p"]) for h in how] == [
+        (0, 1),
+        (0.7, 0.9),
+        (0.7, 0.9),
+        (0, 1),
+        (0, 1),
+    ]
     assert len({h["seed"] for h in how}) == 5
     asked.clear()
     walk(*replies)
@@ -164,7 +211,12 @@ def test_repetitions_are_sampled_with_seeds_of_their_own(monkeypatch):
     ("replies", "params", "calls", "why"),
     [
         (["?"] * 3, {}, 3, "3 invalid replies"),
-        (["?", "Action: 0", "?", "?", "?"], {}, 5, "3 invalid replies"),  # strikes count for one request
+        (
+            ["?", "Action: 0", "?", "?", "?"],
+            {},
+            5,
+            "3 invalid replies",
+        ),  # strikes count for one request
         (["?"] * 5, {"strikes": 5}, 5, "5 invalid replies"),
         (["Action: 0", "Action: 0", "Action: -1"], {"max_calls": 3}, 3, "the walk took 3 replies"),
         (["?"] * 3, {"max_calls": 2}, 2, "the walk took 2 replies"),
@@ -195,18 +247,33 @@ def test_reasons_are_asked_for_and_skipped():
         reasoning=True,
     )
     assert answer.text == "Cid"
-    assert "First compare the summaries and give your reasoning, then choose.\n\nSummary 0:" in asked[0]
+    assert (
+        "First compare the summaries and give your reasoning, then choose.\n\nSummary 0:"
+        in asked[0]
+    )
     assert "Reply in this form:\nReasoning: the comparison\nAction: number" in asked[0]
     assert "Reasoning: why\nAction: -1 or -2\nAnswer:" in asked[2]
 
 
 def test_going_back_from_an_inner_node_where_it_is_allowed():
-    answer, _, asked, _ = walk("Action: 0", "Action: -1", "Action: 0", "Action: -2\nAnswer: Cid", inner_revert=True)
-    assert moves(answer) == [("choose", 6), ("choose", 4), ("revert", 6), ("choose", 6), ("choose", 5), ("read", 2)]
+    answer, _, asked, _ = walk(
+        "Action: 0", "Action: -1", "Action: 0", "Action: -2\nAnswer: Cid", inner_revert=True
+    )
+    assert moves(answer) == [
+        ("choose", 6),
+        ("choose", 4),
+        ("revert", 6),
+        ("choose", 6),
+        ("choose", 5),
+        ("read", 2),
+    ]
     assert "exactly one summary by its number, or -1 to go back if none can. Reply" in asked[1]
     assert "or -1" not in asked[0]  # there is nothing above the root
     # Otherwise -1 is no parse_choice.
-    assert walk("Action: 0", "Action: -1", "Action: -1", "Action: -1")[0].steps[-1].note == "3 invalid replies"
+    assert (
+        walk("Action: 0", "Action: -1", "Action: -1", "Action: -1")[0].steps[-1].note
+        == "3 invalid replies"
+    )
 
 
 def test_without_working_memory():
@@ -215,7 +282,14 @@ def test_without_working_memory():
 
 
 def test_the_oldest_memory_goes_where_the_window_is_short():
-    whole = ["Action: 0", "Action: 0", "Action: -1", "Action: -1", "Action: 0", "Action: -2\nAnswer: Cid"]
+    whole = [
+        "Action: 0",
+        "Action: 0",
+        "Action: -1",
+        "Action: -1",
+        "Action: 0",
+        "Action: -2\nAnswer: Cid",
+    ]
     kept = []
     for window in range(100, 140):
         try:
@@ -229,12 +303,16 @@ def test_the_oldest_memory_goes_where_the_window_is_short():
             kept.append(memory)
     full = ["all of it", "left half", "sum 0", "sum 1", "right half"]
     assert kept == [full[i:] for i in range(5, -1, -1)]
-    with pytest.raises(WindowExceeded, match="a request with its reply takes .* lower method.segment_tokens"):
+    with pytest.raises(
+        WindowExceeded, match="a request with its reply takes .* lower method.segment_tokens"
+    ):
         walk(*whole, window=60)
 
 
 def test_an_answer_is_cut_to_the_length_of_the_task():
-    answer, _, _, _ = walk("Action: 1", "Action: 0", "Action: -2\nAnswer: one two three four five six seven eight nine")
+    answer, _, _, _ = walk(
+        "Action: 1", "Action: 0", "Action: -2\nAnswer: one two three four five six seven eight nine"
+    )
     assert answer.text == "one two three four five six seven eight"
 
 

@@ -18,7 +18,8 @@ from tests.methods.pecan_search import CHUNKS, SUMMARY, TEXT, attention, probes,
 
 
 def test_options_are_shown_in_the_second_turn_alone():
-    """The papers have no multiple choice; a question whose options nobody showed cannot be answered with one of them."""
+    """The papers have no multiple choice; a question whose options nobody showed cannot be answered
+    with one of them."""
     method = Pecan(PecanConfig(chunk_tokens=3, reserve=20, min_ip_levels=1, similarity=False))
     document = Document("d", TEXT)
     shown = "Options:\n(A) red\n(B) blue"
@@ -49,7 +50,9 @@ def test_stop_rules(p_yes, params, visited, reason):
     answer, _, tools = run(p_yes, **params)
     assert len(answer.steps) == visited
     assert answer.stop_reason == reason
-    assert [s.p_yes for s in answer.steps if s.p_yes is not None] == p_yes[: visited - 1] or reason != "yes"
+    assert [s.p_yes for s in answer.steps if s.p_yes is not None] == p_yes[
+        : visited - 1
+    ] or reason != "yes"
     # The answer is always asked behind "Yes" in a second turn.
     turn = "[reply]Yes\n[user]Given the above information and question, answer the question as concisely as you can."
     assert tools.reader.prompts[-1].endswith(turn)
@@ -59,13 +62,16 @@ def test_prompt_is_the_printed_one():
     _, _, tools = run([0.9])
     summary = next(p for p in tools.reader.prompts if "Summary the following" in p)
     assert summary.startswith(
-        "\n[user]Summary the following information. Each segment is separated by a new line symbol.\n\n"
+        "\n[user]Summary the following information. Each segment is separated by a new line "
+        "symbol.\n\n"
         "aa ab ac\nba bb bc\nca cb cc\nda db dc\n\nSplit your summary into different summary points"
     )
     first = next(p for p in tools.reader.prompts if "Can this question" in p)
     assert first == (
-        "\n[user]Can this question be answered by the following information? Response \u201cYes\u201d or \u201cNo\u201d "
-        "in one word. Do not provide any explanation.\n\nQuestion:\nwho zz\n\nInformation:\n* first point\n* second point"
+        "\n[user]Can this question be answered by the following information? Response "
+        "\u201cYes\u201d or \u201cNo\u201d "
+        "in one word. Do not provide any explanation.\n\nQuestion:\nwho zz\n\nInformation:\n* "
+        "first point\n* second point"
     )
 
 
@@ -74,7 +80,10 @@ def test_prompt_is_the_printed_one():
     [
         # "* da" is shorter than "* aa ab ac", which has the highest score.
         ("stop", [("window", [None]), ("window", [4]), ("window", [4, 5]), ("window", [4, 5, 0])]),
-        ("skip", [("window", w) for w in ([None], [None, 3], [4], [4, 3], [4, 5], [4, 5, 3], [4, 5, 0])]),
+        (
+            "skip",
+            [("window", w) for w in ([None], [None, 3], [4], [4, 3], [4, 5], [4, 5, 3], [4, 5, 0])],
+        ),
     ],
 )
 def test_window_full_stops_or_skips(window_full, visited):
@@ -86,14 +95,19 @@ def test_window_full_stops_or_skips(window_full, visited):
         if "who" in column:
             return 1.0
         points = next((v for k, v in rows.items() if k in row), None)
-        return points[columns.index(column.strip())] if points and column.strip() in columns else 0.0
+        return (
+            points[columns.index(column.strip())] if points and column.strip() in columns else 0.0
+        )
 
     def search(window):
-        searcher = ScriptedModel(Script(replies=[Rule(reply="x")], probes=probes(), window=window), attention=attend)
+        searcher = ScriptedModel(
+            Script(replies=[Rule(reply="x")], probes=probes(), window=window), attention=attend
+        )
         tools = FakeTools([SUMMARY], probes(), attend, searcher=searcher)
         return run([], tools, text, window_full=window_full)[0], searcher
 
-    # As the window grows by a token at a time, what is visited grows by the smallest thing that fits.
+    # As the window grows by a token at a time, what is visited grows by the smallest thing that
+    # fits.
     seen = []
     for window in range(40, 90):
         with contextlib.suppress(WindowExceeded):
@@ -101,7 +115,9 @@ def test_window_full_stops_or_skips(window_full, visited):
             walk = (answer.stop_reason, [s.node for s in answer.steps])
             if walk not in seen:
                 seen.append(walk)
-                left_out = 2 - len([x for x in answer.steps if x.action == "start" and x.node is not None])
+                left_out = 2 - len(
+                    [x for x in answer.steps if x.action == "start" and x.node is not None]
+                )
                 note = f"{left_out} top nodes left out" if left_out else ""
                 assert "".join(x.note for x in answer.steps) == note
     assert [w for w in seen if len(w[1]) <= 3] == visited
@@ -117,7 +133,9 @@ def test_levels_go_on_until_one_call_held_all():
     ]
     tools = FakeTools(replies, probes(0.9), lambda row, column: 0.5)
     frame = 2 + sum(len(tools.reader.offsets(piece)) for piece in POINTS.fill(nodes=[]))
-    answer, graph, _ = run([0.9], tools, window=frame + 20 + 8)  # eight tokens of text a call: two chunks
+    answer, graph, _ = run(
+        [0.9], tools, window=frame + 20 + 8
+    )  # eight tokens of text a call: two chunks
     assert graph.level == [1, 1, 1, 1, 2, 2, 3]
     assert [(i, j) for i, j, _ in graph.edges] == [(4, 0), (4, 1), (5, 2), (5, 3), (6, 4), (6, 5)]
     assert graph.top() == [6]
@@ -129,12 +147,20 @@ def test_levels_go_on_until_one_call_held_all():
 
 def test_chunks_are_shown_as_spans_of_the_document():
     answer, _, _ = run([0.0, 0.9])
-    kinds = [(s.kind, TEXT[s.start : s.end].strip() if s.kind == "span" else s.text) for s in answer.shown]
-    assert kinds == [("generated", "first point"), ("generated", "second point"), ("span", "da db dc")]
+    kinds = [
+        (s.kind, TEXT[s.start : s.end].strip() if s.kind == "span" else s.text)
+        for s in answer.shown
+    ]
+    assert kinds == [
+        ("generated", "first point"),
+        ("generated", "second point"),
+        ("span", "da db dc"),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("reply", "graph"), [("", "points"), ("* \n*  \n", "points"), ("\u2026\u2026", "points"), (" \n", "tree")]
+    ("reply", "graph"),
+    [("", "points"), ("* \n*  \n", "points"), ("\u2026\u2026", "points"), (" \n", "tree")],
 )
 def test_a_summary_without_any_text_fails_the_question(reply, graph):
     with pytest.raises(QuestionError, match="the builder wrote no summary for 4 nodes of level 1"):
@@ -187,7 +213,13 @@ REPLY = Rule(reply="* one two\n* three")
 def shown(batch_tokens, **params):
     """What stands between head and tail of every call of a graph over 20 chunks of three words."""
     tools = FakeTools([REPLY], attention=lambda row, column: 0.1)
-    config = {"chunk_tokens": 3, "reserve": 20, "similarity": False, "batch_tokens": batch_tokens, **params}
+    config = {
+        "chunk_tokens": 3,
+        "reserve": 20,
+        "similarity": False,
+        "batch_tokens": batch_tokens,
+        **params,
+    }
     Pecan(PecanConfig(**{"min_ip_levels": 1, **config})).index(Document("d", WORDS), tools)
     (head,), (tail,) = POINTS.around("nodes")
     prompts = [p for p in tools.reader.prompts if head in p]
@@ -201,7 +233,9 @@ def test_no_call_is_shown_more(batch_tokens):
     assert all(tools.reader.count(call) <= batch_tokens for call in calls)
     # Three words and a line's end a chunk: as many a call as fit.
     assert len(calls) == -(-20 // min(20, batch_tokens // 4))
-    assert "".join(" ".join(calls).split()) == "".join(WORDS.split()), "every chunk is shown once, in order"
+    assert "".join(" ".join(calls).split()) == "".join(WORDS.split()), (
+        "every chunk is shown once, in order"
+    )
 
 
 @pytest.mark.parametrize("batch_tokens", [9, 16])

@@ -1,4 +1,5 @@
-"""Documents, questions, summaries and windows that are not as they should be: each has one clear outcome."""
+"""Documents, questions, summaries and windows that are not as they should be: each has one clear
+outcome."""
 
 import time
 
@@ -15,7 +16,9 @@ from tests.methods.pecan_search import SUMMARY, attention, probes, run
 
 
 def fed(text, reply="* it", **params):
-    tools = FakeTools([Rule(when="Summary", reply=reply), Rule(reply="x")], probes(), lambda row, column: 0.1)
+    tools = FakeTools(
+        [Rule(when="Summary", reply=reply), Rule(reply="x")], probes(), lambda row, column: 0.1
+    )
     return run([], tools, text, **params)
 
 
@@ -26,7 +29,12 @@ def test_a_document_without_text_is_searched_in_vain_and_says_so(text):
     assert (step.action, step.node) == ("start", None)
     assert step.note == "the document has no text, so there is nothing to search"
     # The model is still asked, and answers from the question alone.
-    assert (step.p_yes, answer.stop_reason, answer.text, answer.shown) == (0.0, "exhausted", "x", ())
+    assert (step.p_yes, answer.stop_reason, answer.text, answer.shown) == (
+        0.0,
+        "exhausted",
+        "x",
+        (),
+    )
     assert not any(graph.text)
     assert {e.role for e in tools.meter.events} == {"searcher"}  # nothing was built
 
@@ -47,9 +55,14 @@ def test_a_document_shorter_than_one_chunk_has_a_chunk_and_its_points():
 @pytest.mark.parametrize("question", ["", "  ", "\n"])
 def test_an_empty_question_fails(question):
     tools = FakeTools([SUMMARY, Rule(reply="x")], probes(), attention)
-    method, document = Pecan(PecanConfig(chunk_tokens=3, reserve=20, min_ip_levels=1)), Document("d", "aa ab ac")
+    method, document = (
+        Pecan(PecanConfig(chunk_tokens=3, reserve=20, min_ip_levels=1)),
+        Document("d", "aa ab ac"),
+    )
     index = method.index(document, tools)
-    with pytest.raises(QuestionError, match="the question 'q7' has no text, so there is nothing to search for"):
+    with pytest.raises(
+        QuestionError, match="the question 'q7' has no text, so there is nothing to search for"
+    ):
         method.answer(Question("q7", question, ("d",)), [document], [index], tools)
 
 
@@ -81,18 +94,24 @@ def test_of_a_repeated_point_the_first_copy_and_its_weights_are_kept():
     rules = [Rule(when="Summary", reply="* one\n* two\n* One"), Rule(reply="x")]
     tops = []
     for kept in ("drop", "keep"):
-        _, graph, _ = run([], FakeTools(rules, probes(), attend), "aa ab ac ba bb bc", repeated_points=kept)
-        tops.append([(graph.text[i], [part.tolist() for part in graph.below(i)]) for i in graph.top()])
+        _, graph, _ = run(
+            [], FakeTools(rules, probes(), attend), "aa ab ac ba bb bc", repeated_points=kept
+        )
+        tops.append(
+            [(graph.text[i], [part.tolist() for part in graph.below(i)]) for i in graph.top()]
+        )
     drop, keep = tops
     assert [text for text, _ in keep] == ["one", "two", "One"]
     assert keep[0][1] != keep[2][1]
     assert drop == keep[:2]
 
 
-@pytest.mark.parametrize(("graph", "said"), [("points", "no room to write"), ("tree", "no room for a summary")])
+@pytest.mark.parametrize(
+    ("graph", "said"), [("points", "no room to write"), ("tree", "no room for a summary")]
+)
 def test_a_node_that_fills_the_builders_window_is_refused_with_numbers(graph, said):
-    # One chunk, longer than what a call has room for: it gets a call of its own, and as it grows by a token at a time,
-    # first less is written, then nothing can be, then not even the chunk fits.
+    # One chunk, longer than what a call has room for: it gets a call of its own, and as it grows by
+    # a token at a time, first less is written, then nothing can be, then not even the chunk fits.
     outcomes = []
     for n in range(40, 170):
         builder = ScriptedModel(Script(replies=[Rule(reply="* a b c d e")], window=160), "builder")
@@ -112,7 +131,9 @@ def test_a_node_that_fills_the_builders_window_is_refused_with_numbers(graph, sa
 
 def searched(window, **params):
     builder = ScriptedModel(Script(replies=[SUMMARY]), "builder", attention)
-    searcher = ScriptedModel(Script(replies=[Rule(reply="x")], probes=probes(), window=window), "searcher", attention)
+    searcher = ScriptedModel(
+        Script(replies=[Rule(reply="x")], probes=probes(), window=window), "searcher", attention
+    )
     return run([], FakeTools(builder=builder, searcher=searcher), **params)[0]
 
 
@@ -138,11 +159,15 @@ def test_a_searcher_whose_window_does_not_hold_the_top_level_starts_with_what_is
 
 
 def test_a_window_that_does_not_hold_the_question_says_how_much_it_takes():
-    with pytest.raises(WindowExceeded, match=r"takes \d+ tokens, more than the searcher's window of 50; raise"):
+    with pytest.raises(
+        WindowExceeded, match=r"takes \d+ tokens, more than the searcher's window of 50; raise"
+    ):
         # The model's own window is larger: the one that is configured holds, too.
         document, tools = Document("d", ""), FakeTools([Rule(reply="x")], probes(), attention)
         index = Pecan(PecanConfig()).index(document, tools)
-        Pecan(PecanConfig(window=50)).answer(Question("q", "who " * 20, ("d",)), [document], [index], tools)
+        Pecan(PecanConfig(window=50)).answer(
+            Question("q", "who " * 20, ("d",)), [document], [index], tools
+        )
 
 
 class Anew(FakeTools):
@@ -153,7 +178,11 @@ class Anew(FakeTools):
 
 
 def building(chunks):
-    tools = Anew([Rule(when="Summary", reply="* one\n* two"), Rule(reply="x")], probes(), lambda row, column: 0.5)
+    tools = Anew(
+        [Rule(when="Summary", reply="* one\n* two"), Rule(reply="x")],
+        probes(),
+        lambda row, column: 0.5,
+    )
     config = PecanConfig(chunk_tokens=3, batch_nodes=20, reserve=20, min_ip_levels=1, max_nodes=60)
     document = Document("d", " ".join(["so it goes"] * chunks))
     began = time.process_time()

@@ -41,7 +41,11 @@ def like_llama_3(texts):
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    settings = {"special_tokens": random_model.SPECIAL, "initial_alphabet": alphabet, "show_progress": False}
+    settings = {
+        "special_tokens": random_model.SPECIAL,
+        "initial_alphabet": alphabet,
+        "show_progress": False,
+    }
     tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=2000, **settings))
     return tokenizer
 
@@ -70,8 +74,11 @@ def test_a_construction_prompt_has_the_tokens_of_the_whole_string(model, level):
     lines = NODES if level == 2 else ["* " + text for text in NODES]
     with metered.session() as s:
         spans = feed_nodes(s, NODES, level, CONFIG, metered)
-        assert s.ids[len(model.begin) :] == model.text.plain(POINTS.text.format(nodes="\n".join(lines)))
-        # A span has the tokens of its text alone, save a line break that shares one with a full stop.
+        assert s.ids[len(model.begin) :] == model.text.plain(
+            POINTS.text.format(nodes="\n".join(lines))
+        )
+        # A span has the tokens of its text alone, save a line break that shares one with a full
+        # stop.
         for span, text in zip(spans, NODES, strict=True):
             shown = [model.text.decode([i])[0] for i in s.ids[span.start : span.end]]
             assert "".join(shown).strip() == text
@@ -86,7 +93,9 @@ def test_a_search_prompt_has_the_tokens_of_the_whole_string(model):
         whole = PROBES["printed"].text.format(question=QUESTION.text, nodes=nodes)
         # What was read is not read again, so a line break is a token of its own.
         assert words(model, s.ids[len(model.begin) :]) == words(model, model.text.plain(whole))
-        assert [model.text.decode(s.ids[span.start : span.end])[0] for span in spans] == [" " + text for text in NODES]
+        assert [model.text.decode(s.ids[span.start : span.end])[0] for span in spans] == [
+            " " + text for text in NODES
+        ]
         before = [model.text.decode([s.ids[span.start - 1]])[0] for span in spans]
     assert before == ["*"] * len(NODES), "no token for the space stands before a node"
 
@@ -102,10 +111,14 @@ def test_the_cost_of_a_node_is_the_tokens_that_it_takes(model, bullet):
             assert s.length() - before == sum(map(metered.count, node_line(text, bullet)))
 
 
-@pytest.mark.parametrize(("chunk_mark", "chunk"), [("bullet", "\n* da db dc"), ("none", "\nda db dc")])
+@pytest.mark.parametrize(
+    ("chunk_mark", "chunk"), [("bullet", "\n* da db dc"), ("none", "\nda db dc")]
+)
 def test_a_point_has_a_bullet_and_a_chunk_has_one_by_choice(chunk_mark, chunk):
     tools = FakeTools([SUMMARY], probes(0.0, 0.9), attention)
-    tools.reader._rules["replies"].append(SUMMARY.model_copy(update={"when": "", "reply": "the answer"}))
+    tools.reader._rules["replies"].append(
+        SUMMARY.model_copy(update={"when": "", "reply": "the answer"})
+    )
     answer, _, _ = run([], tools, chunk_mark=chunk_mark)
     assert [step.node for step in answer.steps] == [4, 5, 3]
     assert f"Information:\n* first point\n* second point{chunk}" in tools.reader.prompts[-1]

@@ -10,18 +10,33 @@ from harness.types import Question
 from methods.qrmem import prompts, replies
 from methods.qrmem.build import Pool, rouge_l
 from methods.qrmem.memory import SubGraph, merge_entities, merge_relations, name_key, occurs
-from tests.methods.qrmem_memory import DOUBT, ENTITY, FIRST, RELATION, RULES, SECOND, TEXT, asked, build
+from tests.methods.qrmem_memory import (
+    DOUBT,
+    ENTITY,
+    FIRST,
+    RELATION,
+    RULES,
+    SECOND,
+    TEXT,
+    asked,
+    build,
+)
 
 
 def test_two_segments_become_one_graph():
     memory, tools = build()
     assert [TEXT[a:b].strip() for a, b in memory.segments] == [FIRST, SECOND]
-    # "Toren" is part of one longer name only, so it is one entity with it; "a castle" and "Rome" are not in the text.
+    # "Toren" is part of one longer name only, so it is one entity with it; "a castle" and "Rome"
+    # are not in the text.
     assert memory.names == ["Ann Toren", "Velindra", "winter", "Kelford"]
     assert memory.mentions == [["Ann Toren", "Toren"], ["Velindra"], ["winter"], ["Kelford"]]
     assert memory.places == [[0, 1], [0, 1], [0], [1]]
     assert memory.edges == [
-        (0, 1, "Ann Toren wrote Velindra, which was printed."),  # stated the other way round in the second segment
+        (
+            0,
+            1,
+            "Ann Toren wrote Velindra, which was printed.",
+        ),  # stated the other way round in the second segment
         (1, 2, "Velindra was written in winter."),
         (1, 3, "printed there"),
     ]
@@ -29,15 +44,19 @@ def test_two_segments_become_one_graph():
     assert memory.document_summary == "about a poet"
     assert memory.notes == []
     first, second = asked(tools, about="Two parts of a document")
-    assert f"Part 1:\n{FIRST}\n\nRelation in part 1: Ann Toren wrote it.\n\nPart 2:\n{SECOND}\n\n" in first
+    assert (
+        f"Part 1:\n{FIRST}\n\nRelation in part 1: Ann Toren wrote it.\n\nPart 2:\n{SECOND}\n\n"
+        in first
+    )
     assert "Relation in part 2: It is a work of Toren." in first
     assert "[reply]* Is it the same work?\n[user]Answer these questions" in second
 
 
 def test_a_question_like_one_in_the_pool_stays_out():
     memory, _ = build()
-    # "When was it all written?" has 4 of 5 words in common with the first (0.889); of the second segment's three the
-    # first is no question, and the last is "When was it written?" but for one word of four (0.75).
+    # "When was it all written?" has 4 of 5 words in common with the first (0.889); of the second
+    # segment's three the first is no question, and the last is "When was it written?" but for one
+    # word of four (0.75).
     assert memory.questions == ["When was it written?", "Who printed it?"]
 
 
@@ -74,7 +93,9 @@ def test_memories_share_the_summary_and_the_graphs_before_their_update():
         tools.kept.clear()  # parts of an unfinished index are its own
         before = len(tools.reader.prompts)
         memory, _ = build(tools=tools, **params)
-        return memory, {prompt.split("[user]")[1].split()[0] for prompt in tools.reader.prompts[before:]}
+        return memory, {
+            prompt.split("[user]")[1].split()[0] for prompt in tools.reader.prompts[before:]
+        }
 
     alone, fresh = build(update=False)
     assert len(asked(fresh, about=ENTITY)) == 2
@@ -84,7 +105,12 @@ def test_memories_share_the_summary_and_the_graphs_before_their_update():
     assert heads == {"Two"}, "only what is fused is new"
     # Other entities make other graphs; the summary is that of the document, whatever is asked.
     assert more(open_entities=False)[1] == {"Describe", "Look", "Two"}
-    assert more(question=Question("q2", "Who printed Velindra?", ("d",)))[1] == {"Find", "Describe", "Look", "Two"}
+    assert more(question=Question("q2", "Who printed Velindra?", ("d",)))[1] == {
+        "Find",
+        "Describe",
+        "Look",
+        "Two",
+    }
     assert "Summarise" in more(summary_tokens=7)[1]
 
 
@@ -100,7 +126,10 @@ def test_without_open_entities_the_recogniser_finds_them_alone():
     [
         ([["the Toren", "Toren's", "TOREN"]], [["the Toren", "Toren's", "TOREN"]]),
         ([["Ranieri"], ["Claudio Ranieri"]], [["Claudio Ranieri", "Ranieri"]]),
-        ([["Valencia", "Valencia CF", "Jose Valencia"]], [["Valencia"], ["Valencia CF"], ["Jose Valencia"]]),
+        (
+            [["Valencia", "Valencia CF", "Jose Valencia"]],
+            [["Valencia"], ["Valencia CF"], ["Jose Valencia"]],
+        ),
         ([["A. Bo Cid", "Bo Cid", "Bo"]], [["A. Bo Cid", "Bo Cid", "Bo"]]),
         ([["1999", "3 May 1999", "May"]], [["1999"], ["3 May 1999"], ["May"]]),
         ([["--", ""]], []),
@@ -116,7 +145,10 @@ def test_disambiguation(segments, names):
 
 def test_relations_of_one_pair_are_gathered_and_those_of_one_entity_dropped():
     graphs = [
-        SubGraph(["Ann Bo", "Cid"], [("Ann Bo", "Cid", "x"), ("Ann Bo", "Cid", "x"), ("Cid", "Ann Bo", "y")]),
+        SubGraph(
+            ["Ann Bo", "Cid"],
+            [("Ann Bo", "Cid", "x"), ("Ann Bo", "Cid", "x"), ("Cid", "Ann Bo", "y")],
+        ),
         SubGraph(["Bo", "Cid", "Ann Bo"], [("Cid", "Bo", "z"), ("Bo", "Ann Bo", "self")]),
     ]
     entities = merge_entities(graphs, ["", ""])
@@ -146,9 +178,17 @@ def test_occurs(name, text, found):
         (replies.parse_questions, "* well", None),
         (replies.parse_sentence, "\n * A wrote B.\nmore", "A wrote B."),
         (replies.parse_sentence, " \n", None),
-        (replies.parse_verdict, "Reasoning: no\ntown.\nAction: -1", replies.Verdict("no town.", None)),
+        (
+            replies.parse_verdict,
+            "Reasoning: no\ntown.\nAction: -1",
+            replies.Verdict("no town.", None),
+        ),
         (replies.parse_verdict, "Action: -2\nAnswer: Kelford", replies.Verdict("", "Kelford")),
-        (replies.parse_verdict, "Reasoning: x\nAction: -2", None),  # as MemWalker's, whose tests have the rest
+        (
+            replies.parse_verdict,
+            "Reasoning: x\nAction: -2",
+            None,
+        ),  # as MemWalker's, whose tests have the rest
     ],
 )
 def test_replies(parse, reply, found):
@@ -158,7 +198,11 @@ def test_replies(parse, reply, found):
 @pytest.mark.parametrize(
     ("text", "names", "message"),
     [
-        ("Ann Toren and Toren's Torens", ["Toren", "Ann Toren"], "[Ann Toren] and [Toren]'s Torens"),
+        (
+            "Ann Toren and Toren's Torens",
+            ["Toren", "Ann Toren"],
+            "[Ann Toren] and [Toren]'s Torens",
+        ),
         ("Ann Toren and Toren's Torens", [], "Ann Toren and Toren's Torens"),
         ("Ann Toren and Toren's Torens", ["a.*"], "Ann Toren and Toren's Torens"),
         # Chinese does not part its words, so a name stands wherever it is written.
@@ -185,7 +229,11 @@ def test_replies_that_never_parse():
 
 
 def test_relations_that_are_never_fused_stand_side_by_side():
-    rules = [r for r in RULES if r.when not in ("Answer these questions for yourself", "Two parts of a document")]
+    rules = [
+        r
+        for r in RULES
+        if r.when not in ("Answer these questions for yourself", "Two parts of a document")
+    ]
     memory, _ = build([*rules, Rule(reply=" ")])
     assert memory.edges[0] == (0, 1, "Ann Toren wrote it. It is a work of Toren.")
     assert memory.notes == ["1 of 3 edges have relations that were never fused"]
@@ -198,8 +246,16 @@ def test_three_segments_are_fused_one_after_the_other():
         Rule(when=RELATION, reply="* Ann | Bob | met", once=True),
         Rule(when=RELATION, reply="* Ann | Bob | met there", once=True),
         Rule(when=RELATION, reply="* Ann | Bob | met again", once=True),
-        Rule(when="Relation in part 1: both\n\nPart 2:\nAnn met Bob again.", reply="* Same?", once=True),
-        Rule(when="Part 2:\nAnn met Bob there.\n\nRelation in part 2: met there\n\nWhat", reply="* Same?", once=True),
+        Rule(
+            when="Relation in part 1: both\n\nPart 2:\nAnn met Bob again.",
+            reply="* Same?",
+            once=True,
+        ),
+        Rule(
+            when="Part 2:\nAnn met Bob there.\n\nRelation in part 2: met there\n\nWhat",
+            reply="* Same?",
+            once=True,
+        ),
         Rule(when="Relation in part 1: both", reply="thrice"),
         Rule(when="Answer these", reply="both"),
     ]
@@ -208,7 +264,11 @@ def test_three_segments_are_fused_one_after_the_other():
 
 
 def test_what_was_never_understood_is_said_of_a_shared_graph_too():
-    rules = [Rule(when=ENTITY, reply="?"), Rule(when=RELATION, reply="?"), Rule(when="", reply="none")]
+    rules = [
+        Rule(when=ENTITY, reply="?"),
+        Rule(when=RELATION, reply="?"),
+        Rule(when="", reply="none"),
+    ]
     memory, tools = build(rules, retries=0)
     plain, _ = build(update=False, tools=tools, retries=0)
     lost = "first entities of 2 of 2 segments were never understood"

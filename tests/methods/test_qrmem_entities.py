@@ -1,4 +1,5 @@
-"""What is an entity of QRMeM's memory: acronyms keep their capitals, pronouns are none, and which tool profile paper has."""
+"""What is an entity of QRMeM's memory: acronyms keep their capitals, pronouns are none, and which
+tool profile paper has."""
 
 import pytest
 
@@ -97,7 +98,8 @@ def test_the_rules_know_acronyms_from_pronouns(text, names):
 def test_profile_paper_finds_entities_with_stanza_and_the_default_with_rules():
     for preset in (name for name in presets.names("methods") if name.split("-")[0] == "qrmem"):
         plain, paper = (
-            resolve(Choices(method=preset, dataset="pocket/musique", profile=profile)) for profile in (None, "paper")
+            resolve(Choices(method=preset, dataset="pocket/musique", profile=profile))
+            for profile in (None, "paper")
         )
         assert "recogniser" not in plain.config.method.params, preset
         assert paper.config.method.params.get("recogniser") == "stanza", preset
@@ -108,7 +110,9 @@ def _said():
     """What the plan says of QRMeM with stanza."""
     sets = {"method.recogniser": "stanza", "encoder": "minilm"}
     with pytest.raises(HarnessError) as caught:
-        plan_choices(Choices(method="qrmem", dataset="pocket/musique", model="random", limit=1, sets=sets))
+        plan_choices(
+            Choices(method="qrmem", dataset="pocket/musique", model="random", limit=1, sets=sets)
+        )
     return "\n".join(caught.value.sentences)
 
 
@@ -119,13 +123,18 @@ def test_the_plan_says_what_stanza_needs_before_anything_is_loaded(monkeypatch, 
     fetch = "python -c \"import stanza; stanza.download('en', processors='tokenize,ner')\""
     needs = "the named-entity tool 'stanza' needs the package stanza and its model 'en', and "
     rules = ", or use the rules: --set method.recogniser=rules"
-    assert f"{needs}stanza is not installed; run: pip install stanza, then {fetch}{rules}" in _said()
+    assert (
+        f"{needs}stanza is not installed; run: pip install stanza, then {fetch}{rules}" in _said()
+    )
     here.add("stanza")
     assert f"{needs}the model is not here; run: {fetch}{rules}" in _said()
     (tmp_path / "en" / "ner").mkdir(parents=True)
     assert entities.install_problem("stanza") == ""
     assert entities.install_problem("rules") == ""
     large = "spacy:en_core_web_lg"
-    assert "run: pip install spacy, then python -m spacy download en_core_web_lg" in entities.install_problem(large)
+    assert (
+        "run: pip install spacy, then python -m spacy download en_core_web_lg"
+        in entities.install_problem(large)
+    )
     here |= {"spacy", "en_core_web_lg"}
     assert entities.install_problem(large) == ""

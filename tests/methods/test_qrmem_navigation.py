@@ -1,4 +1,5 @@
-"""QRMeM's navigations: known answers worked by hand, on memories made by hand and a model that replays a table."""
+"""QRMeM's navigations: known answers worked by hand, on memories made by hand and a model that
+replays a table."""
 
 import numpy as np
 import pytest
@@ -12,7 +13,17 @@ from methods.qrmem import QRMeM
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.search import fit_added, fit_start
 from tests.methods.conftest import FakeTools
-from tests.methods.qrmem_graph import QUESTION, SEGMENTS, SPANS, TEXT, Overlap, choose, memory, no, yes
+from tests.methods.qrmem_graph import (
+    QUESTION,
+    SEGMENTS,
+    SPANS,
+    TEXT,
+    Overlap,
+    choose,
+    memory,
+    no,
+    yes,
+)
 
 
 def go(*replies, question=QUESTION, window=8192, text=TEXT, **params):
@@ -20,7 +31,10 @@ def go(*replies, question=QUESTION, window=8192, text=TEXT, **params):
     own = {k: params.pop(k) for k in ("edges", "names", "places") if k in params}
     rules = [Rule(when="Read the text and answer", reply=reply, once=True) for reply in replies]
     rules += params.pop("rules", [])
-    rules += [Rule(when="Read the text below", reply="read"), Rule(when="from what you know", reply="guess")]
+    rules += [
+        Rule(when="Read the text below", reply="read"),
+        Rule(when="from what you know", reply="guess"),
+    ]
     tools = FakeTools(rules, window=window, similarity=encoder)
     method = QRMeM(QRMeMConfig(**{"reasoning_tokens": 20, **params}))
     index = memory(encoder, **own, segments=SEGMENTS if text else []).to_index()
@@ -61,7 +75,9 @@ def test_entities_that_the_question_does_not_name_are_reached():
         f"{QUESTION.text}\nThe river is missing.\nVelindra, Toren",
     ]
     shown = "\n\n".join(SEGMENTS)
-    assert f"Text:\n\n{shown}\n\nQuestion: {QUESTION.text}\n\nThe text ends here." in asked[2], "in document order"
+    assert f"Text:\n\n{shown}\n\nQuestion: {QUESTION.text}\n\nThe text ends here." in asked[2], (
+        "in document order"
+    )
 
 
 def test_without_reflection_the_query_is_the_question_alone():
@@ -76,7 +92,9 @@ def test_the_reason_can_choose_another_edge():
     reflected, *_ = go(no("Who likes him?"), question=question, max_trials=1)
     plain, *_ = go(no("Who likes him?"), question=question, max_trials=1, reflection=False)
     # "toren" is in all three edges, "likes" and "him" in the last; of equals the first is taken.
-    assert [[s.node for s in found.steps if s.action == "expand"] for found in (reflected, plain)] == [[4], [0]]
+    assert [
+        [s.node for s in found.steps if s.action == "expand"] for found in (reflected, plain)
+    ] == [[4], [0]]
 
 
 def test_without_navigation_nobody_is_asked_whether_it_answers():
@@ -95,15 +113,24 @@ def test_after_the_last_trial_what_is_there_is_read(trials, asks):
 
 @pytest.mark.parametrize(
     ("share", "begins", "asks"),
-    [({}, [0], 2), ({"start_share": 1}, [0, 1], 1)],  # the default, and the whole room for what the question names
+    [
+        ({}, [0], 2),
+        ({"start_share": 1}, [0, 1], 1),
+    ],  # the default, and the whole room for what the question names
 )
 def test_a_start_that_takes_the_whole_room_leaves_navigation_nothing(share, begins, asks):
-    question = Question("q", "Which river of Toren?", ("d",))  # Toren stands in three segments, and the room holds two
-    answer, asked, *_ = go(*[no("the river is missing")] * 3, question=question, window=134, max_trials=2, **share)
+    question = Question(
+        "q", "Which river of Toren?", ("d",)
+    )  # Toren stands in three segments, and the room holds two
+    answer, asked, *_ = go(
+        *[no("the river is missing")] * 3, question=question, window=134, max_trials=2, **share
+    )
     found = moves(answer)
     assert found[: len(begins) + 1] == [("start", None), *(("segment", k) for k in begins)]
     assert len(asked) == asks
-    assert [s.note for s in answer.steps if s.action == "segment"][len(begins) :] == ["through Kelford"] * (asks - 1)
+    assert [s.note for s in answer.steps if s.action == "segment"][len(begins) :] == [
+        "through Kelford"
+    ] * (asks - 1)
 
 
 def test_an_update_that_brings_nothing_is_not_asked_the_same_again():
@@ -125,7 +152,8 @@ def test_no_edge_leads_on():
     ("room", "kept"), [(30, {1: 0.5, 2: 0.9, 3: 0.5}), (29, {1: 0.5, 2: 0.9}), (20, {1: 0.5, 2: 0.9}), (19, {2: 0.9}), (9, {})]
 )  # fmt: skip
 def test_the_filter_at_the_windows_edge(room, kept):
-    # Segment 0 has 5 tokens, 1 has 5, 2 has 10, 3 has 10: of two equal scores the later segment goes first.
+    # Segment 0 has 5 tokens, 1 has 5, 2 has 10, 3 has 10: of two equal scores the later segment
+    # goes first.
     lengths = {0: 5, 1: 5, 2: 10, 3: 10}
     assert fit_added([0], {1: 0.5, 2: 0.9, 3: 0.5}, lengths, room) == kept
 
@@ -148,23 +176,35 @@ def test_what_is_filtered_out_scores_no_more_than_what_stays(added, sizes, room)
 
 @pytest.mark.parametrize(
     ("room", "share", "kept"),
-    [(25, 0.5, [0, 1, 2]), (24, 1.0, [1, 2]), (24, 0.5, [2]), (20, 1.0, [1, 2]), (9, 1.0, [0]), (4, 1.0, [])],
+    [
+        (25, 0.5, [0, 1, 2]),
+        (24, 1.0, [1, 2]),
+        (24, 0.5, [2]),
+        (20, 1.0, [1, 2]),
+        (9, 1.0, [0]),
+        (4, 1.0, []),
+    ],
 )
 def test_start_segments_that_do_not_fit(room, share, kept):
     # Tokens 5, 10, 10; similarity 0.1, 0.2, 0.3.
-    assert fit_start([0, 1, 2], {0: 5, 1: 10, 2: 10}, room, share, np.array([0.1, 0.2, 0.3])) == kept
+    assert (
+        fit_start([0, 1, 2], {0: 5, 1: 10, 2: 10}, room, share, np.array([0.1, 0.2, 0.3])) == kept
+    )
 
 
 def test_segments_that_no_longer_fit_leave_by_their_score():
-    # With all four segments the request of 20 + 8 tokens of reply is at the edge of the window; one token less, and one
-    # of the segments that Toren brought (score of its edge) goes for the one that Kelford brings.
+    # With all four segments the request of 20 + 8 tokens of reply is at the edge of the window; one
+    # token less, and one of the segments that Toren brought (score of its edge) goes for the one
+    # that Kelford brings.
     replies = (no("birthplace?"), no("river?"), yes("the Une"))
     whole = next(w for w in range(100, 400) if shown_at(w, *replies) == 4)
     answer, asked, *_ = go(*replies, window=whole)
     assert answer.shown == spans(0, 1, 2, 3)
     answer, asked, *_ = go(*replies, window=whole - 1)
     assert len(answer.shown) == 3
-    scores = {s.node: s.scores["similarity"] for s in answer.steps if s.action == "segment" and s.node}
+    scores = {
+        s.node: s.scores["similarity"] for s in answer.steps if s.action == "segment" and s.node
+    }
     left = ({1, 2, 3} - {SPANS.index((s.start, s.end)) for s in answer.shown}).pop()
     assert left not in scores or scores[left] == min(scores.values())
     assert SEGMENTS[left] not in asked[2]
@@ -183,7 +223,11 @@ def test_an_entity_in_every_segment():
     everywhere = [[0], [0, 1, 2, 3], [1], [2], [3]]
     answer, *_ = go(yes("x"), question=question, places=everywhere)
     assert len(answer.shown) == 4
-    frame = next(w for w in range(101, 400) if shown_at(w, yes("x"), question=question, places=everywhere) == 4)
+    frame = next(
+        w
+        for w in range(101, 400)
+        if shown_at(w, yes("x"), question=question, places=everywhere) == 4
+    )
     answer, *_ = go(yes("x"), question=question, places=everywhere, window=frame - 1)
     assert 1 <= len(answer.shown) < 4
     assert "of 4 segments fit" in answer.steps[0].note
@@ -207,21 +251,32 @@ def test_a_reply_that_parses_at_last_is_taken():
 def test_no_entity_of_the_question_and_none_at_all():
     question = Question("q", "Who comes from where?", ("d",))
     answer, *_ = go(yes("x"), question=question, fallback_k=2)
-    assert answer.shown == spans(0, 1), "segment 1 shares two words, the others none: the first of them"
-    assert answer.steps[0].note == "the memory has no entity of the question: it begins with the most similar segments"
+    assert answer.shown == spans(0, 1), (
+        "segment 1 shares two words, the others none: the first of them"
+    )
+    assert (
+        answer.steps[0].note
+        == "the memory has no entity of the question: it begins with the most similar segments"
+    )
     answer, *_ = go(no("x"), question=question, names=[], places=[], edges=[], fallback_k=1)
     assert (answer.stop_reason, answer.shown) == ("no edge leads on", spans(1))
 
 
 def test_nothing_to_read():
     answer, *_ = go(no("x"), text="", names=[], places=[], edges=[])
-    assert (answer.text, answer.stop_reason, answer.shown) == ("guess", "no edge leads on: no text fits", ())
+    assert (answer.text, answer.stop_reason, answer.shown) == (
+        "guess",
+        "no edge leads on: no text fits",
+        (),
+    )
 
 
 def test_a_choice_without_options_is_asked_as_a_question_and_one_with_them_shows_them():
     _, asked, *_ = go(yes("x"))
     assert "Options:" not in asked[0]
-    answer, asked, *_ = go(yes("(B) Une"), question=Question("q", "Which river is by Kelford?", ("d",), ("Ain", "Une")))
+    answer, asked, *_ = go(
+        yes("(B) Une"), question=Question("q", "Which river is by Kelford?", ("d",), ("Ain", "Une"))
+    )
     assert "Options:\n(A) Ain\n(B) Une" in asked[0]
     assert answer.text == "(B) Une"
 
@@ -233,11 +288,18 @@ def test_an_answer_is_no_longer_than_the_task_allows():
 
 def test_entity_trial():
     rules = choose("* Toren\n* the Une\n* Nobody")
-    answer, _, _, tools = go(no("It is by Toren."), yes("the Une"), navigation="entity-trial", rules=rules)
+    answer, _, _, tools = go(
+        no("It is by Toren."), yes("the Une"), navigation="entity-trial", rules=rules
+    )
     assert (answer.text, answer.stop_reason) == ("the Une", "answered")
-    assert answer.shown == spans(0, 1, 2, 3), "the segments of Toren and of the Une; Velindra was not named again"
+    assert answer.shown == spans(0, 1, 2, 3), (
+        "the segments of Toren and of the Une; Velindra was not named again"
+    )
     (prompt,) = [p for p in tools.reader.prompts if "Choose the entities" in p]
-    assert "question: It is by Toren.\n\nEntities chosen so far:\n* Velindra\n\nOther entities of the" in prompt
+    assert (
+        "question: It is by Toren.\n\nEntities chosen so far:\n* Velindra\n\nOther entities of the"
+        in prompt
+    )
     assert "document:\n* Toren\n* Kelford" in prompt
     assert answer.steps[3].note == "Toren, Une"
 
@@ -258,15 +320,20 @@ def test_entity_trial_that_leads_nowhere(chosen, reason):
 
 
 def test_entity_trial_stops_after_its_trials():
-    answer, asked, *_ = go(*[no("x")] * 9, navigation="entity-trial", max_trials=1, rules=choose("* Une"))
+    answer, asked, *_ = go(
+        *[no("x")] * 9, navigation="entity-trial", max_trials=1, rules=choose("* Une")
+    )
     assert (answer.stop_reason, len(asked), answer.shown) == ("max trials", 2, spans(2))
 
 
 def test_graph_expansion():
     rules = [Rule(when="Turn a question", reply="* On which river lies Kelford?")]
-    answer, asked, encoder, tools = go(navigation="graph-expansion", quantile=0.5, top_k=1, rules=rules)
+    answer, asked, encoder, tools = go(
+        navigation="graph-expansion", quantile=0.5, top_k=1, rules=rules
+    )
     assert (answer.text, answer.stop_reason, asked) == ("read", "expanded", [])
-    # Similarity to the question: "is", "author" ... of each edge; the median lets the better half in.
+    # Similarity to the question: "is", "author" ... of each edge; the median lets the better half
+    # in.
     prompt = tools.reader.prompts[0]
     assert "Entities:\n* Velindra\n* Toren" in prompt
     assert "Relations:\n* Velindra ; Toren is its author ; Toren" in prompt

@@ -1,4 +1,5 @@
-"""Recording what other maxima of trials would have answered changes nothing, and tells what those runs would do."""
+"""Recording what other maxima of trials would have answered changes nothing, and tells what those
+runs would do."""
 
 from dataclasses import asdict
 
@@ -37,7 +38,11 @@ def search(*replies, rules=(), **params):
     method = QRMeM(QRMeMConfig(**{"reasoning_tokens": 20, **params}))
     answer = method.answer(QUESTION, [Document("d", TEXT)], [memory(encoder).to_index()], tools)
     facts = {"question_id": "q", "document_ids": ["d"], "error": None, "usage": tools.meter.usage()}
-    return {**facts, "prediction": answer.text, **{k: asdict(answer)[k] for k in ("steps", "shown", "stop_reason")}}
+    return {
+        **facts,
+        "prediction": answer.text,
+        **{k: asdict(answer)[k] for k in ("steps", "shown", "stop_reason")},
+    }
 
 
 def bare(steps):
@@ -62,7 +67,10 @@ CASES = {
             "rules": choose("* Toren\n* Kelford", "* Une", "* Une\n* Kelford\n* Velindra", "none"),
         },
     ),
-    "none chosen": ([no("a"), no("b")], {"navigation": "entity-trial", "rules": choose("* Toren", "none")}),
+    "none chosen": (
+        [no("a"), no("b")],
+        {"navigation": "entity-trial", "rules": choose("* Toren", "none")},
+    ),
 }
 
 
@@ -78,7 +86,10 @@ def test_every_maximum_is_that_of_a_real_run(name, own):
     plain = search(*replies, max_trials=own, **params)
     trials = recorded(own, 6)
     # Recording changes nothing up to the stop.
-    assert (recording["prediction"], recording["stop_reason"]) == (plain["prediction"], plain["stop_reason"])
+    assert (recording["prediction"], recording["stop_reason"]) == (
+        plain["prediction"],
+        plain["stop_reason"],
+    )
     assert recording["shown"] == plain["shown"]
     assert usage(recording) == usage(plain)
     assert bare(recording["steps"][: len(plain["steps"])]) == list(plain["steps"])
@@ -92,14 +103,20 @@ def test_every_maximum_is_that_of_a_real_run(name, own):
         assert requests_at_stop(recording, found) == sum(u.get("requests", 0) for u in usage(real))
         for convention in CONVENTIONS:
             found = trials.stop(recording, Trials(most), convention)
-            assert found.flops == pytest.approx(sum(u["flops"][convention] for u in usage(real) if u), rel=1e-12)
+            assert found.flops == pytest.approx(
+                sum(u["flops"][convention] for u in usage(real) if u), rel=1e-12
+            )
         spans = [(s["start"], s["end"]) for s in Trials.shown(found.steps(recording))]
         assert spans == [(s["start"], s["end"]) for s in real["shown"]]
 
 
 def test_by_hand():
     record = search(no("by?"), no("river?"), no("?"), max_trials=1, record_stops=2)
-    marked = [(s["action"], s["scores"]["updates"], s["answer"]) for s in record["steps"] if "updates" in s["scores"]]
+    marked = [
+        (s["action"], s["scores"]["updates"], s["answer"])
+        for s in record["steps"]
+        if "updates" in s["scores"]
+    ]
     assert marked == [("ask", 0, "one"), ("ask", 1, None), ("study", 2, "four")]
     assert record["prediction"] == "three"
     assert record["steps"][-1]["note"] == "ask: ?"
@@ -107,7 +124,9 @@ def test_by_hand():
     *found, beyond = [trials.stop(record, Trials(most)) for most in range(4)]
     stops = [(f.answer, f.own, requests_at_stop(record, f)) for f in found]
     assert stops == [("one", False, 2), ("three", True, 3), ("four", False, 4)]
-    assert beyond is None, "the search was not recorded up to 3 updates, and had not ended by itself"
+    assert beyond is None, (
+        "the search was not recorded up to 3 updates, and had not ended by itself"
+    )
 
 
 def test_without_recording_only_what_the_search_itself_tells_is_known():
@@ -130,7 +149,10 @@ def test_a_recording_that_fails_costs_nothing_else(monkeypatch):
     record = search(no("by?"), no("river?"), no("?"), max_trials=1, record_stops=2)
     assert (record["prediction"], record["stop_reason"]) == ("three", "max trials")
     notes = [(s["action"], s["note"]) for s in record["steps"] if "server" in s["note"]]
-    assert notes == [("stop", "not recorded: the server is gone"), ("study", "stop: not recorded: the server is gone")]
+    assert notes == [
+        ("stop", "not recorded: the server is gone"),
+        ("study", "stop: not recorded: the server is gone"),
+    ]
     known = [most for most in range(4) if recorded(1, 2).stop(record, Trials(most)) is not None]
     assert known == [1]
 
@@ -150,10 +172,18 @@ def test_a_segment_that_leaves_is_told():
     record = search(*replies, window=whole - 1)
     (gone,) = [s for s in record["steps"] if s["action"] == "leave"]
     assert gone["note"] == "its score is the lowest, and not all segments fit"
-    places = {s["node"]: (s["shown"]["start"], s["shown"]["end"]) for s in record["steps"] if s["action"] == "segment"}
-    assert places[gone["scores"]["segment"]] not in [(s["start"], s["end"]) for s in record["shown"]]
+    places = {
+        s["node"]: (s["shown"]["start"], s["shown"]["end"])
+        for s in record["steps"]
+        if s["action"] == "segment"
+    }
+    assert places[gone["scores"]["segment"]] not in [
+        (s["start"], s["end"]) for s in record["shown"]
+    ]
     seen = Trials.shown(record["steps"])
-    assert [(s["start"], s["end"]) for s in seen] == [(s["start"], s["end"]) for s in record["shown"]]
+    assert [(s["start"], s["end"]) for s in seen] == [
+        (s["start"], s["end"]) for s in record["shown"]
+    ]
 
 
 def _shown(replies, window):

@@ -1,4 +1,5 @@
-"""Requests that are longer than the window: QRMeM's own, and those of the other rows of its tables."""
+"""Requests that are longer than the window: QRMeM's own, and those of the other rows of its
+tables."""
 
 from pathlib import Path
 
@@ -26,7 +27,10 @@ def test_lists_that_do_not_fit_the_window_are_cut_and_it_is_said():
     rules = [
         Rule(when="Summarise", reply="s"),
         Rule(when=DOUBT, reply="none"),
-        Rule(when=RELATION, reply=f"* Ann | Bob | {long}\n* Bob | Cid | they met\n* Ann | Cid | {long}"),
+        Rule(
+            when=RELATION,
+            reply=f"* Ann | Bob | {long}\n* Bob | Cid | they met\n* Ann | Cid | {long}",
+        ),
         Rule(when=ENTITY, reply="none"),
     ]
     seen = []
@@ -44,7 +48,9 @@ def test_lists_that_do_not_fit_the_window_are_cut_and_it_is_said():
         assert cut or not missing
         # The first lines stay, names before relations, and the graph itself loses nothing.
         assert listed == sorted(listed, reverse=True)
-        assert [name in doubt for name in ("* Ann\n", "* Bob\n", "* Cid\n")].count(False) == 0 or not any(listed)
+        assert [name in doubt for name in ("* Ann\n", "* Bob\n", "* Cid\n")].count(
+            False
+        ) == 0 or not any(listed)
         assert len(memory.edges) == 3
         seen.append("cut" if missing else "whole")
     assert seen == sorted(seen, key=["refused", "cut", "whole"].index)
@@ -54,18 +60,26 @@ def test_lists_that_do_not_fit_the_window_are_cut_and_it_is_said():
 
 def test_relations_that_grow_too_long_to_be_fused_stand_side_by_side():
     long = "met " * 60
-    rules = [Rule(when="Summarise", reply="s"), Rule(when=RELATION, reply=f"* Ann | Bob | {long}"), Rule(reply="none")]
+    rules = [
+        Rule(when="Summarise", reply="s"),
+        Rule(when=RELATION, reply=f"* Ann | Bob | {long}"),
+        Rule(reply="none"),
+    ]
     params = {"segment_tokens": 4, "update": False, "open_entities": False, "relation_tokens": 80}
     seen = []
     for window in range(100, 900, 20):
         try:
-            memory, tools = build(rules, text="Ann met Bob here. Ann met Bob there.", window=window, **params)
+            memory, tools = build(
+                rules, text="Ann met Bob here. Ann met Bob there.", window=window, **params
+            )
         except QuestionError:
             seen.append("refused")
             continue
         fused = bool(asked(tools, about="Two parts of a document"))
         assert memory.edges == [(0, 1, "none" if fused else " ".join([long.strip()] * 2))]
-        assert memory.notes == ([] if fused else ["1 of 1 edges have relations that were never fused"])
+        assert memory.notes == (
+            [] if fused else ["1 of 1 edges have relations that were never fused"]
+        )
         seen.append("asked" if fused else "too long")
     assert seen == sorted(seen, key=["refused", "too long", "asked"].index)
     assert set(seen) == {"refused", "too long", "asked"}
@@ -77,20 +91,35 @@ def test_rows_of_qrmems_tables_have_its_window(preset):
     family = preset.removesuffix("-4k")
     assert preset in suite.methods
     assert family not in suite.methods
-    mapping = yaml.safe_load((Path(__file__).parents[2] / "reports/paper/mapping.yaml").read_text())["entries"]
-    rows = [row for row in mapping if row["source"] == "003_QRMeM" and row["preset"].startswith(family)]
+    mapping = yaml.safe_load(
+        (Path(__file__).parents[2] / "reports/paper/mapping.yaml").read_text()
+    )["entries"]
+    rows = [
+        row for row in mapping if row["source"] == "003_QRMeM" and row["preset"].startswith(family)
+    ]
     assert rows
     assert {row["preset"] for row in rows} == {preset}
-    made, plain = (resolve(Choices(method=name, dataset="pocket/quality")).config.method for name in (preset, family))
+    made, plain = (
+        resolve(Choices(method=name, dataset="pocket/quality")).config.method
+        for name in (preset, family)
+    )
     assert made.params == {**plain.params, "window": 4096}
 
 
 @pytest.mark.parametrize("fallback", [False, True])
 def test_memwalkers_requests_stay_within_its_window(fallback):
     text = " ".join(f"Ann met Bob {n} times." for n in range(40))
-    rules = [Rule(when=verb, reply="Ann met Bob and then " * 5) for verb in ("fluent summary", "Shorten")]
+    rules = [
+        Rule(when=verb, reply="Ann met Bob and then " * 5) for verb in ("fluent summary", "Shorten")
+    ]
     rules += [Rule(when="Which summary", reply="Action: 0"), Rule(reply="Action: -1")]
-    sizes = {"segment_tokens": 20, "children": 3, "summary_tokens": 30, "reasoning": False, "fallback": fallback}
+    sizes = {
+        "segment_tokens": 20,
+        "children": 3,
+        "summary_tokens": 30,
+        "reasoning": False,
+        "fallback": fallback,
+    }
 
     def longest(**params):
         tools = FakeTools(rules, window=8192)

@@ -43,7 +43,11 @@ CHUNKS = [
     ("One. Two words. Three.", 4, ["One. Two words. Three."]),
     ("a b c", 9, ["a b c"]),
     # The marks stay, and only before white space does one end a sentence.
-    ('It costs 3.14 now. "Really?" he said! Yes.', 4, ["It costs 3.14 now.", ' "Really?" he said! Yes.']),
+    (
+        'It costs 3.14 now. "Really?" he said! Yes.',
+        4,
+        ["It costs 3.14 now.", ' "Really?" he said! Yes.'],
+    ),
     ("a b\nc d e\n\nf", 3, ["a b", "\nc d e", "\n\nf"]),
     # A long sentence is cut behind its clauses and packed with nothing else.
     ("Go. a b, c d, e f; g h i. End.", 4, ["Go.", " a b, c d,", " e f;", " g h i.", " End."]),
@@ -66,7 +70,9 @@ def test_chinese_sentences_end_without_white_space():
     assert found == [text[:4], text[4:8], text[8:12], text[12:15], text[15:]]
 
 
-@pytest.mark.parametrize("text", ["x" * 200_000, "word " * 40_000, "." * 200_000, "!) " * 66_000, '."' * 100_000])
+@pytest.mark.parametrize(
+    "text", ["x" * 200_000, "word " * 40_000, "." * 200_000, "!) " * 66_000, '."' * 100_000]
+)
 def test_long_texts_without_an_end_take_no_longer(text):
     spans = packed(text, 100, Letters())
     assert all(b - a <= 100 for a, b in spans)
@@ -165,7 +171,9 @@ def test_a_tree_is_whole_and_ends(text):
 
 
 def test_summaries_are_asked_for_once_in_document_order_and_cut():
-    index, tools = index_of(text_of(12), [Rule(reply="one two three four")], summary_tokens=2, layers=1)
+    index, tools = index_of(
+        text_of(12), [Rule(reply="one two three four")], summary_tokens=2, layers=1
+    )
     graph = Graph.from_index(index)
     assert {graph.text[i] for i, level in enumerate(graph.level) if level == 2} == {"one two"}
     for node in (i for i, level in enumerate(graph.level) if level == 2):
@@ -181,7 +189,9 @@ def test_empty_summaries_are_left_out_and_told():
     (note,) = index["notes"]
     assert note.startswith("level 2: ")
     assert note.endswith("summaries were empty and are left out")
-    answer, _ = shown_by(Graph.from_index(index), Vectors().encode(index["text"], "passage"), top_k=2)
+    answer, _ = shown_by(
+        Graph.from_index(index), Vectors().encode(index["text"], "passage"), top_k=2
+    )
     assert answer.steps[0].note == note
     assert [s.action for s in answer.steps] == ["start", "select", "select"]
 
@@ -193,7 +203,9 @@ def test_what_numba_compiled_is_stored(tmp_path):
     assert (kernel(1), numba.config.CACHE_DIR) == (2, "")
     assert list(tmp_path.rglob("*.nbc"))
     (tmp_path / "file").touch()
-    cache_compiled([SimpleNamespace(kernel=kernel)], tmp_path / "file")  # cannot be written: compiled anew each time
+    cache_compiled(
+        [SimpleNamespace(kernel=kernel)], tmp_path / "file"
+    )  # cannot be written: compiled anew each time
 
 
 def test_umap_has_the_seed_and_one_thread(monkeypatch):
@@ -210,17 +222,24 @@ def test_umap_has_the_seed_and_one_thread(monkeypatch):
 
 
 # numba compiles UMAP anew in every process, for 13 s of processor time.
-@pytest.mark.parametrize("reduction", ["pca", *(["umap"] if os.environ.get("HARNESS_THOROUGH") else [])])
+@pytest.mark.parametrize(
+    "reduction", ["pca", *(["umap"] if os.environ.get("HARNESS_THOROUGH") else [])]
+)
 def test_every_process_makes_the_same_tree(reduction):
     # Without forked.py: starting its server, which imports torch, takes longer than this process.
     words = [sys.executable, "-m", "tests.methods.raptor_tree", reduction]
     other = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     made, _ = index_of(text_of(40), reduction=reduction, layers=2)
-    assert other.split() == [fingerprint(made), str(max(made["level"])), str(made["level"].count(2))]
+    assert other.split() == [
+        fingerprint(made),
+        str(max(made["level"])),
+        str(made["level"].count(2)),
+    ]
     assert 2 in made["level"]
 
 
-# Level 1: nodes 0 to 3; level 2: 4 over 0 1, 5 over 1 2 3; level 3: 6 over 4 5. Node 1 has two parents.
+# Level 1: nodes 0 to 3; level 2: 4 over 0 1, 5 over 1 2 3; level 3: 6 over 4 5. Node 1 has two
+# parents.
 TEXT = "c0 x. c1 x x. c2 x. c3 x."
 SPANS = [(0, 5), (5, 13), (13, 19), (19, 25)]
 CHILDREN = {4: [0, 1], 5: [1, 2, 3], 6: [4, 5]}
@@ -242,11 +261,17 @@ SIMILARITY = [0.9, 0.5, 0.1, 0.5, 0.2, 0.6, 0.4]
 
 def shown_by(graph, vectors=None, similarity=None, window=8192, **params):
     vectors = np.zeros((len(graph.text), 1)) if vectors is None else vectors
-    values = np.array(np.arange(len(graph.text))[::-1] if similarity is None else similarity, dtype=np.float32)
-    encoder = SimpleNamespace(encode=lambda texts, kind: np.zeros((1, 1)), similarity=lambda query, nodes: values)
+    values = np.array(
+        np.arange(len(graph.text))[::-1] if similarity is None else similarity, dtype=np.float32
+    )
+    encoder = SimpleNamespace(
+        encode=lambda texts, kind: np.zeros((1, 1)), similarity=lambda query, nodes: values
+    )
     tools = FakeTools([Rule(reply=" the reply ")], similarity=encoder, window=window)
     index = {**graph.to_index(), "embeddings": vectors}
-    return Raptor(RaptorConfig(**params)).answer(QUESTION, [Document("d", TEXT)], [index], tools), tools
+    return Raptor(RaptorConfig(**params)).answer(
+        QUESTION, [Document("d", TEXT)], [index], tools
+    ), tools
 
 
 @pytest.mark.parametrize(
@@ -255,13 +280,18 @@ def shown_by(graph, vectors=None, similarity=None, window=8192, **params):
         ({"top_k": 3}, [0, 5, 1], "k"),  # 1 and 3 tie: document order
         ({"top_k": 7}, [0, 5, 1, 3, 6, 4, 2], "exhausted"),
         ({}, [0, 5, 1, 3, 6, 4, 2], "exhausted"),
-        # Two tokens each, three for node 1: it would pass 6, and what comes behind it is not looked at.
+        # Two tokens each, three for node 1: it would pass 6, and what comes behind it is not looked
+        # at.
         ({"max_tokens": 6}, [0, 5], "budget"),
         ({"max_tokens": 7}, [0, 5, 1], "budget"),
         ({"max_tokens": 1}, [], "budget: not even one node fits"),
         ({"retrieval": "traversal", "top_k": 1, "max_tokens": None}, [6, 5, 1], "traversed"),
         ({"retrieval": "traversal", "top_k": 2, "max_tokens": None}, [6, 5, 4, 0, 1], "traversed"),
-        ({"retrieval": "traversal", "top_k": 5, "max_tokens": None}, [6, 5, 4, 0, 1, 3, 2], "traversed"),
+        (
+            {"retrieval": "traversal", "top_k": 5, "max_tokens": None},
+            [6, 5, 4, 0, 1, 3, 2],
+            "traversed",
+        ),
         ({"retrieval": "traversal", "top_k": 1, "max_tokens": 4}, [6, 5], "budget"),
     ],
 )
@@ -269,11 +299,16 @@ def test_what_is_shown_of_a_hand_made_tree(params, nodes, reason):
     answer, tools = shown_by(hand_made(), similarity=SIMILARITY, **params)
     assert [s.node for s in answer.steps] == nodes
     assert answer.stop_reason == reason
-    assert [s.scores["similarity"] for s in answer.steps] == pytest.approx([SIMILARITY[i] for i in nodes])
+    assert [s.scores["similarity"] for s in answer.steps] == pytest.approx(
+        [SIMILARITY[i] for i in nodes]
+    )
     assert [s.level for s in answer.steps] == [hand_made().level[i] for i in nodes]
     assert answer.text == "the reply"
     texts = [hand_made().text[i] for i in nodes]
-    assert not texts or "Text:\n" + "\n\n".join(texts) + "\n\nThe text ends here." in tools.reader.prompts[0]
+    assert (
+        not texts
+        or "Text:\n" + "\n\n".join(texts) + "\n\nThe text ends here." in tools.reader.prompts[0]
+    )
 
 
 def test_chunks_are_spans_and_summaries_have_the_chunks_under_them_as_sources():
@@ -302,17 +337,31 @@ def test_the_window_ends_the_list():
 
 @pytest.mark.parametrize(
     ("dataset", "top_k"),
-    [("narrativeqa", 20), ("qasper", 42), ("hotpotqa", 12), ("musique", 22), ("quality", "from:pecan")],
+    [
+        ("narrativeqa", 20),
+        ("qasper", 42),
+        ("hotpotqa", 12),
+        ("musique", 22),
+        ("quality", "from:pecan"),
+    ],
 )
 def test_top_x_by_data_set(dataset, top_k):
-    params = plan_choices(Choices(method="raptor-ct-topx", dataset=f"pocket/{dataset}")).config.method.params
-    assert (params["top_k"], params["max_tokens"], params["retrieval"]) == (top_k, None, "collapsed")
+    params = plan_choices(
+        Choices(method="raptor-ct-topx", dataset=f"pocket/{dataset}")
+    ).config.method.params
+    assert (params["top_k"], params["max_tokens"], params["retrieval"]) == (
+        top_k,
+        None,
+        "collapsed",
+    )
 
 
 def test_a_missing_package_is_told_by_the_plan(monkeypatch):
     monkeypatch.setattr(raptor_config, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"umap-learn.*pip install 'longdoc-harness\[raptor\]'"):
         plan_choices(Choices(method="raptor-ct", dataset="pocket/musique"))
-    plan_choices(Choices(method="raptor-ct", dataset="pocket/musique", sets={"method.reduction": "pca"}))
+    plan_choices(
+        Choices(method="raptor-ct", dataset="pocket/musique", sets={"method.reduction": "pca"})
+    )
     # The skills can be listed all the same.
     assert [s.name for s in Raptor(RaptorConfig()).skills()] == ["summary", "answer", "choose"]

@@ -1,4 +1,5 @@
-"""Recording what other stops would have answered changes nothing, and what it records is what those runs would do."""
+"""Recording what other stops would have answered changes nothing, and what it records is what those
+runs would do."""
 
 from dataclasses import replace
 
@@ -11,7 +12,8 @@ from harness.storage.run_summary import summarise
 from tests.methods.conftest import Counted, FakeTools
 from tests.methods.pecan_search import SUMMARY, attention, probes, run
 
-# The answer tells how far the search was when it was written. Order of visits: 4, 5 | 3, 1, 2, 0 (test_pecan.py).
+# The answer tells how far the search was when it was written. Order of visits: 4, 5 | 3, 1, 2, 0
+# (test_pecan.py).
 REPLIES = [
     SUMMARY,
     Rule(when="aa ab ac\n[reply]Yes", reply="all"),
@@ -34,7 +36,10 @@ def bare(steps):
 
 
 def usage(tools, *phases):
-    found = {phase: {k: v for k, v in u.items() if k != "seconds"} for phase, u in tools.meter.usage().items()}
+    found = {
+        phase: {k: v for k, v in u.items() if k != "seconds"}
+        for phase, u in tools.meter.usage().items()
+    }
     return {phase: found.get(phase) for phase in phases}
 
 
@@ -46,7 +51,13 @@ def usage(tools, *phases):
         ({"record_stops": 2}, 2, 3, "yes", "2 Yes"),
         ({"record_stops": 3}, 2, 5, "yes", "3 Yes"),
         ({"record_stops": 9}, 2, 5, "yes", "exhausted"),
-        ({"record_stops": 1, "t_n": 2}, 3, 3, "yes", None),  # fewer than the stop itself: nothing is searched on
+        (
+            {"record_stops": 1, "t_n": 2},
+            3,
+            3,
+            "yes",
+            None,
+        ),  # fewer than the stop itself: nothing is searched on
         ({"record_stops": 3, "t_n": 2}, 3, 5, "yes", "3 Yes"),
         ({"record_stops": 1, "record_t_p": 0.8}, 2, 3, "yes", "1 Yes"),
         ({"record_stops": 2, "record_t_p": 0.8}, 2, 5, "yes", "2 Yes"),
@@ -64,7 +75,11 @@ def test_a_recorded_search_is_the_search_and_more(params, stop, end, reason, end
     plain, _, plain_tools = search(**{k: v for k, v in params.items() if k not in extra})
     answer, _, tools = search(**params)
     until = stop + 1  # two points at the start, one probe behind them
-    assert (answer.text, answer.stop_reason, answer.shown) == (plain.text, plain.stop_reason, plain.shown)
+    assert (answer.text, answer.stop_reason, answer.shown) == (
+        plain.text,
+        plain.stop_reason,
+        plain.shown,
+    )
     assert (answer.text, answer.stop_reason) == (ANSWERS[stop - 1], reason)
     assert bare(answer.steps[:until]) == list(plain.steps)
     assert usage(tools, "search", "answer") == usage(plain_tools, "search", "answer")
@@ -74,18 +89,31 @@ def test_a_recorded_search_is_the_search_and_more(params, stop, end, reason, end
     assert [s.action for s in answer.steps[until:]] == ["study"] * (end - stop)
     notes = [*[""] * (end - stop - 1), f"recording ends: {ends}"] if end > stop else []
     assert [s.note for s in answer.steps[until:]] == notes
-    assert set(tools.meter.usage()) - {"index"} == {"search", "answer"} | ({"study"} if end > 1 else set())
+    assert set(tools.meter.usage()) - {"index"} == {"search", "answer"} | (
+        {"study"} if end > 1 else set()
+    )
     assert set(plain_tools.meter.usage()) - {"index"} == {"search", "answer"}
 
 
 def test_each_recorded_answer_is_that_of_a_run_that_stops_there():
     answer, _, _ = search(record_stops=9)
-    for t_n, t_p in [(1, 0.5), (2, 0.5), (3, 0.5), (1, 0.1), (2, 0.1), (1, 0.8), (2, 0.8), (1, 0.93)]:
+    for t_n, t_p in [
+        (1, 0.5),
+        (2, 0.5),
+        (3, 0.5),
+        (1, 0.1),
+        (2, 0.1),
+        (1, 0.8),
+        (2, 0.8),
+        (1, 0.93),
+    ]:
         plain, _, _ = search(t_n=t_n, t_p=t_p)
         asked = [s for s in answer.steps if s.p_yes is not None]
         counted = [i for i, s in enumerate(asked) if s.p_yes > t_p]
         assert asked[counted[t_n - 1]].answer == plain.text
-        assert [s.node for s in plain.steps] == [s.node for s in answer.steps[: counted[t_n - 1] + 2]]
+        assert [s.node for s in plain.steps] == [
+            s.node for s in answer.steps[: counted[t_n - 1] + 2]
+        ]
 
 
 def failing_at(node):
@@ -110,23 +138,50 @@ NO_RULE = "ModelOutputError: the script of 'scripted' has no rule"
     ("replies", "attend", "probed", "written", "note"),
     [
         # The stop is at probe 2. The recorded answer at probe 4, and the node behind probe 3, fail.
-        (without("three chunks"), attention, 4, ANSWERS[:3], f"recording ended after 4 probes: {NO_RULE}"),
-        (REPLIES, failing_at("ca cb cc"), 3, ANSWERS[:3], "recording ended after 3 probes: MemoryError: out of memory"),
+        (
+            without("three chunks"),
+            attention,
+            4,
+            ANSWERS[:3],
+            f"recording ended after 4 probes: {NO_RULE}",
+        ),
+        (
+            REPLIES,
+            failing_at("ca cb cc"),
+            3,
+            ANSWERS[:3],
+            "recording ended after 3 probes: MemoryError: out of memory",
+        ),
         # The answer at probe 1, before the stop, is the recording's alone too.
-        (without("points"), attention, 2, [None, ANSWERS[1]], f"recording ended after 1 probes: {NO_RULE}"),
+        (
+            without("points"),
+            attention,
+            2,
+            [None, ANSWERS[1]],
+            f"recording ended after 1 probes: {NO_RULE}",
+        ),
     ],
     ids=["answer behind the stop", "node behind the stop", "answer before the stop"],
 )
-def test_what_fails_in_the_recording_alone_costs_the_rest_of_the_recording(replies, attend, probed, written, note):
+def test_what_fails_in_the_recording_alone_costs_the_rest_of_the_recording(
+    replies, attend, probed, written, note
+):
     plain, _, plain_tools = search()
     tools = FakeTools(replies, probes(*P_YES), attend)
     answer, _, _ = run([], tools, record_stops=9)
-    assert (answer.text, answer.stop_reason, answer.shown) == (plain.text, plain.stop_reason, plain.shown)
+    assert (answer.text, answer.stop_reason, answer.shown) == (
+        plain.text,
+        plain.stop_reason,
+        plain.shown,
+    )
     assert [bare([s])[0] for s in answer.steps[:3]] == list(plain.steps)
     assert usage(tools, "search", "answer") == usage(plain_tools, "search", "answer")
     *steps, last = answer.steps
     assert [s.p_yes for s in steps if s.p_yes is not None] == P_YES[:probed]
-    assert [s.answer for s in steps if s.p_yes is not None] == [*written, *[None] * (probed - len(written))]
+    assert [s.answer for s in steps if s.p_yes is not None] == [
+        *written,
+        *[None] * (probed - len(written)),
+    ]
     assert (last.action, last.node, last.p_yes) == ("study", None, None)
     assert last.note.startswith(note)
 
@@ -141,7 +196,11 @@ def test_a_search_that_shows_nothing_is_recorded_too():
     rules = [Rule(when="Summary", reply="* a b c d e f g h"), Rule(reply="x")]
     plain, _, tools = run([], FakeTools(rules, probes(), attention), "")
     answer, _, more = run([], FakeTools(rules, probes(), attention), "", record_stops=2)
-    assert (answer.text, answer.stop_reason, bare(answer.steps)) == ("x", "exhausted", list(plain.steps))
+    assert (answer.text, answer.stop_reason, bare(answer.steps)) == (
+        "x",
+        "exhausted",
+        list(plain.steps),
+    )
     assert usage(more, "search", "answer") == usage(tools, "search", "answer")
 
 
@@ -181,5 +240,15 @@ def test_probes_are_booked_as_their_own_part_of_the_search():
         assert fields["flops"] == sum((Flops(step.probe_flops) for step in probed), Flops())
         assert 0 < fields["flops"]["full"] < 0.5 * used[phase]["flops"]["full"]
     assert "probes" not in used["answer"]
-    row = {"question_id": "q", "document_ids": ["d"], "scores": {}, "usage": used, "truncated": None, "error": None}
-    assert summarise([{**row, "notes": {}}], [])["usage"]["search"]["probes"] == used["search"]["probes"]
+    row = {
+        "question_id": "q",
+        "document_ids": ["d"],
+        "scores": {},
+        "usage": used,
+        "truncated": None,
+        "error": None,
+    }
+    assert (
+        summarise([{**row, "notes": {}}], [])["usage"]["search"]["probes"]
+        == used["search"]["probes"]
+    )

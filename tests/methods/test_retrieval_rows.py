@@ -1,4 +1,5 @@
-"""The retrieval rows: how a text is cut, what is chosen and in which order it is shown, and the floor of chance."""
+"""The retrieval rows: how a text is cut, what is chosen and in which order it is shown, and the
+floor of chance."""
 
 import itertools
 import json
@@ -60,7 +61,9 @@ def test_sentence_chunks_keep_every_letter_once_and_in_order(text, most, count):
 
 
 TITLED = Document(
-    "d", "Fox\nRed fox runs. It is red.\n\nWhale\nBlue.", passages=(Passage("Fox", 0, 28), Passage("Whale", 30, 41))
+    "d",
+    "Fox\nRed fox runs. It is red.\n\nWhale\nBlue.",
+    passages=(Passage("Fox", 0, 28), Passage("Whale", 30, 41)),
 )
 
 
@@ -68,7 +71,11 @@ TITLED = Document(
     ("document", "size", "chunks"),
     [
         (TITLED, 9, ["Fox\nRed fox runs. It is red.", "Whale\nBlue."]),
-        (TITLED, 4, ["Fox\nRed fox runs.", " It is red.", "Whale\nBlue."]),  # a paragraph that is too long
+        (
+            TITLED,
+            4,
+            ["Fox\nRed fox runs.", " It is red.", "Whale\nBlue."],
+        ),  # a paragraph that is too long
         (Document("d", "No title here. None."), 3, ["No title here.", " None."]),
         (Document("d", " \n"), 3, []),
     ],
@@ -90,7 +97,8 @@ SENTENCES = {"chunks": "sentences", "chunk_sentences": 1}
 @pytest.mark.parametrize(
     ("params", "shown", "reason"),
     [
-        # BM25 for "which red fox": red is in two sentences and twice in one, fox in two; "Is red red fish?" is longer.
+        # BM25 for "which red fox": red is in two sentences and twice in one, fox in two; "Is red
+        # red fish?" is longer.
         ({"k": 2}, ["Red fox runs.", "Is red red fish?"], "k"),
         ({"k": 3, "order": "document"}, ["Red fox runs.", "Blue fox sleeps!", "Is red red fish?"], "k"),
         ({"k": 9, "least_characters": 15}, ["Is red red fish?", "Blue fox sleeps!", "Green bird sings."], "exhausted"),
@@ -108,12 +116,15 @@ def test_what_is_shown(params, shown, reason):
 
 
 def test_what_is_shown_in_the_order_of_the_text_is_chosen_by_rank():
-    # The last sentence is the best; a budget for one chunk must not take the first of the text instead.
+    # The last sentence is the best; a budget for one chunk must not take the first of the text
+    # instead.
     config = RetrievalConfig(**SENTENCES, k=None, budget=2, order="document")
     assert answer(BM25(config), question=Question("q", "whale", ("d",)))[0] == ["Blue whale."]
 
 
-@pytest.mark.parametrize(("with_options", "shown"), [(False, ["Red fox runs."]), (True, ["Green bird sings."])])
+@pytest.mark.parametrize(
+    ("with_options", "shown"), [(False, ["Red fox runs."]), (True, ["Green bird sings."])]
+)
 def test_options_can_be_part_of_the_query(with_options, shown):
     question = Question("q", "Which fox?", ("d",), ("green bird", "green sings"))
     config = DosRag.Config(**SENTENCES, k=1, budget=None, query_options=with_options)
@@ -123,7 +134,9 @@ def test_options_can_be_part_of_the_query(with_options, shown):
 @pytest.mark.parametrize("text", ["", " \n "])
 def test_a_text_without_a_word_is_answered_without_one(text):
     for method in (BM25, Dense, Reranked, RandomChunks):
-        shown, result = answer(method(RetrievalConfig(**SENTENCES)), FakeTools(REPLY, reranker=ByLength()), text)
+        shown, result = answer(
+            method(RetrievalConfig(**SENTENCES)), FakeTools(REPLY, reranker=ByLength()), text
+        )
         assert (shown, result.text, result.stop_reason) == ([], "x", "exhausted")
 
 
@@ -139,7 +152,11 @@ def test_the_prompt_shows_the_best_first_and_asks_twice():
     tools = FakeTools(REPLY)
     answer(BM25(RetrievalConfig(**SENTENCES, k=2)), tools)
     (prompt,) = tools.reader.prompts
-    assert prompt.index("Red fox runs") < prompt.index("Is red red fish") < prompt.index("Question: Which RED fox?")
+    assert (
+        prompt.index("Red fox runs")
+        < prompt.index("Is red red fish")
+        < prompt.index("Question: Which RED fox?")
+    )
     assert prompt.count("Answer the question as concisely as you can.") == 2
     assert prompt.endswith("Answer:")
 
@@ -150,21 +167,28 @@ def test_bm25_of_texts_without_words():
 
 
 def test_bm25_of_two_texts_counts_what_they_have():
-    # rank_bm25's idf gives -0.044 to the text with "the" alone and -0.065 to the one with four of the five words.
+    # rank_bm25's idf gives -0.044 to the text with "the" alone and -0.065 to the one with four of
+    # the five words.
     asked = words("who wrote the novel Velindra")
     poor = words("On Sunday the baker of Kelford sold bread and cakes to all who came.")[:8]
-    rich = words("Toren wrote the novel Velindra in one winter, and the town read it aloud by candle light.")
+    rich = words(
+        "Toren wrote the novel Velindra in one winter, and the town read it aloud by candle light."
+    )
     for texts in ([poor, rich], [rich, poor]):
         scores = bm25_scores(asked, texts)
         assert int(np.argmax(scores)) == texts.index(rich)
         assert (scores > 0).all()
-    # By hand, equal lengths: ln(1 + 1.5 / 1.5) for a word of one text, ln(1 + 0.5 / 2.5) for one of both.
+    # By hand, equal lengths: ln(1 + 1.5 / 1.5) for a word of one text, ln(1 + 0.5 / 2.5) for one of
+    # both.
     assert bm25_scores(["a", "b"], [["a", "b"], ["a", "c"]]) == pytest.approx(
         [math.log(2) + math.log(1.2), math.log(1.2)]
     )
-    # One text has no rank to lose, and where the official idf works it stays: ln(2.5 / 1.5) for one of three.
+    # One text has no rank to lose, and where the official idf works it stays: ln(2.5 / 1.5) for one
+    # of three.
     assert bm25_scores(["a"], [["a"]]) == pytest.approx([math.log(4 / 3)])
-    assert bm25_scores(["a"], [["a", "d"], ["b", "e"], ["c", "f"]]) == pytest.approx([math.log(2.5 / 1.5), 0, 0])
+    assert bm25_scores(["a"], [["a", "d"], ["b", "e"], ["c", "f"]]) == pytest.approx(
+        [math.log(2.5 / 1.5), 0, 0]
+    )
 
 
 class ByLength:
@@ -180,8 +204,13 @@ class ByLength:
 
 def test_a_reranker_sees_every_chunk_and_orders_by_its_scores():
     reranker = ByLength()
-    found, result = answer(Reranked(RetrievalConfig(**SENTENCES, k=2)), FakeTools(REPLY, reranker=reranker))
-    assert found == ["Green bird sings.", "Blue fox sleeps!"]  # 17 characters; 16, as "Is red red fish?" behind it
+    found, result = answer(
+        Reranked(RetrievalConfig(**SENTENCES, k=2)), FakeTools(REPLY, reranker=reranker)
+    )
+    assert found == [
+        "Green bird sings.",
+        "Blue fox sleeps!",
+    ]  # 17 characters; 16, as "Is red red fish?" behind it
     assert reranker.asked == [("Which RED fox?", 5)]
     assert result.stop_reason == "k"
 
@@ -210,14 +239,18 @@ def drawn(seed, question_id, text="a b c d e f", k=2):
     tools = FakeTools(REPLY)
     tools.seed = seed
     method = RandomChunks(RetrievalConfig(chunk_tokens=1, k=k))
-    return "".join(answer(method, tools, text, Question(question_id, "why", ("d",)))[0]).replace(" ", "")
+    return "".join(answer(method, tools, text, Question(question_id, "why", ("d",)))[0]).replace(
+        " ", ""
+    )
 
 
 def test_chance_is_drawn_by_the_seed_and_the_question_alone():
     assert drawn(0, "q1") == drawn(0, "q1")
     # random.Random("0 q1") and so on, the same in every process.
     assert [drawn(s, q) for s, q in ((0, "q1"), (0, "q2"), (1, "q1"))] == ["cb", "db", "be"]
-    assert drawn(0, "q1", "u v w x y z") == drawn(0, "q1").translate(str.maketrans("abcdef", "uvwxyz"))
+    assert drawn(0, "q1", "u v w x y z") == drawn(0, "q1").translate(
+        str.maketrans("abcdef", "uvwxyz")
+    )
 
 
 def test_chance_shows_as_much_as_bm25():
@@ -229,11 +262,18 @@ def resolve_params(method, dataset):
 
 
 @pytest.mark.parametrize("method", ["bm25-topx", "sbert-topx"])
-@pytest.mark.parametrize(("dataset", "k"), [("narrativeqa", 7), ("qasper", 14), ("hotpotqa", 4), ("musique", 7)])
+@pytest.mark.parametrize(
+    ("dataset", "k"), [("narrativeqa", 7), ("qasper", 14), ("hotpotqa", 4), ("musique", 7)]
+)
 def test_top_x_is_the_papers(method, dataset, k):
     for name in (dataset, f"pocket/{dataset}"):
         found = resolve_params(method, name)
-        assert (found.k, found.chunk_tokens, found.chunks, found.order) == (k, 300, "tokens", "rank")
+        assert (found.k, found.chunk_tokens, found.chunks, found.order) == (
+            k,
+            300,
+            "tokens",
+            "rank",
+        )
 
 
 @pytest.mark.parametrize(
@@ -256,16 +296,29 @@ def test_chunks_in_the_order_of_the_document_at_the_papers_budgets(method, datas
 def test_the_suite_has_the_rows_of_the_papers_table_in_their_order():
     suite = suites.read_suite("pocket-pecan-table1")
     assert [presets.find("methods", name) for name in suite.methods] == list(suite.methods)
-    printed = ["bm25", "bm25-topx", "sbert", "sbert-topx", "dragon", "dragon-topx", "longllmlingua", "memwalker"]
+    printed = [
+        "bm25",
+        "bm25-topx",
+        "sbert",
+        "sbert-topx",
+        "dragon",
+        "dragon-topx",
+        "longllmlingua",
+        "memwalker",
+    ]
     printed += ["raptor-tt", "raptor-ct", "raptor-ct-topx", "full-context", "garlic", "pecan"]
-    rows = [name for name in suite.methods if name not in ("random", "closed-book", "oracle-evidence")]
+    rows = [
+        name for name in suite.methods if name not in ("random", "closed-book", "oracle-evidence")
+    ]
     # A row that has no preset yet is left out; one that has may not be.
     assert rows == [name for name in printed if name in presets.names("methods")]
     assert {name: params for name, params in suite.methods.items() if params} == {
         **{f"{name}-topx": {"k": "from:pecan"} for name in ("bm25", "sbert", "dragon")},
         "raptor-ct-topx": {"top_k": "from:pecan"},
     }
-    assert list(suite.datasets) == [f"pocket/{name}" for name in ("narrativeqa", "qasper", "hotpotqa", "musique")]
+    assert list(suite.datasets) == [
+        f"pocket/{name}" for name in ("narrativeqa", "qasper", "hotpotqa", "musique")
+    ]
 
 
 @needs_real
@@ -280,7 +333,9 @@ def test_the_suite_has_the_rows_of_the_papers_table_in_their_order():
 def test_recall_on_real_rows_equals_the_golden_values(name):
     from harness.datasets import load
 
-    golden = json.loads(real("golden", "bm25_recall.json").read_text("utf-8"))["results"][name]["own_candidates"]
+    golden = json.loads(real("golden", "bm25_recall.json").read_text("utf-8"))["results"][name][
+        "own_candidates"
+    ]
     data = load(dataset_config(name.split("/")[0], data=str(real("data", name))))
     hits = {1: [], 2: [], 3: [], 5: []}
     for example in data.examples:
@@ -291,7 +346,9 @@ def test_recall_on_real_rows_equals_the_golden_values(name):
             continue  # the recipe's "skipped"
         # The recipe's words: whatever stands between spaces.
         texts = [document.text[a:b].lower().split() for a, b in spans]
-        order = np.argsort(-bm25_scores(example.question.text.lower().split(), texts), kind="stable")
+        order = np.argsort(
+            -bm25_scores(example.question.text.lower().split(), texts), kind="stable"
+        )
         for k, found in hits.items():
             found.append(len(wanted & set(order[:k].tolist())) / len(wanted))
     assert {f"recall@{k}": round(float(np.mean(v)), 6) for k, v in hits.items()} == {

@@ -1,4 +1,5 @@
-"""Texts that no row may stumble over, through every row of the table's rivals: what is shown is of the text, in time."""
+"""Texts that no row may stumble over, through every row of the table's rivals: what is shown is of
+the text, in time."""
 
 import json
 import re
@@ -21,7 +22,8 @@ from tests.methods.table_model import Table
 from tests.methods.test_retrieval_rows import ByLength
 
 CHINESE = (
-    "\u6821\u957f\u662f\u8c01\uff1f\u5b66\u6821\u5f88\u5927\u3002\u6cb3\u5f88\u957f\uff0c\u5c71\u5f88\u9ad8\u3002" * 30
+    "\u6821\u957f\u662f\u8c01\uff1f\u5b66\u6821\u5f88\u5927\u3002\u6cb3\u5f88\u957f\uff0c\u5c71\u5f88\u9ad8\u3002"
+    * 30
 )
 ENDLESS = "word7 " * 10_000  # without a full stop
 GLUED = "x" * 60_000
@@ -50,10 +52,14 @@ ROWS = {
     "bge-reranker": chunked(Reranked),
     "random": chunked(RandomChunks),
     "raptor-ct": Raptor(Raptor.Config(reduction="pca", components=3)),
-    "raptor-tt": Raptor(Raptor.Config(reduction="pca", components=3, retrieval="traversal", top_k=2)),
+    "raptor-tt": Raptor(
+        Raptor.Config(reduction="pca", components=3, retrieval="traversal", top_k=2)
+    ),
     "memwalker": MemWalker(MemWalker.Config(segment_tokens=2000)),
     "longllmlingua": LongLLMLingua(LongLLMLingua.Config(target_tokens=100)),
-    "longllmlingua, lines": LongLLMLingua(LongLLMLingua.Config(target_tokens=100, contexts="lines", chunk_tokens=300)),
+    "longllmlingua, lines": LongLLMLingua(
+        LongLLMLingua.Config(target_tokens=100, contexts="lines", chunk_tokens=300)
+    ),
     "llmlingua": LLMLingua(LLMLingua.Config(target_tokens=100)),
     "selective-context": SelectiveContext(SelectiveContext.Config(target_tokens=100)),
     "full-context": FullContext(FullContext.Config(max_tokens=400)),
@@ -64,7 +70,9 @@ ROWS = {
 
 def read(method, text):
     replies = [Rule(when="Action:", reply="Action: 0"), Rule(reply="Mira")]
-    tools = FakeTools(replies, compressor=Table(), similarity=Vectors(), reranker=ByLength(), window=16_384)
+    tools = FakeTools(
+        replies, compressor=Table(), similarity=Vectors(), reranker=ByLength(), window=16_384
+    )
     question = Question("q", "\u6821\u957f\u662f\u8c01 word7?", ("d",))
     result, index = answered(method, tools, Document("d", text), question)
     json.dumps({k: v for k, v in index.items() if not isinstance(v, np.ndarray)})
@@ -72,12 +80,16 @@ def read(method, text):
 
 
 @pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("text", [CHINESE, ENDLESS, GLUED, "\u6821"], ids=["chinese", "endless", "glued", "one"])
+@pytest.mark.parametrize(
+    "text", [CHINESE, ENDLESS, GLUED, "\u6821"], ids=["chinese", "endless", "glued", "one"]
+)
 def test_every_row_answers_from_what_is_in_the_text(row, text):
     began = time.process_time()
     result, tools = read(ROWS[row], text)
     assert time.process_time() - began < 10
-    assert result.text == ("" if row == "memwalker" else "Mira")  # it was told to go on for ever, and ended
+    assert result.text == (
+        "" if row == "memwalker" else "Mira"
+    )  # it was told to go on for ever, and ended
     prompts = tools.reader.prompts
     for shown in result.shown:
         if shown.kind == "span":

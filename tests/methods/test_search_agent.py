@@ -1,4 +1,5 @@
-"""A-RAG's conversation: what each tool returns, what ends it and what was seen, worked by hand on scripted replies."""
+"""A-RAG's conversation: what each tool returns, what ends it and what was seen, worked by hand on
+scripted replies."""
 
 import json
 
@@ -10,15 +11,22 @@ from methods.search_agent import SearchAgent, _Calls
 from tests.methods.conftest import FakeTools, answered
 
 TEXT = "Velindra is by Toren. Toren lives in Kelford. Mira sold boats. Oh!"
-DOCUMENT, QUESTION = Document("d", TEXT), Question("q", "Where lives the author of Velindra?", ("d",))
-SEARCH, READ = {"tool": "keyword_search", "keywords": ["Toren"]}, {"tool": "read_chunk", "chunks": [0, "1"]}
+DOCUMENT, QUESTION = (
+    Document("d", TEXT),
+    Question("q", "Where lives the author of Velindra?", ("d",)),
+)
+SEARCH, READ = (
+    {"tool": "keyword_search", "keywords": ["Toren"]},
+    {"tool": "read_chunk", "chunks": [0, "1"]},
+)
 SNIPPETS = "Chunk 0: ... Velindra is by Toren ...\n\nChunk 1: ... Toren lives in Kelford ..."
 WHOLE = "[Chunk 0]\nVelindra is by Toren.\n\n[Chunk 1]\nToren lives in Kelford."
 
 
 def asked(*replies, document=DOCUMENT, window=8192, **params):
     tools = FakeTools(
-        [Rule(reply=r if isinstance(r, str) else json.dumps(r), once=True) for r in replies], window=window
+        [Rule(reply=r if isinstance(r, str) else json.dumps(r), once=True) for r in replies],
+        window=window,
     )
     config = {"segment_tokens": 4, "reply_tokens": 20, **params}
     answer, index = answered(SearchAgent(SearchAgent.Config(**config)), tools, document, QUESTION)
@@ -28,12 +36,25 @@ def asked(*replies, document=DOCUMENT, window=8192, **params):
 def test_the_model_searches_reads_and_answers_in_one_conversation():
     answer, tools, _ = asked(SEARCH, READ, "So it is there.\nAnswer: Kelford")
     prompt = tools.reader.prompts[-1]
-    assert prompt.index(SNIPPETS) < prompt.index('"read_chunk", "chunks": [0, "1"]') < prompt.index(WHOLE)
+    assert (
+        prompt.index(SNIPPETS)
+        < prompt.index('"read_chunk", "chunks": [0, "1"]')
+        < prompt.index(WHOLE)
+    )
     assert (answer.text, answer.stop_reason) == ("Kelford", "answered in reply 3")
-    assert [TEXT[s.start : s.end] for s in answer.shown] == ["Velindra is by Toren.", "Toren lives in Kelford."]
-    assert [(step.action, step.tokens) for step in answer.steps] == [("keyword_search", 16), ("read_chunk", 12)]
+    assert [TEXT[s.start : s.end] for s in answer.shown] == [
+        "Velindra is by Toren.",
+        "Toren lives in Kelford.",
+    ]
+    assert [(step.action, step.tokens) for step in answer.steps] == [
+        ("keyword_search", 16),
+        ("read_chunk", 12),
+    ]
     usage = tools.meter.usage()
-    assert (usage["search"]["requests"], "answer" in usage and usage["answer"]["requests"]) == (3, 0)
+    assert (usage["search"]["requests"], "answer" in usage and usage["answer"]["requests"]) == (
+        3,
+        0,
+    )
 
 
 def test_the_index_has_the_vectors_of_sentences_of_more_than_ten_characters():
@@ -74,10 +95,16 @@ def test_a_search_takes_three_sentences_a_chunk_and_twenty_chunks_at_most():
     document = Document("d", text)
     calls = _Calls(document, SearchAgent(config).index(document, tools), config, tools)
     found = calls.result({"tool": "semantic_search", "query": "ann lives here in may", "top": 1})
-    assert found == "Chunk 0: ... Ann lives here now ... Bob was there then ... Ann lives here in May ..."
+    assert (
+        found
+        == "Chunk 0: ... Ann lives here now ... Bob was there then ... Ann lives here in May ..."
+    )
     document, config = Document("d", "Ann came. " * 30), SearchAgent.Config(segment_tokens=2)
     calls = _Calls(document, SearchAgent(config).index(document, tools), config, tools)
-    assert calls.result({"tool": "keyword_search", "keywords": ["ann"], "top": 25}).count("Chunk") == 20
+    assert (
+        calls.result({"tool": "keyword_search", "keywords": ["ann"], "top": 25}).count("Chunk")
+        == 20
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,14 +140,19 @@ def test_an_answer_without_a_tool_call_is_counted(replies, counted):
 
 
 def test_several_tools_may_be_called_in_one_reply():
-    answer, tools, _ = asked(f"First {json.dumps(SEARCH)} then {json.dumps(READ)}", "I say Kelford.")
+    answer, tools, _ = asked(
+        f"First {json.dumps(SEARCH)} then {json.dumps(READ)}", "I say Kelford."
+    )
     assert f"{SNIPPETS}\n\n{WHOLE}" in tools.reader.prompts[-1]
     assert (answer.text, len(answer.steps)) == ("I say Kelford.", 2)
 
 
 def test_sentences_seen_in_a_search_are_shown_beside_the_chunks_that_were_read():
     answer, _, _ = asked(SEARCH, {"tool": "read_chunk", "chunks": [0]}, "Answer: Kelford")
-    assert [TEXT[s.start : s.end] for s in answer.shown] == ["Velindra is by Toren.", "Toren lives in Kelford"]
+    assert [TEXT[s.start : s.end] for s in answer.shown] == [
+        "Velindra is by Toren.",
+        "Toren lives in Kelford",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "Oh!"])

@@ -6,7 +6,9 @@ from harness.types import Document, Question, Shown
 from methods.self_route import SelfRoute
 from tests.methods.conftest import FakeTools, answered
 
-TEXT = "red fox runs | blue fox sleeps | green bird sings | blue whale swims"  # chunks of four words
+TEXT = (
+    "red fox runs | blue fox sleeps | green bird sings | blue whale swims"  # chunks of four words
+)
 QUESTION = Question("q", "Where is the whale that swims?", ("d",))
 DECLINE = "write “unanswerable”."
 

@@ -28,7 +28,10 @@ CASES = [
     "Let x be y.| Note that z. B. and d. h. are not y.| So x is y.",
     "C. S. Lewis died.| W. E. B. Du Bois lived.| G. Will Orb wrote.",
     "\u5c71\u5f88\u9ad8\u3002|\u6cb3\u5f88\u957f\uff01|\u6d77\u5f88\u6df1\u3002",
-    "\u092a\u0941\u0932 \u092a\u0941\u0930\u093e\u0928\u093e \u0939\u0948\u0964| \u0928\u0926\u0940 \u0939\u0948\u0964",
+    (
+        "\u092a\u0941\u0932 \u092a\u0941\u0930\u093e\u0928\u093e \u0939\u0948\u0964| "
+        "\u0928\u0926\u0940 \u0939\u0948\u0964"
+    ),
     "A heading without a mark\n\n|A line that\nwraps, by Dr.\nOrb.| The end",
     "A name ends it: Mr.\n\n|Orb came.",
     "",
@@ -44,7 +47,9 @@ CASES = [
 @pytest.mark.parametrize("case", CASES)
 def test_sentences(case):
     text = case.replace("|", "")
-    assert [text[a:b] for a, b in sentences(text)] == [part.strip() for part in case.split("|") if part.strip()]
+    assert [text[a:b] for a, b in sentences(text)] == [
+        part.strip() for part in case.split("|") if part.strip()
+    ]
 
 
 def test_each_line_ends_a_sentence_where_that_is_asked_for():

@@ -52,7 +52,10 @@ PRESETS = {
     "longllmlingua-2k": (LongLLMLingua, {"contexts": "titled-lines", "target_tokens": 2000}),
     "longllmlingua-2k-chunks": (LongLLMLingua, {"contexts": "lines", "target_tokens": 2000}),
     "llmlingua-2": (LLMLingua2, {"contexts": "titled-lines", "target_tokens": 2000}),
-    "llmlingua-2-longbench": (LLMLingua2, {"target_tokens": 2000, "force_tokens": MARKS, "drop_consecutive": True}),
+    "llmlingua-2-longbench": (
+        LLMLingua2,
+        {"target_tokens": 2000, "force_tokens": MARKS, "drop_consecutive": True},
+    ),
     "selective-context": (SelectiveContext, {"target_tokens": 2000}),
 }
 
@@ -103,34 +106,66 @@ REFUSED = [
     (Gist.Config, {"page_words": 100, "least_words": 100}, "least_words must be below page_words"),
     (QRMeMConfig, {"recogniser": "rule"}, "unknown named-entity tool 'rule'. Did you mean 'rules'"),
     (QRMeMConfig, {"navigation": "none", "record_stops": 3}, "has no trials to stop after"),
-    (QRMeMConfig, {"navigation": "graph-expansion", "record_stops": 3}, "has no trials to stop after"),
+    (
+        QRMeMConfig,
+        {"navigation": "graph-expansion", "record_stops": 3},
+        "has no trials to stop after",
+    ),
     (SelfRoute.Config, {"chunk_words": 4, "chunks": "tokens"}, "cuts nothing with chunks="),
     (SelfRoute.Config, {"chunk_words": 300, "chunk_tokens": 100}, "cuts nothing with chunks="),
     (RetrievalConfig, {"k": None}, "set exactly one of k and budget"),
     (RetrievalConfig, {"k": 3, "budget": 10}, "set exactly one of k and budget"),
     (RetrievalConfig, {"chunks": "sentences"}, "chunk_sentences goes with chunks=sentences"),
     (RetrievalConfig, {"chunk_sentences": 6}, "chunk_sentences goes with chunks=sentences"),
-    (RetrievalConfig, {"chunks": "packed", "chunk_sentences": 1}, "chunk_sentences goes with chunks=sentences"),
-    (config.LinguaConfig, {"contexts": "titled-lines", "chunk_tokens": 9}, "chunk_tokens cuts nothing with contexts="),
+    (
+        RetrievalConfig,
+        {"chunks": "packed", "chunk_sentences": 1},
+        "chunk_sentences goes with chunks=sentences",
+    ),
+    (
+        config.LinguaConfig,
+        {"contexts": "titled-lines", "chunk_tokens": 9},
+        "chunk_tokens cuts nothing with contexts=",
+    ),
     (config.LinguaConfig, {"context_budget": "exit()"}, "an operator and a number"),
     (config.LinguaConfig, {"context_budget": "/0"}, "an operator and a number"),
     (config.LinguaConfig, {"rate": 1.5}, "less than or equal to 1"),
     (config.LinguaConfig, {"target_tokens": 0}, "greater than 0"),
     (config.LinguaConfig, {"add_instruction": True}, "changes nothing unless"),
-    (config.LLMLinguaConfig, {"engine": "library", "credit": "own", "keep_split": True}, "credit, keep_split; leave"),
+    (
+        config.LLMLinguaConfig,
+        {"engine": "library", "credit": "own", "keep_split": True},
+        "credit, keep_split; leave",
+    ),
     (config.LLMLinguaConfig, {"rank_method": "bm25"}, "use method longllmlingua"),
     (config.LLMLinguaConfig, {"condition_compare": True}, "use method longllmlingua"),
     (config.SelectiveConfig, {"reduce_ratio": 1.0}, "less than 1"),
     (config.SelectiveConfig, {"level": "phrase"}, "'token' or 'sentence'"),
     (LightRAG.Config, {"segment_tokens": 100, "overlap": 100}, "overlap should be smaller"),
     (LongRefinerConfig, {"scoring": "bm25", "sigmoid": True}, "sigmoid is of a reranker's logits"),
-    (LongRefinerConfig, {"overflow": "skip", "selection_rule": "code"}, "overflow is of the paper's rule"),
-    (PecanConfig, {"attention": False, "similarity": False}, "\nsimilarity\n.*no node can be chosen; keep one of the"),
+    (
+        LongRefinerConfig,
+        {"overflow": "skip", "selection_rule": "code"},
+        "overflow is of the paper's rule",
+    ),
+    (
+        PecanConfig,
+        {"attention": False, "similarity": False},
+        "\nsimilarity\n.*no node can be chosen; keep one of the",
+    ),
     (PecanConfig, BLIND, "\nprogress_control\n.*say how many with method.max_nodes=N"),
-    (PecanConfig, {**BLIND, "max_nodes": 3, "record_stops": 2}, "\nrecord_stops\n.*without progress control no probe"),
+    (
+        PecanConfig,
+        {**BLIND, "max_nodes": 3, "record_stops": 2},
+        "\nrecord_stops\n.*without progress control no probe",
+    ),
     (PecanConfig, {"record_t_p": 0.9}, "\nrecord_t_p\n.*add method.record_stops=N"),
     (PecanConfig, {"record_stops": 0}, "\nrecord_stops\n.*greater than or equal to 1"),
-    (PecanConfig, {"record_stops": 1, "record_t_p": 1.5}, "\nrecord_t_p\n.*less than or equal to 1"),
+    (
+        PecanConfig,
+        {"record_stops": 1, "record_t_p": 1.5},
+        "\nrecord_t_p\n.*less than or equal to 1",
+    ),
     (PecanConfig, {"verdict": "sure"}, "\nverdict\n.*'threshold' or 'greedy'"),
 ]
 
@@ -156,7 +191,12 @@ SHORT = [
     (MemWalker, WALK, 31, "leaves 3 tokens for a segment of 4 .* lower method.segment_tokens"),
     (MemWalker, {**WALK, "summary_tokens": 20}, 60, "too short for the summaries of 2 parts"),
     (Pecan, {"reserve": 90}, 100, "leaves no room for text.*lower method.reserve"),
-    (QRMeM, {"segment_tokens": 11, "summary_tokens": 8}, 100, "lower the method's sizes of segments and replies"),
+    (
+        QRMeM,
+        {"segment_tokens": 11, "summary_tokens": 8},
+        100,
+        "lower the method's sizes of segments and replies",
+    ),
     (
         Raptor,
         {"chunk_tokens": 30, "reduction": "pca"},
@@ -164,13 +204,21 @@ SHORT = [
         "does not hold a chunk of 30 tokens .* lower method.chunk_tok",
     ),
     (Summarised, SUMMARIES, 14, "lower it or method.summary_tokens"),
-    (Summarised, SUMMARIES, 24, "does not hold a segment of 4 tokens .* lower method.segment_tokens"),
+    (
+        Summarised,
+        SUMMARIES,
+        24,
+        "does not hold a segment of 4 tokens .* lower method.segment_tokens",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("kind", "params", "window", "message"), SHORT)
 def test_a_window_that_is_too_short_says_what_to_change(kind, params, window, message):
-    tools, question = FakeTools([Rule(reply="none")], window=window), Question("q", "Who weaves?", ("d",))
+    tools, question = (
+        FakeTools([Rule(reply="none")], window=window),
+        Question("q", "Who weaves?", ("d",)),
+    )
     tools.question = question
     with pytest.raises(QuestionError, match=message):
         answered(kind(kind.Config(**params)), tools, Document("d", TEXT), question)

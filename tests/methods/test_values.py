@@ -44,16 +44,36 @@ def test_triples(reply, found):
 LINES = [
     *(
         (text, [1, 3])
-        for text in ("Facts: 1, 3", "**Facts:** 1, 3", "**Facts**: 1 and 3", "facts: 1,3", "- Facts: 1, 3")
+        for text in (
+            "Facts: 1, 3",
+            "**Facts:** 1, 3",
+            "**Facts**: 1 and 3",
+            "facts: 1,3",
+            "- Facts: 1, 3",
+        )
     ),
     *(
         (text, [1, 3])
-        for text in ("> FACTS: [1, 3]", '{"facts": [1, 3]}', "Facts:\n1\n3\n\n2 is not.", "Facts:\n- 1\n- 3")
+        for text in (
+            "> FACTS: [1, 3]",
+            '{"facts": [1, 3]}',
+            "Facts:\n1\n3\n\n2 is not.",
+            "Facts:\n- 1\n- 3",
+        )
     ),
     *((text, [1, 3]) for text in ("__Facts:__ 1, 3", "**Facts**\n1, 3", "_Facts_: #1 and [3]")),
-    *((text, [1, 3]) for text in ("1, 3", "[1, 3]", "These help.\n\n## Facts: 1, 3\nBecause of 2.")),
-    *((text, []) for text in ("Facts: none", "**Facts:** None of them.", "facts: []", "Facts:\n(none)")),
-    *((text, None) for text in ("I do not know.", "Facts 1", "The 3 facts help.", "", "Facts:", "Artefacts: 1")),
+    *(
+        (text, [1, 3])
+        for text in ("1, 3", "[1, 3]", "These help.\n\n## Facts: 1, 3\nBecause of 2.")
+    ),
+    *(
+        (text, [])
+        for text in ("Facts: none", "**Facts:** None of them.", "facts: []", "Facts:\n(none)")
+    ),
+    *(
+        (text, None)
+        for text in ("I do not know.", "Facts 1", "The 3 facts help.", "", "Facts:", "Artefacts: 1")
+    ),
 ]
 
 
@@ -81,11 +101,16 @@ def test_items_of_a_list(reply, found):
 
 
 @pytest.mark.parametrize(
-    "reply", ["Action: 1", "**Action:** 1", "- action: 1.", "Action: **1**", "Why not.\n**Action**: 1"]
+    "reply",
+    ["Action: 1", "**Action:** 1", "- action: 1.", "Action: **1**", "Why not.\n**Action**: 1"],
 )
 def test_actions(reply):
     assert parse_choice(reply, 2) == 1
 
 
 def test_outer_values_come_before_those_inside():
-    assert values_in("a {'b': [1, 'c', x], d: ()} e") == [{"b": [1, "c", None], "d": []}, [1, "c", None], []]
+    assert values_in("a {'b': [1, 'c', x], d: ()} e") == [
+        {"b": [1, "c", None], "d": []},
+        [1, "c", None],
+        [],
+    ]

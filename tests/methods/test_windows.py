@@ -46,7 +46,9 @@ def test_the_halves_of_a_long_text_are_joined_directly():
 @pytest.mark.parametrize(("more", "reason"), [(0, "whole"), (1, "truncated")])
 def test_a_text_that_just_fits_is_not_cut(more, reason):
     tools = FakeTools(REPLY, window=150)
-    room = room_for_text(QUESTION, tools, tools.model())  # nothing is kept for a separator: the halves have none
+    room = room_for_text(
+        QUESTION, tools, tools.model()
+    )  # nothing is kept for a separator: the halves have none
     text = " ".join(["w"] * (room + more))
     assert answer(FullContext(FullContext.Config()), tools, text)[1].stop_reason == reason
 
@@ -71,7 +73,9 @@ def test_a_question_that_a_small_window_cannot_hold():
 
 def slide(replies, text="w0 w1 w2 w3 w4 w5 w6 w7 w8 w9", task=None, window=8192, **config):
     """Each reply belongs to the window that begins with its word."""
-    tools = FakeTools([Rule(when=f"{word} ", reply=said) for word, said in replies.items()] + REPLY, window=window)
+    tools = FakeTools(
+        [Rule(when=f"{word} ", reply=said) for word, said in replies.items()] + REPLY, window=window
+    )
     tools.task = task or tools.task
     return *answer(SlidingWindow(SlidingWindow.Config(**config)), tools, text), tools
 
@@ -85,7 +89,10 @@ def test_the_first_answer_that_is_no_refusal():
     steps = [(s.action, s.node, s.tokens, s.note) for s in result.steps]
     assert steps == [("window", i, 2, reply) for i, reply in enumerate(said)]
     assert len(tools.reader.prompts) == 5  # table 6 of QRMeM: five requests a question
-    assert all(p.count("Answer 'unanswerable' where the text does not say.") == 2 for p in tools.reader.prompts)
+    assert all(
+        p.count("Answer 'unanswerable' where the text does not say.") == 2
+        for p in tools.reader.prompts
+    )
     assert result.truncated is None
 
 
@@ -99,7 +106,10 @@ def test_an_empty_reply_is_no_answer(silence):
     _, result, _ = slide({"w0": silence, "w2": "Mira", "w4": "Tal", "w6": silence, "w8": silence})
     assert (result.text, result.stop_reason) == ("Mira", "window 2 of 5")
     _, result, _ = slide({"w0": "", **dict.fromkeys(["w2", "w4", "w6", "w8"], "Unanswerable")})
-    assert (result.text, result.stop_reason) == ("unanswerable", "every window refused, 1 of them with an empty reply")
+    assert (result.text, result.stop_reason) == (
+        "unanswerable",
+        "every window refused, 1 of them with an empty reply",
+    )
 
 
 def test_an_instruction_that_has_a_refusal_stays_as_it_is():
@@ -115,7 +125,11 @@ def test_an_instruction_that_has_a_refusal_stays_as_it_is():
         (TEXT, {}, 5),
         (TEXT, {"windows": 1}, 1),
         ("a b c", {}, 3),  # fewer tokens than windows
-        (TEXT, {"windows": 2, "window": 160}, None),  # more than two, as one of 200 words would not fit
+        (
+            TEXT,
+            {"windows": 2, "window": 160},
+            None,
+        ),  # more than two, as one of 200 words would not fit
     ],
 )
 def test_windows_cover_the_text(text, config, count):
@@ -129,7 +143,9 @@ def test_windows_cover_the_text(text, config, count):
 
 
 def test_no_text_and_no_room():
-    assert answer(SlidingWindow(SlidingWindow.Config()), text="")[1].stop_reason == "the text is empty"
+    assert (
+        answer(SlidingWindow(SlidingWindow.Config()), text="")[1].stop_reason == "the text is empty"
+    )
     with pytest.raises(WindowExceeded, match="method.window=30"):
         answer(SlidingWindow(SlidingWindow.Config(window=30)))
 
@@ -142,7 +158,11 @@ def test_the_skill_prompts_are_the_shared_ones():
 
 def test_closed_book_sees_no_text_and_options_are_lettered():
     tools = FakeTools(REPLY)
-    _, found = answer(ClosedBook(ClosedBook.Config()), tools, question=Question("q", "who?", ("d",), ("Ann", "Bob")))
+    _, found = answer(
+        ClosedBook(ClosedBook.Config()),
+        tools,
+        question=Question("q", "who?", ("d",), ("Ann", "Bob")),
+    )
     assert found.shown == ()
     assert "399" not in tools.reader.prompts[0]
     assert tools.reader.prompts[0].endswith("Question: who?\nOptions:\n(A) Ann\n(B) Bob\nAnswer:")

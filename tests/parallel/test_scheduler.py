@@ -106,7 +106,10 @@ def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatc
 def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next():
     class Narrow(Batches):
         def take(self, asks):
-            return [0, *(n for n in range(1, len(asks)) if asks[n] < 100)]  # one long ask a pass, the oldest
+            return [
+                0,
+                *(n for n in range(1, len(asks)) if asks[n] < 100),
+            ]  # one long ask a pass, the oldest
 
     queue, got = Narrow(), {}
 
@@ -116,7 +119,9 @@ def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next(
     members = ((100,), (200,), (300,), (1, 2, 3, 4))
     together(*(partial(asks, *numbers) for numbers in members))
     assert got == {numbers: [2 * n for n in numbers] for numbers in members}
-    assert sorted(n for run in queue.runs for n in run) == sorted(n for numbers in members for n in numbers)
+    assert sorted(n for run in queue.runs for n in run) == sorted(
+        n for numbers in members for n in numbers
+    )
     assert all(sum(n >= 100 for n in run) <= 1 for run in queue.runs)
     assert len(queue.runs) == 4, "whoever writes goes on in every pass"
 
@@ -305,7 +310,8 @@ def test_maps_inside_maps_and_a_map_of_nothing():
 
 
 def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch):
-    """The helper's thread is there, but the run ends before its first look at whether it does: it never works."""
+    """The helper's thread is there, but the run ends before its first look at whether it does: it
+    never works."""
     check, stopped, raised = Scheduler.check, threading.Event(), []
     calling = threading.local()
 
@@ -375,7 +381,9 @@ print(computed - before, tasks() - before, sorted(seen))
 def test_only_the_thread_of_the_passes_has_helpers():
     """OpenMP's helpers of other threads would take the cores from it; see Scheduler.__init__."""
     given = {**os.environ, "OMP_NUM_THREADS": "2"}
-    run = subprocess.run([sys.executable, "-c", HELPERS], env=given, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", HELPERS], env=given, capture_output=True, text=True, check=True
+    )
     assert run.stdout.split(maxsplit=2) == ["1", "0", "[(1, 2), (1, 2)]\n"]
 
 
@@ -405,7 +413,9 @@ def test_time_in_the_queue_is_not_time_of_a_call():
     assert all(0.05 <= own.seconds < 0.19 for own in took.values()), took
     assert all(own.queued >= 0.14 for own in took.values()), "each waited for the three others"
     together(*(partial(shares, n) for n in range(4)))
-    assert all(0.05 <= own.seconds < 0.19 for own in took.values()), "a batch's time is each member's"
+    assert all(0.05 <= own.seconds < 0.19 for own in took.values()), (
+        "a batch's time is each member's"
+    )
 
 
 class SlowBatches(Batches):

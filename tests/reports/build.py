@@ -25,19 +25,39 @@ def usage(tflops, tokens=100, uncounted=0):
 
 def span(document_id, start, end, text=""):
     """Characters of a document that were shown."""
-    return {"kind": "span", "document_id": document_id, "start": start, "end": end, "text": text, "sources": []}
+    return {
+        "kind": "span",
+        "document_id": document_id,
+        "start": start,
+        "end": end,
+        "text": text,
+        "sources": [],
+    }
 
 
 def step(action, node, **changes):
     """A step of a search on a node of level 1 that showed nothing."""
-    plain = {"level": 1, "scores": {}, "tokens": 5, "p_yes": None, "flops": flops(1.0), "shown": None, "note": ""}
+    plain = {
+        "level": 1,
+        "scores": {},
+        "tokens": 5,
+        "p_yes": None,
+        "flops": flops(1.0),
+        "shown": None,
+        "note": "",
+    }
     return {"action": action, "node": node, **plain, "answer": None, "answer_flops": {}} | changes
 
 
 def built(document_id, tflops, **more):
     """A line of documents.jsonl: the index of a document that cost so much."""
     usages = {"index": usage(tflops)}
-    return {"document_id": document_id, "key": document_id, "status": "built", "usage": usages} | more
+    return {
+        "document_id": document_id,
+        "key": document_id,
+        "status": "built",
+        "usage": usages,
+    } | more
 
 
 def record(number, score, **changes):
@@ -46,7 +66,14 @@ def record(number, score, **changes):
     if score is None:
         spent = {"usage": {}, "error": {"type": "WindowExceeded", "message": "too long"}}
     names = {"question_id": f"q{number}", "document_ids": [f"d{number // 2}"]}
-    plain = {"prediction": "", "shown": [], "stop_reason": "", "steps": [], "truncated": None, "notes": {}}
+    plain = {
+        "prediction": "",
+        "shown": [],
+        "stop_reason": "",
+        "steps": [],
+        "truncated": None,
+        "notes": {},
+    }
     return {**names, "scores": {SCORE: score or 0.0}, **spent, **plain} | changes
 
 
@@ -54,12 +81,20 @@ def answered(number, score, gold, **changes):
     """A record that holds its question and gold answers, as those of this version do."""
     if not isinstance(gold, dict):
         gold = {"answers": [*gold], "supporting": [], "extra": {}}
-    return record(number, score, question="Who?", options=None, gold=gold, document_characters=[9]) | changes
+    return (
+        record(number, score, question="Who?", options=None, gold=gold, document_characters=[9])
+        | changes
+    )
 
 
 def config(dataset, method, model, changes):
     plain = {
-        "method": {"name": method, "implementation": f"methods.{method}:M", "view": "document", "params": {"k": 5}},
+        "method": {
+            "name": method,
+            "implementation": f"methods.{method}:M",
+            "view": "document",
+            "params": {"k": 5},
+        },
         "dataset": {"name": dataset, "format": dataset.partition("/")[0], "scorers": [SCORE]},
         "model": {"name": model, "backend": "hf", "embedded": False},
         "seed": 0,
@@ -89,16 +124,27 @@ def write_run(
     whole = config(dataset, method, model, settings or {})
     run = {"config": whole, "origins": {"seed": "default"} | (origins or {})}
     (folder / "run.yaml").write_text(yaml.safe_dump(run))
-    made = {"command": ["harness", "run"], "started": "2026-01-02T03:04:05+00:00", "method": method, "hash": hash8}
+    made = {
+        "command": ["harness", "run"],
+        "started": "2026-01-02T03:04:05+00:00",
+        "method": method,
+        "hash": hash8,
+    }
     used = {role: {"weights": role} for role in ("encoder", "reranker") if whole.get(role)}
     made["models"] = {"reader": {"weights": model}} | used
     made |= {"dataset": {"fingerprint": "f" * 64}, "scorers": {SCORE: "1"}}
-    made |= {"git": {"commit": "c0ffee", "dirty": False}, "packages": {"longdoc-harness": "0.1.0"}, "warnings": []}
+    made |= {
+        "git": {"commit": "c0ffee", "dirty": False},
+        "packages": {"longdoc-harness": "0.1.0"},
+        "warnings": [],
+    }
     made |= manifest or {}
     (folder / "manifest.json").write_text(json.dumps(made))
     (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     (folder / "documents.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
-    (folder / "summary.json").write_text(json.dumps({"state": "finished"} if summary is None else summary))
+    (folder / "summary.json").write_text(
+        json.dumps({"state": "finished"} if summary is None else summary)
+    )
     return folder
 
 
@@ -108,7 +154,8 @@ def stored(root, scores, **changes):
 
 
 def mistake(ended, warnings=0):
-    """The one sentence of a command that is refused, behind its warnings: exit code, stdout, stderr -> stderr."""
+    """The one sentence of a command that is refused, behind its warnings: exit code, stdout, stderr
+    -> stderr."""
     code, out, err = ended
     assert (code, out, len(err.splitlines())) == (2, "", warnings + 1)
     return err

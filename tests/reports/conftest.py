@@ -8,8 +8,12 @@ _MODELS = {**public_releases._published_facts(), "datasets": {}}
 
 @pytest.fixture(autouse=True)
 def no_official_rows(request, monkeypatch):
-    """Runs made by hand have rows of no official split; tests/reports/test_paper_public_releases.py compares them."""
-    if request.module.__name__.rpartition(".")[2] not in ("test_paper_public_releases", "test_fabricated_runs"):
+    """Runs made by hand have rows of no official split; tests/reports/test_paper_public_releases.py
+    compares them."""
+    if request.module.__name__.rpartition(".")[2] not in (
+        "test_paper_public_releases",
+        "test_fabricated_runs",
+    ):
         monkeypatch.setattr(public_releases, "_published_facts", lambda: _MODELS)
 
 
@@ -20,9 +24,12 @@ def drawn():
 
 @pytest.fixture(autouse=True)
 def empty_drawing(request, monkeypatch):
-    """No drawings of score against cost, whose three files take a second of each page; `drawn` asks for them."""
+    """No drawings of score against cost, whose three files take a second of each page; `drawn` asks
+    for them."""
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr(front, "draw", lambda *_, **__: b'<svg viewBox="0 0 1 1"><g id="figure_1"></g></svg>')
+        monkeypatch.setattr(
+            front, "draw", lambda *_, **__: b'<svg viewBox="0 0 1 1"><g id="figure_1"></g></svg>'
+        )
 
 
 @pytest.fixture(autouse=True)

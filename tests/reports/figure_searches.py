@@ -1,4 +1,5 @@
-"""Records of searches made by hand: one step a node, a probe behind each, and what a stop there would answer."""
+"""Records of searches made by hand: one step a node, a probe behind each, and what a stop there
+would answer."""
 
 import json
 from pathlib import Path
@@ -25,8 +26,11 @@ def parse_row(raw):
 
 
 def own_rows(gold):
-    """The data set "mine" in rows.jsonl here, a question for each gold answer, as run.yaml and the manifest have it."""
-    Path("rows.jsonl").write_text("".join(json.dumps({"id": q, "gold": text}) + "\n" for q, text in gold.items()))
+    """The data set "mine" in rows.jsonl here, a question for each gold answer, as run.yaml and the
+    manifest have it."""
+    Path("rows.jsonl").write_text(
+        "".join(json.dumps({"id": q, "gold": text}) + "\n" for q, text in gold.items())
+    )
     config = DatasetConfig(
         name="mine", format="tests.reports.figure_searches:parse_row", data="rows.jsonl", instruction="Answer.",
         max_answer_tokens=4, scorers=(F1,),
@@ -36,7 +40,8 @@ def own_rows(gold):
 
 
 def step(number, **changes):
-    """The step that visits node `number`; its search has cost (number + 1) TFLOPs, an answer a tenth."""
+    """The step that visits node `number`; its search has cost (number + 1) TFLOPs, an answer a
+    tenth."""
     fields = {"tokens": 10, "flops": flops(number + 1), "shown": span("d0", number, number + 1)}
     return plain_step("visit", number, **fields) | changes
 
@@ -45,12 +50,15 @@ def searched(
     number, p_yes, answers = (), *, stop, greedy = (),
     **more,
 ):  # fmt: skip
-    """Question q<number>: a probe after each node; the run itself stopped at probe `stop`, the rest is study."""
+    """Question q<number>: a probe after each node; the run itself stopped at probe `stop`, the rest
+    is study."""
     steps = []
     for i, p in enumerate(p_yes):
         scores = {"greedy_yes": float(greedy[i])} if greedy else {}
         found = {"answer": answers[i], "answer_flops": flops(0.1)} if answers else {}
-        steps.append(step(i, action="study" if i > stop else "visit", p_yes=p, scores=scores, **found))
+        steps.append(
+            step(i, action="study" if i > stop else "visit", p_yes=p, scores=scores, **found)
+        )
     answer = answers[stop] if answers else f"answer at {stop}"
     spent = {"search": usage(stop + 1.0), "answer": usage(0.1)}
     if answers:
@@ -62,14 +70,23 @@ def searched(
 def settings(t_n=1, t_p=0.5, **params):
     """Settings of a run with this stop rule."""
     parameters = {"t_n": t_n, "t_p": t_p, **params}
-    return {"method": {"name": "pecan", "implementation": "pecan", "view": "document", "params": parameters}}
+    return {
+        "method": {
+            "name": "pecan",
+            "implementation": "pecan",
+            "view": "document",
+            "params": parameters,
+        }
+    }
 
 
 def recording(own, most=None):
     """PECAN that stops by `own` and recorded up to `most`."""
     more = {} if most is None or most == own else {"record_stops": most.t_n, "record_t_p": most.t_p}
     greedy = {"verdict": "greedy"} if own.t_p is None else {"t_p": own.t_p}
-    return Recorded(own, most or own, Pecan(PecanConfig.model_validate({"t_n": own.t_n, **greedy, **more})))
+    return Recorded(
+        own, most or own, Pecan(PecanConfig.model_validate({"t_n": own.t_n, **greedy, **more}))
+    )
 
 
 def searched_run(root, records, **changes):

@@ -1,4 +1,5 @@
-"""Run folders with the settings of a paper's row, as `harness run --profile paper` writes them, and changed ones."""
+"""Run folders with the settings of a paper's row, as `harness run --profile paper` writes them, and
+changed ones."""
 
 import copy
 
@@ -18,7 +19,9 @@ REFINED = {
     "dataset.documents": "documents.json",
     "dataset.max_answer_tokens": 500,
     "dataset.answer_prefix": "So the final answer is:",
-    "dataset.demonstration": suites.read_suite("longrefiner-table2").parts[0].sets["dataset.demonstration"],
+    "dataset.demonstration": suites.read_suite("longrefiner-table2")
+    .parts[0]
+    .sets["dataset.demonstration"],
     "roles.refiner": "qwen2.5-3b-instruct",
 }
 """What LongRefiner's suite sets on NQ, as after --set."""
@@ -37,14 +40,27 @@ def contents(config, method):
     """What the manifest says of the run's models, encoders and rows where all are of the hub."""
     models = {role: config["roles"].get(role) or config["model"] for role in method.needs}
     encoders = {role: config[role] for role in method.encoders if config.get(role)}
-    known = {role: identity(one) for role, one in models.items()} | {role: {"weights": "00"} for role in encoders}
+    known = {role: identity(one) for role, one in models.items()} | {
+        role: {"weights": "00"} for role in encoders
+    }
     shapes = {role: one.get("shape") for role, one in {**models, **encoders}.items()}
     published = {
-        role: public_releases._published_facts()["models"].get(last_part(str(one.get("source") or "")))
+        role: public_releases._published_facts()["models"].get(
+            last_part(str(one.get("source") or ""))
+        )
         for role, one in models.items()
     }
-    sent = {role: {"text": facts["opening"], "ids": facts["ids"]} for role, facts in published.items() if facts}
-    return {"models": known, "shapes": shapes, "dataset": {"revision": "0" * 40}, "first_prompts": sent}
+    sent = {
+        role: {"text": facts["opening"], "ids": facts["ids"]}
+        for role, facts in published.items()
+        if facts
+    }
+    return {
+        "models": known,
+        "shapes": shapes,
+        "dataset": {"revision": "0" * 40},
+        "first_prompts": sent,
+    }
 
 
 def identity(model):
@@ -67,17 +83,22 @@ def changed(values, changes):
 
 
 def paper_run(root, preset, dataset, rows, *, sets=None, config=None, manifest=None, **files):
-    """A stored run; `config` and `manifest` are changes at dotted paths, made after the run's settings were resolved;
+    """A stored run; `config` and `manifest` are changes at dotted paths, made after the run's
+    settings were resolved;
     files: documents and hash8 of build.write_run."""
     plain, method, prompts = settings(preset, dataset, sets)
     whole = changed(plain, config or {})
     manifest = changed({"prompts": prompts, **contents(whole, method)}, manifest or {})
     name, called = whole["dataset"]["name"], whole["method"]["name"]
-    written = write_run(root, rows, dataset=name, method=called, settings=whole, manifest=manifest, **files)
+    written = write_run(
+        root, rows, dataset=name, method=called, settings=whole, manifest=manifest, **files
+    )
     return read_run(written)
 
 
 def answers(n, score, value, **changes):
     """n answered questions, two on a document, whose scores lie 0.1 around `value`."""
     values = [value + (0.1 if i // 2 % 2 else -0.1) for i in range(n)]
-    return [record(i, None, scores={score: one}, error=None, **changes) for i, one in enumerate(values)]
+    return [
+        record(i, None, scores={score: one}, error=None, **changes) for i, one in enumerate(values)
+    ]

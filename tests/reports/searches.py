@@ -1,4 +1,5 @@
-"""A search over a graph made by hand: its index, its steps, and a run folder with the index in a cache.
+"""A search over a graph made by hand: its index, its steps, and a run folder with the index in a
+cache.
 
 level 3            6                       6 -> 4 .70   6 -> 5 .30
 level 2        4       5                   4 -> 0 .60   4 -> 1 .36   4 -> 2 .04
@@ -16,8 +17,24 @@ from reports.search_graph import parse_graph
 from tests.reports.build import record, span, write_run
 from tests.reports.build import step as plain_step
 
-EDGES = [(6, 4, 0.7), (6, 5, 0.3), (4, 0, 0.6), (4, 1, 0.36), (4, 2, 0.04), (5, 1, 0.5), (5, 2, 0.5)]
-TEXT = ["zero", "one", "two", "three", "points of zero and one", "points of one and two", "all of it"]
+EDGES = [
+    (6, 4, 0.7),
+    (6, 5, 0.3),
+    (4, 0, 0.6),
+    (4, 1, 0.36),
+    (4, 2, 0.04),
+    (5, 1, 0.5),
+    (5, 2, 0.5),
+]
+TEXT = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "points of zero and one",
+    "points of one and two",
+    "all of it",
+]
 LEVEL = [1, 1, 1, 1, 2, 2, 3]
 SPAN = [[0, 5], [5, 9], [9, 13], [13, 19], None, None, None]
 KEY = {"method": "tests.made:Graph", "document": "d0"}
@@ -25,7 +42,15 @@ KEY = {"method": "tests.made:Graph", "document": "d0"}
 
 def index(**changes):
     higher, lower, weight = (np.asarray(column) for column in zip(*EDGES, strict=True))
-    return {"text": TEXT, "level": LEVEL, "span": SPAN, "higher": higher, "lower": lower, "weight": weight, **changes}
+    return {
+        "text": TEXT,
+        "level": LEVEL,
+        "span": SPAN,
+        "higher": higher,
+        "lower": lower,
+        "weight": weight,
+        **changes,
+    }
 
 
 def made():
@@ -60,9 +85,14 @@ def keep(root, value=None, key=None):
 
 
 def searched(root, key, **changes):
-    """A run of one question q0 on document d0 with the steps above; other names are fields of its record."""
-    line = {"document_id": "d0", "key": key, "status": "built", "usage": {}} | changes.pop("line", {})
-    parts = {name: changes.pop(name) for name in ("settings", "manifest", "hash8") if name in changes}
+    """A run of one question q0 on document d0 with the steps above; other names are fields of its
+    record."""
+    line = {"document_id": "d0", "key": key, "status": "built", "usage": {}} | changes.pop(
+        "line", {}
+    )
+    parts = {
+        name: changes.pop(name) for name in ("settings", "manifest", "hash8") if name in changes
+    }
     one = record(0, 0.5, **{"steps": steps(), "prediction": "an answer", **changes})
     return read_run(write_run(root, [one], documents=[line], **parts))
 

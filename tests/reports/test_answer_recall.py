@@ -8,12 +8,22 @@ from reports.answer_recall import answer_shown, answer_shown_as_substring, has_a
 from reports.gold_rows import Rows
 from tests.reports.build import record, span
 
-DOCUMENTS = {"a": Document("a", "Mira Tal lives in Orb."), "b": Document("b", "The party was in Paris-Sud.")}
+DOCUMENTS = {
+    "a": Document("a", "Mira Tal lives in Orb."),
+    "b": Document("b", "The party was in Paris-Sud."),
+}
 ROWS = Rows(documents=DOCUMENTS)
 
 
 def written(text):
-    return {"kind": "generated", "document_id": "", "start": 0, "end": 0, "text": text, "sources": [["a", 0, 22]]}
+    return {
+        "kind": "generated",
+        "document_id": "",
+        "start": 0,
+        "end": 0,
+        "text": text,
+        "sources": [["a", 0, 22]],
+    }
 
 
 @pytest.mark.parametrize(
@@ -57,7 +67,12 @@ def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing():
         (("Paris Sud",), [span("b", 0, 26)], False, False),  # a hyphen goes without a space
         (("ParisSud",), [span("b", 0, 26)], True, True),
         (("yes",), [span("b", 0, 26)], None, False),  # every answer counts
-        (("Tal. The party",), [span("a", 0, 8), span("b", 0, 9)], True, False),  # each piece is a text of its own
+        (
+            ("Tal. The party",),
+            [span("a", 0, 8), span("b", 0, 9)],
+            True,
+            False,
+        ),  # each piece is a text of its own
         (("Orb",), [written("in Orbit")], False, True),
         (("Orb",), [], False, False),
         (("...",), [span("a", 0, 4)], None, True),  # nothing is left of it, and that is everywhere
@@ -70,5 +85,7 @@ def test_whole_words_and_flashrags_substring_side_by_side(answers, shown, words,
     assert answer_shown_as_substring(one, example, ROWS) is substring
     texts = [shown_text([piece], ROWS) for piece in shown]
     for k in {1, 2, 3, 5, 10} if len(texts) == 1 else ():
-        assert scorers.score(f"flashrag.retrieval_recall_top{k}", [texts], [answers]) == float(substring)
+        assert scorers.score(f"flashrag.retrieval_recall_top{k}", [texts], [answers]) == float(
+            substring
+        )
     assert answer_shown_as_substring(record(0, None, shown=shown), example, ROWS) is False

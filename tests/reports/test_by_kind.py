@@ -17,16 +17,31 @@ HOPS = [2, 2, 2, 3, 3, None]
 def run(root, method, **more):
     rows = []
     for i, hops in enumerate(HOPS):
-        gold = {"answers": ["May 1901" if i % 2 else "Ada"], "supporting": [], "extra": {"hops": hops}}
-        texts = {"question": "Who?", "gold": gold, "document_characters": [4000 * (i + 1)], "document_ids": ["d"]}
+        gold = {
+            "answers": ["May 1901" if i % 2 else "Ada"],
+            "supporting": [],
+            "extra": {"hops": hops},
+        }
+        texts = {
+            "question": "Who?",
+            "gold": gold,
+            "document_characters": [4000 * (i + 1)],
+            "document_ids": ["d"],
+        }
         rows.append(record(i, i / 10, **texts))
-    return read_run(write_run(root, rows, method=method, documents=[built("d", 6.0)] * (method == "pecan"), **more))
+    return read_run(
+        write_run(
+            root, rows, method=method, documents=[built("d", 6.0)] * (method == "pecan"), **more
+        )
+    )
 
 
 def test_each_kind_has_a_table_with_its_questions(tmp_path):
     table = frame(split_by_kind([run(tmp_path, "pecan"), run(tmp_path, "full-context")], "hops"))
     rows = {(row["dataset"], row["method"]): row for row in table.to_dict("records")}
-    assert [(name, row["n"], row[SCORE]) for (name, method), row in rows.items() if method == "pecan"] == [
+    assert [
+        (name, row["n"], row[SCORE]) for (name, method), row in rows.items() if method == "pecan"
+    ] == [
         ("musique, hops 2", 3, pytest.approx(0.1)),
         ("musique, hops 3", 2, pytest.approx(0.35)),
     ]
@@ -38,7 +53,10 @@ def test_each_kind_has_a_table_with_its_questions(tmp_path):
 
 @pytest.mark.parametrize(
     ("by", "kinds"),
-    [("length", ["1k to 2k", "2k to 4k", "2k to 4k", "4k to 8k"]), ("answer", ["text", "number", "text", "number"])],
+    [
+        ("length", ["1k to 2k", "2k to 4k", "2k to 4k", "4k to 8k"]),
+        ("answer", ["text", "number", "text", "number"]),
+    ],
 )
 def test_kinds_that_every_data_set_has(by, kinds, tmp_path):
     assert [kind_of_question(row, by) for row in run(tmp_path, "pecan").records][:4] == kinds

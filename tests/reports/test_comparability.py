@@ -1,4 +1,5 @@
-"""Runs that were asked other questions, of other rows or for another task are told apart, and costs are explained."""
+"""Runs that were asked other questions, of other rows or for another task are told apart, and costs
+are explained."""
 
 import json
 import math
@@ -26,16 +27,26 @@ def task(**changes):
 
 DIFFERENCES = [
     (SCORES[:1], {}, "other questions (1 and 8, 1 in common)"),
-    (SCORES, {"manifest": {"dataset": {"fingerprint": "a" * 64}}}, "other rows of the data set (fingerprints "),
+    (
+        SCORES,
+        {"manifest": {"dataset": {"fingerprint": "a" * 64}}},
+        "other rows of the data set (fingerprints ",
+    ),
     (SCORES, {"settings": task(max_answer_tokens=2)}, "another task (max_answer_tokens)"),
-    (SCORES, {"settings": task(instruction="x", answer_prefix="So:")}, "another task (instruction, answer_prefix)"),
+    (
+        SCORES,
+        {"settings": task(instruction="x", answer_prefix="So:")},
+        "another task (instruction, answer_prefix)",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("scores", "changes", "reason"), DIFFERENCES)
 def test_a_run_that_must_not_be_ranked_with_the_others_says_so(scores, changes, reason, tmp_path):
     usual = [stored(tmp_path, SCORES, method=m) for m in ("full-context", "pecan")]
-    assert reasons_not_to_rank([*usual, stored(tmp_path, SCORES[:2], dataset="qasper")]) == [None] * 3
+    assert (
+        reasons_not_to_rank([*usual, stored(tmp_path, SCORES[:2], dataset="qasper")]) == [None] * 3
+    )
     runs = [stored(tmp_path, scores, method="bm25", **changes), *usual]
     (sentence, *others) = reasons_not_to_rank(runs)
     assert sentence.startswith("bm25 should not be ranked with full-context: ")
@@ -44,7 +55,11 @@ def test_a_run_that_must_not_be_ranked_with_the_others_says_so(scores, changes, 
     table = ordered(frame(runs)).set_index("method")
     assert sentence in table.loc["bm25", "notes"]
     assert sentence not in table.loc["pecan", "notes"]
-    shown = " ".join(render_sections([(s.title, s.frame) for s in sections(ordered(frame(runs)))], "text").split())
+    shown = " ".join(
+        render_sections(
+            [(s.title, s.frame) for s in sections(ordered(frame(runs)))], "text"
+        ).split()
+    )
     assert sentence in shown
     # One task more or less is a matter of judgement; over other questions a ratio is of nothing.
     assert math.isnan(table.loc["bm25", "ratio"]) is ("questions" in reason or "rows" in reason)
@@ -65,7 +80,9 @@ def bold(text):
 
 def asked_apart(root):
     """Two runs of 8 questions, and one of the first 2 with the highest mean."""
-    runs = [stored(root, scores, method=m) for m, scores in (("bm25", SCORES), ("pecan", [0.3] * 8))]
+    runs = [
+        stored(root, scores, method=m) for m, scores in (("bm25", SCORES), ("pecan", [0.3] * 8))
+    ]
     return [stored(root, [1.0, 1.0], method="raptor"), *runs]
 
 
@@ -79,7 +96,9 @@ def test_a_run_of_other_questions_is_never_the_best(wide, tmp_path):
     assert "raptor: asked otherwise than most, never marked as best" in text
 
 
-@pytest.mark.parametrize("rivals", [{"bm25": [0.0] * 8, "pecan": [0.0] * 8}, {"bm25": [0.5] * 8, "pecan": [0.9]}])
+@pytest.mark.parametrize(
+    "rivals", [{"bm25": [0.0] * 8, "pecan": [0.0] * 8}, {"bm25": [0.5] * 8, "pecan": [0.9]}]
+)
 def test_of_zeros_and_of_runs_that_are_ranked_with_none_no_one_is_best(rivals, tmp_path):
     means = frame([stored(tmp_path, scores, method=m) for m, scores in rivals.items()])
     assert bold(render_sections(sections(ordered(means)), "latex")) == []
@@ -88,7 +107,12 @@ def test_of_zeros_and_of_runs_that_are_ranked_with_none_no_one_is_best(rivals, t
 def test_the_leaderboard_marks_a_run_of_other_questions(tmp_path):
     shown = page([*asked_apart(tmp_path), stored(tmp_path, [0.3], dataset="qasper")])
     board = shown[shown.index('id="leaderboard"') :]
-    marked = {name: "(q)" in row for row in board.split("</tr>")[1:5] for name in ("raptor", "bm25") if name in row}
+    marked = {
+        name: "(q)" in row
+        for row in board.split("</tr>")[1:5]
+        for name in ("raptor", "bm25")
+        if name in row
+    }
     assert marked == {"raptor": True, "bm25": False}
 
 
@@ -100,7 +124,10 @@ def test_common_is_offered_and_reduces_runs_to_the_questions_of_all(tmp_path, co
     assert code == 0
     assert {name: (row["n"], row[SCORE]) for name, row in rows.items()} == {
         "raptor": (2, 1.0), "bm25": (2, pytest.approx(0.3)), "pecan": (2, 0.3)}  # fmt: skip
-    assert "reduced to the 2 of 8 questions that every run was asked (--common)" in rows["bm25"]["notes"]
+    assert (
+        "reduced to the 2 of 8 questions that every run was asked (--common)"
+        in rows["bm25"]["notes"]
+    )
     assert not any("should not be ranked" in note for row in rows.values() for note in row["notes"])
 
 
@@ -114,12 +141,16 @@ def test_common_is_refused_where_no_question_is(tmp_path, command):
 def priced(root, method, costs, score=0.5):
     """A run whose question i cost costs[i] TFLOPs; None is a failed question."""
     asked = enumerate(costs)
-    rows = [record(i, score, usage={"answer": usage(cost)}) if cost else record(i, None) for i, cost in asked]
+    rows = [
+        record(i, score, usage={"answer": usage(cost)}) if cost else record(i, None)
+        for i, cost in asked
+    ]
     return read_run(write_run(root, rows, method=method))
 
 
 def test_the_ratio_is_over_the_questions_that_both_answered(tmp_path):
-    """The long question fails with the whole document: by means alone 5 against 2 TFLOPs, 2.5x instead of 0.5x."""
+    """The long question fails with the whole document: by means alone 5 against 2 TFLOPs, 2.5x
+    instead of 0.5x."""
     runs = [priced(tmp_path, "full-context", [2.0, None]), priced(tmp_path, "pecan", [1.0, 9.0])]
     table = frame(runs).set_index("method")
     assert table.loc["pecan", "ratio"] == 0.5
@@ -159,7 +190,9 @@ def test_a_line_below_the_table_says_what_costs_are_measured_by(form, tmp_path):
     text = render_sections([(s.title, s.frame) for s in sections(whole)], form)
     assert " ".join(text.split()).count(LEGEND) == 1
     assert "without the index" in text
-    assert "costs are per question" not in render_sections([(s.title, s.frame) for s in sections(whole, ["n"])], form)
+    assert "costs are per question" not in render_sections(
+        [(s.title, s.frame) for s in sections(whole, ["n"])], form
+    )
     for plain in ("csv", "json"):
         assert "costs are per question" not in render(whole, plain)
 

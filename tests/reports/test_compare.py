@@ -19,7 +19,12 @@ class TestNumbers:
         row = compare(pair(tmp_path)).iloc[0]
         clusters = [f"d{i // 2}" for i in range(8)]
         test = paired_test(OURS, BASE, clusters)
-        assert (row["difference"], row["p"], row["n"], row["documents"]) == (test.difference, test.p, 8, 4)
+        assert (row["difference"], row["p"], row["n"], row["documents"]) == (
+            test.difference,
+            test.p,
+            8,
+            4,
+        )
         assert (row["difference.low"], row["difference.high"]) == (test.low, test.high)
         assert np.isnan(row["detectable"])
         assert detectable_difference(np.subtract(OURS, BASE), clusters) is None
@@ -30,12 +35,17 @@ class TestNumbers:
         runs = []
         for dataset in ("musique", "qasper"):
             runs.append(stored(tmp_path, BASE * 3, method="full-context", dataset=dataset))
-            runs += [stored(tmp_path, (OURS[i:] + OURS[:i]) * 3, method=f"m{i}", dataset=dataset) for i in (0, 1, 2)]
+            runs += [
+                stored(tmp_path, (OURS[i:] + OURS[:i]) * 3, method=f"m{i}", dataset=dataset)
+                for i in (0, 1, 2)
+            ]
         table = compare(runs)
         assert len(table) == 6
         assert table["p_holm"].min() == pytest.approx(min(1.0, 6 * table["p"].min()))
         assert (table["p_holm"] >= table["p"]).all()
-        assert table["detectable"][0] > compare(runs[:2])["detectable"][0], "of six tests each one finds less"
+        assert table["detectable"][0] > compare(runs[:2])["detectable"][0], (
+            "of six tests each one finds less"
+        )
 
     def test_failed_questions_count_zero_in_the_pairs(self, tmp_path):
         runs = [stored(tmp_path, BASE, method="full-context"), stored(tmp_path, [None, *OURS[1:]])]
@@ -43,7 +53,10 @@ class TestNumbers:
         assert (row["n"], row["mean"]) == (8, pytest.approx(sum(OURS[1:]) / 8))
         assert any("pecan: 1 of 8 questions failed" in note for note in row["notes"])
         both = 100 * (sum(OURS[1:]) - sum(BASE[1:])) / 7
-        assert row["notes"][-1] == f"pecan minus full-context: +{both:.1f} over the 7 of 8 questions that both answered"
+        assert (
+            row["notes"][-1]
+            == f"pecan minus full-context: +{both:.1f} over the 7 of 8 questions that both answered"
+        )
 
     def test_skipped_questions_are_left_out_of_both(self, tmp_path):
         skip = {"settings": {"failed": "skip"}}
@@ -61,7 +74,10 @@ class TestReference:
 
     @pytest.mark.parametrize("name", ["pecan", "pecan--tiny--0123abcd", "0123abcd"])
     def test_by_name_folder_or_hash(self, tmp_path, name):
-        runs = [stored(tmp_path, BASE, method="full-context", hash8="99990000"), stored(tmp_path, OURS)]
+        runs = [
+            stored(tmp_path, BASE, method="full-context", hash8="99990000"),
+            stored(tmp_path, OURS),
+        ]
         assert list(compare(runs, reference=name)["method"]) == ["full-context"]
 
     def test_none_or_several_are_refused(self, tmp_path):
@@ -70,7 +86,10 @@ class TestReference:
         for runs, sentence in (
             (two[:1], "at least two runs of one data set"),
             ([*two, *others], "qasper has no run of the reference 'pecan'"),
-            ([*two, stored(tmp_path, OURS, hash8="9")], r"2 runs of 'pecan'.*pecan--tiny--0123abcd.*pecan--tiny--9"),
+            (
+                [*two, stored(tmp_path, OURS, hash8="9")],
+                r"2 runs of 'pecan'.*pecan--tiny--0123abcd.*pecan--tiny--9",
+            ),
         ):
             with pytest.raises(UserError, match=sentence):
                 compare(runs, reference="pecan" if len(runs) > 1 else None)
@@ -83,10 +102,22 @@ def asked(**changes):
 
 
 MISMATCHES = [
-    ({"manifest": {"dataset": {"fingerprint": "e" * 64}}}, r"different data \(fingerprints eeeeeeeeeeee and ffff"),
-    ({"manifest": {"models": {"reader": {"weights": "other"}}}}, r"different readers \(both named tiny\)"),
-    ({"manifest": {"scorers": {SCORE: "2"}}}, rf"different versions of {SCORE} \(2 and 1\).*harness score"),
-    (asked(instruction="Think aloud."), r"asked differently \(dataset.instruction: 'Think aloud.' and None\)"),
+    (
+        {"manifest": {"dataset": {"fingerprint": "e" * 64}}},
+        r"different data \(fingerprints eeeeeeeeeeee and ffff",
+    ),
+    (
+        {"manifest": {"models": {"reader": {"weights": "other"}}}},
+        r"different readers \(both named tiny\)",
+    ),
+    (
+        {"manifest": {"scorers": {SCORE: "2"}}},
+        rf"different versions of {SCORE} \(2 and 1\).*harness score",
+    ),
+    (
+        asked(instruction="Think aloud."),
+        r"asked differently \(dataset.instruction: 'Think aloud.' and None\)",
+    ),
     (asked(answer_prefix="So:"), r"asked differently \(dataset.answer_prefix: 'So:' and None\)"),
     (asked(max_answer_tokens=2), r"asked differently \(dataset.max_answer_tokens: 2 and None\)"),
     (
@@ -94,7 +125,10 @@ MISMATCHES = [
         r"answered differently \(model.top_p: 0.7",
     ),
     ({"settings": {"seed": 9}}, r"different seeds \(9 and 0\)"),
-    ({"settings": {"failed": "skip"}}, r"treat failed questions differently \(failed: skip and zero\)"),
+    (
+        {"settings": {"failed": "skip"}},
+        r"treat failed questions differently \(failed: skip and zero\)",
+    ),
 ]
 
 
@@ -113,24 +147,37 @@ class TestRefusal:
             compare([stored(tmp_path, BASE, method="full-context"), other], force=True)
 
     def test_all_reasons_at_once(self, tmp_path):
-        manifest = {"dataset": {"fingerprint": "e" * 64}, "models": {"reader": {"weights": "other"}}}
+        manifest = {
+            "dataset": {"fingerprint": "e" * 64},
+            "models": {"reader": {"weights": "other"}},
+        }
         with pytest.raises(UserError, match=r"(?s)(\n  - [^\n]*){2}\n[^-]*--force"):
             compare(pair(tmp_path, manifest=manifest))
 
 
 class TestConfig:
     def test_only_the_keys_that_differ_and_no_limit(self, tmp_path):
-        method = {"name": "pecan", "implementation": "methods.pecan:M", "view": "document", "params": {"k": 9}}
+        method = {
+            "name": "pecan",
+            "implementation": "methods.pecan:M",
+            "view": "document",
+            "params": {"k": 9},
+        }
         base = stored(tmp_path, BASE)
         other = stored(tmp_path / "a", OURS, settings={"method": method})
-        ours = stored(tmp_path / "b", BASE, settings={"limit": 3, "sample": 8, "encoder": {"name": "minilm"}})
+        ours = stored(
+            tmp_path / "b", BASE, settings={"limit": 3, "sample": 8, "encoder": {"name": "minilm"}}
+        )
         assert config_difference(other, base) == ["method.params.k: 9, reference 5"]
         found = ["encoder.name: 'minilm', reference not set", "sample: 8, reference not set"]
         assert config_difference(ours, base) == found
         assert config_difference(base, ours)[0] == "encoder.name: not set, reference 'minilm'"
 
     def test_an_encoder_that_only_one_of_two_methods_has_is_left_out_in_short(self, tmp_path):
-        encoder = {"encoder": {"name": "minilm", "source": "m", "pooling": "mean"}, "model": {"name": "large"}}
+        encoder = {
+            "encoder": {"name": "minilm", "source": "m", "pooling": "mean"},
+            "model": {"name": "large"},
+        }
         ours = stored(tmp_path / "a", OURS, method="sbert", settings=encoder)
         lines = brief_difference(ours, stored(tmp_path, BASE, method="full-context"))
         assert {line.partition(".")[0] for line in lines} == {"model"}
@@ -138,22 +185,40 @@ class TestConfig:
 
 def test_where_rows_lie_and_what_runs_on_is_no_difference_of_two_runs(tmp_path):
     def settings(place, **more):
-        dataset = {"name": "musique", "format": "musique", "scorers": [SCORE], "data": f"/home/{place}/dev.jsonl"}
+        dataset = {
+            "name": "musique",
+            "format": "musique",
+            "scorers": [SCORE],
+            "data": f"/home/{place}/dev.jsonl",
+        }
         where = {"device": place, "device_map": place, "source": f"{tmp_path}/m"}
         model = {"name": "tiny", "backend": "hf", "embedded": False, **where}
         roles = {"builder": {"name": "b", **where}}
         encoder = {"name": "e", "device": place, "batch_size": len(place), "max_length": 9}
-        return {"dataset": dataset, "model": model, "roles": roles, "encoder": encoder, "reranker": encoder} | more
+        return {
+            "dataset": dataset,
+            "model": model,
+            "roles": roles,
+            "encoder": encoder,
+            "reranker": encoder,
+        } | more
 
     base = stored(tmp_path, BASE, method="bm25", settings=settings("alice"))
-    ours = stored(tmp_path, OURS, method="bm25", hash8="11111111", settings=settings("bobby", limit=3))
+    ours = stored(
+        tmp_path, OURS, method="bm25", hash8="11111111", settings=settings("bobby", limit=3)
+    )
     assert config_difference(ours, base) == []
-    for text in (side_by_side([base, ours], reference=base.path.name).render("text"), page([base, ours])):
+    for text in (
+        side_by_side([base, ours], reference=base.path.name).render("text"),
+        page([base, ours]),
+    ):
         assert "/home/alice" not in text
         assert "/home/bobby" not in text
     other = settings("bobby", encoder={"name": "e", "max_length": 8})
     other["model"] = {**other["model"], "dtype": "float16"}
-    found = config_difference(stored(tmp_path, OURS, method="bm25", hash8="22222222", settings=other), base)
+    found = config_difference(
+        stored(tmp_path, OURS, method="bm25", hash8="22222222", settings=other), base
+    )
     assert sorted(line.partition(":")[0] for line in found) == ["encoder.max_length", "model.dtype"]
 
 
@@ -161,20 +226,39 @@ def test_a_place_in_the_home_folder_is_told_without_it(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
     model = {"name": "tiny", "backend": "hf", "embedded": False}
     base = stored(tmp_path, BASE, method="bm25", settings={"model": model})
-    there = stored(tmp_path, OURS, method="bm25", hash8="1", settings={"model": {**model, "source": "/home/ann/m"}})
+    there = stored(
+        tmp_path,
+        OURS,
+        method="bm25",
+        hash8="1",
+        settings={"model": {**model, "source": "/home/ann/m"}},
+    )
     assert config_difference(there, base) == ["model.source: '~/m', reference not set"]
 
 
 @pytest.mark.parametrize(("prediction", "odd"), [("Mira", False), ("Tom", True)])
 def test_edited_scores_are_refused(tmp_path, prediction, odd):
     name = "musique.answer_f1"
-    rows = [answered(i, None, ["Mira"], scores={name: 1.0}, error=None, prediction="Mira") for i in range(4)]
-    data = {"dataset": {**config("musique", "bm25", "tiny", {})["dataset"], "instruction": "", "scorers": [name]}}
+    rows = [
+        answered(i, None, ["Mira"], scores={name: 1.0}, error=None, prediction="Mira")
+        for i in range(4)
+    ]
+    data = {
+        "dataset": {
+            **config("musique", "bm25", "tiny", {})["dataset"],
+            "instruction": "",
+            "scorers": [name],
+        }
+    }
     data["dataset"]["max_answer_tokens"] = 9
     base = read_run(write_run(tmp_path, rows, method="full-context", settings=data))
-    run = read_run(write_run(tmp_path, [{**rows[0], "prediction": prediction}, *rows[1:]], settings=data))
+    run = read_run(
+        write_run(tmp_path, [{**rows[0], "prediction": prediction}, *rows[1:]], settings=data)
+    )
     if odd:
-        with pytest.raises(UserError, match=f"musique: pecan: 1 of 4 scores {name} are not those of the stored"):
+        with pytest.raises(
+            UserError, match=f"musique: pecan: 1 of 4 scores {name} are not those of the stored"
+        ):
             compare([base, run])
     else:
         assert not any("not checked" in note for note in compare([base, run])["notes"][0])

@@ -1,4 +1,5 @@
-"""Every command that shows FLOPs counts them by --convention; tests/reports/build.py has "full" at twice the others."""
+"""Every command that shows FLOPs counts them by --convention; tests/reports/build.py has "full" at
+twice the others."""
 
 import json
 import re
@@ -49,7 +50,10 @@ def test_the_default_is_the_papers_and_another_can_be_chosen(name, call):
         assert (code, err.count("error")) == (0, 0), err
         shown[" ".join(chosen)] = json.loads(out)
     assert shown[""] == shown[f"--convention {DEFAULT}"]
-    plain, full = ([row[column] for row in rows if row[column]] for rows in (shown[""], shown["--convention full"]))
+    plain, full = (
+        [row[column] for row in rows if row[column]]
+        for rows in (shown[""], shown["--convention full"])
+    )
     assert plain
     assert full == pytest.approx([2 * value for value in plain])
     assert {row["convention"] for row in shown["--convention full"]} == {"full"}
@@ -70,12 +74,18 @@ def test_trace_counts_the_steps(call):
         code, out, _ = call("trace", "results/musique/pecan--tiny--0123abcd", "q0", *chosen)
         head, _, line = out.splitlines()[2:5]
         assert (code, line.split()[head.split().index("TFLOPs")]) == (0, cost)
-    said = mistake(call("trace", "results/musique/pecan--tiny--0123abcd", "q0", "--json", "--convention", "full"))
+    said = mistake(
+        call(
+            "trace", "results/musique/pecan--tiny--0123abcd", "q0", "--json", "--convention", "full"
+        )
+    )
     assert "--json has the FLOPs under every convention" in said
 
 
 def test_a_run_keeps_all_conventions_so_only_a_forecast_takes_one(call):
-    said = mistake(call("run", "--method", "bm25", "--dataset", "pocket/musique", "--convention", "full"))
+    said = mistake(
+        call("run", "--method", "bm25", "--dataset", "pocket/musique", "--convention", "full")
+    )
     assert "--convention is for a forecast (--plan)" in said
 
 
@@ -92,7 +102,10 @@ def test_the_plan_names_its_convention(call):
 
 def test_the_page_and_its_chart_are_under_one_convention(tmp_path, drawn):
     run = searched_run(tmp_path, SEARCHED, settings=settings(t_n=1, record_stops=2))
-    for how, chosen, cost in ((Comparison(), DEFAULT, 1.0), (Comparison(convention="full"), "full", 2.0)):
+    for how, chosen, cost in (
+        (Comparison(), DEFAULT, 1.0),
+        (Comparison(convention="full"), "full", 2.0),
+    ):
         made = page([run], comparison=how)
         assert f"TFLOPs a question, with its index ({chosen}, log)" in made
         assert f"FLOPs under the convention {chosen}" in made
@@ -109,7 +122,9 @@ def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path):
     assert replay.stop(row, Rule(2, 0.5), "full").flops == pytest.approx(3.1 * TERA)
     later = replay.stop(row, Rule(2, 0.5))
     assert (later.answer, later.flops) == ("a", None)
-    assert replay.stop(row, Rule(1, 0.5)).flops == pytest.approx(2.1 * TERA), "measured, so under all four"
+    assert replay.stop(row, Rule(1, 0.5)).flops == pytest.approx(2.1 * TERA), (
+        "measured, so under all four"
+    )
     assert full_only_notes([row], "full") == []
     run = searched_run(tmp_path, [row], settings=settings(t_n=1, record_stops=2))
     table = frame([Scored(run, replay, rules_to_show(replay, 2, [0.5]), {("q0", 2): 1.0})])

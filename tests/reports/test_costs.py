@@ -28,16 +28,24 @@ from tests.reports.build import record, stored, usage, write_run
 def test_an_index_is_shared_by_the_questions_of_its_document(asked, built, whole, tmp_path):
     joined = {"joined": 2} if built and "+" in built[0]["document_id"] else {}
     scores = {name: None if name == "failed" else 1.0 for name in asked}
-    rows = [record(0, scores[q], question_id=q, document_ids=ids, notes=joined) for q, ids in asked.items()]
+    rows = [
+        record(0, scores[q], question_id=q, document_ids=ids, notes=joined)
+        for q, ids in asked.items()
+    ]
     run = read_run(write_run(tmp_path, rows, documents=built))
     assert list(question_tflops(run).values()) == whole
     assert set(question_tflops(run, with_index=False).values()) == {1.5}
 
 
 def test_the_ratio_is_of_whole_costs_and_the_papers_beside_it(tmp_path):
-    runs = [stored(tmp_path, [1.0], documents=[index("d0", 10.0)]), stored(tmp_path, [1.0], method="full-context")]
+    runs = [
+        stored(tmp_path, [1.0], documents=[index("d0", 10.0)]),
+        stored(tmp_path, [1.0], method="full-context"),
+    ]
     table = frame(runs).set_index("method")
-    assert table.loc["pecan", ["ratio", "ratio.search"]].tolist() == pytest.approx([11.5 / 1.5, 1.0])
+    assert table.loc["pecan", ["ratio", "ratio.search"]].tolist() == pytest.approx(
+        [11.5 / 1.5, 1.0]
+    )
     assert table.loc["full-context", ["ratio", "ratio.search"]].tolist() == [1.0, 1.0]
 
 

@@ -26,7 +26,14 @@ class TestEvidence:
         assert evidence(None, example()) == ""
 
     def test_a_text_written_from_a_supporting_part(self):
-        shown = {"kind": "generated", "document_id": "", "start": 0, "end": 9, "text": "x", "sources": [["d0", 0, 6]]}
+        shown = {
+            "kind": "generated",
+            "document_id": "",
+            "start": 0,
+            "end": 9,
+            "text": "x",
+            "sources": [["d0", 0, 6]],
+        }
         assert evidence(shown, example(Support("d0", 5, 9))) == "source"
         assert evidence(shown, example(Support("d0", 6, 9))) == "no"
 
@@ -37,16 +44,24 @@ class TestEvidence:
         run = searched(tmp_path, "0" * 64)
         rows = self.rows(example(Support("d0", 8, 10)), d0="x" * 19)
         assert overlapping_spans(made().span, run, run.records[0], rows) == {1, 2}
-        assert overlapping_spans(made().span, run, run.records[0], self.rows(example(), d0="x" * 19)) == set()
+        assert (
+            overlapping_spans(made().span, run, run.records[0], self.rows(example(), d0="x" * 19))
+            == set()
+        )
         assert overlapping_spans(made().span, run, run.records[0], Rows()) == set()
 
     def test_spans_of_joined_documents_are_mapped_back(self, tmp_path):
         run = searched(tmp_path, "0" * 64)
         joined = record(0, 0.5, document_ids=["d0", "d1"], notes={"joined": 2})
-        # d0 fills 0-7, a blank line 7-9, d1 9-19: d1[0:3] is in the chunk 9-13 of the joined text, d0[0:3] in 0-5
-        rows = self.rows(example(Support("d1", 0, 3), documents=("d0", "d1")), d0="x" * 7, d1="y" * 10)
+        # d0 fills 0-7, a blank line 7-9, d1 9-19: d1[0:3] is in the chunk 9-13 of the joined text,
+        # d0[0:3] in 0-5
+        rows = self.rows(
+            example(Support("d1", 0, 3), documents=("d0", "d1")), d0="x" * 7, d1="y" * 10
+        )
         assert overlapping_spans(made().span, run, joined, rows) == {2}
-        rows = self.rows(example(Support("d0", 0, 3), documents=("d0", "d1")), d0="x" * 7, d1="y" * 10)
+        rows = self.rows(
+            example(Support("d0", 0, 3), documents=("d0", "d1")), d0="x" * 7, d1="y" * 10
+        )
         assert overlapping_spans(made().span, run, joined, rows) == {0}
 
     def test_spans_of_a_cut_document_are_mapped_back(self, tmp_path):
@@ -54,5 +69,10 @@ class TestEvidence:
         run = searched(tmp_path, "0" * 64, settings={"method": view})
         # The method was handed d0[50:57], which are the chunks 0-5 and 5-7 of it.
         rows = self.rows(example(Support("d0", 50, 57)), d0="x" * 100)
-        graph = Graph(made().text, made().level, made().edges, ((0, 5), (5, 7), (50, 57), None, None, None, None))
+        graph = Graph(
+            made().text,
+            made().level,
+            made().edges,
+            ((0, 5), (5, 7), (50, 57), None, None, None, None),
+        )
         assert overlapping_spans(graph.span, run, run.records[0], rows) == {0, 1}

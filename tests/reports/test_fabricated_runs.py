@@ -1,7 +1,8 @@
-"""Runs fabricated on the official rows, dishonest and honest ones, judged as the tables and certificates judge them.
+"""Runs fabricated on the official rows, dishonest and honest ones, judged as the tables and
+certificates judge them.
 
-A dishonest run must have a reason against its verdict, an honest one none. Kinds of runs whose sentence is tested are
-in test_paper.py, test_paper_settings.py and test_paper_public_releases.py.
+A dishonest run must have a reason against its verdict, an honest one none. Kinds of runs whose
+sentence is tested are in test_paper.py, test_paper_settings.py and test_paper_public_releases.py.
 """
 
 import random
@@ -37,13 +38,20 @@ LOST = {"error": {"type": "T", "message": ""}, "usage": {}}
 
 
 def value(preset="bm25", label="F1"):
-    return next(v for v in load() if v.entry.preset == preset and v.rules[0].dataset == "musique" and v.label == label)
+    return next(
+        v
+        for v in load()
+        if v.entry.preset == preset and v.rules[0].dataset == "musique" and v.label == label
+    )
 
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    return {preset: paper_run(folder / preset, preset, "musique", official()) for preset in ("bm25", "sbert")}
+    return {
+        preset: paper_run(folder / preset, preset, "musique", official())
+        for preset in ("bm25", "sbert")
+    }
 
 
 def fabricated(run, config=None, manifest=None, failed=0):
@@ -65,13 +73,28 @@ def behind_a_server(source):
 
 LLAMA = "Llama-3.1-8B-Instruct"
 MARKED = [  # changes of an honest run, and a mark beside its verdict
-    (({}, {"models.reader.dtype": "float16"}), "model: the reader's dtype is float16, the paper's is bfloat16"),
-    (({}, {"models.reader.dtype": "float32"}), "model: the reader's dtype is float32, the paper's is bfloat16"),
-    (({"model.attention": "eager"},), "model: the reader's attention is eager, the paper's is sdpa"),
-    (({"model.revision": COMMIT},), f"reader: revision {COMMIT} was chosen, which one the paper had is not known"),
+    (
+        ({}, {"models.reader.dtype": "float16"}),
+        "model: the reader's dtype is float16, the paper's is bfloat16",
+    ),
+    (
+        ({}, {"models.reader.dtype": "float32"}),
+        "model: the reader's dtype is float32, the paper's is bfloat16",
+    ),
+    (
+        ({"model.attention": "eager"},),
+        "model: the reader's attention is eager, the paper's is sdpa",
+    ),
+    (
+        ({"model.revision": COMMIT},),
+        f"reader: revision {COMMIT} was chosen, which one the paper had is not known",
+    ),
     (({}, {}, 48), "48 of 2417 questions failed (scored 0)"),
     (({"seed": 3}, {}), "seed 3 was chosen: whether other seeds were tried is not known"),
-    (({}, {"git": {"commit": "c", "dirty": True}}), "the run's code had changes that no commit holds"),
+    (
+        ({}, {"git": {"commit": "c", "dirty": True}}),
+        "the run's code had changes that no commit holds",
+    ),
     ((), ""),  # as the README says
     (({"model.dtype": "auto"}, {"models.reader.dtype": "bfloat16"}), ""),
     (local(f"/home/u/.cache/huggingface/hub/models--meta-llama--{LLAMA}/snapshots/0.1"), ""),
@@ -82,12 +105,18 @@ MARKED = [  # changes of an honest run, and a mark beside its verdict
     (behind_a_server(LLAMA.lower()), ""),
 ]
 REASONS = [  # changes, and the beginning of the one reason against a verdict
-    (behind_a_server(f"me/{LLAMA}"), f"model: the reader is me/{LLAMA}, the paper's is meta-llama/"),
+    (
+        behind_a_server(f"me/{LLAMA}"),
+        f"model: the reader is me/{LLAMA}, the paper's is meta-llama/",
+    ),
     (({"model.thinking": {"tokens": 9}},), "model: the reader's thinking is"),
     (({"model.trust_remote_code": True},), "model: the reader's trust_remote_code is true"),
     (({"model.temperature": 0.7},), "model: the reader's temperature is 0.7, the paper's is 0.0"),
     (({"model.max_tokens": 5},), "model: the reader's max_tokens is 5, the paper's is not set"),
-    (({"sample": 2400, "sample_seed": 7},), "sample: about 2400 questions drawn with seed 7, the paper has all"),
+    (
+        ({"sample": 2400, "sample_seed": 7},),
+        "sample: about 2400 questions drawn with seed 7, the paper has all",
+    ),
 ]
 
 
@@ -141,9 +170,15 @@ def test_a_fabricated_run_that_stands_alone_is_not_certified(tmp_path):
 
 def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):
     plan = plan_choices(Choices(method="bm25", dataset="pocket/musique", limit=3))
-    names = [{"question_id": e.question.id, "document_ids": [*e.question.document_ids]} for e in plan.dataset.examples]
+    names = [
+        {"question_id": e.question.id, "document_ids": [*e.question.document_ids]}
+        for e in plan.dataset.examples
+    ]
     each = zip(names, plan.dataset.examples, strict=True)
-    rows = [with_texts(record(0, 1.0, **own), example, plan.dataset.documents)[0] for own, example in each]
+    rows = [
+        with_texts(record(0, 1.0, **own), example, plan.dataset.documents)[0]
+        for own, example in each
+    ]
     parts = {
         "settings": plan.config.model_dump(mode="json"),
         "manifest": {"dataset": {"fingerprint": plan.dataset.fingerprint}},
@@ -159,11 +194,17 @@ def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest, tmp_path)
     folder = tmp_path / "Llama-3.1-8B-Instruct"
     save(folder, [WORDS * 3], seed=1, **{**SIZES, "hidden_size": 32, "num_hidden_layers": 1})
     sets = {"model.dtype": "bfloat16", "model.window": 1024, "dataset.tokens": 300}
-    plan = plan_choices(Choices(method="bm25", dataset="pocket/musique", model=str(folder), limit=1, sets=sets))
+    plan = plan_choices(
+        Choices(method="bm25", dataset="pocket/musique", model=str(folder), limit=1, sets=sets)
+    )
     description = describe(plan)
     manifest = {name: description[name] for name in ("models", "shapes")}
-    found = differences(value(), fabricated(honest["bm25"], {"model.source": str(folder)}, manifest))
-    assert any("other sizes than Llama-3.1-8B-Instruct" in reason for reason in found.reasons), found.reasons
+    found = differences(
+        value(), fabricated(honest["bm25"], {"model.source": str(folder)}, manifest)
+    )
+    assert any("other sizes than Llama-3.1-8B-Instruct" in reason for reason in found.reasons), (
+        found.reasons
+    )
 
 
 MPNET = "multi-qa-mpnet-base-cos-v1"
@@ -180,8 +221,12 @@ MPNET = "multi-qa-mpnet-base-cos-v1"
 )
 def test_an_encoder_is_known_by_its_whole_id_and_its_sizes(honest, source, expected):
     sizes = {"shapes.encoder": {"layers": 6, "width": 384}} if "MiniLM" in source else {}
-    found = differences(value("sbert"), fabricated(honest["sbert"], {"encoder.source": source}, sizes)).reasons
-    assert [reason.startswith(begins) for reason, begins in zip(found, expected, strict=True)] == [True] * len(expected)
+    found = differences(
+        value("sbert"), fabricated(honest["sbert"], {"encoder.source": source}, sizes)
+    ).reasons
+    assert [reason.startswith(begins) for reason, begins in zip(found, expected, strict=True)] == [
+        True
+    ] * len(expected)
 
 
 def test_costs_that_were_counted_otherwise_have_no_verdict(honest):
@@ -197,7 +242,9 @@ def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path):
     own = [v for v in load() if v.entry.preset == "pecan" and v.rules[0].dataset == "musique"]
     printed = next(v for v in own if v.entry.per_document)
     for count, reasons in ((2417, []), (3, ["run: the cost of 3 of 2417 indexes is known"])):
-        run.documents[:] = [{"document_id": f"d{i}", "status": "built", "usage": {}} for i in range(count)]
+        run.documents[:] = [
+            {"document_id": f"d{i}", "status": "built", "usage": {}} for i in range(count)
+        ]
         assert differences(printed, run).reasons == reasons
 
 
@@ -211,12 +258,21 @@ NAME = "musique.answer_f1"
         ({}, None, True),
         ({"prediction": "Tom"}, f"1 of 2 scores {NAME} are not those of the stored answers", True),
         ({"gold": None}, None, False),
-        ({"gold": {"answers": 1}}, f"{NAME} cannot score the stored answer of '2hop__0_0' again: ", False),
+        (
+            {"gold": {"answers": 1}},
+            f"{NAME} cannot score the stored answer of '2hop__0_0' again: ",
+            False,
+        ),
     ],
 )
 def test_scores_are_computed_again_from_the_stored_answers(honest, first, sentence, whole):
-    rows = [{**row, "gold": GOLD, "prediction": "Mira", "scores": {NAME: 1.0}} for row in honest["bm25"].records[:2]]
-    problem, checked = rescored(replace(honest["bm25"], records=[{**rows[0], **first}, rows[1]]), NAME)
+    rows = [
+        {**row, "gold": GOLD, "prediction": "Mira", "scores": {NAME: 1.0}}
+        for row in honest["bm25"].records[:2]
+    ]
+    problem, checked = rescored(
+        replace(honest["bm25"], records=[{**rows[0], **first}, rows[1]]), NAME
+    )
     assert (problem is None, checked) == (sentence is None, whole)
     assert sentence is None or problem.startswith(sentence)
 
@@ -250,8 +306,14 @@ def test_runs_that_differ_in_the_seed_alone_are_told(few, honest):
     [
         ({"git": {"commit": "d" * 40, "dirty": False}}, "commit ddddddd (most runs: c0ffee)"),
         ({"packages": {"longdoc-harness": "0.1.1"}}, "longdoc-harness 0.1.1 (most runs: 0.1.0)"),
-        ({"models.reader.weights": {"hub": f"meta-llama/{LLAMA}", "commit": COMMIT}}, f"weights of {LLAMA}"),
-        ({"dataset": {"revision": "0" * 40, "fingerprint": "e" * 64}}, "other rows of the data set"),
+        (
+            {"models.reader.weights": {"hub": f"meta-llama/{LLAMA}", "commit": COMMIT}},
+            f"weights of {LLAMA}",
+        ),
+        (
+            {"dataset": {"revision": "0" * 40, "fingerprint": "e" * 64}},
+            "other rows of the data set",
+        ),
     ],
 )
 def test_another_version_than_most_runs_is_told_beside_the_verdict(few, manifest, note):
@@ -267,4 +329,8 @@ def test_edited_gold_answers_are_told_beside_the_verdict(few):
     edited = [{**rows[0], "gold": {**GOLD, "answers": ["Tom"]}}, *rows[1:]]
     runs.append(replace(runs[0], path=Path("r--9"), records=edited))
     notes = frame(runs, [value()])["notes"].map(" ".join)
-    assert ["other gold answers of 1 questions than most runs" in one for one in notes] == [False, False, True]
+    assert ["other gold answers of 1 questions than most runs" in one for one in notes] == [
+        False,
+        False,
+        True,
+    ]

@@ -1,4 +1,5 @@
-"""Curves out of recorded searches: means worked by hand, what is not covered, the drawing, and the command."""
+"""Curves out of recorded searches: means worked by hand, what is not covered, the drawing, and the
+command."""
 
 import json
 import math
@@ -47,7 +48,9 @@ def rule_of(run):
 def judged(run, *choices):
     rules = rules_to_show(rule_of(run), *choices)
     stops = stops_to_score(run, rule_of(run), rules)
-    return Scored(run, rule_of(run), rules, {k: float(stop.answer == GOLD[k[0]]) for k, stop in stops.items()})
+    return Scored(
+        run, rule_of(run), rules, {k: float(stop.answer == GOLD[k[0]]) for k, stop in stops.items()}
+    )
 
 
 def rows_of(run, *choices):
@@ -62,7 +65,9 @@ def test_means_costs_and_nodes_worked_by_hand(tmp_path):
     assert [found[n, 0.5]["nodes"] for n in (1, 2, 3)] == pytest.approx([5 / 3, 8 / 3, 10 / 3])
     assert [found[n, 0.5]["own"] for n in (1, 2, 3)] == [True, False, False]
     assert all(row["mean.low"] <= row["mean"] <= row["mean.high"] for row in found.values())
-    assert all(math.isnan(row["tflops.low"] or math.nan) for row in found.values()), "three documents"
+    assert all(math.isnan(row["tflops.low"] or math.nan) for row in found.values()), (
+        "three documents"
+    )
 
 
 def test_the_runs_own_rule_is_the_row_of_the_runs_table(tmp_path):
@@ -78,7 +83,9 @@ def test_the_runs_own_rule_is_the_row_of_the_runs_table(tmp_path):
 def test_failed_questions_count_as_the_run_says(tmp_path):
     failed = [record(7, None, document_ids=["d9"])]
     zero = rows_of(recording(tmp_path / "a", extra=failed), 2, [0.5])[2, 0.5]
-    skip = rows_of(recording(tmp_path / "b", extra=failed, settings={"failed": "skip"}), 2, [0.5])[2, 0.5]
+    skip = rows_of(recording(tmp_path / "b", extra=failed, settings={"failed": "skip"}), 2, [0.5])[
+        2, 0.5
+    ]
     assert (zero["mean"], skip["mean"]) == (pytest.approx(3 / 4), 1.0)
     assert zero["tflops"] == skip["tflops"] == pytest.approx(TFLOPS[2])
 
@@ -86,14 +93,19 @@ def test_failed_questions_count_as_the_run_says(tmp_path):
 def test_what_was_not_recorded_is_said_and_not_guessed(tmp_path):
     found = rows_of(recording(tmp_path), 4, [0.5, 0.75])
     empty = found[4, 0.5]
-    # q2 ended with its graph, so a fourth Yes would have stopped it there too; q0 and q1 had all they were asked for.
+    # q2 ended with its graph, so a fourth Yes would have stopped it there too; q0 and q1 had all
+    # they were asked for.
     assert empty["covered"] == 1
-    assert all(pd.isna(empty[name]) for name in ("mean", "mean.low", "tflops", "tflops.high", "nodes"))
+    assert all(
+        pd.isna(empty[name]) for name in ("mean", "mean.low", "tflops", "tflops.high", "nodes")
+    )
     assert empty["notes"][0] == (
-        "not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with --record-stops 4 "
+        "not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with "
+        "--record-stops 4 "
         "--record-t-p 0.5"
     )
-    # Above the recorded t_p a rule may still be held by every question: 0.9 for q0, 0.9 for q1, the end for q2.
+    # Above the recorded t_p a rule may still be held by every question: 0.9 for q0, 0.9 for q1, the
+    # end for q2.
     few = ("documents: 3; no test can find a difference with fewer than 6",)
     assert (found[1, 0.75]["covered"], found[1, 0.75]["notes"]) == (3, few)
     assert found[2, 0.75]["covered"] == 2  # q1 has 0.9 and 0.8; q0 only 0.9
@@ -101,24 +113,40 @@ def test_what_was_not_recorded_is_said_and_not_guessed(tmp_path):
 
 def test_an_error_that_ended_a_recording_is_named(tmp_path):
     rows = list(recording(tmp_path / "whole").records)
-    ended = step(9, action="study", node=None, note="recording ended after 2 probes: MemoryError: out of memory")
+    ended = step(
+        9,
+        action="study",
+        node=None,
+        note="recording ended after 2 probes: MemoryError: out of memory",
+    )
     rows[2] = {**rows[2], "steps": [*rows[2]["steps"], ended]}
     found = rows_of(searched_run(tmp_path / "ended", rows, settings=settings(record_stops=3)), 4)
     assert found[1, 0.5]["covered"] == 3
     notes = found[4, 0.5]["notes"]
-    assert notes[0] == "not covered: an error ended the recording before t_n = 4, t_p = 0.5 in 1 of 3 questions"
+    assert (
+        notes[0]
+        == "not covered: an error ended the recording before t_n = 4, t_p = 0.5 in 1 of 3 questions"
+    )
     note = "not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with"
     assert notes[1].startswith(note)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "parallel", "said"), [("bfloat16", 4, True), ("bfloat16", 1, False), ("float32", 4, False)]
+    ("dtype", "parallel", "said"),
+    [("bfloat16", 4, True), ("bfloat16", 1, False), ("float32", 4, False)],
 )
-def test_stops_recorded_in_half_precision_with_questions_in_flight_say_so(tmp_path, dtype, parallel, said):
-    manifest = {"models": {"searcher": {"dtype": dtype}}, "starts": [{"command": []}, {"parallel": parallel}]}
+def test_stops_recorded_in_half_precision_with_questions_in_flight_say_so(
+    tmp_path, dtype, parallel, said
+):
+    manifest = {
+        "models": {"searcher": {"dtype": dtype}},
+        "starts": [{"command": []}, {"parallel": parallel}],
+    }
     run = recording(tmp_path, manifest=manifest)
     for row in rows_of(run, 2).values():
-        found = [note for note in row["notes"] if "bfloat16 with up to 4 questions in flight" in note]
+        found = [
+            note for note in row["notes"] if "bfloat16 with up to 4 questions in flight" in note
+        ]
         assert bool(found) == (said and not row["own"])
 
 
@@ -137,15 +165,23 @@ def test_the_grid_of_a_run(tmp_path):
 def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path):
     def plain(t_n, **more):
         rows = [searched(i, p[: s + 1], stop=s) for i, (p, _, s) in enumerate(SEARCHES)]
-        return searched_run(tmp_path, rows, settings=settings(t_n=t_n, **more), hash8=f"0000000{t_n}")
+        return searched_run(
+            tmp_path, rows, settings=settings(t_n=t_n, **more), hash8=f"0000000{t_n}"
+        )
 
     runs = [plain(1), plain(2), recording(tmp_path, hash8="0000000a")]
     assert labels(runs, STOP_SETTINGS) == ["pecan"] * 3
-    other = searched_run(tmp_path, runs[0].records, settings=settings(chunk_tokens=9), hash8="0000000b")
+    other = searched_run(
+        tmp_path, runs[0].records, settings=settings(chunk_tokens=9), hash8="0000000b"
+    )
     assert labels([*runs, other], STOP_SETTINGS) == ["pecan"] * 3 + ["pecan chunk_tokens=9"]
     ((_, over_n, over_p),) = rows_to_draw(frame([judged(run, 3) for run in runs]))
     assert list(over_n["t_n"]) == [1, 2, 3]
-    assert list(over_n["own"]) == [True, True, False]  # a run that was made comes before a replayed one
+    assert list(over_n["own"]) == [
+        True,
+        True,
+        False,
+    ]  # a run that was made comes before a replayed one
     assert list(over_p["t_p"]) == [0.1, 0.2, 0.3, 0.4, 0.5]
 
 
@@ -154,7 +190,10 @@ def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path):
     [
         ({"manifest": {"dataset": {"fingerprint": "a" * 64}}}, "rows aaaaaaa"),
         ({"manifest": {"packages": {"longdoc-harness": "0.2"}}}, "longdoc-harness 0.2"),
-        ({"manifest": {"models": {"reader": {"weights": "tiny", "template": "t"}}}}, "2026-01-02 03:04, 0000000b"),
+        (
+            {"manifest": {"models": {"reader": {"weights": "tiny", "template": "t"}}}},
+            "2026-01-02 03:04, 0000000b",
+        ),
         ({"extra": [record(7, 0.5)]}, "2026-01-02 03:04, 0000000b"),  # another question
         ({"settings": {"failed": "skip"}}, "2026-01-02 03:04, 0000000b"),
     ],
@@ -172,7 +211,9 @@ def call(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     dataset, manifest = own_rows(GOLD)
     found = [
-        searched(i, p, list(a), stop=s, scores={F1: float(a[s] == GOLD[f"q{i}"])}, document_ids=[f"q{i}"])
+        searched(
+            i, p, list(a), stop=s, scores={F1: float(a[s] == GOLD[f"q{i}"])}, document_ids=[f"q{i}"]
+        )
         for i, (p, a, s) in enumerate(SEARCHES)
     ]
     made = settings(record_stops=3) | dataset
@@ -208,4 +249,6 @@ def test_runs_without_a_rule(call, tmp_path):
     searched_run(tmp_path / "other", [record(0, 0.5)])
     assert "--record-stops 8" in mistake(call("other"))
     searched_run(tmp_path / "plain", [searched(0, [0.2, 0.9], stop=1)], settings=settings())
-    assert "no run here recorded other stops than its own: there is no curve" in mistake(call("plain"))
+    assert "no run here recorded other stops than its own: there is no curve" in mistake(
+        call("plain")
+    )

@@ -18,10 +18,14 @@ from tests.reports.figure_searches import searched, searched_run, settings
 
 def walks(lengths):
     """A question for each number of nodes; two nodes more were only seen by the recording."""
-    return [searched(i, [0.1] * (n + 2), ["x"] * (n + 2), stop=n - 1) for i, n in enumerate(lengths)]
+    return [
+        searched(i, [0.1] * (n + 2), ["x"] * (n + 2), stop=n - 1) for i, n in enumerate(lengths)
+    ]
 
 
-@pytest.mark.parametrize("lengths", [[2, 3, 3, 5, 8, 13, 21, 34], [1, 1, 1, 1, 1, 1, 1, 2], list(range(1, 60))])
+@pytest.mark.parametrize(
+    "lengths", [[2, 3, 3, 5, 8, 13, 21, 34], [1, 1, 1, 1, 1, 1, 1, 2], list(range(1, 60))]
+)
 def test_the_fit_is_scipys_maximum_likelihood(lengths):
     found = fit(lengths, resamples=20)
     assert isinstance(found, Fit)
@@ -46,7 +50,8 @@ def test_p_is_high_for_a_log_normal_and_low_for_two_heaps():
 
 
 def test_p_values_of_true_log_normals_are_about_uniform():
-    """Of 60 samples from rounded log-normals about 10 % have p <= 0.1; 16 or more would happen once in 2,000 times."""
+    """Of 60 samples from rounded log-normals about 10 % have p <= 0.1; 16 or more would happen once
+    in 2,000 times."""
     generator = np.random.default_rng(5)
     small = 0
     for seed in range(60):
@@ -79,11 +84,20 @@ def test_a_histogram_holds_every_question_once(lengths):
 
 
 def test_only_what_the_run_itself_retrieved_is_counted(tmp_path):
-    run = searched_run(tmp_path, [*walks([3, 5]), record(9, None)], settings=settings(record_stops=4))
+    run = searched_run(
+        tmp_path, [*walks([3, 5]), record(9, None)], settings=settings(record_stops=4)
+    )
     assert node_counts(run) == [3, 5]
     made = figure([run])
     (row,) = made.whole.to_dict("records")
-    assert (row["nodes"], row["median"], row["lowest"], row["highest"], row["n"], row["failed"]) == (4, 4, 3, 5, 2, 1)
+    assert (
+        row["nodes"],
+        row["median"],
+        row["lowest"],
+        row["highest"],
+        row["n"],
+        row["failed"],
+    ) == (4, 4, 3, 5, 2, 1)
     assert made.panels[0].lines == []
     assert row["notes"][0] == "no curve is fitted to 2 questions; it takes 8"
     with pytest.raises(UserError, match="retrieved nodes step by step"):
@@ -91,10 +105,16 @@ def test_only_what_the_run_itself_retrieved_is_counted(tmp_path):
 
 
 def test_the_command(tmp_path, command):
-    made = figure([searched_run(tmp_path, walks([2, 3, 3, 5, 8, 13, 21, 34, 4, 5]), settings=settings())], resamples=30)
+    made = figure(
+        [searched_run(tmp_path, walks([2, 3, 3, 5, 8, 13, 21, 34, 4, 5]), settings=settings())],
+        resamples=30,
+    )
     (row,) = made.whole.to_dict("records")
     assert (row["nodes"], row["median"], 0 < row["p"] <= 1) == (pytest.approx(9.8), 5.0, True)
     assert " 9.8 " in command("report", "nodes", str(tmp_path))[1]
     (panel,) = made.panels
-    assert {(start, end, round(height)) for start, end, height in panel.bars} >= {(1.5, 2.5, 10), (2.5, 3.5, 20)}
+    assert {(start, end, round(height)) for start, end, height in panel.bars} >= {
+        (1.5, 2.5, 10),
+        (2.5, 3.5, 20),
+    }
     assert len(panel.lines) == 1

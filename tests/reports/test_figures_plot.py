@@ -1,4 +1,5 @@
-"""Figures are drawn as SVG, PDF and PNG: valid, escaped, the same again; none of it loads a model library."""
+"""Figures are drawn as SVG, PDF and PNG: valid, escaped, the same again; none of it loads a model
+library."""
 
 import os
 import re
@@ -12,7 +13,18 @@ import pytest
 from matplotlib.text import Text
 
 from reports.figures import plot
-from reports.figures.plot import FORMS, KINDS, Axis, Line, Panel, Point, draw, inline_svg, panels, paper_style
+from reports.figures.plot import (
+    FORMS,
+    KINDS,
+    Axis,
+    Line,
+    Panel,
+    Point,
+    draw,
+    inline_svg,
+    panels,
+    paper_style,
+)
 from reports.html_tables import page
 from tests.reports.figure_searches import searched, searched_run, settings
 
@@ -22,8 +34,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def panel(title="musique", name="pecan"):
     points = [Point(1, 2.0, 1.0, 3.0), Point(2, None), Point(3, 4.0)]
-    lines = [Line(name, points), Line("b", [Point(1, 9.0, 9.5, 8.5)], right=True), Line("c", points, marks=False)]
-    return Panel(title, Axis(title, ticks=(1, 2, 3)), Axis(name, zero=True), Axis("z"), lines, [(1, 2, 3.0)])
+    lines = [
+        Line(name, points),
+        Line("b", [Point(1, 9.0, 9.5, 8.5)], right=True),
+        Line("c", points, marks=False),
+    ]
+    return Panel(
+        title, Axis(title, ticks=(1, 2, 3)), Axis(name, zero=True), Axis("z"), lines, [(1, 2, 3.0)]
+    )
 
 
 def words(svg):
@@ -45,11 +63,20 @@ def test_titles_legends_and_names_of_axes_fit_into_the_figure(cost, monkeypatch)
     """Also where a reader's font is a twentieth wider, as text stays text in an SVG."""
     seen = []
     monkeypatch.setattr(plot, "figure_file", lambda figure, *_: seen.append(figure))
-    score, spent = Line("longbench.qa_f1_score", [Point(1, 50.0)]), Line("TFLOPs", [Point(1, cost)], right=True)
+    score, spent = (
+        Line("longbench.qa_f1_score", [Point(1, 50.0)]),
+        Line("TFLOPs", [Point(1, cost)], right=True),
+    )
     title = "pecan on musique · Llama-3.1-8B-Instruct"
-    names = ("stop patience t_n", f"{score.name} × 100", "TFLOPs a question, index included (all-params)")
+    names = (
+        "stop patience t_n",
+        f"{score.name} × 100",
+        "TFLOPs a question, index included (all-params)",
+    )
     axes = [Axis(name) for name in names]
-    rivals = [Line(f"garlic with chunks of {i} tokens", [Point(1, 50.0 + i)]) for i in range(200, 206)]
+    rivals = [
+        Line(f"garlic with chunks of {i} tokens", [Point(1, 50.0 + i)]) for i in range(200, 206)
+    ]
     draw([Panel(title, *axes, [score, spent, *rivals])], "Curves")
     (figure,) = seen
     figure.draw_without_rendering()
@@ -63,15 +90,21 @@ def test_titles_legends_and_names_of_axes_fit_into_the_figure(cost, monkeypatch)
         assert box.max[1 - along] <= figure.bbox.size[1 - along], text
 
 
-@pytest.mark.parametrize("name", ["pecan[$x_1$]", "$\\frac{1}{2}$", "_hidden", "a & <b>", "50 %", "{x}"])
+@pytest.mark.parametrize(
+    "name", ["pecan[$x_1$]", "$\\frac{1}{2}$", "_hidden", "a & <b>", "50 %", "{x}"]
+)
 def test_text_of_the_data_prints_as_it_is(name):
-    assert words(draw([panel(name, name)], name)).count(name) == 4, "title, both axes and the legend"
+    assert words(draw([panel(name, name)], name)).count(name) == 4, (
+        "title, both axes and the legend"
+    )
 
 
 def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page():
     source = draw([panel(EVIL, EVIL)] * 3, EVIL)
     root = ET.fromstring(source)
-    assert [float(v) for v in root.attrib["viewBox"].split()] == [0, 0, 504, 432], "two panels in a row, in points"
+    assert [float(v) for v in root.attrib["viewBox"].split()] == [0, 0, 504, 432], (
+        "two panels in a row, in points"
+    )
     assert not [e for e in root.iter() if e.tag.endswith("script")]
     html = page(EVIL, inline_svg(source), [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))])
     assert "<script" not in html
@@ -80,7 +113,9 @@ def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page():
     text = 'a style="fill: #ffffff" b'
     assert text in inline_svg(draw([panel(text)], "t")), "text is not touched"
     assert "http" not in drawing
-    used = set(re.findall(r'href="#([^"]*)"', drawing)) | set(re.findall(r"url\(#([^)]*)\)", drawing))
+    used = set(re.findall(r'href="#([^"]*)"', drawing)) | set(
+        re.findall(r"url\(#([^)]*)\)", drawing)
+    )
     assert used <= set(re.findall(r'id="([^"]*)"', drawing))
     ET.fromstring(drawing)
 
@@ -88,7 +123,9 @@ def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page():
 def test_a_missing_value_is_a_gap_in_the_line():
     def strokes(*heights):
         points = [Point(x, y) for x, y in enumerate(heights)]
-        source = draw([Panel("t", Axis("x"), Axis("y"), None, [Line("a", points, marks=False)])], "t").decode()
+        source = draw(
+            [Panel("t", Axis("x"), Axis("y"), None, [Line("a", points, marks=False)])], "t"
+        ).decode()
         (path,) = re.findall(r'd="([^"]*)" [^>]*fill: none; stroke: #0072b2', source)
         return path.count("M")
 
@@ -103,7 +140,9 @@ def test_axes_have_the_ticks_and_the_ends_that_are_asked_for():
 
     assert ticks(Axis("x", ticks=(1, 2, 8)), [1, 2, 8])[:3] == ["1", "2", "8"]
     assert ticks(Axis("x", limits=(0, 1)), [0.2, 0.7])[:6] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
-    assert ticks(Axis("x", log=True), [3, 7])[:3] == ["2", "5", "10"], "a tick is in sight over less than a decade"
+    assert ticks(Axis("x", log=True), [3, 7])[:3] == ["2", "5", "10"], (
+        "a tick is in sight over less than a decade"
+    )
     assert ticks(Axis("x", log=True), [1, 1e6])[:3] == ["1", "10", "100"]
     assert "2,000" in ticks(Axis("x"), [1, 2, 3])
 
@@ -136,6 +175,13 @@ def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path):
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["[]", "[]"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.svg", "p.html", "q.md", "results"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "c.svg",
+        "p.html",
+        "q.md",
+        "results",
+    ]

@@ -1,4 +1,5 @@
-"""Shared index costs against the papers' own arithmetic, and token counts; both with their commands."""
+"""Shared index costs against the papers' own arithmetic, and token counts; both with their
+commands."""
 
 import json
 from functools import partial
@@ -15,7 +16,8 @@ from reports.figures.queries import break_even, cost_column, frame
 from tests.reports.build import built, mistake, record, usage
 from tests.reports.figure_searches import searched_run
 
-# PECAN, table A4: index of a document, search + answer of a query, whole document; then 1, 2, 4, 8 queries a document.
+# PECAN, table A4: index of a document, search + answer of a query, whole document; then 1, 2, 4, 8
+# queries a document.
 A4 = {
     "NarrativeQA": (2042.8, 31.0, 3361.9, [2073.8, 1052.4, 541.7, 286.4], 1),
     "Qasper": (136.6, 66.9, 92.5, [203.5, 135.2, 101.1, 84.0], 6),
@@ -29,7 +31,9 @@ registry.trust("tests.datasets.own_format:parse_row")  # as if a preset of the u
 
 def indexed(root, index, query, **changes):
     """Two documents with two questions each; TFLOPs of a document's index and of a query."""
-    rows = [record(i, 0.5, usage={"search": usage(query - 0.5), "answer": usage(0.5)}) for i in range(4)]
+    rows = [
+        record(i, 0.5, usage={"search": usage(query - 0.5), "answer": usage(0.5)}) for i in range(4)
+    ]
     documents = [] if index is None else [built(d, index) for d in ("d0", "d1")]
     return searched_run(root, rows, documents=documents, **changes)
 
@@ -39,7 +43,9 @@ def test_the_papers_table(tmp_path, name):
     index, query, whole, printed, least = A4[name]
     runs = [indexed(tmp_path, None, whole, method="full-context"), indexed(tmp_path, index, query)]
     row = next(r for r in frame(runs).to_dict("records") if r["method"] == "pecan")
-    assert [row[cost_column(k)] for k in (1, 2, 4, 8)] == pytest.approx(printed, abs=0.0751)  # printed with one digit
+    assert [row[cost_column(k)] for k in (1, 2, 4, 8)] == pytest.approx(
+        printed, abs=0.0751
+    )  # printed with one digit
     assert (row["break even"], row["tflops.reference"]) == (least, pytest.approx(whole))
     assert row["questions per document"] == 2
 
@@ -58,7 +64,9 @@ def test_break_even_is_the_first_number_that_pays(index, query, reference):
 def test_where_there_is_no_break_even_a_note_says_why(tmp_path):
     dear = indexed(tmp_path, 1.0, 50.0)
     (alone,) = frame([dear]).to_dict("records")
-    assert alone["notes"][-1].startswith("no break-even: no run of full-context with known FLOPs on this data set")
+    assert alone["notes"][-1].startswith(
+        "no break-even: no run of full-context with known FLOPs on this data set"
+    )
     rows = frame([dear, indexed(tmp_path, None, 40.0, method="full-context")]).to_dict("records")
     assert "the index never pays" in rows[0]["notes"][-1]
     twice = [indexed(tmp_path, None, 40.0, method="full-context", hash8=f"{i}" * 8) for i in (1, 2)]
@@ -74,8 +82,13 @@ def test_an_index_of_a_question_is_not_shared(tmp_path):
 
 
 def test_a_question_over_several_documents_needs_all_their_indexes(tmp_path):
-    rows = [record(0, 0.5, document_ids=["d0", "d1"]), record(1, 0.5, document_ids=["d0", "d1"], notes={"joined": 2})]
-    (row,) = frame([searched_run(tmp_path, rows, documents=[built("d0", 2.0)])], [1]).to_dict("records")
+    rows = [
+        record(0, 0.5, document_ids=["d0", "d1"]),
+        record(1, 0.5, document_ids=["d0", "d1"], notes={"joined": 2}),
+    ]
+    (row,) = frame([searched_run(tmp_path, rows, documents=[built("d0", 2.0)])], [1]).to_dict(
+        "records"
+    )
     assert row[cost_column(1)] == pytest.approx(1.5 * 2.0 + 1.5)
     assert "a question needs the index of 1.5 documents on average" in row["notes"]
 
@@ -101,7 +114,9 @@ def test_the_command_queries(call, tmp_path):
     assert code == 0
     assert "printed and measured" in out
     printed = json.loads(call("queries", "--paper", "--format", "json")[1])
-    found = {row["row"]: (row["printed"], row["ours"]) for row in printed if row["metric"] == "TFLOPs"}
+    found = {
+        row["row"]: (row["printed"], row["ours"]) for row in printed if row["metric"] == "TFLOPs"
+    }
     ours = 66.7 / 8 + 30.9
     name = "PECAN Attention Graph Construction + Graph Search, 8 queries per document"
     assert found[name] == (39.2, pytest.approx(ours))
@@ -124,11 +139,16 @@ def test_the_command_tokens(call, tmp_path):
     made = {"dataset": config.model_dump(mode="json"), "model": model}
     manifest = {"dataset": {"fingerprint": load(config).fingerprint}}
     rows = [record(i, 0.5, question_id=f"row-{i}", document_ids=[f"row-{i}"]) for i in range(2)]
-    run = searched_run(tmp_path / "results", rows, dataset="squares", settings=made, manifest=manifest)
+    run = searched_run(
+        tmp_path / "results", rows, dataset="squares", settings=made, manifest=manifest
+    )
     code, out, err = call("tokens", "--format", "json")
     assert (code, err) == (0, "")
     # "Squares\nThe square of 2 is 4.": 7 words; "what is the square of 2?": 6; the answer: 1.
-    found = {r["kind"]: (r["n"], r["tokens.min"], r["tokens.mean"], r["tokens.max"]) for r in json.loads(out)}
+    found = {
+        r["kind"]: (r["n"], r["tokens.min"], r["tokens.mean"], r["tokens.max"])
+        for r in json.loads(out)
+    }
     assert found == {"document": (2, 7, 7, 7), "question": (2, 6, 6, 6), "answer": (2, 1, 1, 1)}
     code, out, _ = call("tokens", str(run.path))
     assert code == 0

@@ -1,7 +1,8 @@
-"""The contract between a search that records and what is replayed out of it: equal to real runs, in all that is drawn.
+"""The contract between a search that records and what is replayed out of it: equal to real runs, in
+all that is drawn.
 
-Once with a table for a model, whose every token is counted as a small model's would be; once with the embedded model,
-through the engine, the store and the command.
+Once with a table for a model, whose every token is counted as a small model's would be; once with
+the embedded model, through the engine, the store and the command.
 """
 
 import json
@@ -25,8 +26,18 @@ def asked(**params):
     tools = FakeTools(REPLIES, probes(*P_YES), attention)
     tools.meter = Counted("answer")
     answer, _, _ = search([], tools, **params)
-    head = {"question_id": "q", "document_ids": ["d"], "scores": {}, "error": None, "usage": tools.meter.usage()}
-    return {**head, "prediction": answer.text, **{k: asdict(answer)[k] for k in ("steps", "shown", "stop_reason")}}
+    head = {
+        "question_id": "q",
+        "document_ids": ["d"],
+        "scores": {},
+        "error": None,
+        "usage": tools.meter.usage(),
+    }
+    return {
+        **head,
+        "prediction": answer.text,
+        **{k: asdict(answer)[k] for k in ("steps", "shown", "stop_reason")},
+    }
 
 
 def test_every_replayed_stop_is_that_of_a_real_run():
@@ -43,7 +54,9 @@ def test_every_replayed_stop_is_that_of_a_real_run():
             stop = replay.stop(record, Rule(t_n, t_p))
             assert stop.answer == real["prediction"]
             for convention in CONVENTIONS:
-                spent = sum(real["usage"][phase]["flops"][convention] for phase in ("search", "answer"))
+                spent = sum(
+                    real["usage"][phase]["flops"][convention] for phase in ("search", "answer")
+                )
                 counted = replay.stop(record, Rule(t_n, t_p), convention)
                 assert counted.flops == pytest.approx(spent, rel=1e-12)
             probed = sum(step["probe_flops"].get(DEFAULT, 0.0) for step in stop.steps(record))
@@ -65,21 +78,29 @@ def test_with_the_embedded_model_through_the_command(tmp_path, monkeypatch, comm
 
     def run(out, **params):
         sets = {**SIZE, **{f"method.{k}": v for k, v in params.items()}}
-        return harness.run("pecan", "pocket/musique", profile="pocket", limit=2, out=out, mlflow="off", set=sets).folder
+        return harness.run(
+            "pecan", "pocket/musique", profile="pocket", limit=2, out=out, mlflow="off", set=sets
+        ).folder
 
     # p_yes is above a t_p of 0 after every node, so that each t_n stops one node later.
     folder = run("recorded", t_p=0.0, record_stops=3)
-    assert any(step["action"] == "study" for record in read_run(folder).records for step in record["steps"])
+    assert any(
+        step["action"] == "study" for record in read_run(folder).records for step in record["steps"]
+    )
     table = json.loads(command("report", "curves", "recorded", "--format", "json", "--t-n", "3")[1])
     replayed = {row["t_n"]: row for row in table if row["t_p"] == 0}
     real, there = read_run(run("real", t_p=0.0, t_n=3)), replayed[3]
     f1 = [r["scores"]["longbench.qa_f1_score"] for r in real.records]
-    spent = [sum(r["usage"][p]["flops"][DEFAULT] for p in ("search", "answer")) for r in real.records]
+    spent = [
+        sum(r["usage"][p]["flops"][DEFAULT] for p in ("search", "answer")) for r in real.records
+    ]
     assert there["mean"] == pytest.approx(sum(f1) / len(f1))
     assert there["tflops"] == pytest.approx(sum(spent) / len(spent) / 1e12, rel=1e-9)
     probed = [r["usage"]["search"]["probes"]["flops"]["all-params"] for r in real.records]
     assert there["tflops.probes"] == pytest.approx(sum(probed) / len(probed) / 1e12, rel=1e-9)
-    assert there["nodes"] == pytest.approx(sum(len(r["steps"]) for r in real.records) / len(real.records))
+    assert there["nodes"] == pytest.approx(
+        sum(len(r["steps"]) for r in real.records) / len(real.records)
+    )
     known = recording(Rule(1, 0.0), Rule(3, 0.0))
     for theirs, ours in zip(real.records, read_run(folder).records, strict=True):
         stop = known.stop(ours, Rule(3, 0.0))

@@ -11,7 +11,8 @@ from reports.figures.replay import Rule, recorded_rule
 from tests.reports.build import record
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 
-# Yes at t_p 0.5: probes 1, 3, 4; at 0.8: probe 3; at 0.1: all five. The likeliest token was Yes at 1 and 4.
+# Yes at t_p 0.5: probes 1, 3, 4; at 0.8: probe 3; at 0.1: all five. The likeliest token was Yes at
+# 1 and 4.
 P_YES = [0.2, 0.6, 0.4, 0.9, 0.7]
 ANSWERS = ["a", "b", "c", "d", "e"]
 GREEDY = [0, 1, 0, 0, 1]
@@ -26,9 +27,17 @@ OWN = Rule(1, 0.5)
         (Rule(2, 0.5), Rule(3, 0.5), 3),
         (Rule(3, 0.5), Rule(3, 0.5), 4),
         (Rule(1, 0.8), Rule(3, 0.5), 3),  # stricter than recorded, but it was reached
-        (Rule(2, 0.8), Rule(3, 0.5), None),  # not reached, and the recording ended because it had its three Yes
+        (
+            Rule(2, 0.8),
+            Rule(3, 0.5),
+            None,
+        ),  # not reached, and the recording ended because it had its three Yes
         (Rule(4, 0.5), Rule(3, 0.5), None),
-        (Rule(4, 0.5), Rule(4, 0.5), 4),  # three Yes only: window or graph ended it, and would have ended this too
+        (
+            Rule(4, 0.5),
+            Rule(4, 0.5),
+            4,
+        ),  # three Yes only: window or graph ended it, and would have ended this too
         (Rule(9, 0.99), Rule(4, 0.5), 4),
         (Rule(2, 0.8), Rule(2, 0.8), 4),
         (Rule(1, 0.1), Rule(3, 0.5), 0),
@@ -55,15 +64,21 @@ def test_a_plain_run_holds_its_own_stop_and_no_other_answer():
     replay = recording(Rule(2, 0.5), Rule(2, 0.5))
     own = replay.stop(plain, Rule(2, 0.5))
     assert (own.answer, own.flops, own.own) == ("answer at 3", pytest.approx(4.1 * TERA), True)
-    assert replay.stop(plain, Rule(1, 0.5)) is None  # the place is known, what it would have answered is not
+    assert (
+        replay.stop(plain, Rule(1, 0.5)) is None
+    )  # the place is known, what it would have answered is not
     assert replay.stop(plain, Rule(1, 0.8)) == own  # another rule with the same stop
     assert replay.stop(plain, Rule(3, 0.5)) is None
-    # It had one Yes of two, so the window or the graph ended it: a stricter rule would have ended there too.
+    # It had one Yes of two, so the window or the graph ended it: a stricter rule would have ended
+    # there too.
     assert replay.stop(searched(0, P_YES[:3], stop=2), Rule(3, 0.5)) is not None
 
 
 def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_it():
-    ended = {**step(5, action="study", node=None), "note": "recording ended after 5 probes: MemoryError"}
+    ended = {
+        **step(5, action="study", node=None),
+        "note": "recording ended after 5 probes: MemoryError",
+    }
     replay = recording(OWN, Rule(4, 0.5))
     broken = {**WHOLE, "steps": [*WHOLE["steps"], ended]}
     for rule in (OWN, Rule(2, 0.5), Rule(3, 0.5), Rule(1, 0.8)):
@@ -71,7 +86,8 @@ def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_i
     # Without the error, three of four Yes mean that the window or the graph ended the search.
     assert replay.stop(WHOLE, Rule(4, 0.5)) is not None
     assert replay.stop(broken, Rule(4, 0.5)) is None
-    # An error before the run's own stop: nothing was recorded behind it, and not what an earlier stop would answer.
+    # An error before the run's own stop: nothing was recorded behind it, and not what an earlier
+    # stop would answer.
     own = {**WHOLE, "steps": [{**WHOLE["steps"][0], "answer": None}, WHOLE["steps"][1], ended]}
     assert replay.stop(own, OWN) is not None
     assert [replay.stop(own, rule) for rule in (Rule(1, 0.1), Rule(2, 0.5))] == [None, None]
@@ -87,7 +103,14 @@ def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop
 
 
 def test_a_text_over_several_documents_is_its_parts_again():
-    parts = {"kind": "span", "document_id": "", "start": 0, "end": 0, "text": "", "sources": [["x", 1, 2], ["y", 3, 4]]}
+    parts = {
+        "kind": "span",
+        "document_id": "",
+        "start": 0,
+        "end": 0,
+        "text": "",
+        "sources": [["x", 1, 2], ["y", 3, 4]],
+    }
     found = Rule.shown([{**WHOLE["steps"][0], "shown": parts}])
     assert [(s["document_id"], s["start"], s["end"]) for s in found] == [("x", 1, 2), ("y", 3, 4)]
 
@@ -113,7 +136,9 @@ def test_what_a_run_says_of_its_rule(tmp_path, params, expected):
 
 
 def test_a_method_without_probes_has_no_rule(tmp_path):
-    assert recorded_rule(searched_run(tmp_path, [record(0, 0.5)], settings=settings()), Rule) is None
+    assert (
+        recorded_rule(searched_run(tmp_path, [record(0, 0.5)], settings=settings()), Rule) is None
+    )
 
 
 def play(p_yes, rule):
@@ -132,7 +157,8 @@ def play(p_yes, rule):
     st.integers(1, 4), st.sampled_from([0.2, 0.4, 0.6]), st.integers(1, 5), st.sampled_from([0.2, 0.4, 0.6, 0.8]),
 )  # fmt: skip
 def test_every_recorded_rule_is_where_a_search_by_it_would_stop(graph, t_n, t_p, stops, most_p):
-    """A search over `graph` that records; every rule it covers, and every one it happens to hold, is played again."""
+    """A search over `graph` that records; every rule it covers, and every one it happens to hold,
+    is played again."""
     own, most = Rule(t_n, t_p), Rule(stops, most_p)
     end = max(play(graph, own), play(graph, most))
     kept = graph[: end + 1]
@@ -154,7 +180,9 @@ def test_a_method_that_cannot_replay_says_so(tmp_path):
 
     older = recorded_rule(run("methods.pecan:Pecan"), Rule)
     assert older is not None, "run folders of older versions hold the class"
-    assert recorded_rule(run("bm25"), Rule) is None, "it has no stop rule, whatever its run.yaml says"
+    assert recorded_rule(run("bm25"), Rule) is None, (
+        "it has no stop rule, whatever its run.yaml says"
+    )
     with pytest.raises(UserError, match="code that nobody chose, so it is not imported"):
         recorded_rule(run("mine:Method"), Rule)
     with pytest.raises(UserError, match="BM25 has no stop rule that can be replayed"):
@@ -170,4 +198,7 @@ def test_the_command_leaves_out_a_run_whose_method_cannot_be_loaded(tmp_path, mo
     code, _, err = command("report", "curves", "results")
     assert code == 2
     assert "no run here recorded other stops" in err  # of the other run, which was read
-    assert "warning: left out: results/musique/mine--tiny--0123abcd: 'mine:Method' is code that nobody chose" in err
+    assert (
+        "warning: left out: results/musique/mine--tiny--0123abcd: 'mine:Method' is code that "
+        "nobody chose" in err
+    )

@@ -15,11 +15,20 @@ K = "method.k"
 
 
 def run(root, number, *scores, cost=1.0, method="bm25", **params):
-    """A run with the scores twice, on two documents, whose search costs `cost` TFLOPs and whose answer 0.5."""
+    """A run with the scores twice, on two documents, whose search costs `cost` TFLOPs and whose
+    answer 0.5."""
     own = config("musique", method, "tiny", {})["method"] | {"params": params}
-    records = [record(i, s, usage={"search": usage(cost), "answer": usage(0.5)}) for i, s in enumerate(scores * 2)]
+    records = [
+        record(i, s, usage={"search": usage(cost), "answer": usage(0.5)})
+        for i, s in enumerate(scores * 2)
+    ]
     origins = {f"method.params.{name}": "--set" for name in params}
-    names = {"method": method, "hash8": f"{number:08}", "settings": {"method": own}, "origins": origins}
+    names = {
+        "method": method,
+        "hash8": f"{number:08}",
+        "settings": {"method": own},
+        "origins": origins,
+    }
     return read_run(write_run(root, records, **names))
 
 
@@ -44,7 +53,9 @@ def test_a_row_a_run_by_method_and_value_and_references_last(swept):
     ]
     assert not any(r["mean.low"] == r["mean.low"] for r in rows), "two documents have no interval"
     assert frame(swept, K, convention="full")["tflops"].tolist() == [2.0, 6.0, 20.0, 40.0]
-    ((title, table),) = figure(swept, x=K, score=None, convention=DEFAULT, warn=print).sections or ()
+    ((title, table),) = (
+        figure(swept, x=K, score=None, convention=DEFAULT, warn=print).sections or ()
+    )
     assert (title, SCORE in table) == ("musique · tiny · over method.k", True)
 
 
@@ -53,7 +64,10 @@ def test_one_line_a_method_for_the_score_and_one_for_the_cost(swept):
     assert [line.name for line in score.lines] == ["bm25", "full-context"]
     assert [(p.x, p.y) for p in score.lines[0].points] == [(1.0, 25.0), (3.0, 50.0), (10.0, 100.0)]
     level = score.lines[1]
-    assert ([(p.x, p.y) for p in level.points], level.marks) == ([(1.0, 50.0), (3.0, 50.0), (10.0, 50.0)], False)
+    assert ([(p.x, p.y) for p in level.points], level.marks) == (
+        [(1.0, 50.0), (3.0, 50.0), (10.0, 50.0)],
+        False,
+    )
     assert [p.y for p in cost.lines[0].points] == [1.0, 3.0, 10.0]
     assert (score.x.ticks, score.x.log, score.x.name) == ((1.0, 3.0, 10.0), False, "k")
 
@@ -68,7 +82,9 @@ def test_another_setting_that_differs_makes_lines_of_its_own(tmp_path):
     runs = [run(tmp_path, 10 * k + size, 0.5, k=k, size=size) for k in (1, 3) for size in (1, 2)]
     table = frame(runs, K)
     assert table["method"].tolist() == ["bm25 size=1"] * 2 + ["bm25 size=2"] * 2
-    with pytest.raises(UserError, match=r"several settings; name one of them with --x: method\.k, method\.size"):
+    with pytest.raises(
+        UserError, match=r"several settings; name one of them with --x: method\.k, method\.size"
+    ):
         only_varying_setting(runs)
 
 
@@ -84,7 +100,10 @@ def test_values_that_are_no_numbers_stand_side_by_side(tmp_path):
     assert table["method.unit"].tolist() == ["chunk", "null", 7]
     panel = panels(table, "method.unit")[0]
     assert (panel.x.ticks, panel.x.labels) == ((0.0, 1.0, 2.0), ("chunk", "null", "7"))
-    texts = [e.text for e in ET.fromstring(draw([panel], "Sweep")).iter("{http://www.w3.org/2000/svg}text")]
+    texts = [
+        e.text
+        for e in ET.fromstring(draw([panel], "Sweep")).iter("{http://www.w3.org/2000/svg}text")
+    ]
     assert texts[:3] == ["chunk", "null", "7"]
 
 
@@ -97,7 +116,9 @@ def test_mistakes_are_one_sentence(swept):
 
 
 def test_the_command(swept, tmp_path, command):
-    assert command("report", "sweep", str(tmp_path))[1].startswith("musique · tiny · over method.k\n")
+    assert command("report", "sweep", str(tmp_path))[1].startswith(
+        "musique · tiny · over method.k\n"
+    )
     code, out, err = command("report", "sweep", str(swept[0].path), "--x", K)
     assert (code, "bm25" in out) == (0, True)
     assert "all these runs have one value of method.k; run others with --sweep method.k=A,B" in err

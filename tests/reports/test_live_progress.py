@@ -28,14 +28,21 @@ def test_rows_and_questions_follow_what_is_written(tmp_path):
     folder = running(tmp_path)
     live = Live([str(tmp_path)])
     (row,) = live.state()["rows"]
-    assert (row["state"], row["answered"], row["score"], row["time left"]) == ("running", "0 of 8", "–", "–")
+    assert (row["state"], row["answered"], row["score"], row["time left"]) == (
+        "running",
+        "0 of 8",
+        "–",
+        "–",
+    )
     append(folder, record(0, 1.0), record(1, 0.0), record(2, None))
     state = live.state()
     (row,) = state["rows"]
     assert (row["answered"], row["failed"], row["tokens"]) == ("3 of 8", "1", "210")
     assert row["time left"] == "1.7 min"  # 20 s a question, five are left
     assert [one["id"] for one in state["newest"]] == ["q1", "q0"]
-    assert [(one["id"], one["answer"]) for one in state["failed"]] == [("q2", "WindowExceeded: too long")]
+    assert [(one["id"], one["answer"]) for one in state["failed"]] == [
+        ("q2", "WindowExceeded: too long")
+    ]
 
 
 def test_numbers_are_those_of_the_table(tmp_path):
@@ -44,7 +51,10 @@ def test_numbers_are_those_of_the_table(tmp_path):
     live = Live([str(tmp_path)])
     (row,) = live.state()["rows"]
     cells = Cells(frame(live.readable())[[SCORE, f"{SCORE}.low", f"{SCORE}.high", "tflops.whole"]])
-    assert [row["score"], row["tflops"]] == [cells.rows[0][0], f"{float(cells.rows[0][1].split()[0]):.3g}"]
+    assert [row["score"], row["tflops"]] == [
+        cells.rows[0][0],
+        f"{float(cells.rows[0][1].split()[0]):.3g}",
+    ]
 
 
 def test_a_line_that_is_being_written_waits_for_its_end(tmp_path):

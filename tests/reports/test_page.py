@@ -37,7 +37,8 @@ EVIL = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>\"'&${
 
 
 class Page(HTMLParser):
-    """What a browser would see: elements, their attributes, the text of scripts and of everything else."""
+    """What a browser would see: elements, their attributes, the text of scripts and of everything
+    else."""
 
     def __init__(self, source):
         super().__init__()
@@ -65,7 +66,8 @@ class Page(HTMLParser):
 
     @property
     def data(self):
-        """What the page knows of each data set: its head, its list, and its questions and graphs unpacked."""
+        """What the page knows of each data set: its head, its list, and its questions and graphs
+        unpacked."""
         blocks = dict(zip(self._scripts_ids(), self.scripts, strict=True))
         heads = json.loads(blocks["data"])
         return [self._whole(f"d{i}", head, blocks) for i, head in enumerate(heads)]
@@ -73,7 +75,9 @@ class Page(HTMLParser):
     @property
     def code(self):
         """The one script that is run."""
-        (code,) = (text for name, text in zip(self._scripts_ids(), self.scripts, strict=True) if name == "")
+        (code,) = (
+            text for name, text in zip(self._scripts_ids(), self.scripts, strict=True) if name == ""
+        )
         return code
 
     def _scripts_ids(self):
@@ -86,8 +90,12 @@ class Page(HTMLParser):
         answers = [one for part in parts for one in part]
         assert len(answers) == count
         known = [{k: (listed[k] or {i: None})[i] for k in ("texts", "gold")} for i in range(count)]
-        questions = [{"id": listed["ids"][i], "answers": answers[i], **known[i]} for i in range(count)]
-        graphs = [unpacked(text) for name, text in blocks.items() if name.startswith(f"{place}-graph-")]
+        questions = [
+            {"id": listed["ids"][i], "answers": answers[i], **known[i]} for i in range(count)
+        ]
+        graphs = [
+            unpacked(text) for name, text in blocks.items() if name.startswith(f"{place}-graph-")
+        ]
         return {**head, **listed, "questions": questions, "graphs": graphs}
 
 
@@ -97,7 +105,10 @@ def unpacked(text):
 
 
 def two(root, **changes):
-    return [stored(root, [0.1, 0.5, 0.9], method="full-context"), stored(root, [0.4, 0.5, None], **changes)]
+    return [
+        stored(root, [0.1, 0.5, 0.9], method="full-context"),
+        stored(root, [0.4, 0.5, None], **changes),
+    ]
 
 
 class TestEscapes:
@@ -113,20 +124,37 @@ class TestEscapes:
         ]  # fmt: skip
         settings_ = {
             "dataset": {"name": EVIL, "format": "f", "scorers": [SCORE]},
-            "method": {"name": EVIL, "implementation": EVIL, "view": "document", "params": {EVIL: EVIL}},
+            "method": {
+                "name": EVIL,
+                "implementation": EVIL,
+                "view": "document",
+                "params": {EVIL: EVIL},
+            },
             "model": {"name": EVIL, "backend": "hf", "embedded": True},
         }
         runs = [
-            read_run(write_run(tmp_path, rows, hash8=h, settings=settings_, manifest={"warnings": [EVIL]}))
+            read_run(
+                write_run(
+                    tmp_path, rows, hash8=h, settings=settings_, manifest={"warnings": [EVIL]}
+                )
+            )
             for h in ("aaaa0000", "bbbb0000")
         ]
         found = Page(page(runs, title=EVIL))
-        assert {a.get("type") for tag, a in found.tags if tag == "script"} == {"application/json", "text/plain", None}
+        assert {a.get("type") for tag, a in found.tags if tag == "script"} == {
+            "application/json",
+            "text/plain",
+            None,
+        }
         kinds = [a.get("type") for tag, a in found.tags if tag == "script"]
-        blocks = [text for kind, text in zip(kinds, found.scripts, strict=True) if kind == "text/plain"]
+        blocks = [
+            text for kind, text in zip(kinds, found.scripts, strict=True) if kind == "text/plain"
+        ]
         assert blocks
         assert all(re.fullmatch("[A-Za-z0-9+/=]+", text) for text in blocks)
-        assert not [tag for tag, _ in found.tags if tag in ("img", "iframe", "link", "object", "base")]
+        assert not [
+            tag for tag, _ in found.tags if tag in ("img", "iframe", "link", "object", "base")
+        ]
         names = {name for _, attributes in found.tags for name in attributes}
         assert not [name for name in names if name.startswith("on") or name in ("src", "style")]
         assert "alert(1)" not in found.code
@@ -142,14 +170,18 @@ class TestEscapes:
             "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
             for code in (found.code, style[1])
         ]
-        assert policy == f"default-src 'none'; img-src blob:; style-src '{hashes[1]}'; script-src '{hashes[0]}'"
+        assert (
+            policy
+            == f"default-src 'none'; img-src blob:; style-src '{hashes[1]}'; script-src '{hashes[0]}'"
+        )
 
     def test_nothing_is_loaded_from_anywhere(self, tmp_path):
         source = page(two(tmp_path))
         # The name of the SVG namespace is no address that is fetched.
         assert set(re.findall(r"https?://[^\s\"']+", source)) == {"http://www.w3.org/2000/svg"}
         assert not re.search(
-            r"@import|url\((?!#)|fetch\(|XMLHttpRequest|innerHTML|insertAdjacent|document\.write", source
+            r"@import|url\((?!#)|fetch\(|XMLHttpRequest|innerHTML|insertAdjacent|document\.write",
+            source,
         )
 
     @settings(max_examples=100)
@@ -165,14 +197,26 @@ class TestEscapes:
 
 
 def step(**changes):
-    return plain_step("visit", 4, scores={"total": 0.25}, tokens=7, p_yes=0.5, flops=flops(2.0)) | changes
+    return (
+        plain_step("visit", 4, scores={"total": 0.25}, tokens=7, p_yes=0.5, flops=flops(2.0))
+        | changes
+    )
 
 
 class TestContents:
     def test_every_part_is_there(self, tmp_path):
         found = Page(page(two(tmp_path), title="My runs", description="Who is right?"))
-        parts = ["My runs", "Who is right?", "is the best of 2", "musique · tiny", "Score against cost"]
-        places = [found.text.index(part) for part in [*parts, "Paired differences: musique", "About these runs"]]
+        parts = [
+            "My runs",
+            "Who is right?",
+            "is the best of 2",
+            "musique · tiny",
+            "Score against cost",
+        ]
+        places = [
+            found.text.index(part)
+            for part in [*parts, "Paired differences: musique", "About these runs"]
+        ]
         assert places == sorted(places), "results come first"
         assert "1 of 3 questions failed (scored 0)" in found.text
         kinds = [str(a.get("class")) for tag, a in found.tags if tag == "div"]
@@ -200,7 +244,9 @@ class TestContents:
         support = example.gold.supporting[0]
         ends = (support.start, support.end, support.end + 20)
         shown = [span(support.document_id, a, b) for a, b in itertools.pairwise(ends)]
-        one = record(0, 0.5, question_id=example.question.id, shown=shown, steps=[step(shown=shown[0])])
+        one = record(
+            0, 0.5, question_id=example.question.id, shown=shown, steps=[step(shown=shown[0])]
+        )
         manifest = {"dataset": {"fingerprint": rows.fingerprint}}
         run = read_run(write_run(tmp_path, [one], settings={"dataset": config}, manifest=manifest))
         found = Page(page([run]))
@@ -208,7 +254,10 @@ class TestContents:
         question = data["questions"][0]
         assert question["texts"] == example.question.text
         assert question["gold"] == list(example.gold.answers)
-        answer, text = question["answers"][0], rows.documents[support.document_id].text[support.start : support.end]
+        answer, text = (
+            question["answers"][0],
+            rows.documents[support.document_id].text[support.start : support.end],
+        )
         assert answer["shown"][0]["text"].startswith(text[:500])
         assert [p.get("evidence") for p in answer["shown"]] == [True, None]
         assert answer["steps"][0]["text"].startswith(text[:150])
@@ -249,7 +298,12 @@ class TestSize:
         whole = page([run])
         answer = Page(whole).data[0]["questions"][0]["answers"][0]
         assert answer["prediction"].endswith(f"({len(rows[0]['prediction'])} characters)")
-        counts = [answer["shown_total"], len(answer["shown"]), answer["steps_total"], len(answer["steps"])]
+        counts = [
+            answer["shown_total"],
+            len(answer["shown"]),
+            answer["steps_total"],
+            len(answer["steps"]),
+        ]
         assert counts == [14, 12, 90, 90]
         assert "So that the page stays small" not in Page(whole).text
         source = page([run], limits=Limits(size=75_000))
@@ -262,7 +316,10 @@ class TestSize:
         (data,) = least.data
         kept = len(data["questions"])
         assert 5 < kept < 24
-        assert f"Details of {kept} of 24 questions (so that the page stays small); all can be searched" in least.text
+        assert (
+            f"Details of {kept} of 24 questions (so that the page stays small); all can be searched"
+            in least.text
+        )
         assert len(data["values"][0]) == len(data["ids"]) == len(data["predictions"][0]) == 24
 
     def test_every_question_is_listed_and_details_are_in_parts(self, tmp_path):
@@ -278,7 +335,10 @@ class TestSize:
 
 
 def priced(root, method, score, tflops, **changes):
-    rows = [record(i, score + (i % 3 - 1) / 50, usage={"answer": usage(tflops * (1 + i / 20))}) for i in range(6)]
+    rows = [
+        record(i, score + (i % 3 - 1) / 50, usage={"answer": usage(tflops * (1 + i / 20))})
+        for i in range(6)
+    ]
     return read_run(write_run(root, rows, method=method, **changes))
 
 
@@ -325,17 +385,37 @@ class TestFront:
         monkeypatch.setattr(front, "place_labels", placed)
         for seed in range(2):
             dice = np.random.default_rng(seed)
-            plain = {"dataset": "musique", "model": "tiny", "cost": "whole", "convention": "causal", "ceiling": False}
-            rows = [plain | {"method": f"raptor k={k}", "apart": False, "dominated_by": ()} for k in range(12)]
+            plain = {
+                "dataset": "musique",
+                "model": "tiny",
+                "cost": "whole",
+                "convention": "causal",
+                "ceiling": False,
+            }
+            rows = [
+                plain | {"method": f"raptor k={k}", "apart": False, "dominated_by": ()}
+                for k in range(12)
+            ]
             for row in rows:
-                for name, value, wide in (("score", dice.beta(3, 4), 0.1), ("tflops", 10 ** dice.normal(), 0.3)):
-                    row |= {name: value, f"{name}.low": value * (1 - wide), f"{name}.high": value * (1 + wide)}
+                for name, value, wide in (
+                    ("score", dice.beta(3, 4), 0.1),
+                    ("tflops", 10 ** dice.normal(), 0.3),
+                ):
+                    row |= {
+                        name: value,
+                        f"{name}.low": value * (1 - wide),
+                        f"{name}.high": value * (1 + wide),
+                    }
             front.draw(rows, SCORE, size=size)
             anchors, boxes = seen.pop()
             for i, box in enumerate(boxes):
                 away = np.linalg.norm(np.clip(anchors, box[:2], box[2:]) - anchors, axis=1)
-                twins = np.linalg.norm(anchors - anchors[i], axis=1) < 8  # marks that lie on each other
-                assert away[~twins].min() >= min(away[i] + 1, 13), "a line leads to a label that is 14 points away"
+                twins = (
+                    np.linalg.norm(anchors - anchors[i], axis=1) < 8
+                )  # marks that lie on each other
+                assert away[~twins].min() >= min(away[i] + 1, 13), (
+                    "a line leads to a label that is 14 points away"
+                )
 
     @settings(max_examples=30)
     @given(st.lists(st.tuples(st.floats(70, 900), st.floats(20, 370)), min_size=1, max_size=9))
@@ -367,7 +447,10 @@ class TestReplay:
             "action": "visit", "node": 4, "level": 2, "p_yes": 0.2, "tokens": 5, "tflops": 1.0, "text": TEXT[4],
             "scores": {"attention": 0.25, "similarity": 0.5}, "parent": 0, "edge": 0.7, "evidence": "-",
         }  # fmt: skip
-        assert (answer["steps"][6]["later"], answer["steps"][6]["answer"]) == (True, "a later answer")
+        assert (answer["steps"][6]["later"], answer["steps"][6]["answer"]) == (
+            True,
+            "a later answer",
+        )
 
     def test_runs_and_questions_on_one_index_share_its_drawing(self, tmp_path, monkeypatch):
         one = playable(tmp_path, monkeypatch)
@@ -386,25 +469,40 @@ class TestReplay:
         run = playable(tmp_path, monkeypatch)
         whole = len(page([run]))
         found = Page(page([run], limits=Limits(graphs=100)))
-        assert found.data[0]["graphs"] == Page(page([run], limits=Limits(0))).data[0]["graphs"] == []
+        assert (
+            found.data[0]["graphs"] == Page(page([run], limits=Limits(0))).data[0]["graphs"] == []
+        )
         assert "1 search cannot be played here, so that the page stays small" in found.text
-        text = page([playable(tmp_path / "b", monkeypatch, index(text=["word " * 4000] * 6 + ["all of it"]))])
+        text = page(
+            [
+                playable(
+                    tmp_path / "b", monkeypatch, index(text=["word " * 4000] * 6 + ["all of it"])
+                )
+            ]
+        )
         assert len(text) < whole + 4000
 
     def test_hostile_texts_of_nodes_stay_texts(self, tmp_path, monkeypatch):
         value = index(text=[EVIL] * 7)
         monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
         moves = [made_step("start", 6, shown=None, note=EVIL, answer=EVIL)]
-        found = Page(page([searched(tmp_path / "runs", keep(tmp_path / "cache", value), steps=moves)]))
+        found = Page(
+            page([searched(tmp_path / "runs", keep(tmp_path / "cache", value), steps=moves)])
+        )
         assert "alert(1)" not in found.code
         assert found.data[0]["graphs"][0]["nodes"][0][1] == EVIL
 
-    @pytest.mark.skipif(shutil.which("node") is None, reason="the page's script needs node to be run")
+    @pytest.mark.skipif(
+        shutil.which("node") is None, reason="the page's script needs node to be run"
+    )
     def test_the_script_plays_the_search(self, tmp_path, monkeypatch):
-        """tests/reports/play.js opens the page's script on a stand-in for the browser and presses keys."""
+        """tests/reports/play.js opens the page's script on a stand-in for the browser and presses
+        keys."""
         (data,) = Page(page([playable(tmp_path, monkeypatch)])).data
         (tmp_path / "data.json").write_text(json.dumps(data))
-        scripts = [str(ROOT / "reports/templates" / name) for name in ("page.js", "save.js", "player.js")]
+        scripts = [
+            str(ROOT / "reports/templates" / name) for name in ("page.js", "save.js", "player.js")
+        ]
         done = subprocess.run(
             ["node", str(ROOT / "tests/reports/play.js"), str(tmp_path / "data.json"), *scripts],
             capture_output=True, text=True, timeout=60, check=False,
@@ -414,8 +512,14 @@ class TestReplay:
         assert seen["first"] == {"step": "Step 0 of 6: start · node #6, level 3 · P(Yes) 0.1 · 5 tokens", "text": "all of it",
                                  "visited": ["6:0"], "later": [], "current": [6], "taken": 0}  # fmt: skip
         later = seen["right, right"]
-        assert (later["visited"], later["current"], later["taken"]) == (["1:2", "4:1", "6:0"], [1], 2)
-        assert later["step"].startswith("Step 2 of 6: visit · node #1, level 1 · from step 1 over an edge of 0.36")
+        assert (later["visited"], later["current"], later["taken"]) == (
+            ["1:2", "4:1", "6:0"],
+            [1],
+            2,
+        )
+        assert later["step"].startswith(
+            "Step 2 of 6: visit · node #1, level 1 · from step 1 over an edge of 0.36"
+        )
         assert seen["end"]["later"] == [0]
         assert seen["end"]["taken"] == 5
         assert re.search("behind the stop.*the answer here: a later answer", seen["end"]["step"])

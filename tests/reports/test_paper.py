@@ -74,10 +74,19 @@ class TestVerdicts:
     @pytest.mark.parametrize(
         ("changes", "reason"),
         [
-            ({"settings": EMBEDDED | {"model.backend": "random"}}, "model: .* is a random model: its answers are"),
-            ({"settings": EMBEDDED | {"model.name": "pocket-llama"}}, r"model: .* is trained on pocket/\* only"),
+            (
+                {"settings": EMBEDDED | {"model.backend": "random"}},
+                "model: .* is a random model: its answers are",
+            ),
+            (
+                {"settings": EMBEDDED | {"model.name": "pocket-llama"}},
+                r"model: .* is trained on pocket/\* only",
+            ),
             ({"n": 20}, f"sample: 20 questions, the paper has {QUESTIONS}"),
-            ({"truncated": {"side": "middle"}}, f"truncation: {QUESTIONS} of {QUESTIONS} contexts were cut"),
+            (
+                {"truncated": {"side": "middle"}},
+                f"truncation: {QUESTIONS} of {QUESTIONS} contexts were cut",
+            ),
             ({"settings": {"dataset.split": "train"}}, "split: train, the paper's is validation"),
             ({"dataset": "pocket/musique"}, "split: pocket/musique is made up"),
         ],
@@ -95,12 +104,17 @@ class TestVerdicts:
         lacking = values(metrics={**RULES["metrics"], "F1": {"score": "rouge_score.rougeLsum"}})
         table = frame([run(tmp_path / "b", settings={"dataset.scorers": [F1]})], lacking)
         line = f"harness score RUN --scorers {F1},rouge_score.rougeLsum"
-        assert table["notes"][0] == (f"metric: the run has no rouge_score.rougeLsum; add it with: {line}",)
+        assert table["notes"][0] == (
+            f"metric: the run has no rouge_score.rougeLsum; add it with: {line}",
+        )
 
     def test_failed_questions_that_are_left_out(self, tmp_path):
         first = run(tmp_path, settings={"failed": "skip"})
         first.records[0]["error"] = {"type": "T", "message": "m"}
-        assert frame([first], values())["notes"][0][0] == "metric: failed questions are left out of the mean"
+        assert (
+            frame([first], values())["notes"][0][0]
+            == "metric: failed questions are left out of the mean"
+        )
 
 
 class TestCosts:
@@ -142,27 +156,40 @@ class TestShippedData:
         for rule in [r for named in labelled for r in named.values()]:
             assert set(rule.stand_ins) <= set(known_data)
             assert not isinstance(rule, DatasetRule) or rule.dataset in known_data
-        named, sources = {entry.preset for entry in rules.entries}, {entry.source for entry in rules.entries}
+        named, sources = (
+            {entry.preset for entry in rules.entries},
+            {entry.source for entry in rules.entries},
+        )
         for deviation in rules.deviations:
             assert set(deviation.presets) <= named
             assert set(deviation.papers) <= sources
         for paper in rules.papers.values():
             labels = {**rules.datasets, **paper.datasets}
             means = [rule for rule in labels.values() if not isinstance(rule, DatasetRule)]
-            assert all(isinstance(labels[member], DatasetRule) for mean in means for member in mean.mean_of)
+            assert all(
+                isinstance(labels[member], DatasetRule) for mean in means for member in mean.mean_of
+            )
 
     def test_values_are_those_of_the_csv(self):
-        found = {(v.paper.name, v.entry.method, v.rules[0].dataset, v.label): v.printed for v in load()}
+        found = {
+            (v.paper.name, v.entry.method, v.rules[0].dataset, v.label): v.printed for v in load()
+        }
         assert found["GARLIC", "Llama3.1-8B", "musique", "F1"] == 35.8
         assert found["GARLIC", "BM25 top-5", "hotpotqa", "ROUGE-L"] == 40.9
         assert found["PECAN", "PECAN Graph Search", "musique", "TFLOPs"] == 30.9
         assert found["GARLIC", "w/o Attention Search", "qasper", "F1"] == 46.9
-        # Four data sets: the thirteen rows of GARLIC's table 1, four ablations, its table 3, and PECAN's table A4.
-        assert len([key for key in found if key[0] in ("GARLIC", "PECAN")]) == 4 * (13 * 4 + 4 * 3 + 5 + 7)
+        # Four data sets: the thirteen rows of GARLIC's table 1, four ablations, its table 3, and
+        # PECAN's table A4.
+        assert len([key for key in found if key[0] in ("GARLIC", "PECAN")]) == 4 * (
+            13 * 4 + 4 * 3 + 5 + 7
+        )
 
 
 def test_the_whole_document_is_the_one_that_is_cut_to_100_000_tokens():
     """Only NarrativeQA has longer ones, so a run of full-context stands beside the same rows."""
     rules = parse_mapping((resources.files("reports.paper") / "mapping.yaml").read_text("utf-8"))
     whole = [one for one in rules.entries if one.method in ("Llama3.1-8B", "Llama-3.1-8B")]
-    assert [(one.preset, one.truncated) for one in whole] == [("full-context", False), ("full-context-100k", True)] * 2
+    assert [(one.preset, one.truncated) for one in whole] == [
+        ("full-context", False),
+        ("full-context-100k", True),
+    ] * 2

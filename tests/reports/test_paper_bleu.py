@@ -1,4 +1,5 @@
-"""The BLEU of all answers: counts in the records, its value and interval in tables, and the papers' BLEU-4 beside it."""
+"""The BLEU of all answers: counts in the records, its value and interval in tables, and the papers'
+BLEU-4 beside it."""
 
 import json
 from dataclasses import replace
@@ -30,12 +31,20 @@ GOLD = "the cat sat on the mat in the old house"
 def texts(n, seed=0):
     """Answers that are GOLD, parts of it or other words."""
     draws = np.random.default_rng(seed).integers(0, 4, n)
-    return [(GOLD, "the cat sat on a mat", "a dog ran in the old house", "no")[draw] for draw in draws]
+    return [
+        (GOLD, "the cat sat on a mat", "a dog ran in the old house", "no")[draw] for draw in draws
+    ]
 
 
 def rows(answers, **changes):
-    noted = [{"prediction": text, "notes": {"counts": {ONE: list(counts(text, [GOLD]))}}} for text in answers]
-    return [record(i, None, scores={ONE: 0.5}, error=None, **own, **changes) for i, own in enumerate(noted)]
+    noted = [
+        {"prediction": text, "notes": {"counts": {ONE: list(counts(text, [GOLD]))}}}
+        for text in answers
+    ]
+    return [
+        record(i, None, scores={ONE: 0.5}, error=None, **own, **changes)
+        for i, own in enumerate(noted)
+    ]
 
 
 def paper_value(method="BM25 top-5", dataset="musique"):
@@ -62,10 +71,17 @@ class TestRecords:
         golds = [list(e.gold.answers) for e in data.examples]
         assert [r["error"] is None for r in run.records] == [True, True, True, False]
         kept = [r["notes"]["counts"]["hf_bleu.bleu1"] for r in run.records]
-        assert kept == [list(counts(r["prediction"], gold)) for r, gold in zip(run.records, golds, strict=True)]
-        assert kept[-1][8:] == [0, 1]  # no token written, one asked for: "fine" is the shortest answer
+        assert kept == [
+            list(counts(r["prediction"], gold)) for r, gold in zip(run.records, golds, strict=True)
+        ]
+        assert kept[-1][8:] == [
+            0,
+            1,
+        ]  # no token written, one asked for: "fine" is the shortest answer
         found = facts.corpus(run, "hf_bleu.corpus_bleu1").mean
-        assert found == pytest.approx(corpus_bleu([r["prediction"] for r in run.records], golds, max_order=1))
+        assert found == pytest.approx(
+            corpus_bleu([r["prediction"] for r in run.records], golds, max_order=1)
+        )
         # Without counts, as older runs are: `harness score` adds them.
         lines = [json.loads(line) for line in (run.path / "records.jsonl").read_text().splitlines()]
         for line in lines:
@@ -93,7 +109,9 @@ class TestRecords:
         for row in answers[1:]:
             row["error"] = {"type": "T", "message": "m"}
         run = replace(stored(tmp_path, [0.5] * 4), records=answers)
-        assert facts.corpus(run, ALL).mean == pytest.approx(corpus_bleu([GOLD, "no", "no", ""], [[GOLD]] * 4))
+        assert facts.corpus(run, ALL).mean == pytest.approx(
+            corpus_bleu([GOLD, "no", "no", ""], [[GOLD]] * 4)
+        )
         skipped = replace(run, config={**run.config, "failed": "skip"})
         assert facts.corpus(skipped, ALL).mean == pytest.approx(1.0)
         empty = replace(run, records=rows(["", ""]))
@@ -126,7 +144,10 @@ class TestInterval:
         found = corpus_interval(lambda s: s[0] / s[1], [(hit, 1) for hit in hits], clusters, seed=4)
         theirs = interval(hits, clusters)
         assert (found.mean, found.n, found.clusters) == (theirs.mean, theirs.n, theirs.clusters)
-        assert (found.low, found.high) == (pytest.approx(theirs.low, abs=0.02), pytest.approx(theirs.high, abs=0.02))
+        assert (found.low, found.high) == (
+            pytest.approx(theirs.low, abs=0.02),
+            pytest.approx(theirs.high, abs=0.02),
+        )
 
     def test_what_is_not_known(self):
         def share(sums):
@@ -134,14 +155,18 @@ class TestInterval:
 
         assert corpus_interval(share, [], []).mean is None
         assert corpus_interval(share, [(1, 2), (0, 2)], ["d", "d"]).low is None  # one document
-        assert corpus_interval(share, [(1, 2), (1, 2)], ["d", "e"]).low is None  # no spread was seen
+        assert (
+            corpus_interval(share, [(1, 2), (1, 2)], ["d", "e"]).low is None
+        )  # no spread was seen
         with pytest.raises(ValueError, match="2 rows of counts do not match 1"):
             corpus_interval(share, [(1, 2), (1, 2)], ["d"])
 
 
 class TestReports:
     def run(self, root, answers, **changes):
-        return paper_run(root, "bm25", "musique", rows(answers, **changes), config={"dataset.scorers": [ONE]})
+        return paper_run(
+            root, "bm25", "musique", rows(answers, **changes), config={"dataset.scorers": [ONE]}
+        )
 
     def test_in_the_table_where_a_run_has_it(self, tmp_path):
         answers = texts(40)
@@ -165,7 +190,9 @@ class TestReports:
 
     def test_stands_beside_the_papers(self, tmp_path):
         printed = paper_value()
-        run = self.run(tmp_path, [GOLD if i % 7 == 0 else "no dog ran in this house" for i in range(2417)])
+        run = self.run(
+            tmp_path, [GOLD if i % 7 == 0 else "no dog ran in this house" for i in range(2417)]
+        )
         table = frame([run], [printed])
         (row,) = table.to_dict("records")
         assert row["metric"] == "BLEU-4"

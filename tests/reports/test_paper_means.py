@@ -1,4 +1,5 @@
-"""A printed mean over data sets beside a run on each of them: which runs go together, the mean, its interval."""
+"""A printed mean over data sets beside a run on each of them: which runs go together, the mean, its
+interval."""
 
 import math
 from dataclasses import replace
@@ -39,15 +40,28 @@ def values(**changes):
 
 
 def run(root, dataset, scores, **changes):
-    """A question on a document of its own for each score; `k` and `name` of the method, `model`, `seed`."""
+    """A question on a document of its own for each score; `k` and `name` of the method, `model`,
+    `seed`."""
     rows = [record(2 * i, None, scores={ACC: score}, error=None) for i, score in enumerate(scores)]
     name, model = changes.get("name", "bm25"), changes.get("model", "Llama")
-    config = {"method.name": name, "method.params.k": changes.get("k", 5), "seed": changes.get("seed", 0)}
+    config = {
+        "method.name": name,
+        "method.params.k": changes.get("k", 5),
+        "seed": changes.get("seed", 0),
+    }
     config |= {"model.name": model, "model.source": None, "dataset.scorers": [ACC]}
     config |= {"dataset.max_answer_tokens": changes.get("longest", 32)}
     config |= {"dataset.options": {"tokens": changes["tokens"]} if "tokens" in changes else {}}
     hash8 = digest([dataset, sorted(changes.items())])[:8]
-    return paper_run(root, "bm25", dataset, rows, config=config, manifest={"models.reader.seen": model}, hash8=hash8)
+    return paper_run(
+        root,
+        "bm25",
+        dataset,
+        rows,
+        config=config,
+        manifest={"models.reader.seen": model},
+        hash8=hash8,
+    )
 
 
 def halves(n, right):
@@ -58,10 +72,17 @@ def halves(n, right):
 class TestMean:
     def test_by_hand(self):
         # Half-widths 3 and 4 below, 6 and 8 above: 5 and 10 in quadrature, halved as the mean is.
-        two = [Measured(30.0, (27.0, 36.0), (29.0, 31.0)), Measured(60.0, (56.0, 68.0), (60.0, 60.0))]
+        two = [
+            Measured(30.0, (27.0, 36.0), (29.0, 31.0)),
+            Measured(60.0, (56.0, 68.0), (60.0, 60.0)),
+        ]
         assert mean_over_datasets(two) == Measured(45.0, (42.5, 50.0), (44.5, 45.5))
         # Of three: sqrt(1 + 4 + 4) / 3.
-        three = [Measured(10.0, (9.0, 11.0)), Measured(20.0, (18.0, 22.0)), Measured(60.0, (58.0, 62.0))]
+        three = [
+            Measured(10.0, (9.0, 11.0)),
+            Measured(20.0, (18.0, 22.0)),
+            Measured(60.0, (58.0, 62.0)),
+        ]
         assert mean_over_datasets(three) == Measured(30.0, (29.0, 31.0))
 
     def test_what_is_not_known(self):
@@ -93,10 +114,17 @@ class TestFrame:
     def test_runs_at_another_length_are_of_another_label(self, tmp_path):
         datasets = {**RULES["datasets"], "Single": {"mean_of": ["One", "Two"], "tokens": 800}}
         (value, _) = values(datasets=datasets)
-        runs = [run(tmp_path, name, [1.0], tokens=size) for name in ("nq", "popqa") for size in (400, 800)]
+        runs = [
+            run(tmp_path, name, [1.0], tokens=size)
+            for name in ("nq", "popqa")
+            for size in (400, 800)
+        ]
         assert [[one for _, one in way] for way in matches(value, runs)] == [[runs[1], runs[3]]]
         assert incomplete([runs[0], runs[1]], [value]) == [
-            "Paper's Single is a mean over nq and popqa: no run of bm25 with Llama and these settings on popqa"
+            (
+                "Paper's Single is a mean over nq and popqa: no run of bm25 with Llama and these "
+                "settings on popqa"
+            )
         ]
 
     def test_lengths_of_answers_that_presets_say_may_differ(self, tmp_path):
@@ -110,12 +138,20 @@ class TestFrame:
         only = [run(tmp_path, "popqa", halves(20, 0.6))]
         assert list(frame(only, values())["dataset"]) == ["popqa"]
         assert incomplete(only, values()) == [
-            "Paper's Single is a mean over nq and popqa: no run of bm25 with Llama and these settings on nq"
+            (
+                "Paper's Single is a mean over nq and popqa: no run of bm25 with Llama and these "
+                "settings on nq"
+            )
         ]
 
-    @pytest.mark.parametrize("other", [{"k": 7}, {"model": "Qwen"}, {"seed": 1}, {"name": "bm25[minilm]"}])
+    @pytest.mark.parametrize(
+        "other", [{"k": 7}, {"model": "Qwen"}, {"seed": 1}, {"name": "bm25[minilm]"}]
+    )
     def test_members_are_of_the_same_settings(self, tmp_path, other):
-        runs = [run(tmp_path, "nq", halves(40, 0.3), **other), run(tmp_path, "popqa", halves(20, 0.6))]
+        runs = [
+            run(tmp_path, "nq", halves(40, 0.3), **other),
+            run(tmp_path, "popqa", halves(20, 0.6)),
+        ]
         assert list(frame(runs, values())["dataset"]) == ["popqa"]
         assert len(incomplete(runs, values())) == 2
 
@@ -138,10 +174,14 @@ class TestFrame:
     def test_one_run_stands_in_for_all(self, tmp_path):
         found = frame([run(tmp_path, "pocket/retrieved", halves(20, 0.5))], values())
         assert list(found["dataset"]) == ["pocket/retrieved"]
-        assert found["notes"][0] == ("split: pocket/retrieved is made up, the paper has the mean of nq and popqa",)
+        assert found["notes"][0] == (
+            "split: pocket/retrieved is made up, the paper has the mean of nq and popqa",
+        )
         assert (found["ours"][0], found["n"][0]) == (50.0, 20)
 
     def test_a_stand_in_for_several_labels_says_for_which(self, tmp_path):
         csv = RESULTS + "L,Table 2,Ours,One,Acc,30.0\n"
-        found = frame([run(tmp_path, "pocket/retrieved", halves(20, 0.5))], load(csv, yaml.safe_dump(RULES)))
+        found = frame(
+            [run(tmp_path, "pocket/retrieved", halves(20, 0.5))], load(csv, yaml.safe_dump(RULES))
+        )
         assert list(found["row"]) == ["Ours, Single", "Ours, One"]

@@ -1,4 +1,5 @@
-"""What a run's rows and models are by content; tests/reports/test_fabricated_runs.py judges whole runs."""
+"""What a run's rows and models are by content; tests/reports/test_fabricated_runs.py judges whole
+runs."""
 
 import re
 from dataclasses import replace
@@ -25,7 +26,10 @@ HUB = {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": "0" * 40}
 
 
 def run_of(weights, shape=None, prompts=None, model=None, **sent):
-    manifest = {"models": {"reader": {"weights": weights, **(model or {})}}, "shapes": {"reader": shape}}
+    manifest = {
+        "models": {"reader": {"weights": weights, **(model or {})}},
+        "shapes": {"reader": shape},
+    }
     manifest |= {"prompts": {"answer": "Read. {text}\nAnswer:", **(prompts or {})}}
     if sent:
         manifest["first_prompts"] = {"reader": {"ids": IDS, **sent}}
@@ -59,12 +63,18 @@ def run_of(weights, shape=None, prompts=None, model=None, **sent):
 def test_a_model_is_known_by_its_content(made, reason, unchecked):
     found = public_releases.model_differences(made, "reader", WANTED)
     assert found.unchecked == unchecked
-    assert [bool(re.search(reason, sentence)) for sentence in found.reasons] == [True] * bool(reason)
+    assert [bool(re.search(reason, sentence)) for sentence in found.reasons] == [True] * bool(
+        reason
+    )
 
 
 def question(i, hops, **changes):
     gold = {"answers": [str(i)], "supporting": [], "extra": {"hops": hops}}
-    names = {"question_id": f"{hops}hop__{i}_{i}", "question": f"Who is {i}?", "document_ids": [f"d{i}"]}
+    names = {
+        "question_id": f"{hops}hop__{i}_{i}",
+        "question": f"Who is {i}?",
+        "document_ids": [f"d{i}"],
+    }
     costs = {"usage": {"search": usage(0.0), "answer": usage(26.3, 100_000)}}
     scores = {F1: 0.287 + (0.1 if i % 2 else -0.1)}
     return record(i, None, scores=scores, error=None, gold=gold, **names, **costs) | changes
@@ -83,7 +93,9 @@ def run(tmp_path_factory):
 def reasons(run, rows, **manifest):
     own = [v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique"]
     value = next(v for v in own if v.label == "F1")
-    return differences(value, replace(run, records=rows, manifest=changed(run.manifest, manifest))).reasons
+    return differences(
+        value, replace(run, records=rows, manifest=changed(run.manifest, manifest))
+    ).reasons
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""QRMeM's tables beside ours: shares of 1, an EM that is read in two ways, requests, and rows over other questions."""
+"""QRMeM's tables beside ours: shares of 1, an EM that is read in two ways, requests, and rows over
+other questions."""
 
 from reports.paper import frame
 from reports.paper.printed import load
@@ -42,19 +43,30 @@ def values():
 def run(root, dataset, scores, method="qrmem", requests=4):
     """A question for each of the scores' values, two on a document."""
     count = len(next(iter(scores.values())))
-    spent = {"answer": {**usage(1.0), "requests": requests}, "index": {**usage(1.0), "requests": 50}}
+    spent = {
+        "answer": {**usage(1.0), "requests": requests},
+        "index": {**usage(1.0), "requests": 50},
+    }
     scored = [{name: values[i] for name, values in scores.items()} for i in range(count)]
     rows = [record(i, None, scores=own, usage=spent, error=None) for i, own in enumerate(scored)]
     model = {"name": "gpt-3.5-turbo", "backend": "endpoint", "embedded": False}
-    return paper_run(root, method, dataset, rows, config={"model": model, "dataset.scorers": list(scores)})
+    return paper_run(
+        root, method, dataset, rows, config={"model": model, "dataset.scorers": list(scores)}
+    )
 
 
 def test_shares_of_one_are_told_in_points_and_empty_cells_are_none():
-    printed = {(v.entry.method, v.label): (v.printed, v.digits, v.rules[0].dataset) for v in values()}
+    printed = {
+        (v.entry.method, v.label): (v.printed, v.digits, v.rules[0].dataset) for v in values()
+    }
     assert printed == {
         ("TE", "Acc"): (69.36, 2, "quality"),
         ("KN", "Acc"): (72.07, 2, "quality"),
-        ("KN", "EM (contained)"): (42.0, 2, "longbench/musique"),  # the paper's own meaning of the label
+        ("KN", "EM (contained)"): (
+            42.0,
+            2,
+            "longbench/musique",
+        ),  # the paper's own meaning of the label
         ("KN", "EM (strict)"): (42.0, 2, "longbench/musique"),
         ("BM25", "Acc"): (52.88, 2, "quality"),
         ("KN", "Requests"): (3.96, 2, "quality"),
@@ -85,7 +97,13 @@ def test_questions_that_nobody_names_are_not_ours(tmp_path):
 
 
 def test_a_row_over_the_whole_set_with_a_model_of_its_own(tmp_path):
-    (row,) = frame([run(tmp_path, "quality", {ACC: [0.5, 0.6] * 8}, "bm25")], values()).to_dict("records")
-    assert row["notes"] == ("model: the reader is gpt-3.5-turbo, the paper's is Llama-2-70b-chat-hf",)
-    (row,) = frame([run(tmp_path / "b", "quality", {ACC: [0.5] * 8}, "bm25")], values()).to_dict("records")
+    (row,) = frame([run(tmp_path, "quality", {ACC: [0.5, 0.6] * 8}, "bm25")], values()).to_dict(
+        "records"
+    )
+    assert row["notes"] == (
+        "model: the reader is gpt-3.5-turbo, the paper's is Llama-2-70b-chat-hf",
+    )
+    (row,) = frame([run(tmp_path / "b", "quality", {ACC: [0.5] * 8}, "bm25")], values()).to_dict(
+        "records"
+    )
     assert row["notes"][1] == "sample: 8 questions, the paper has 16"

@@ -14,7 +14,13 @@ from tests.reports.build import record, usage
 from tests.reports.paper_runs import GONE, REFINED, answers, paper_run
 
 F1, ACC = "longbench.qa_f1_score", "flashrag.acc"
-LLAMA2 = {"model": {"name": "Llama-2-70b-chat-hf", "source": "meta-llama/Llama-2-70b-chat-hf", "backend": "hf"}}
+LLAMA2 = {
+    "model": {
+        "name": "Llama-2-70b-chat-hf",
+        "source": "meta-llama/Llama-2-70b-chat-hf",
+        "backend": "hf",
+    }
+}
 TRAINED = {"models.refiner.adapters": {"analysis": "a", "structuring": "b", "selection": "c"}}
 
 
@@ -34,14 +40,20 @@ WALK = value("GARLIC", "Table 1", "MeMWalker", "musique", F1)
 LINGUA = value("GARLIC", "Table 1", "LongLLMLingua", "musique", F1)
 REFINER = value("LongRefiner", "Table 2", "LongRefiner(Ours)", "nq", ACC)
 QRMEM = value("QRMeM", "Table 1", "LLaMa-70B-Chat / QRMeM (KN)", "longbench/musique", ACC)
-PECAN = next(v for v in load() if v.entry.method == "PECAN Graph Search" and v.rules[0].dataset == "musique")
+PECAN = next(
+    v for v in load() if v.entry.method == "PECAN Graph Search" and v.rules[0].dataset == "musique"
+)
 
 
 def fabricated(root, one, **changes):
-    """The run that prints the paper's number, settings of the row but for `changes` (see paper_run)."""
+    """The run that prints the paper's number, settings of the row but for `changes` (see
+    paper_run)."""
     rows = answers(one.rules[0].questions, one.metric.score or "s", one.printed / 100)
     if one.metric.phases:
-        rows = [record(i, None, usage={"search": usage(one.printed)}, error=None) for i in range(len(rows))]
+        rows = [
+            record(i, None, usage={"search": usage(one.printed)}, error=None)
+            for i in range(len(rows))
+        ]
     own = {}
     if one.paper.name == "LongRefiner":
         own = {"sets": REFINED, "manifest": {**TRAINED, **changes.pop("manifest", {})}}
@@ -65,12 +77,16 @@ def reasons(found):
 
 
 @pytest.mark.parametrize(
-    "one", [GARLIC, RAPTOR, TOP_X, WALK, LINGUA, REFINER, QRMEM, SBERT, PECAN], ids=lambda v: v.entry.preset
+    "one",
+    [GARLIC, RAPTOR, TOP_X, WALK, LINGUA, REFINER, QRMEM, SBERT, PECAN],
+    ids=lambda v: v.entry.preset,
 )
 def test_a_run_with_the_settings_of_the_row_is_compared(tmp_path, one):
     found = row(tmp_path, one)
     assert reasons(found) == []
-    assert found["verdict"].startswith((EQUIVALENT, UNDECIDED))  # 200 questions of LongBench cannot decide
+    assert found["verdict"].startswith(
+        (EQUIVALENT, UNDECIDED)
+    )  # 200 questions of LongBench cannot decide
 
 
 def params(**changed):
@@ -125,7 +141,13 @@ def test_another_setting_is_refused_by_its_key(tmp_path, one, changes, expected)
     "changes",
     [
         {"config": {"encoder.batch_size": 4, "model.device": "cpu", "model.memory_fraction": 0.5}},
-        {"config": {"dataset.data": "~/musique.jsonl", "dataset.hub": None, "dataset.licence": "mine"}},
+        {
+            "config": {
+                "dataset.data": "~/musique.jsonl",
+                "dataset.hub": None,
+                "dataset.licence": "mine",
+            }
+        },
         {"config": {"limit": 60, "profile": None, "model.name": "llama"}},
         {"sets": {"method.record_stops": 8, "method.record_t_p": 0.9}},
     ],
@@ -152,9 +174,13 @@ def test_rows_of_a_mirror_are_not_checked(tmp_path):
 def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path, monkeypatch):
     run = fabricated(tmp_path, TOP_X, **params(k=20))
     (tmp_path / "own" / "methods").mkdir(parents=True)
-    (tmp_path / "own" / "methods" / "bm25-topx.yaml").write_text("implementation: bm25\nparams: {k: 20}\n")
+    (tmp_path / "own" / "methods" / "bm25-topx.yaml").write_text(
+        "implementation: bm25\nparams: {k: 20}\n"
+    )
     monkeypatch.setenv(presets.ENV, str(tmp_path / "own"))
-    assert reasons(frame([run], [TOP_X]).to_dict("records")[0]) == ["method: k is 20, the paper's is 7"]
+    assert reasons(frame([run], [TOP_X]).to_dict("records")[0]) == [
+        "method: k is 20, the paper's is 7"
+    ]
 
 
 def test_a_package_that_is_missing_here_does_not_matter(tmp_path, monkeypatch):
@@ -165,7 +191,8 @@ def test_a_package_that_is_missing_here_does_not_matter(tmp_path, monkeypatch):
 
 
 def test_entries_repeat_nothing_that_the_preset_says():
-    """An entry's params are those in which the printed row differs from the preset under profile paper."""
+    """An entry's params are those in which the printed row differs from the preset under profile
+    paper."""
     for one in load():
         for key, said in one.entry.params.items():
             plain = replace(one, entry=one.entry.model_copy(update={"params": {}}))

@@ -22,7 +22,11 @@ F1 = "longbench.qa_f1_score"
 
 def value(method, metric):
     """A value of GARLIC's table 1 on MuSiQue."""
-    own = [v for v in load() if v.paper.name == "GARLIC" and [rule.dataset for rule in v.rules] == ["musique"]]
+    own = [
+        v
+        for v in load()
+        if v.paper.name == "GARLIC" and [rule.dataset for rule in v.rules] == ["musique"]
+    ]
     return next(v for v in own if (v.entry.method, v.label) == (method, metric))
 
 
@@ -62,32 +66,49 @@ class TestVerdict:
         assert verdict(COST, ours(COST.printed, half - 0.01, half), 10) == "equivalent (within 2 %)"
         assert verdict(COST, ours(COST.printed, half + 0.01, half), 10).startswith("undecided")
         assert verdict(COST, ours(COST.printed * 1.1, 0.1, 0.1), 10) == "differs (by more than 2 %)"
-        assert verdict(COST, ours(COST.printed * 1.1, 0.1, 0.1), 10, margin=12) == "equivalent (within 12 %)"
+        assert (
+            verdict(COST, ours(COST.printed * 1.1, 0.1, 0.1), 10, margin=12)
+            == "equivalent (within 12 %)"
+        )
 
     def test_without_an_interval_nothing_is_shown(self):
         for labels in ("abcd", "aaaa"):  # no resample changes the value; one document
-            found = _with_intervals(lambda level, of=labels: corpus_interval(sum, [[1.0]] * 4, [*of], level=level), 1.0)
-            assert verdict(SCORE, found, 4).startswith("undecided (no interval: too few documents, or no spread")
+            found = _with_intervals(
+                lambda level, of=labels: corpus_interval(sum, [[1.0]] * 4, [*of], level=level), 1.0
+            )
+            assert verdict(SCORE, found, 4).startswith(
+                "undecided (no interval: too few documents, or no spread"
+            )
 
     def test_about_how_many_questions(self):
         """Twice as narrow takes four times as many: 2.05 is the reach, so 4.1 has to be halved."""
-        assert verdict(SCORE, ours(SCORE.printed, 4.1, 5.0), 1000) == "undecided (about 4,000 questions needed)"
+        assert (
+            verdict(SCORE, ours(SCORE.printed, 4.1, 5.0), 1000)
+            == "undecided (about 4,000 questions needed)"
+        )
 
     @given(st.floats(-10, 10), st.floats(0, 10), st.floats(1, 3))
     def test_never_both(self, apart, half, wider):
-        word = equivalence((apart - half, apart + half), (apart - half * wider, apart + half * wider), (-2.0, 2.0))
-        assert (word == "equivalent") == (abs(apart) + half <= 2.0 or (apart - half >= -2.0 and apart + half <= 2.0))
+        word = equivalence(
+            (apart - half, apart + half), (apart - half * wider, apart + half * wider), (-2.0, 2.0)
+        )
+        assert (word == "equivalent") == (
+            abs(apart) + half <= 2.0 or (apart - half >= -2.0 and apart + half <= 2.0)
+        )
         assert word != "different" or abs(apart) > 2.0
 
     def test_the_error_of_both_verdicts_is_kept(self):
-        """At the very margin, 5 % of samples are called equivalent and 2.5 % different, whatever their size."""
+        """At the very margin, 5 % of samples are called equivalent and 2.5 % different, whatever
+        their size."""
         generator, found = np.random.default_rng(3), []
         for trial in range(600):
             scores = generator.normal(0.5, 0.3, 60)
             clusters = [str(i) for i in range(60)]
             how = {"seed": trial, "resamples": 300, "bounds": None}
             narrow, wide = (interval(scores, clusters, level=level, **how) for level in (0.9, 0.95))
-            found.append(equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-math.inf, 0.5)))
+            found.append(
+                equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-math.inf, 0.5))
+            )
         assert found.count("equivalent") / 600 == pytest.approx(0.05, abs=0.02)
         assert found.count("different") / 600 == pytest.approx(0.025, abs=0.015)
 
@@ -105,14 +126,18 @@ def test_index_costs_have_intervals_over_documents(tmp_path):
     shared = table.loc["PECAN Attention Graph Construction + Graph Search, 2 queries per document"]
     assert (shared["ours"], shared["verdict"]) == (pytest.approx(66.7 / 2 + 30.9, abs=1e-3), same)
     # The search costs the same for all questions: half of the index's interval is all there is.
-    assert shared["ours.high"] - shared["ours"] == pytest.approx((alone["ours.high"] - alone["ours"]) / 2)
+    assert shared["ours.high"] - shared["ours"] == pytest.approx(
+        (alone["ours.high"] - alone["ours"]) / 2
+    )
 
 
 class TestMargin:
     @pytest.fixture
     def results(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        paper_run(tmp_path / "results", "bm25", "musique", answers(2417, F1, SCORE.printed / 100 + 0.012))
+        paper_run(
+            tmp_path / "results", "bm25", "musique", answers(2417, F1, SCORE.printed / 100 + 0.012)
+        )
         return tmp_path
 
     def test_is_an_option(self, results, command):

@@ -29,7 +29,9 @@ def table(root, temperature, draws):
         rows = [record(n, score, prediction=text) for n, (text, score) in enumerate(answers)]
         made = {**plain, "model": model, "seed": seed}
         paths.append(write_run(root, rows, hash8=f"0000000{9 - seed}", settings=made))
-    (row,) = frame(average_over_seeds([read_run(path) for path in reversed(paths)])).to_dict("records")
+    (row,) = frame(average_over_seeds([read_run(path) for path in reversed(paths)])).to_dict(
+        "records"
+    )
     return {str(name): value for name, value in row.items()}
 
 
@@ -43,10 +45,14 @@ DRAWS: list[list[tuple[str, float | None]]] = [
 def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path):
     row = table(tmp_path, 0.7, DRAWS)
     assert row[SCORE] == pytest.approx((1 / 3 + 1 / 3) / 2)
-    assert row[f"{SCORE}.vote"] == pytest.approx((0.0 + 1.0) / 2)  # equal but for case; a tie goes to the first
+    assert row[f"{SCORE}.vote"] == pytest.approx(
+        (0.0 + 1.0) / 2
+    )  # equal but for case; a tie goes to the first
     assert row[f"{SCORE}.pass@2"] == pytest.approx(2 / 3)
     assert row[f"{SCORE}.pass@3"] == pytest.approx(1.0)
-    assert {f"{SCORE}.{kind}.{end}" for kind in ("vote", "pass@2", "pass@3") for end in ("low", "high")} <= row.keys()
+    assert {
+        f"{SCORE}.{kind}.{end}" for kind in ("vote", "pass@2", "pass@3") for end in ("low", "high")
+    } <= row.keys()
     assert "(seeds 0, 1, 2)" in str(row["notes"])
     (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
     assert f"{SCORE}.vote" in run.records[0]["scores"]
@@ -54,7 +60,9 @@ def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path):
 
 
 def test_evidence_recall_is_no_answer_to_vote_on(tmp_path):
-    own = {"dataset": {"name": "musique", "format": "musique", "scorers": [SCORE, "evidence_recall"]}}
+    own = {
+        "dataset": {"name": "musique", "format": "musique", "scorers": [SCORE, "evidence_recall"]}
+    }
     paths = []
     for seed, score in enumerate((0.0, 1.0)):
         made = {**own, "model": MODEL | {"temperature": 0.7}, "seed": seed}
@@ -69,7 +77,9 @@ def test_the_report_shows_them(tmp_path, command):
     table(tmp_path, 0.7, DRAWS)
     code, out, err = command("report", str(tmp_path), "--average-seeds", "--format", "csv")
     assert (code, f"{SCORE}.vote" in out, f"{SCORE}.pass@2" in out) == (0, True, True), err
-    code, out, err = command("compare", *map(str, tmp_path.glob("*/*")), "--average-seeds", "--score", SCORE)
+    code, out, err = command(
+        "compare", *map(str, tmp_path.glob("*/*")), "--average-seeds", "--score", SCORE
+    )
     assert (code, SCORE in out) == (0, True), err
 
 

@@ -14,11 +14,15 @@ class TestGraphOf:
     def test_rows_are_levels_from_the_highest_and_chunks_stand_in_document_order(self):
         assert made().rows() == {3: [6], 2: [4, 5], 1: [0, 1, 2, 3]}
         assert [made().level_name(level) for level in (3, 2, 1)] == ["level 3", "level 2", "chunks"]
-        assert parse_graph(index(span=[[13, 19], [9, 13], [5, 9], [0, 5], *[None] * 3])).rows()[1] == [3, 2, 1, 0]
+        assert parse_graph(index(span=[[13, 19], [9, 13], [5, 9], [0, 5], *[None] * 3])).rows()[
+            1
+        ] == [3, 2, 1, 0]
         spanless = {name: value for name, value in index().items() if name != "span"}
         assert parse_graph(spanless).level_name(1) == "level 1"
 
-    @pytest.mark.parametrize("value", [None, [], {}, {"text": [], "level": []}, {"vectors": np.zeros(3)}])
+    @pytest.mark.parametrize(
+        "value", [None, [], {}, {"text": [], "level": []}, {"vectors": np.zeros(3)}]
+    )
     def test_another_index_is_no_graph(self, value):
         assert parse_graph(value) is None
 
@@ -87,14 +91,23 @@ class TestReadGraph:
             ({"line": {"question_id": "q0"}}, True),
             ({"line": {"question_id": "q1"}}, False),
             ({"line": {"status": "failed"}}, False),
-            ({"line": {"document_id": "d0+d1"}, "document_ids": ["d0", "d1"], "notes": {"joined": 2}}, True),
+            (
+                {
+                    "line": {"document_id": "d0+d1"},
+                    "document_ids": ["d0", "d1"],
+                    "notes": {"joined": 2},
+                },
+                True,
+            ),
             ({"line": {"document_id": "d0+d1"}, "document_ids": ["d0", "d1"]}, False),
         ],
     )
     def test_which_line_of_the_documents_is_the_questions(self, changes, there, tmp_path):
         run = searched(tmp_path / "r", keep(tmp_path / "c"), **changes)
         found = read_graph(run, run.records[0], {})
-        assert found.problem == (None if there else "documents.jsonl names no index of this question.")
+        assert found.problem == (
+            None if there else "documents.jsonl names no index of this question."
+        )
         assert (found.graph is not None) is there
 
 

@@ -9,7 +9,8 @@ from tests.reports.searches import made, steps
 class TestWalk:
     def test_parents_edges_and_the_tree_worked_by_hand(self):
         moves = trace_moves(steps(), made())
-        # 1 is shown before 5, so it stands under 4 although the edge from 5 is heavier; nothing leads to 3.
+        # 1 is shown before 5, so it stands under 4 although the edge from 5 is heavier; nothing
+        # leads to 3.
         assert [(m.parent, m.edge) for m in moves] == [
             (None, None), (0, 0.7), (1, 0.36), (0, 0.3), (3, 0.5), (None, None), (1, 0.6),
         ]  # fmt: skip
@@ -29,7 +30,9 @@ class TestWalk:
 
     def test_a_chain_of_twelve_hundred_nodes(self):
         n = 1200
-        graph = Graph(("x",) * n, tuple(range(n, 0, -1)), tuple((i, i + 1, 1.0) for i in range(n - 1)))
+        graph = Graph(
+            ("x",) * n, tuple(range(n, 0, -1)), tuple((i, i + 1, 1.0) for i in range(n - 1))
+        )
         lines = forest(trace_moves([{"action": "v", "node": i} for i in range(n)], graph))
         assert [m.number for _, m in lines] == list(range(n))
         assert lines[-1][0] == "   " * (n - 2) + "└─ "
@@ -40,12 +43,18 @@ class TestWalk:
         st.lists(st.integers(0, 7) | st.none(), max_size=12),
     )
     def test_a_parent_was_seen_before_and_no_heavier_one_was(self, edges, nodes):
-        moves = trace_moves([{"action": "v", "node": n} for n in nodes], Graph(("x",) * 8, (1,) * 8, tuple(edges)))
+        moves = trace_moves(
+            [{"action": "v", "node": n} for n in nodes], Graph(("x",) * 8, (1,) * 8, tuple(edges))
+        )
         for move in moves:
             before = set(nodes[: move.number]) - {None}
-            weights = [w for h, low, w in edges if w > 0 and low == move.step["node"] and h in before]
+            weights = [
+                w for h, low, w in edges if w > 0 and low == move.step["node"] and h in before
+            ]
             assert move.edge == (max(weights) if weights else None)
             assert move.parent is None or move.parent < move.number
         order = [m.number for _, m in forest(moves)]
         assert sorted(order) == list(range(len(nodes)))
-        assert all(order.index(m.parent) < order.index(m.number) for m in moves if m.parent is not None)
+        assert all(
+            order.index(m.parent) < order.index(m.number) for m in moves if m.parent is not None
+        )

@@ -14,7 +14,12 @@ def record(stop, *p_yes, error=None, note="", document="d"):
 
 
 def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
-    rows = [record("exhausted", 0.5, 0.4), record("yes", 0.5001, None), record("yes", 0.9), record("", 0.5, error="x")]
+    rows = [
+        record("exhausted", 0.5, 0.4),
+        record("yes", 0.5001, None),
+        record("yes", 0.9),
+        record("", 0.5, error="x"),
+    ]
     assert search_notes(rows) == [
         "1 of 3 searches (33 %) visited every node",
         "1 of 4 probes (25 %) are ties: P(Yes) is 0.5",
@@ -23,8 +28,13 @@ def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
 
 
 def test_questions_that_were_declined_at_first_are_counted_among_those_that_could_be():
-    rows = [{**record("whole"), "steps": [{"action": action}]} for action in ("decline", "accept", "accept", "select")]
-    assert search_notes(rows) == ["1 of 3 questions (33 %) were declined at first and answered from the whole document"]
+    rows = [
+        {**record("whole"), "steps": [{"action": action}]}
+        for action in ("decline", "accept", "accept", "select")
+    ]
+    assert search_notes(rows) == [
+        "1 of 3 questions (33 %) were declined at first and answered from the whole document"
+    ]
     assert declined(rows) == 1
 
 
@@ -39,22 +49,39 @@ def test_calls_cut_at_the_reserve_are_counted_once_a_document():
     for level, cut in ((2, [batch, batch]), (3, [batch])):
         _log_level(graph, level, 1, cut, PecanConfig(reserve=20))
     note = "; ".join([*graph.notes, "2 top nodes left out"])
-    rows = [*[record("yes", note=note)] * 2, record("yes", document="e"), record("", note=note, error=1)]
+    rows = [
+        *[record("yes", note=note)] * 2,
+        record("yes", document="e"),
+        record("", note=note, error=1),
+    ]
     assert search_notes(rows) == [
-        "3 summaries, in 1 of 2 indexes, were cut at 20 tokens; an unfinished last point is dropped where there are others"
+        (
+            "3 summaries, in 1 of 2 indexes, were cut at 20 tokens; an unfinished last point is "
+            "dropped where there are others"
+        )
     ]
 
 
 def visits(dataset, *nodes):
     rows = [
-        {"question_id": str(n), "steps": [{"node": node, "level": 1, "tokens": 5} for node in [*order, None]]}
+        {
+            "question_id": str(n),
+            "steps": [{"node": node, "level": 1, "tokens": 5} for node in [*order, None]],
+        }
         for n, order in enumerate(nodes)
     ]
     return SimpleNamespace(config={"dataset": {"name": dataset}}, records=rows)
 
 
 def test_runs_that_visited_the_same_nodes_in_every_question_are_named_together():
-    runs = [visits("x", [1, 2], [3]), visits("x", [2, 1], [3]), visits("x", [1, 2], [4]), visits("y", [1, 2], [3])]
+    runs = [
+        visits("x", [1, 2], [3]),
+        visits("x", [2, 1], [3]),
+        visits("x", [1, 2], [4]),
+        visits("y", [1, 2], [3]),
+    ]
     notes = ["a, b visited the same nodes in every question"]
     assert same_nodes_notes(runs, ["a", "b", "c", "d"]) == [notes, notes, [], []]
-    assert same_nodes_notes([visits("x", []), visits("x", [])], ["a", "b"]) == [[], []], "a method without a search"
+    assert same_nodes_notes([visits("x", []), visits("x", [])], ["a", "b"]) == [[], []], (
+        "a method without a search"
+    )

@@ -33,8 +33,14 @@ class TestText:
         assert [line.split()[0] for line in lines[at + 2 : at + 4]] == ["pecan", "bm25"]
 
     def test_no_line_is_wider_than_a_terminal(self, tmp_path):
-        rows = [record(i, s, scores={SCORE: s, **{f"other.score{k}": s for k in range(9)}}) for i, s in enumerate(OURS)]
-        runs = [read_run(write_run(tmp_path, rows, method=m)) for m in ("full-context", "pecan-without-attention")]
+        rows = [
+            record(i, s, scores={SCORE: s, **{f"other.score{k}": s for k in range(9)}})
+            for i, s in enumerate(OURS)
+        ]
+        runs = [
+            read_run(write_run(tmp_path, rows, method=m))
+            for m in ("full-context", "pecan-without-attention")
+        ]
         assert max(len(line) for line in side_by_side(runs).render("text").splitlines()) <= 160
         assert "other.score8" in side_by_side(runs).render("text", columns=[])
 
@@ -43,9 +49,18 @@ class TestText:
         assert side_by_side(runs).render("text").count("1 of 8 questions failed") == 1
 
     def test_another_method_needs_no_note_an_ablation_names_its_keys(self, tmp_path):
-        ablation = {"name": "pecan-k9", "implementation": "methods.pecan:M", "view": "document", "params": {"k": 9}}
+        ablation = {
+            "name": "pecan-k9",
+            "implementation": "methods.pecan:M",
+            "view": "document",
+            "params": {"k": 9},
+        }
         runs = [
-            stored(tmp_path, BASE, settings={"method": {**ablation, "name": "pecan", "params": {"k": 5}}}),
+            stored(
+                tmp_path,
+                BASE,
+                settings={"method": {**ablation, "name": "pecan", "params": {"k": 5}}},
+            ),
             stored(tmp_path, OURS, method="pecan-k9", settings={"method": ablation}),
             stored(tmp_path, OURS, method="bm25"),
         ]
@@ -55,9 +70,15 @@ class TestText:
 
     @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
     def test_two_data_sets_are_two_pairs_of_tables(self, tmp_path, form):
-        runs = three(tmp_path) + [stored(tmp_path, OURS, dataset="qasper", method=m) for m in ("bm25", "full-context")]
+        runs = three(tmp_path) + [
+            stored(tmp_path, OURS, dataset="qasper", method=m) for m in ("bm25", "full-context")
+        ]
         text = side_by_side(runs).render(form).replace("\\", "")
-        for title in ("musique · tiny", "qasper · tiny", "qasper: longbench.qa_f1 minus that of full-context"):
+        for title in (
+            "musique · tiny",
+            "qasper · tiny",
+            "qasper: longbench.qa_f1 minus that of full-context",
+        ):
             assert title.replace(" · ", ", " if form == "latex" else " · ") in text
         assert "Holm over 3 comparisons" in text
 
@@ -67,7 +88,11 @@ class TestText:
         text = side_by_side(runs).render("latex")
         assert r"\caption{mu \textbackslash{}input\{x\}\textless{}b\textgreater{}, tiny. " in text
         assert r"\label{tab:mu-input-x-b-tiny}" in text
-        assert side_by_side(runs).render("markdown").startswith("### mu \\\\input{x}&lt;b&gt; · tiny\n")
+        assert (
+            side_by_side(runs)
+            .render("markdown")
+            .startswith("### mu \\\\input{x}&lt;b&gt; · tiny\n")
+        )
 
 
 class TestMachineFormats:
@@ -86,7 +111,11 @@ class TestMachineFormats:
     def test_json_is_the_same_table_of_the_columns_that_are_chosen(self, tmp_path):
         found = side_by_side(three(tmp_path))
         rows = json.loads(found.render("json"))
-        assert [(r["method"], r["paired.n"]) for r in rows] == [("pecan", 8), ("full-context", None), ("bm25", 8)]
+        assert [(r["method"], r["paired.n"]) for r in rows] == [
+            ("pecan", 8),
+            ("full-context", None),
+            ("bm25", 8),
+        ]
         rows = json.loads(found.render("json", columns=["difference", "ratio"]))
         assert list(rows[0])[:3] == ["dataset", "method", "model"]
         assert {"difference", "difference.low", "ratio"} <= set(rows[0])
@@ -114,7 +143,9 @@ class TestWhatIsCompared:
         assert side_by_side([base, ours]).differences is not None
         other = {"searcher": {"weights": "other"}, "reader": {"weights": "tiny"}}
         with pytest.raises(UserError, match="different readers"):
-            side_by_side([base, read_run(write_run(tmp_path / "b", rows, manifest={"models": other}))])
+            side_by_side(
+                [base, read_run(write_run(tmp_path / "b", rows, manifest={"models": other}))]
+            )
 
     def test_a_copy_of_a_run_is_refused(self, tmp_path):
         with pytest.raises(UserError, match="given more than once"):
@@ -124,7 +155,9 @@ class TestWhatIsCompared:
         def run(method, seed):
             scores = np.random.default_rng(seed).uniform(size=4_000)
             folder = write_run(tmp_path, [record(0, 0.0)], method=method)
-            return replace(read_run(folder), records=[record(i, float(s)) for i, s in enumerate(scores)])
+            return replace(
+                read_run(folder), records=[record(i, float(s)) for i, s in enumerate(scores)]
+            )
 
         runs = [run(m, i) for i, m in enumerate(("full-context", "a"))]
         begun = time.process_time()
@@ -136,7 +169,9 @@ class TestViews:
     def test_order_is_by_each_data_sets_own_headline(self, tmp_path):
         other = {"dataset": {"name": "qasper", "scorers": ["em"]}}
         low, high = (
-            read_run(write_run(tmp_path, [record(0, 1 - v, scores={"em": v})], method=m, settings=other))
+            read_run(
+                write_run(tmp_path, [record(0, 1 - v, scores={"em": v})], method=m, settings=other)
+            )
             for m, v in (("a", 0.2), ("b", 0.7))
         )
         table = ordered(frame([low, high, *three(tmp_path)]))

@@ -47,7 +47,10 @@ def test_docstring_shows_what_is_printed():
         ("t_p", 0.55, "0.55"),
         ("nodes", 48.04, "48.0"),
         ("trials", 3.0, "3"),
-        *((name, 1234.5, "1234.5") for name in ("requests", "requests.search", "requests.index", "retries")),
+        *(
+            (name, 1234.5, "1234.5")
+            for name in ("requests", "requests.search", "requests.index", "retries")
+        ),
     ],
 )
 def test_numbers(column, value, expected):
@@ -56,7 +59,9 @@ def test_numbers(column, value, expected):
 
 
 def test_intervals_need_both_ends_and_gaps_are_dashes():
-    frame = pd.DataFrame({"m": ["x", "y", "z"], "f1": [0.5, 0.25, None], "f1.low": [0.4, None, None]})
+    frame = pd.DataFrame(
+        {"m": ["x", "y", "z"], "f1": [0.5, 0.25, None], "f1.low": [0.4, None, None]}
+    )
     frame["f1.high"] = [0.6, None, None]
     frame["empty"] = [None, None, None]
     lines = render(frame, "text").splitlines()
@@ -64,7 +69,9 @@ def test_intervals_need_both_ends_and_gaps_are_dashes():
 
 
 def test_footnotes_are_numbered_once_and_common_ones_carry_no_mark():
-    frame = pd.DataFrame({"m": list("xyz"), "notes": [("all", "two"), ("all", "one", "two"), ("all",)]})
+    frame = pd.DataFrame(
+        {"m": list("xyz"), "notes": [("all", "two"), ("all", "one", "two"), ("all",)]}
+    )
     lines = ["m  notes", "x  [1]", "y  [1], [2]", "z", "", "all", "[1] two", "[2] one"]
     assert render(frame, "text").splitlines() == lines
 
@@ -82,7 +89,10 @@ class TestEscapes:
         out = render(table(name=[NASTY]), "latex")
         row = out.partition("\\midrule\n")[2].splitlines()[0]
         assert r"a\textbar{}b \textless{}script\textgreater{}" in row
-        assert r"\& \$x\_1\$ 100\% \#1 \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{}cmd" in row
+        assert (
+            r"\& \$x\_1\$ 100\% \#1 \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{}cmd"
+            in row
+        )
         assert len(re.findall(r"(?<!\\)&", row)) == 2
 
     @pytest.mark.parametrize("start", ["[1] x", "*x"])
@@ -105,7 +115,9 @@ class TestEscapes:
     def test_json(self):
         out = render(table(f1=[float("nan")], name=[NASTY], notes=[("</script>",)]), "json")
         assert "<" not in out
-        assert json.loads(out) == [{"method": "x", "n": 3, "f1": None, "name": NASTY, "notes": ["</script>"]}]
+        assert json.loads(out) == [
+            {"method": "x", "n": 3, "f1": None, "name": NASTY, "notes": ["</script>"]}
+        ]
 
     def test_half_a_surrogate_pair_can_be_written_in_every_format(self):
         for name in FORMATS:
@@ -124,7 +136,12 @@ class TestEscapes:
         assert not rows[1][0].startswith(("=", "+", "-", "@", "\t", "\r"))
         assert json.loads(render(frame, "json"))[0]["m"] == cell
         markdown = render(frame, "markdown").split("\n")
-        assert [len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in markdown[:4]] == [4, 4, 4, 4]
+        assert [len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in markdown[:4]] == [
+            4,
+            4,
+            4,
+            4,
+        ]
         assert not re.search(r"<", render(frame, "markdown"))
         (row, _) = render(frame, "latex").split("\\midrule\n")[1].split(" \\\\\n")[:2]
         assert len(re.findall(r"(?<!\\)&", row)) == 2
@@ -144,9 +161,12 @@ def test_many_marks_of_a_row_are_ranges():
 def test_text_for_a_narrow_terminal_folds_and_other_formats_do_not():
     frame = table(mean=[0.5], ratio=[2.0], notes=[("a sentence of its own",)])
     assert render(frame, "text", 18) == (
-        "method  n  mean\nx       3  50.0\n\nmethod  ratio\nx       2.00x\n\na sentence of its\n    own\n"
+        "method  n  mean\nx       3  50.0\n\nmethod  ratio\nx       2.00x\n\na sentence of its\n   "
+        " own\n"
     )
-    assert render(frame, "text", 3).count("method") == 3  # a column that is too wide has a block of its own
+    assert (
+        render(frame, "text", 3).count("method") == 3
+    )  # a column that is too wide has a block of its own
     assert render(frame, "markdown", 18) == render(frame, "markdown")
 
 
@@ -156,7 +176,10 @@ def _papers(**columns):
 
 def test_a_table_for_a_paper_marks_the_best_and_the_second_of_each_score():
     out = _papers(
-        **{"longbench.qa_f1_score": [0.5, 0.7, 0.50001, 0.9], "longbench.qa_f1_score.low": [None] * 4},
+        **{
+            "longbench.qa_f1_score": [0.5, 0.7, 0.50001, 0.9],
+            "longbench.qa_f1_score.low": [None] * 4,
+        },
         **{"x.low": [0.1] * 4, "x": [0.2, None, 0.1, 0.3]},
         **{"tflops.search": [1.0, 2.0, 3.0, 4.0], "ceiling": [False, False, False, True]},
     )
@@ -165,7 +188,12 @@ def test_a_table_for_a_paper_marks_the_best_and_the_second_of_each_score():
     assert r"\caption{oracle: a ceiling, never marked as best. Best values" in out
     first = [row.split(" & ")[1] for row in rows[:4]]
     assert first == [r"\underline{50.0}", r"\textbf{70.0}", r"\underline{50.0}", "90.0"]
-    assert [row.split(" & ")[2] for row in rows[:4]] == [r"\textbf{20.0}", "--", r"\underline{10.0}", "30.0"]
+    assert [row.split(" & ")[2] for row in rows[:4]] == [
+        r"\textbf{20.0}",
+        "--",
+        r"\underline{10.0}",
+        "30.0",
+    ]
     assert [row.split(" & ")[3] for row in rows[:2]] == [r"1.00 \\", r"2.00 \\"]
 
 
@@ -175,7 +203,12 @@ def test_differences_have_no_best():
 
 def test_heads_that_would_be_the_same_and_names_of_data_sets_stay_whole():
     two = ["musique.answer_f1", "longbench.qa_f1_score"]
-    assert latex.short_heads(["method", *two, "musique.answer_em", "a/b"]) == ["Method", *two, "EM", "A/b"]
+    assert latex.short_heads(["method", *two, "musique.answer_em", "a/b"]) == [
+        "Method",
+        *two,
+        "EM",
+        "A/b",
+    ]
     sets = ["law_qa", "tax_answer"]
     assert latex.short_heads([*sets, "x.law_qa"], sets) == [*sets, "Law"]
 
@@ -184,12 +217,16 @@ def test_a_caption_names_no_command():
     note = "ratio: cost against full-context (or --reference), whole; the model is small; harness train pecan mends it"
     out = _papers(x=[0.1] * 4, notes=[(note,)] * 4)
     assert r"\caption{ratio: cost against full-context, whole; the model is small." in out
-    sentences = "ratio: cost against full-context (or --reference), whole; harness train pecan mends it"
+    sentences = (
+        "ratio: cost against full-context (or --reference), whole; harness train pecan mends it"
+    )
     assert out.splitlines()[1] == f"% {sentences}"
 
 
 def test_a_table_for_a_paper_has_counts_of_failures_and_notes_only_where_asked():
-    frame = pd.DataFrame({"method": ["a", "b"], "failed": [1, 0], "texts_cut": [2, 0], "notes": [("odd",), ()]})
+    frame = pd.DataFrame(
+        {"method": ["a", "b"], "failed": [1, 0], "texts_cut": [2, 0], "notes": [("odd",), ()]}
+    )
     assert "Method & Failed & Texts cut & Notes" in render(frame, "latex")
     frame.attrs["asked"] = ()
     out = render(frame, "latex")

@@ -17,17 +17,24 @@ def call(tmp_path, monkeypatch, command):
 
 class TestCompare:
     def test_reference_score_columns_and_format(self, call):
-        _, out, _ = call("compare", "results", "--reference", "pecan", "--score", SCORE, "--columns", "seconds,n")
+        _, out, _ = call(
+            "compare", "results", "--reference", "pecan", "--score", SCORE, "--columns", "seconds,n"
+        )
         assert "minus that of pecan" in out
         assert out.splitlines()[1].split() == ["method", "seconds", "n"]
         rows = json.loads(call("compare", "results", "--format", "json")[1])
-        assert {r["method"]: r["reference"] for r in rows} == {"pecan": "full-context", "full-context": None}
+        assert {r["method"]: r["reference"] for r in rows} == {
+            "pecan": "full-context",
+            "full-context": None,
+        }
         assert "tokens.index" not in call("compare", "results")[1]
         assert "seconds" in call("compare", "results", "--all")[1]
 
     def test_a_name_with_a_comma_goes_in_quotes(self, call, tmp_path):
         name = "logged.exact_match,strict"
-        write_run(tmp_path / "results", [record(0, 1.0, scores={SCORE: 1.0, name: 0.5})], method="other")
+        write_run(
+            tmp_path / "results", [record(0, 1.0, scores={SCORE: 1.0, name: 0.5})], method="other"
+        )
         code, out, _ = call("report", "results", "--columns", f'n, "{name}"', "--format", "csv")
         assert (code, out.splitlines()[0].count(f'"{name}"')) == (0, 1)
         assert """--columns '"A,B",n'""" in call("report", "results", "--columns", name)[2]
@@ -35,7 +42,11 @@ class TestCompare:
     def test_incomparable_runs_are_refused_unless_forced(self, call, tmp_path):
         stored(tmp_path / "results", OURS[:6], method="bm25")
         code, out, err = call("compare", "results")
-        assert (code, out, "answered different questions (6 and 8, 6 in common)" in err) == (2, "", True)
+        assert (code, out, "answered different questions (6 and 8, 6 in common)" in err) == (
+            2,
+            "",
+            True,
+        )
         code, out, _ = call("compare", "results", "--force")
         assert (code, "compared all the same" in out, "bm25    6  " in out) == (0, True, True)
 
@@ -70,11 +81,15 @@ class TestReport:
         assert "no run below" in mistake(call("report", str(folder)), warnings=1)
 
     def test_a_page_and_a_table_at_once(self, call, tmp_path):
-        assert call("report", "--html", "page.html", "--questions", "3", "--out", "t.md", "--paper")[:2] == (0, "")
+        assert call(
+            "report", "--html", "page.html", "--questions", "3", "--out", "t.md", "--paper"
+        )[:2] == (0, "")
         source = (tmp_path / "page.html").read_text()
         assert source.startswith("<!doctype html>")
         assert "Details of 3 of 8 questions" in source
-        assert "None of these runs measures" in (tmp_path / "t.md").read_text() or "GARLIC" in source
+        assert (
+            "None of these runs measures" in (tmp_path / "t.md").read_text() or "GARLIC" in source
+        )
 
     @pytest.mark.parametrize(("form", "begins"), [("text", ""), ("latex", "% "), ("csv", None)])
     def test_a_mean_of_the_paper_that_lacks_a_run_is_told(self, call, tmp_path, form, begins):
@@ -93,7 +108,10 @@ class TestReport:
             (["--html", "p.html", "--all"], "--all is a setting of the table"),
             (["--html", "p.html", "--format", "csv"], "--format is a setting of the table"),
             (["--paper", "--all"], "leave them out with --paper"),
-            (["--margin", "1"], "--margin is a setting of the comparison with published numbers; add --paper"),
+            (
+                ["--margin", "1"],
+                "--margin is a setting of the comparison with published numbers; add --paper",
+            ),
             (["--paper", "--margin", "0"], "--margin 0: should be more than 0"),
             (["--paper", "--margin", "nan"], "--margin nan: should be more than 0"),
             (["--out", "x.docx"], "no format ends in '.docx'"),

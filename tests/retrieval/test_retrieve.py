@@ -1,4 +1,5 @@
-"""`harness retrieve`: the libraries' own ranking, whole documents by best passage, resumed builds, mistakes named."""
+"""`harness retrieve`: the libraries' own ranking, whole documents by best passage, resumed builds,
+mistakes named."""
 
 import gzip
 import importlib.util
@@ -35,7 +36,9 @@ def passages(count=60, seed=0):
 
 
 def flashrag(path, rows):
-    contents = [{"id": str(n), "contents": f'"{title}"\n{text}'} for n, (title, text) in enumerate(rows)]
+    contents = [
+        {"id": str(n), "contents": f'"{title}"\n{text}'} for n, (title, text) in enumerate(rows)
+    ]
     return write_lines(path, contents)
 
 
@@ -49,7 +52,9 @@ def silent(stage, done, total):
 
 def run(folder, corpus, encoder=None, report=silent, **more):
     out = folder / "out.jsonl"
-    request = Request(corpus, encoder, more.pop("top", 4), more.pop("words", 100), folder / "index", out)
+    request = Request(
+        corpus, encoder, more.pop("top", 4), more.pop("words", 100), folder / "index", out
+    )
     retrieve(request, more.pop("rows", questions()), {}, report)
     return [json.loads(line) for line in out.read_text().splitlines()]
 
@@ -68,11 +73,17 @@ def test_bm25_ranks_as_one_index_of_the_library(tmp_path, monkeypatch):
     rows = passages()
     found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows))
     whole = bm25s.BM25()
-    whole.index(bm25s.tokenize([f"{a}\n{b}" for a, b in rows], show_progress=False), show_progress=False)
+    whole.index(
+        bm25s.tokenize([f"{a}\n{b}" for a, b in rows], show_progress=False), show_progress=False
+    )
     assert [row["id"] for row in found] == ["q0", "q1", "q2"]  # stop words alone match nothing
-    for row, asked in zip(found, bm25s.tokenize(ASKED, return_ids=False, show_progress=False), strict=False):
+    for row, asked in zip(
+        found, bm25s.tokenize(ASKED, return_ids=False, show_progress=False), strict=False
+    ):
         expected = ranked(whole.get_scores(asked), [title for title, _ in rows], 4)
-        assert [(doc["title"], doc["score"]) for doc in row["docs"]] == [(t, round(s, 4)) for t, s in expected]
+        assert [(doc["title"], doc["score"]) for doc in row["docs"]] == [
+            (t, round(s, 4)) for t, s in expected
+        ]
     assert not list((tmp_path / "index").rglob("tokens"))
 
 
@@ -81,7 +92,13 @@ def encoder(tmp_path_factory):
     from tests.embed.saved_models import saved
 
     folder = saved(tmp_path_factory.mktemp("encoder") / "net")
-    return EncoderConfig(name="tiny", source=folder, query_prefix="query : ", passage_prefix="passage : ", device="cpu")
+    return EncoderConfig(
+        name="tiny",
+        source=folder,
+        query_prefix="query : ",
+        passage_prefix="passage : ",
+        device="cpu",
+    )
 
 
 def test_an_encoder_ranks_as_the_libraries_do(tmp_path, monkeypatch, encoder):
@@ -96,13 +113,17 @@ def test_an_encoder_ranks_as_the_libraries_do(tmp_path, monkeypatch, encoder):
     vectors = net.encode([f"passage : {a}\n{b}" for a, b in rows], normalize_embeddings=True)
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
-    scores, order = index.search(net.encode([f"query : {q}" for q in ASKED], normalize_embeddings=True), len(rows))
+    scores, order = index.search(
+        net.encode([f"query : {q}" for q in ASKED], normalize_embeddings=True), len(rows)
+    )
     for n, row in enumerate(found):
         flat = np.zeros(len(rows))
         flat[order[n]] = scores[n]
         expected = ranked(flat, [title for title, _ in rows], 4)
         assert [doc["title"] for doc in row["docs"]] == [title for title, _ in expected]
-        np.testing.assert_allclose([doc["score"] for doc in row["docs"]], [s for _, s in expected], atol=2e-4)
+        np.testing.assert_allclose(
+            [doc["score"] for doc in row["docs"]], [s for _, s in expected], atol=2e-4
+        )
 
 
 @pytest.mark.parametrize("dense", [False, True], ids=["bm25", "dense"])
@@ -130,13 +151,27 @@ def test_a_killed_build_resumes_to_the_same_bytes(tmp_path, monkeypatch, encoder
     run(tmp_path / "b", corpus, chosen, killed)
     first = next(done for stage, done in stages if stage.split()[0] in ("encoding", "indexing"))
     assert first == 32  # the parts made before are not made again
-    files = {p.relative_to(tmp_path / "a"): p.read_bytes() for p in (tmp_path / "a").rglob("*") if p.is_file()}
-    assert files == {p.relative_to(tmp_path / "b"): p.read_bytes() for p in (tmp_path / "b").rglob("*") if p.is_file()}
+    files = {
+        p.relative_to(tmp_path / "a"): p.read_bytes()
+        for p in (tmp_path / "a").rglob("*")
+        if p.is_file()
+    }
+    assert files == {
+        p.relative_to(tmp_path / "b"): p.read_bytes()
+        for p in (tmp_path / "b").rglob("*")
+        if p.is_file()
+    }
 
 
 def test_kilt_pages_are_cut_into_passages_and_the_loader_reads_the_result(tmp_path):
     pages = [KILT, {"wikipedia_id": 7, "wikipedia_title": "Empty", "text": []}]
-    pages.append({"wikipedia_id": "8", "wikipedia_title": "Norb", "text": ["Norb\n", "A river lies north.\n"]})
+    pages.append(
+        {
+            "wikipedia_id": "8",
+            "wikipedia_title": "Norb",
+            "text": ["Norb\n", "A river lies north.\n"],
+        }
+    )
     corpus = tmp_path / "kilt.json.gz"
     corpus.write_bytes(gzip.compress("\n".join(json.dumps(page) for page in pages).encode()))
     cut = Corpus(corpus, 4).passages(Corpus(corpus, 4).page(0, json.dumps(KILT).encode()))
@@ -149,7 +184,9 @@ def test_kilt_pages_are_cut_into_passages_and_the_loader_reads_the_result(tmp_pa
     ids = write_lines(tmp_path / "ids.jsonl", [{"id": "q0", "docs": [{"wikipedia_id": "290"}]}])
     pages_file = write_lines(tmp_path / "pages.jsonl", [KILT])
     ours = load(config("retrieved", data=data, options={"documents": str(tmp_path / "out.jsonl")}))
-    theirs = load(config("retrieved", data=data, options={"documents": [str(ids), str(pages_file)]}))
+    theirs = load(
+        config("retrieved", data=data, options={"documents": [str(ids), str(pages_file)]})
+    )
     assert len(ours) == len(ASKED)
     assert ours.documents[theirs.examples[0].question.document_ids[0]] in theirs.documents.values()
 
@@ -190,7 +227,9 @@ def test_an_interrupted_write_keeps_the_old_file(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, corpus, None, killed, top=1)
-    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == before
+    assert [
+        json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()
+    ] == before
     assert not list(tmp_path.glob(".out*"))
 
 
@@ -200,15 +239,32 @@ def test_real_pages_come_back_whole(tmp_path):
     ((asked, pages),) = json.loads(real("data/nq/longrefiner_sample_docs.json").read_text()).items()
     texts = {page["title"]: page["contents"].partition("\n")[2] for page in pages}
     cut = [(title, text.split(" ")) for title, text in texts.items()]
-    rows = [(title, " ".join(words[at : at + 100])) for title, words in cut for at in range(0, len(words), 100)]
-    found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows), rows=[OpenRow("q", asked, ("Wilhelm Röntgen",))], top=8)
-    assert found[0]["docs"][0]["title"] in ("Nobel Prize in Physics", "Wilhelm Röntgen", "Nobel Prize")
-    assert [doc["text"] for doc in found[0]["docs"]] == [texts[doc["title"]] for doc in found[0]["docs"]]
+    rows = [
+        (title, " ".join(words[at : at + 100]))
+        for title, words in cut
+        for at in range(0, len(words), 100)
+    ]
+    found = run(
+        tmp_path,
+        flashrag(tmp_path / "c.jsonl", rows),
+        rows=[OpenRow("q", asked, ("Wilhelm Röntgen",))],
+        top=8,
+    )
+    assert found[0]["docs"][0]["title"] in (
+        "Nobel Prize in Physics",
+        "Wilhelm Röntgen",
+        "Nobel Prize",
+    )
+    assert [doc["text"] for doc in found[0]["docs"]] == [
+        texts[doc["title"]] for doc in found[0]["docs"]
+    ]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_dprs_table_gives_what_the_same_passages_give_in_flashrags_form(tmp_path, suffix):
-    lines = [f'{n}\t"{text} He said ""yes""."\t{title}' for n, (title, text) in enumerate(passages())]
+    lines = [
+        f'{n}\t"{text} He said ""yes""."\t{title}' for n, (title, text) in enumerate(passages())
+    ]
     table = tmp_path / f"psgs_w100.tsv{suffix}"
     text = "\n".join(["id\ttext\ttitle", *lines, ""]).encode()
     table.write_bytes(gzip.compress(text) if suffix else text)
@@ -226,11 +282,17 @@ def test_a_dpr_passage_without_a_title_is_read(tmp_path):
     assert Corpus(corpus, 100).page(number, line).text == "Ada built it."
 
 
-@pytest.mark.parametrize("blank", ['{"id": "x", "contents": " "}', 'x\t""\tPage 1'], ids=["flashrag", "dpr"])
+@pytest.mark.parametrize(
+    "blank", ['{"id": "x", "contents": " "}', 'x\t""\tPage 1'], ids=["flashrag", "dpr"]
+)
 def test_a_row_without_text_is_no_passage_and_is_counted(tmp_path, blank):
     corpus = flashrag(tmp_path / "c.jsonl", passages())
     if blank.startswith("x"):
-        corpus.write_text("\n".join(["id\ttext\ttitle", *(f"{n}\t{b}\t{a}" for n, (a, b) in enumerate(passages()))]))
+        corpus.write_text(
+            "\n".join(
+                ["id\ttext\ttitle", *(f"{n}\t{b}\t{a}" for n, (a, b) in enumerate(passages()))]
+            )
+        )
     before = run(tmp_path / "before", corpus)
     corpus.write_text(f"{corpus.read_text().strip()}\n{blank}\n")
     assert run(tmp_path, corpus) == before
@@ -240,7 +302,10 @@ def test_a_row_without_text_is_no_passage_and_is_counted(tmp_path, blank):
 
 BAD_ROWS = {
     "an unknown form of corpus (text); FlashRAG's rows have id and contents": [{"text": "x"}],
-    "field 'contents': should be a string, is a number": [{"id": "0", "contents": "A\nb"}, {"id": "1", "contents": 3}],
+    "field 'contents': should be a string, is a number": [
+        {"id": "0", "contents": "A\nb"},
+        {"id": "1", "contents": 3},
+    ],
     "field 'id': is missing": [{"contents": "A\nb"}],
     "field 'text': should be a list of paragraphs": [{**KILT, "text": "x"}],
     "the corpus has no text": [{**KILT, "text": []}],
@@ -268,14 +333,20 @@ def test_mistakes_on_the_command_line(tmp_path, monkeypatch, capsys):
 
     code, out, _ = ended("--top", "2")
     assert code == 0
-    assert "answer recall@2: 75.0 in whole words, 75.0 as a string of characters (4 questions)" in out
+    assert (
+        "answer recall@2: 75.0 in whole words, 75.0 as a string of characters (4 questions)" in out
+    )
     code, out, err = ended("--set", "dataset.format=retrieved", "--json", dataset="hotpotqa")
     assert code == 0
     assert json.loads(out)["file"] == "retrieved/hotpotqa-bm25.jsonl"
     assert "dataset.documents=retrieved/hotpotqa-bm25.jsonl dataset.format=retrieved" in err
     with monkeypatch.context() as missing:
         missing.setattr(importlib.util, "find_spec", lambda name: None)
-        refused = {ended()[2]: "needs the package 'bm25s', which is not installed: pip install 'longdoc-harness["}
+        refused = {
+            ended()[
+                2
+            ]: "needs the package 'bm25s', which is not installed: pip install 'longdoc-harness["
+        }
     own = "'musique' brings its own documents; if its questions make sense without them, add --set"
     refused |= {
         ended("--top", "0")[2]: "'--top'",
@@ -283,7 +354,9 @@ def test_mistakes_on_the_command_line(tmp_path, monkeypatch, capsys):
         ended(dataset="musique")[2]: own,
         ended(dataset="pocket/retrieved")[2]: "name a data set of open questions, such as nq",
         ended("--retriever", "e6")[2]: "unknown encoder 'e6'. Did you mean 'e5'",
-        ended("--set", "encoder.device=cpu")[2]: "--set encoder.device: only dataset.KEY can be set here",
+        ended("--set", "encoder.device=cpu")[
+            2
+        ]: "--set encoder.device: only dataset.KEY can be set here",
         ended("--set", "dataset.documents=x")[2]: "leave them out to retrieve documents",
     }
     flashrag(tmp_path / "c.jsonl", passages(seed=1))

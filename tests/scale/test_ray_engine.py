@@ -1,4 +1,5 @@
-"""Ray: what a cluster lacks is said in one sentence, and a real run equals that of one process, whatever dies."""
+"""Ray: what a cluster lacks is said in one sentence, and a real run equals that of one process,
+whatever dies."""
 
 import json
 import os
@@ -27,7 +28,12 @@ from tests.engine.fakes import Plain, World, comparable, make_plan
         ({"CPU": 8.0}, 3, 0, 3),
         ({"CPU": 8.0, "GPU": 2.0}, None, 1, 2),
         ({"CPU": 8.0, "GPU": 2.0}, None, 0.5, 4),
-        ({"CPU": 8.0, "GPU": 2.0}, 3, 1, "3 workers with 1 GPUs each need 3 GPUs, and the cluster has 2"),
+        (
+            {"CPU": 8.0, "GPU": 2.0},
+            3,
+            1,
+            "3 workers with 1 GPUs each need 3 GPUs, and the cluster has 2",
+        ),
         ({"CPU": 8.0}, None, 1, "the cluster has 0; lower --workers or --gpus-per-worker"),
         ({"CPU": 2.0}, 4, 0, "4 workers need 4 CPUs, and the cluster has 2"),
     ],
@@ -43,7 +49,9 @@ def test_workers_that_fit(has, workers, gpus, expected):
 def test_a_worker_must_have_the_same_versions():
     there = {**made_by()["packages"], "host": "gpu7"}
     _check_versions(there)
-    with pytest.raises(UserError, match=r"gpu7 has other versions: numpy 1\.0 there, .* here; install the same"):
+    with pytest.raises(
+        UserError, match=r"gpu7 has other versions: numpy 1\.0 there, .* here; install the same"
+    ):
         _check_versions({**there, "numpy": "1.0"})
 
 
@@ -64,7 +72,11 @@ def test_one_worker_indexes_a_document_and_idle_ones_help_once_it_did():
         for e, d in zip(plan.dataset.examples, pairs, strict=False)
     ]
     waiting = _Waiting(plan, both)
-    assert [waiting.next_for(worker, alone=True) for worker in "abc"] == [0, 2, None]  # another one indexes d1
+    assert [waiting.next_for(worker, alone=True) for worker in "abc"] == [
+        0,
+        2,
+        None,
+    ]  # another one indexes d1
     waiting.ended(0)
     assert waiting.next_for("c", alone=True) == 1
     apart = _Waiting(replace(plan, method=Plain(Plain.Config())), plan.dataset.examples)
@@ -117,14 +129,17 @@ def cluster():
         patch.setenv("RAY_AUTH_MODE", "disabled")
         from ray.cluster_utils import Cluster
 
-        started = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+        started = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
+        )
         yield started.address
         started.shutdown()
 
 
 @pytest.fixture
 def words(tmp_path, monkeypatch):
-    """The words of a command that asks eight questions of a method of the user's own, which is in no package."""
+    """The words of a command that asks eight questions of a method of the user's own, which is in
+    no package."""
     monkeypatch.chdir(tmp_path)
     Path("own/methods").mkdir(parents=True)
     Path("own/methods/fragile.yaml").write_text("implementation: fragile:Fragile\n")
@@ -144,7 +159,9 @@ def records(out):
     return [comparable(row) for row in read_lines(path, "question_id")]
 
 
-def test_workers_that_die_lose_nothing_and_the_records_are_those_of_one_process(cluster, words, command, monkeypatch):
+def test_workers_that_die_lose_nothing_and_the_records_are_those_of_one_process(
+    cluster, words, command, monkeypatch
+):
     monkeypatch.setattr(ray_engine, "_TRIES", 2)
     code, _, err = command(*words, "--out", "alone")
     assert code == 0, err
@@ -152,31 +169,66 @@ def test_workers_that_die_lose_nothing_and_the_records_are_those_of_one_process(
     once, always = (alone[n]["question_id"] for n in (1, 4))
     Path(f"{once}.deaths").write_text("1")
     Path(f"{always}.deaths").write_text("99")
-    over_ray = [*words, "--engine", "ray", "--ray-address", cluster, "--workers", "2", "--out", "ray"]
+    over_ray = [
+        *words,
+        "--engine",
+        "ray",
+        "--ray-address",
+        cluster,
+        "--workers",
+        "2",
+        "--out",
+        "ray",
+    ]
     code, _, err = command(*over_ray, "--parallel", "2")
     assert code == 3, err
     assert "a worker ended; what it had is asked again" in err
     assert err.count("slower than it could be: a reason") == 1
     found = records("ray")
-    assert found[4]["error"] == {"type": "WorkerLost", "message": "2 workers ended while they answered this question"}
-    assert [row for n, row in enumerate(found) if n != 4] == [row for n, row in enumerate(alone) if n != 4]
+    assert found[4]["error"] == {
+        "type": "WorkerLost",
+        "message": "2 workers ended while they answered this question",
+    }
+    assert [row for n, row in enumerate(found) if n != 4] == [
+        row for n, row in enumerate(alone) if n != 4
+    ]
     Path(f"{always}.deaths").unlink()
     code, _, err = command(*over_ray, "--retry-failed")
     found = records("ray")
     found[4]["notes"].pop("earlier")
     assert (code, found) == (0, alone), err
-    folders = [{path.name for path in next(Path(out).rglob("run.yaml")).parent.iterdir()} for out in ("ray", "alone")]
+    folders = [
+        {path.name for path in next(Path(out).rglob("run.yaml")).parent.iterdir()}
+        for out in ("ray", "alone")
+    ]
     assert folders[0] == folders[1]
-    manifests = [json.loads(next(Path(out).rglob("manifest.json")).read_text()) for out in ("ray", "alone")]
+    manifests = [
+        json.loads(next(Path(out).rglob("manifest.json")).read_text()) for out in ("ray", "alone")
+    ]
     assert manifests[0].keys() == manifests[1].keys()
     assert "changed" not in manifests[0]["starts"][0]
 
 
-def test_a_limit_or_a_signal_stops_the_driver_and_the_same_command_goes_on(cluster, words, command, monkeypatch):
+def test_a_limit_or_a_signal_stops_the_driver_and_the_same_command_goes_on(
+    cluster, words, command, monkeypatch
+):
     code, _, err = command(*words, "--out", "alone")
     assert code == 0, err
-    tokens = [sum(p["tokens_in"] + p["tokens_out"] for p in row["usage"].values()) for row in records("alone")]
-    over_ray = [*words, "--engine", "ray", "--ray-address", cluster, "--workers", "1", "--out", "ray"]
+    tokens = [
+        sum(p["tokens_in"] + p["tokens_out"] for p in row["usage"].values())
+        for row in records("alone")
+    ]
+    over_ray = [
+        *words,
+        "--engine",
+        "ray",
+        "--ray-address",
+        cluster,
+        "--workers",
+        "1",
+        "--out",
+        "ray",
+    ]
     code, _, err = command(*over_ray, "--max-tokens", str(sum(tokens[:3])))
     assert (code, "stopped at --max-tokens" in err) == (3, True), err
     assert 3 <= len(records("ray")) <= 4  # what the worker had begun

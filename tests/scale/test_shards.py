@@ -1,4 +1,5 @@
-"""Shards of a run, and their merge: the same records as one process writes, whatever happens in between."""
+"""Shards of a run, and their merge: the same records as one process writes, whatever happens in
+between."""
 
 import json
 import os
@@ -28,7 +29,9 @@ def records(folder):
 def shard(out, number, of=3, **more):
     """Run a shard; returns the folder of the run, and whether it was merged."""
     plan = more.pop("plan", None) or make_plan(WORLD.dataset(), limit=more.pop("limit", None))
-    _, merged = run_shard(plan, out, number, of, progress=Silent(), command=["harness", "run"], **more)
+    _, merged = run_shard(
+        plan, out, number, of, progress=Silent(), command=["harness", "run"], **more
+    )
     return out / plan.folder, merged
 
 
@@ -48,14 +51,18 @@ def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):
     assert {p.name for p in folder.iterdir()} == {p.name for p in alone.folder.iterdir()}
     assert [start["shard"] for start in run.manifest["starts"]] == ["1/3", "2/3", "3/3"]
     assert {d["document_id"] for d in run.documents} == {f"d{n}" for n in range(5)}
-    assert go(make_plan(WORLD.dataset()), tmp_path / "parts").summary["n_total"] == 12  # resumes as a plain run
+    assert (
+        go(make_plan(WORLD.dataset()), tmp_path / "parts").summary["n_total"] == 12
+    )  # resumes as a plain run
 
 
 def test_an_index_is_built_in_one_shard_only():
     data = WORLD.dataset()
     shards = partition(data.examples, data.documents, 4)
     assert sorted(q for ids in shards for q in ids) == sorted(e.question.id for e in data.examples)
-    homes = [{e.question.document_ids for e in data.examples if e.question.id in ids} for ids in shards]
+    homes = [
+        {e.question.document_ids for e in data.examples if e.question.id in ids} for ids in shards
+    ]
     assert sum(map(len, homes)) == 5
     assert max(map(len, homes)) - min(map(len, homes)) <= 1
     assert shards == partition(data.examples, data.documents, 4)
@@ -72,9 +79,13 @@ def test_more_shards_than_documents_and_shards_that_are_empty(tmp_path):
 
 def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path):
     folder = shard(tmp_path, 1)[0]
-    with pytest.raises(UserError, match=r"shards that are not merged \(1-of-3\); first run: harness merge"):
+    with pytest.raises(
+        UserError, match=r"shards that are not merged \(1-of-3\); first run: harness merge"
+    ):
         go(make_plan(WORLD.dataset()), tmp_path)
-    with pytest.raises(UserError, match=r"another division \(3 shards of 12 questions; now 4 of 12\)"):
+    with pytest.raises(
+        UserError, match=r"another division \(3 shards of 12 questions; now 4 of 12\)"
+    ):
         shard(tmp_path, 2, 4)
     notes = []
     summary = merge(folder, notes.append)
@@ -89,7 +100,9 @@ def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path):
 def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path):
     folder = shard(tmp_path, 1)[0]
     with folder_lock(parts_in(folder)[0]):
-        with pytest.raises(RunLocked, match=rf"process {os.getpid()} on .* is writing .*parts/1-of-3"):
+        with pytest.raises(
+            RunLocked, match=rf"process {os.getpid()} on .* is writing .*parts/1-of-3"
+        ):
             merge(folder, print)
         with pytest.raises(RunLocked):
             shard(tmp_path, 1)
@@ -118,18 +131,31 @@ def test_shards_of_other_code_or_packages_are_told(tmp_path):
     shard(tmp_path, 2)
     path = folder / "parts/2-of-3" / MANIFEST
     manifest = json.loads(path.read_text())
-    path.write_text(json.dumps(manifest | {"git": {"commit": "e" * 40, "dirty": False}, "packages": {"torch": "1.0"}}))
+    path.write_text(
+        json.dumps(
+            manifest | {"git": {"commit": "e" * 40, "dirty": False}, "packages": {"torch": "1.0"}}
+        )
+    )
     shard(tmp_path, 3)
     run = read_run(folder)
-    assert [[*start.get("changed", ())] for start in run.manifest["starts"]] == [[], ["git", "packages"], []]
+    assert [[*start.get("changed", ())] for start in run.manifest["starts"]] == [
+        [],
+        ["git", "packages"],
+        [],
+    ]
     assert run.manifest["starts"][1]["changed"]["packages"] == {"torch": "1.0"}
-    assert "a part of the run was made after a change of git, packages (manifest.json)" in facts.notes(run)
+    assert (
+        "a part of the run was made after a change of git, packages (manifest.json)"
+        in facts.notes(run)
+    )
 
 
 def test_an_empty_first_shard_of_other_code_says_nothing_of_the_others(tmp_path):
     folder = shard(tmp_path, 1)[0]
     path = folder / "parts/1-of-3" / MANIFEST
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"git": {"commit": "e" * 40, "dirty": False}}))
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"git": {"commit": "e" * 40, "dirty": False}})
+    )
     (path.parent / RECORDS).write_bytes(b"")
     shard(tmp_path, 2)
     merge(folder, lambda _: None)
@@ -189,7 +215,11 @@ def test_a_merge_that_was_killed_is_repeated(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "lost", [("1-of-3/manifest.json", "2-of-3/manifest.json"), ("1-of-3/manifest.json", "1-of-3/documents.jsonl")]
+    "lost",
+    [
+        ("1-of-3/manifest.json", "2-of-3/manifest.json"),
+        ("1-of-3/manifest.json", "1-of-3/documents.jsonl"),
+    ],
 )
 def test_shards_whose_manifests_are_lost_are_merged_and_the_run_goes_on(lost, tmp_path):
     alone = go(make_plan(WORLD.dataset()), tmp_path / "alone")

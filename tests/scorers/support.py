@@ -23,14 +23,18 @@ def rows(path):
 
 
 def hand_cases():
-    """Metric -> its (prediction, references, extra, value); a value of None means that the published code raises.
+    """Metric -> its (prediction, references, extra, value); a value of None means that the
+    published code raises.
 
-    "F1" is not one metric: rows with a "why" tell the rules of its origins apart, quirks that are kept among them.
+    "F1" is not one metric: rows with a "why" tell the rules of its origins apart, quirks that are
+    kept among them.
     """
     cases = {}
     for row in rows(HAND):
         for metric, value in row["values"].items():
-            cases.setdefault(metric, []).append((row["prediction"], row["references"], row.get("extra", {}), value))
+            cases.setdefault(metric, []).append(
+                (row["prediction"], row["references"], row.get("extra", {}), value)
+            )
     return cases
 
 
@@ -38,13 +42,17 @@ def real_cases():
     cases = {}
     for row in rows(real("golden", "scorers.jsonl")):
         extra = {key: row[key] for key in EXTRA if row.get(key) is not None}
-        cases.setdefault(row["metric"], []).append((row["prediction"], row["references"], extra, row["value"]))
+        cases.setdefault(row["metric"], []).append(
+            (row["prediction"], row["references"], extra, row["value"])
+        )
     return cases
 
 
 def equal(found, wanted):
     if isinstance(wanted, dict):
-        return found.keys() == wanted.keys() and all(equal(found[key], wanted[key]) for key in wanted)
+        return found.keys() == wanted.keys() and all(
+            equal(found[key], wanted[key]) for key in wanted
+        )
     if wanted is None or isinstance(wanted, str):
         return bool(found == wanted)
     return isinstance(found, float | int) and abs(found - wanted) <= 1e-6
@@ -62,7 +70,9 @@ def differences(metric, cases):
             found = score(metric, prediction, references, **extra)
         except ScoreError as error:
             if value is not None:
-                wrong.append(f"{prediction!r} / {references!r}: raised {error!r}, expected {value!r}")
+                wrong.append(
+                    f"{prediction!r} / {references!r}: raised {error!r}, expected {value!r}"
+                )
             continue
         if value is None or not equal(found, value):
             wrong.append(f"{prediction!r} / {references!r}: {found!r}, expected {value!r}")

@@ -29,7 +29,10 @@ NO = "The paper does not say which."
     ],
 )
 def test_declining_is_right_where_the_question_has_no_answer(reply, marks, declines, answers):
-    gold, marks = marks.get("gold", ["BERT"]), {key: value for key, value in marks.items() if key != "gold"}
+    gold, marks = (
+        marks.get("gold", ["BERT"]),
+        {key: value for key, value in marks.items() if key != "gold"},
+    )
     found = [score(f"abstention.{name}", reply, gold, **marks) for name in ("declines", "answers")]
     assert found == [declines, answers]
 
@@ -60,4 +63,6 @@ def test_words_that_decline(reply, declined):
      "longmemeval/s-430", "longmemeval/oracle"],
 )  # fmt: skip
 def test_data_sets_that_mark_such_questions_have_both_scores(name):
-    assert {"abstention.declines", "abstention.answers"} <= {*resolved("datasets", dataset=name).scorers}
+    assert {"abstention.declines", "abstention.answers"} <= {
+        *resolved("datasets", dataset=name).scorers
+    }

@@ -16,7 +16,13 @@ from harness.scorers import ScoreError, longbench_zh, rouge_score, score, score_
 from harness.scorers.base import need
 from harness.types import Gold, Shown, Support
 
-FIRST_SLICE = ["longbench.qa_f1_score", "longbench.rouge_score", "hotpotqa.f1", "hotpotqa.em", "musique.answer_f1"]
+FIRST_SLICE = [
+    "longbench.qa_f1_score",
+    "longbench.rouge_score",
+    "hotpotqa.f1",
+    "hotpotqa.em",
+    "musique.answer_f1",
+]
 FIRST_SLICE += ["musique.answer_em", "flashrag.acc", "rouge_score.rougeL", "evidence_recall"]
 
 
@@ -44,7 +50,9 @@ def without(monkeypatch, package):
 def test_every_file_that_registers_scorers_is_known():
     files = {path.stem: path.read_text("utf-8") for path in Path(scorers.__path__[0]).glob("*.py")}
     registering = {
-        name for name, text in files.items() if re.search("^(scorer = published|from .* import scorer as)", text, re.M)
+        name
+        for name, text in files.items()
+        if re.search("^(scorer = published|from .* import scorer as)", text, re.M)
     }
     assert registering - {"base"} == set(scorers._FILES)
     assert all(scorers.lookup(name).summary for name in scorers.names())
@@ -58,8 +66,14 @@ def test_every_file_that_registers_scorers_is_known():
         ("longbench.scorer", "does not judge a single answer"),
         ("hotpotqa.sp_f1", "does not judge a single answer"),
         ("triviaqa.normalize_answer", "does not judge a single answer"),
-        (f"{__name__}:one_argument", "(too many positional arguments); it takes the prediction and the references"),
-        (f"{__name__}:FIRST_SLICE", "is not a callable object); it takes the prediction and the references"),
+        (
+            f"{__name__}:one_argument",
+            "(too many positional arguments); it takes the prediction and the references",
+        ),
+        (
+            f"{__name__}:FIRST_SLICE",
+            "is not a callable object); it takes the prediction and the references",
+        ),
     ],
 )
 def test_problems_are_one_sentence_each(name, part):
@@ -83,7 +97,9 @@ def test_a_missing_package_is_named_with_its_install_line(name, package, line, m
     assert [problem for problem in scorers.problems([name]) if line in problem and name in problem]
     with pytest.raises(CannotRun, match=line):
         score(name, "text", ["text"])
-    with pytest.raises(CannotRun, match=line):  # a run must not go on with zeros for a package that is missing
+    with pytest.raises(
+        CannotRun, match=line
+    ):  # a run must not go on with zeros for a package that is missing
         score_record([name], "text", (), Gold(("text",)))
 
 
@@ -100,8 +116,20 @@ def test_a_version_names_the_package_it_rests_on(monkeypatch):
         ("hotpotqa.f1", "a", [], {}, "no reference"),
         ("hotpotqa.f1", None, ["a"], {}, "prediction must be a string"),
         ("hotpotqa.f1", "a", [["a"]], {}, "every reference must be a string"),
-        ("hotpotqa.f1", "a", ["a"], {"dataset": "qasper"}, "takes no dataset; its extra inputs: none"),
-        ("longbench.code_sim_score", "a", ["a"], {"bakend": "difflib"}, "takes no bakend; its extra inputs: backend"),
+        (
+            "hotpotqa.f1",
+            "a",
+            ["a"],
+            {"dataset": "qasper"},
+            "takes no dataset; its extra inputs: none",
+        ),
+        (
+            "longbench.code_sim_score",
+            "a",
+            ["a"],
+            {"bakend": "difflib"},
+            "takes no bakend; its extra inputs: backend",
+        ),
         ("longbench.code_sim_score", "a", ["a"], {"backend": "rapidfuzz"}, "backend must be"),
         ("longbench.classification_score", "a", ["a"], {}, "needs all_classes"),
         ("longbench.scorer", ["a"], [["a"]], {}, "needs dataset"),
@@ -111,8 +139,20 @@ def test_a_version_names_the_package_it_rests_on(monkeypatch):
         ("longbench.scorer", ["a"], [["a"], ["b"]], {"dataset": "qasper"}, "1 predictions but 2"),
         ("longbench.scorer", "a", [["a"]], {"dataset": "qasper"}, "prediction must be a list"),
         ("longbench.scorer", ["a"], ["a"], {"dataset": "qasper"}, "list of lists"),
-        ("longbench.scorer", [1], [["a"]], {"dataset": "qasper"}, "every prediction must be a string"),
-        ("longbench.scorer_e", ["a"], [["a"]], {"dataset": "qasper", "lengths": [1, 2]}, "1 predictions but 2 lengths"),
+        (
+            "longbench.scorer",
+            [1],
+            [["a"]],
+            {"dataset": "qasper"},
+            "every prediction must be a string",
+        ),
+        (
+            "longbench.scorer_e",
+            ["a"],
+            [["a"]],
+            {"dataset": "qasper", "lengths": [1, 2]},
+            "1 predictions but 2 lengths",
+        ),
         ("longbench.retrieval_score", "3", ["Section 3"], {}, "must read like"),
         ("longbench.normalize_answer", "a", ["a"], {}, "takes no references"),
         ("flashrag.retrieval_precision_top1", [[]], [["a"]], {}, "without a retrieved text"),
@@ -151,7 +191,13 @@ def test_an_unknown_scorer_is_no_score_error():
 
 def test_a_sheet_keeps_the_order_and_flags_what_is_no_plain_score():
     gold = Gold(("Paris",), (Support("d", 0, 10),))
-    asked = ["hf_bleu.bleu4", "hotpotqa.em", "evidence_recall", "longbench.classification_score", "alce.str_em"]
+    asked = [
+        "hf_bleu.bleu4",
+        "hotpotqa.em",
+        "evidence_recall",
+        "longbench.classification_score",
+        "alce.str_em",
+    ]
     sheet = score_record(asked, "", (Shown("span", "d", 0, 5),), gold)
     assert list(sheet.scores) == asked
     assert sheet.scores == dict(zip(asked, (0.0, 0.0, 1.0, 0.0, 0.0), strict=True))
@@ -168,7 +214,11 @@ def test_evidence_recall_is_absent_without_marks():
 
 
 def test_extra_inputs_come_from_the_gold_by_name():
-    extra = {"all_classes": ["City", "State"], "short_answers": [["Paris"], ["Rome"]], "level": "hard"}
+    extra = {
+        "all_classes": ["City", "State"],
+        "short_answers": [["Paris"], ["Rome"]],
+        "level": "hard",
+    }
     gold = Gold(("City",), (), extra)
     sheet = score_record(["longbench.classification_score", "alce.str_em"], "City: Paris", (), gold)
     assert sheet.scores == {"longbench.classification_score": 1.0, "alce.str_em": 0.5}

@@ -97,7 +97,10 @@ support_lists = st.lists(ranges.map(lambda r: mark(*r)), min_size=1, max_size=5)
 def by_characters(shown, supporting):
     """The definition, a character at a time."""
     seen = {(s.document_id, at) for s in shown for at in range(s.start, s.end)}
-    hits = [sum((s.document_id, at) in seen for at in range(s.start, s.end)) * 2 >= s.end - s.start for s in supporting]
+    hits = [
+        sum((s.document_id, at) in seen for at in range(s.start, s.end)) * 2 >= s.end - s.start
+        for s in supporting
+    ]
     return sum(hits) / len(hits)
 
 

@@ -1,4 +1,5 @@
-"""Every scorer equals the published code to 1e-6: hand-made pairs always, real ones where the folder is named."""
+"""Every scorer equals the published code to 1e-6: hand-made pairs always, real ones where the
+folder is named."""
 
 import functools
 
@@ -10,8 +11,8 @@ from tests.datasets.support import needs_real
 from tests.scorers.support import NO_JIEBA, differences, hand_cases, needs_chinese_words, real_cases
 
 HAND = hand_cases()
-# Metrics without rows in the golden file; infinitebench.choice and .qa_f1 also equal it on the 4,060
-# replies of seven models in its repository, and give the means of its README.
+# Metrics without rows in the golden file; infinitebench.choice and .qa_f1 also equal it on the
+# 4,060 replies of seven models in its repository, and give the means of its README.
 HAND_ONLY = {"infinitebench.choice", "longbench_v2.accuracy", "qasper.paragraph_f1_score"}
 # Metrics of the golden file that have real rows only, or none at all.
 REAL_ONLY = {
@@ -30,7 +31,9 @@ def check(metric, cases):
     if wrong := differences(metric, checked):
         pytest.fail(f"{len(wrong)} of {len(checked)} differ\n" + "\n".join(wrong[:5]))
     if len(checked) < len(cases):
-        pytest.skip(f"{len(cases) - len(checked)} of {len(cases)} cases need the optional package jieba")
+        pytest.skip(
+            f"{len(cases) - len(checked)} of {len(cases)} cases need the optional package jieba"
+        )
 
 
 @pytest.mark.parametrize("metric", sorted(HAND))
@@ -60,7 +63,10 @@ def test_counts_of_single_answers_add_up_to_the_golden_corpus(name):
         golds = [Gold(tuple(texts)) for texts in references]
         pairs = zip(predictions, golds, strict=True)
         sheets = [scorers.score_record([f"hf_bleu.{name}"], text, (), gold) for text, gold in pairs]
-        totals = [sum(column) for column in zip(*(sheet.counts[f"hf_bleu.{name}"] for sheet in sheets), strict=True)]
+        totals = [
+            sum(column)
+            for column in zip(*(sheet.counts[f"hf_bleu.{name}"] for sheet in sheets), strict=True)
+        ]
         assert scorers.corpus_score(f"hf_bleu.{name}", totals) == pytest.approx(value, abs=1e-9)
         checked += 1
     assert checked >= 3

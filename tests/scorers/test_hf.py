@@ -41,8 +41,20 @@ WRITTEN = {"kind": "generated", "document_id": "", "start": 0, "end": 0, "source
     [
         ("musique.answer_f1", ["the Beatles", "x"], [["Beatles", "b"], ["y"]], {}, [1.0, 0.0]),
         ("hotpotqa.em", ["Paris", "x"], ["paris", "y"], {}, [1.0, 0.0]),
-        ("longbench.classification_score", ["City"], [["City"]], {"all_classes": ["City", "State"]}, [1.0]),
-        ("longbench.code_sim_score", ["xaxbxc"], [["abcx"]], {"backend": "python-Levenshtein"}, [0.6]),
+        (
+            "longbench.classification_score",
+            ["City"],
+            [["City"]],
+            {"all_classes": ["City", "State"]},
+            [1.0],
+        ),
+        (
+            "longbench.code_sim_score",
+            ["xaxbxc"],
+            [["abcx"]],
+            {"backend": "python-Levenshtein"},
+            [0.6],
+        ),
         ("rouge_score.rougeL", ["the cat"], [["the cat"]], {}, [1.0]),
         ("alce.str_em", ["x y"], [[["x"], ["z", "q"]]], {}, [0.5]),
         ("musique.support_f1", [[8]], [[8, 12]], {}, [2 / 3]),
@@ -81,7 +93,11 @@ def test_an_undefined_score_counts_zero_and_is_flagged(tmp_path):
 
 def test_an_item_without_marks_is_left_out_of_the_mean(tmp_path):
     result = compute("evidence_recall", [[SEEN], []], [[SPAN], []], tmp_path)
-    assert result == {"evidence_recall": 1.0, "scores": [1.0, None], "flags": {1: "no supporting marks"}}
+    assert result == {
+        "evidence_recall": 1.0,
+        "scores": [1.0, None],
+        "flags": {1: "no supporting marks"},
+    }
 
 
 def test_batches(tmp_path):

@@ -1,4 +1,5 @@
-"""A reply to a question with options: which one it names, and that one that names several is wrong."""
+"""A reply to a question with options: which one it names, and that one that names several is
+wrong."""
 
 import pytest
 from hypothesis import given
@@ -79,7 +80,11 @@ def test_options_that_contain_each_other(options, reply, option):
     assert chosen_option(reply, options) == option
 
 
-@given(st.permutations(OPTIONS), st.integers(0, 3), st.sampled_from(["{l}", "({l})", "{l}.", "{t}", "({l}) {t}"]))
+@given(
+    st.permutations(OPTIONS),
+    st.integers(0, 3),
+    st.sampled_from(["{l}", "({l})", "{l}.", "{t}", "({l}) {t}"]),
+)
 def test_every_way_to_name_the_right_one_is_right(options, at, form):
     reply = form.format(l="ABCD"[at], t=options[at])
     assert score("quality.accuracy", reply, [options[at]], all_classes=options) == 1.0
@@ -87,7 +92,9 @@ def test_every_way_to_name_the_right_one_is_right(options, at, form):
 
 
 def test_a_reference_that_is_no_option():
-    with pytest.raises(ScoreError, match=r"the reference \['Mirel'\] is none of the options \['Kelford', "):
+    with pytest.raises(
+        ScoreError, match=r"the reference \['Mirel'\] is none of the options \['Kelford', "
+    ):
         score("quality.accuracy", "B", ["Mirel"], all_classes=OPTIONS)
     with pytest.raises(ScoreError, match="quality.accuracy needs all_classes"):
         score("quality.accuracy", "B", ["Toren"])

@@ -1,4 +1,5 @@
-"""ROUGE-L of the rouge package: its value, and the recursion limit that must not depend on the caller."""
+"""ROUGE-L of the rouge package: its value, and the recursion limit that must not depend on the
+caller."""
 
 import json
 import subprocess
@@ -43,7 +44,8 @@ COMMON = 50
 
 
 def pair(frames):
-    """Prediction and reference whose recursion takes `frames`: the reference's own words, then the common."""
+    """Prediction and reference whose recursion takes `frames`: the reference's own words, then the
+    common."""
     return numbered(COMMON), f"{numbered(COMMON)} {numbered(frames - 1 - COMMON, 'v')}"
 
 
@@ -91,7 +93,11 @@ def test_frames_are_those_the_package_takes(x, y):
 def test_the_limit_is_that_of_the_published_script():
     pairs = [pair(FRAMES - 1), pair(FRAMES), pair(FRAMES + 1)]
     done = subprocess.run(
-        [sys.executable, "-c", PUBLISHED], input=json.dumps(pairs), capture_output=True, text=True, check=True
+        [sys.executable, "-c", PUBLISHED],
+        input=json.dumps(pairs),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     published = json.loads(done.stdout)
     assert [rouge_l(*one) for one in pairs] == pytest.approx(published)
@@ -99,7 +105,11 @@ def test_the_limit_is_that_of_the_published_script():
 
 
 def deep(n, prediction, reference):
-    return deep(n - 1, prediction, reference) if n else score("longbench.rouge_score", prediction, [reference])
+    return (
+        deep(n - 1, prediction, reference)
+        if n
+        else score("longbench.rouge_score", prediction, [reference])
+    )
 
 
 @pytest.mark.parametrize("frames", [60, FRAMES, FRAMES + 1, 5000])
@@ -126,7 +136,9 @@ def test_a_lowered_recursion_limit_is_said(recursion_limit):
         rouge_l(*pair(600))
 
 
-@pytest.mark.parametrize(("prediction", "reference"), [("", "a"), ("a", ""), ("...", "a"), ("a", "."), ("", "")])
+@pytest.mark.parametrize(
+    ("prediction", "reference"), [("", "a"), ("a", ""), ("...", "a"), ("a", "."), ("", "")]
+)
 def test_no_sentence_scores_zero(prediction, reference):
     assert rouge_l(prediction, reference) == 0.0
 

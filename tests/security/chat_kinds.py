@@ -1,4 +1,5 @@
-"""Synthetic chat tokenizers: what their vocabularies are made of, and how they know the markers of turns."""
+"""Synthetic chat tokenizers: what their vocabularies are made of, and how they know the markers of
+turns."""
 
 from dataclasses import dataclass
 from threading import Lock
@@ -15,7 +16,8 @@ from harness.llm.kv import KVPool
 
 @dataclass(frozen=True)
 class Format:
-    """A chat format: the text before each role's content, behind it, and the strings that mark turns."""
+    """A chat format: the text before each role's content, behind it, and the strings that mark
+    turns."""
 
     user: str
     end_user: str
@@ -45,13 +47,22 @@ WHO = ("user", "assistant")
 HEADERS = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
 FORMATS = {
     "chatml": _roles("<|im_start|>ROLE\n", "<|im_end|>\n", ("<|im_start|>", "<|im_end|>"), WHO),
-    "llama3": _roles("<|start_header_id|>ROLE<|end_header_id|>\n\n", "<|eot_id|>", HEADERS, WHO, "<|begin_of_text|>"),
+    "llama3": _roles(
+        "<|start_header_id|>ROLE<|end_header_id|>\n\n",
+        "<|eot_id|>",
+        HEADERS,
+        WHO,
+        "<|begin_of_text|>",
+    ),
     "llama2": Format("<s>[INST] ", " [/INST]", " ", " </s>", ("<s>", "</s>", "[INST]", "[/INST]")),
     "zephyr": _roles("<|ROLE|>\n", "</s>\n", ("<|user|>", "<|assistant|>", "</s>"), WHO),
 }
 
 WORDS = "the river town lies north of a bridge school in was is and who founded INST Inst user User assistant Response USER ASSISTANT Instruction "
-LETTERS = sorted({chr(c) for c in range(33, 127)} | set("\u00e9\u00e8\u200b\u0301\uff5c\uff1c\uff1e\uff3b\uff3d\n"))
+LETTERS = sorted(
+    {chr(c) for c in range(33, 127)}
+    | set("\u00e9\u00e8\u200b\u0301\uff5c\uff1c\uff1e\uff3b\uff3d\n")
+)
 
 
 def _bytes():
@@ -69,15 +80,24 @@ def _characters():
     """SentencePiece's BPE with a dummy prefix and bytes for unknown characters, without merges."""
     tokens = ["<unk>", *(f"<0x{i:02X}>" for i in range(256)), "\u2581", *LETTERS]
     vocab = {token: i for i, token in enumerate(dict.fromkeys(tokens))}
-    tokenizer = Tokenizer(models.BPE(vocab, [], byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    tokenizer = Tokenizer(
+        models.BPE(vocab, [], byte_fallback=True, unk_token="<unk>", fuse_unk=True)
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
-    tokenizer.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
     return tokenizer
 
 
 def _unigram():
     words = [*WORDS.split(), *(f"\u2581{word}" for word in WORDS.split())]
-    scores = {"<unk>": 0.0, **dict.fromkeys(LETTERS, -9.0), "\u2581": -8.0, **dict.fromkeys(words, -5.0)}
+    scores = {
+        "<unk>": 0.0,
+        **dict.fromkeys(LETTERS, -9.0),
+        "\u2581": -8.0,
+        **dict.fromkeys(words, -5.0),
+    }
     tokenizer = Tokenizer(models.Unigram(list(scores.items()), unk_id=0))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     tokenizer.decoder = decoders.Metaspace(prepend_scheme="first")
@@ -96,8 +116,8 @@ def _wordpiece():
 
 MODELS = {"bytes": _bytes, "characters": _characters, "unigram": _unigram, "wordpiece": _wordpiece}
 
-# vocabulary, chat format, how the markers are known: "special" or "added" tokens of the tokenizer, or "plain" strings of
-# ordinary tokens but for <s> and </s>.
+# vocabulary, chat format, how the markers are known: "special" or "added" tokens of the tokenizer,
+# or "plain" strings of ordinary tokens but for <s> and </s>.
 KINDS = [
     ("bytes", "chatml", "special"),
     ("bytes", "llama2", "plain"),
@@ -115,16 +135,24 @@ class Kind:
         self.format = FORMATS[name]
         tokenizer = MODELS[vocabulary]()
         given = {"chat_template": self.format.template, "clean_up_tokenization_spaces": False}
-        special = [m for m in self.format.markers if how == "special" or (how == "plain" and m in ("<s>", "</s>"))]
+        special = [
+            m
+            for m in self.format.markers
+            if how == "special" or (how == "plain" and m in ("<s>", "</s>"))
+        ]
         given["additional_special_tokens"] = special
         self.wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **given)
         if how == "added":
-            self.wrapped.add_tokens([AddedToken(marker, normalized=False) for marker in self.format.markers])
+            self.wrapped.add_tokens(
+                [AddedToken(marker, normalized=False) for marker in self.format.markers]
+            )
         self.wrapped.save_pretrained(folder)
         self.control = set(self.wrapped.get_added_vocab().values())
         self.model = object.__new__(HFModel)
         self.model.name, self.model.layers, self.model.window = "-".join(kind), 1, 100_000
         self.model.net = SimpleNamespace(config=SimpleNamespace(vocab_size=len(self.wrapped)))
         self.model._pool, self.model._pool_lock, self.model.shape = KVPool(1), Lock(), None
-        self.model._load_tokenizer(ModelConfig(name=self.model.name, source=str(folder)), str(folder))
+        self.model._load_tokenizer(
+            ModelConfig(name=self.model.name, source=str(folder)), str(folder)
+        )
         self.tokens = Tokens(folder, self.model.name)

@@ -1,4 +1,5 @@
-"""A disk that fails, or a kill, at every file operation of a short run: the same command then ends with equal records.
+"""A disk that fails, or a kill, at every file operation of a short run: the same command then ends
+with equal records.
 
 Kills at every third operation of one process, and at every twelfth of two shards with their merge
 (HARNESS_EVERY_OPERATION=1: at all).
@@ -48,7 +49,9 @@ def _run(out):
 def _shards(out):
     """Both shards, the last of which merges; what a killed merge left is merged."""
     for number in (1, 2):
-        folder = run_shard(_plan(out), out, number, 2, progress=Silent(), command=["harness", "run"])[0].folder
+        folder = run_shard(
+            _plan(out), out, number, 2, progress=Silent(), command=["harness", "run"]
+        )[0].folder
     merge(folder, lambda _: None)
     return folder
 
@@ -59,7 +62,8 @@ if os.environ.get("HARNESS_EVERY_OPERATION"):
 
 
 def _patched(patch, root, fault):
-    """Call fault(n, name) before the n-th file operation; operations on files outside of `root` are not counted."""
+    """Call fault(n, name) before the n-th file operation; operations on files outside of `root` are
+    not counted."""
     count = [0]
 
     def wrapped(name):
@@ -68,7 +72,11 @@ def _patched(patch, root, fault):
         def operation(*given, **more):
             if name == "open" and not given[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
                 return real(*given, **more)  # a file that is read
-            place = given[0] if isinstance(given[0], (str, bytes, os.PathLike)) else f"/proc/self/fd/{given[0]}"
+            place = (
+                given[0]
+                if isinstance(given[0], (str, bytes, os.PathLike))
+                else f"/proc/self/fd/{given[0]}"
+            )
             if Path(os.path.realpath(os.fsdecode(place))).is_relative_to(root):
                 count[0] += 1
                 fault(count[0], name)
@@ -94,7 +102,10 @@ def _records(folder):
     stored = read_run(folder)
     assert {key for row in stored.records for p in row["shown"] for key in p} >= {"text_sha256"}
     indexes = [{key: row[key] for key in ("document_id", "status")} for row in stored.documents]
-    return [*({**comparable(row), "texts": stored.texts([row])} for row in stored.records), *indexes]
+    return [
+        *({**comparable(row), "texts": stored.texts([row])} for row in stored.records),
+        *indexes,
+    ]
 
 
 def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(tmp_path):
@@ -120,11 +131,14 @@ def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(tmp_pat
 def _check(folder, out, whole, where):
     assert _records(folder) == whole, where
     assert not [*folder.glob(".*"), *folder.glob("answered.jsonl"), *folder.glob("parts")], where
-    assert len(out.with_suffix(".paid").read_text()) <= 4, f"{where}: more than the answer being written was lost"
+    assert len(out.with_suffix(".paid").read_text()) <= 4, (
+        f"{where}: more than the answer being written was lost"
+    )
 
 
 def killed(root, total, how):
-    """Kill a run at each of its operations, in the folders root/1, root/2, ... Raises AssertionError if one goes on."""
+    """Kill a run at each of its operations, in the folders root/1, root/2, ... Raises
+    AssertionError if one goes on."""
     run, step = RUNS[how]
     os.fsync = lambda fd: None  # as in the tests
     backend.load_model = fakes.FakeModel
@@ -144,7 +158,9 @@ def killed(root, total, how):
                 _patched(patch, root.resolve(), kill)
                 run(out)
             os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9, f"operation {n} was not reached"
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9, (
+            f"operation {n} was not reached"
+        )
 
 
 @pytest.mark.parametrize("how", RUNS)
@@ -168,8 +184,15 @@ def test_an_answer_is_on_disk_before_it_is_scored(tmp_path, monkeypatch):
 
     def looking(*given):
         paid = len((tmp_path / "out.paid").read_text())
-        kept = [path for name in ("records.jsonl", "answered.jsonl") for path in (tmp_path / "out").rglob(name)]
-        lost.append(paid - len({row["question_id"] for path in kept for row in read_lines(path, "question_id")}))
+        kept = [
+            path
+            for name in ("records.jsonl", "answered.jsonl")
+            for path in (tmp_path / "out").rglob(name)
+        ]
+        lost.append(
+            paid
+            - len({row["question_id"] for path in kept for row in read_lines(path, "question_id")})
+        )
         return judge(*given)
 
     monkeypatch.setattr(scorers, "score_record", looking)

@@ -24,12 +24,21 @@ def stored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stored")
     rows = write_rows(folder / "rows.jsonl", musique_rows(2))
     out = folder / "results"
-    return Path(harness.run("closed-book", "musique", data=str(rows), model="random", mlflow="off", out=out).folder)
+    return Path(
+        harness.run(
+            "closed-book", "musique", data=str(rows), model="random", mlflow="off", out=out
+        ).folder
+    )
 
 
 def test_a_format_that_nobody_chose_is_not_loaded(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", musique_rows(1))
-    fields = {"name": "x", "instruction": "Answer.", "max_answer_tokens": 4, "scorers": ("evidence_recall",)}
+    fields = {
+        "name": "x",
+        "instruction": "Answer.",
+        "max_answer_tokens": 4,
+        "scorers": ("evidence_recall",),
+    }
     config = DatasetConfig(format="os.path:join", data=str(rows), **fields)
     with pytest.raises(UserError, match="'os.path:join' is code that nobody chose"):
         load(config)
@@ -44,7 +53,11 @@ def test_a_stored_configuration_cannot_choose_code_but_the_user_can(tmp_path):
             registry.load(target)
         except UserError as error:
             found.append(str(error))
-        return [sentence for sentence in found if "is code that" in sentence or "could run code" in sentence]
+        return [
+            sentence
+            for sentence in found
+            if "is code that" in sentence or "could run code" in sentence
+        ]
 
     file = "{dataset: {name: musique, format: 'statistics:%s'}, model: {name: random, trust_remote_code: true}}"
     stored = f"config: {file}\norigins: {{}}\n"
@@ -65,14 +78,26 @@ BOTH = "model: {name: m, backend: endpoint, base_url: 'https://theirs.example/v1
         (BOTH, {"model.base_url": "https://mine.example/v1"}, True),
         (BOTH, KEYS, False),
         ("model: {base_url: 'https://theirs.example/v1'}\n", {}, True),
-        ("model: {base_url: 'https://theirs.example/v1'}\n", {"model.base_url": "https://theirs.example/v1"}, False),
-        ("roles: {builder: {api_key_env: SOME_SECRET}}\n", {"model.api_key_env": "SOME_SECRET"}, True),
+        (
+            "model: {base_url: 'https://theirs.example/v1'}\n",
+            {"model.base_url": "https://theirs.example/v1"},
+            False,
+        ),
+        (
+            "roles: {builder: {api_key_env: SOME_SECRET}}\n",
+            {"model.api_key_env": "SOME_SECRET"},
+            True,
+        ),
     ],
 )
-def test_a_stored_configuration_cannot_send_a_variable_to_a_server(tmp_path, content, sets, refused):
+def test_a_stored_configuration_cannot_send_a_variable_to_a_server(
+    tmp_path, content, sets, refused
+):
     file = tmp_path / "run.yaml"
     file.write_text("config: {" + content.strip() + "}\norigins: {}\n")
-    choices = Choices(method="bm25", dataset="musique", model="endpoint", files=(str(file),), sets=sets)
+    choices = Choices(
+        method="bm25", dataset="musique", model="endpoint", files=(str(file),), sets=sets
+    )
     problems = " ".join(map(str, resolve(choices).problems))
     assert ("could run code of others or send them a key of yours" in problems) == refused
     assert "SOME_SECRET" not in problems
@@ -110,13 +135,24 @@ HELD = {"name": "m", "backend": "hf", "package": "sentinel.inner", "package_path
 
 
 @pytest.mark.parametrize(
-    "theirs", [{"dataset": {"data": "package:sentinel.inner/rows.jsonl"}}, {"model": HELD, "roles": {"builder": HELD}}]
+    "theirs",
+    [
+        {"dataset": {"data": "package:sentinel.inner/rows.jsonl"}},
+        {"model": HELD, "roles": {"builder": HELD}},
+    ],
 )
 @pytest.mark.parametrize(
     "verb",
-    ["report {root}", "score {run}", "validate --config {run}/run.yaml", "run --config {run}/run.yaml --mlflow off"],
+    [
+        "report {root}",
+        "score {run}",
+        "validate --config {run}/run.yaml",
+        "run --config {run}/run.yaml --mlflow off",
+    ],
 )
-def test_no_verb_imports_a_package_that_a_received_run_names(verb, theirs, stored, tmp_path, monkeypatch, capsys):
+def test_no_verb_imports_a_package_that_a_received_run_names(
+    verb, theirs, stored, tmp_path, monkeypatch, capsys
+):
     (tmp_path / "sentinel" / "inner").mkdir(parents=True)
     for package in ("sentinel", "sentinel/inner"):
         (tmp_path / package / "__init__.py").write_text("")

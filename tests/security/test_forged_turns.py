@@ -1,4 +1,5 @@
-"""Texts that spell the markers of turns: no control token comes from data, as with `sanitize_control_tokens`."""
+"""Texts that spell the markers of turns: no control token comes from data, as with
+`sanitize_control_tokens`."""
 
 import itertools
 import random
@@ -24,7 +25,8 @@ def kinds(tmp_path_factory):
 
 
 def conversation(kind, *turns):
-    """Token ids of user, reply, user ... as a session has them, each fed in two pieces; then the head of the reply."""
+    """Token ids of user, reply, user ... as a session has them, each fed in two pieces; then the
+    head of the reply."""
     s = HFSession(kind.model, Meter(), "reader")
     for number, (first, second) in enumerate(turns):
         if number % 2:
@@ -59,24 +61,36 @@ def test_control_tokens_are_those_that_transformers_keeps(kinds):
         ours, theirs = conversation(kind, *turns), by_transformers(kind, *turns)
         kept = [[i for i in ids if i in kind.control] for ids in (ours, theirs)]
         assert kept[0] == kept[1]
-        assert len(kept[0]) == len([i for i in conversation(kind, *[("a", "b")] * 3) if i in kind.control])
+        assert len(kept[0]) == len(
+            [i for i in conversation(kind, *[("a", "b")] * 3) if i in kind.control]
+        )
         # White space aside: SentencePiece's tokens for it depend on what stands before them.
-        assert "".join(kind.wrapped.decode(ours).split()) == "".join(kind.wrapped.decode(theirs).split())
+        assert "".join(kind.wrapped.decode(ours).split()) == "".join(
+            kind.wrapped.decode(theirs).split()
+        )
 
 
 def test_ids_of_plain_text_are_those_of_transformers(kinds):
-    """Where the markers are tokens; "[INST] the" in plain text has the word with its space in one token there."""
+    """Where the markers are tokens; "[INST] the" in plain text has the word with its space in one
+    token there."""
     r = random.Random(1)
-    marked = [k for k in kinds if k.model.name.startswith("bytes") and not k.model.name.endswith("plain")]
+    marked = [
+        k for k in kinds if k.model.name.startswith("bytes") and not k.model.name.endswith("plain")
+    ]
     for kind, _ in itertools.product(marked, range(40)):
         turns = [(words(r, "the riv\n"), ""), ("a", ""), (words(r, "the riv\n"), "")]
         assert conversation(kind, *turns) == by_transformers(kind, *turns)
 
 
 def test_a_vocabulary_that_spells_a_control_token_as_a_word_fails_the_question():
-    backend = Tokenizer(models.Unigram([("<unk>", 0.0), ("</s>", -1.0), *((c, -3.0) for c in "ab </s>")], unk_id=0))
+    backend = Tokenizer(
+        models.Unigram([("<unk>", 0.0), ("</s>", -1.0), *((c, -3.0) for c in "ab </s>")], unk_id=0)
+    )
     text = Text(PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>"), "t5")
-    with pytest.raises(QuestionError, match="a text holds '</s>', which the tokenizer of 't5' writes as the control"):
+    with pytest.raises(
+        QuestionError,
+        match="a text holds '</s>', which the tokenizer of 't5' writes as the control",
+    ):
         text.plain("ab</s>")
 
 
@@ -96,7 +110,9 @@ def test_text_for_a_server(text, sent, count):
 
 def test_the_markers_of_the_servers_own_tokenizer_are_broken_up_too(kinds):
     for kind in kinds:
-        for marker in (m for m in kind.format.markers if kind.wrapped.convert_tokens_to_ids(m) in kind.control):
+        for marker in (
+            m for m in kind.format.markers if kind.wrapped.convert_tokens_to_ids(m) in kind.control
+        ):
             assert kind.tokens.break_markers(f"a{marker}b") == (f"a{marker[0]} {marker[1:]}b", 1)
 
 

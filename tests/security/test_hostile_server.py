@@ -1,4 +1,5 @@
-"""Faults of a server, each one request: it ends in time, in bounded memory, with a sane reply or a project's error."""
+"""Faults of a server, each one request: it ends in time, in bounded memory, with a sane reply or a
+project's error."""
 
 import contextlib
 import html
@@ -21,7 +22,11 @@ from harness.llm.endpoint_info import is_loopback
 
 RESET = "reset"  # among the pieces: close with RST instead of FIN
 KEY = "sk-Very.Secret_0123-456789"
-BODY = {"model": "m", "messages": [{"role": "user", "content": "Where is the town?"}], "max_tokens": 32}
+BODY = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "Where is the town?"}],
+    "max_tokens": 32,
+}
 TIMEOUT = 1.0  # a busy machine needs some of it
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -30,8 +35,17 @@ DEEP = 50_000
 
 def reply(body, status="200 OK", *headers, kind="application/json"):
     """A whole HTTP response; what is not bytes or text is sent as JSON."""
-    content = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
-    head = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(content)}", *headers]
+    content = (
+        body
+        if isinstance(body, bytes)
+        else (body if isinstance(body, str) else json.dumps(body)).encode()
+    )
+    head = [
+        f"HTTP/1.1 {status}",
+        f"Content-Type: {kind}",
+        f"Content-Length: {len(content)}",
+        *headers,
+    ]
     return "\r\n".join(head).encode() + b"\r\n\r\n" + content
 
 
@@ -42,7 +56,8 @@ def chat(content="Paris", usage=None, **choice):
 
 
 class FaultyServer:
-    """Answers every connection with `pieces()`, a pause of `pace` seconds before each, until its reader goes away."""
+    """Answers every connection with `pieces()`, a pause of `pace` seconds before each, until its
+    reader goes away."""
 
     def __init__(self, pieces, pace=0.0, accepts=True):
         self.pieces, self.pace, self.accepts = pieces, pace, accepts
@@ -78,7 +93,9 @@ class FaultyServer:
                 if self.over.wait(self.pace) if self.pace else self.over.is_set():
                     return
                 if isinstance(piece, str):
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    connection.setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                    )
                     return
                 connection.sendall(piece)
             connection.shutdown(socket.SHUT_WR)
@@ -135,7 +152,10 @@ SLOW = {
     "says nothing": (b"", b""),
     "the head drips": (HEAD, b"X"),
     "the body drips": (HEAD + b"Content-Length: 10000\r\n\r\n", b" "),
-    **{f"the body of a {s} drips": (f"HTTP/1.1 {s} No\r\n\r\n".encode(), b"no ") for s in (302, 500)},
+    **{
+        f"the body of a {s} drips": (f"HTTP/1.1 {s} No\r\n\r\n".encode(), b"no ")
+        for s in (302, 500)
+    },
 }
 
 
@@ -198,15 +218,23 @@ def test_a_reply_beyond_what_was_asked_for_is_cut_while_it_is_read():
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 1}
 ODD = {
-    "log-probabilities of text": chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": "1"}]}]}),
-    "minus infinity": chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": -math.inf}]}]}),
+    "log-probabilities of text": chat(
+        logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": "1"}]}]}
+    ),
+    "minus infinity": chat(
+        logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": -math.inf}]}]}
+    ),
     "logprobs is a list": chat(logprobs=[1, 2]),
-    "an alternative that is null": chat(logprobs={"content": [{"top_logprobs": [None, {"token": 5, "logprob": 0}]}]}),
+    "an alternative that is null": chat(
+        logprobs={"content": [{"top_logprobs": [None, {"token": 5, "logprob": 0}]}]}
+    ),
     "no content": chat(None),
     "control characters": chat("\x1b]0;x\x07\0"),
     "a finish that is a list": chat(finish_reason=["stop"]),
     "usage is a list": chat(usage=[5]),
-    "cached tokens without end": chat(usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 10**9}}),
+    "cached tokens without end": chat(
+        usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 10**9}}
+    ),
     **{
         f"{key} of {str(value)[:9]}": chat(usage={key: value})
         for key in ("prompt_tokens", "completion_tokens")
@@ -261,12 +289,16 @@ def test_all_waits_of_a_run_have_a_limit():
     server = Server("http://127.0.0.1:9", None, RetryPolicy(obey_total=500))
     server._obey_wait(250)
     server._obey_wait(240)  # the same wait, said twice
-    with pytest.raises(CannotRun, match="has asked to wait 550 seconds in this run, more than the 500 that"):
+    with pytest.raises(
+        CannotRun, match="has asked to wait 550 seconds in this run, more than the 500 that"
+    ):
         for _ in range(2):
             server._closed_until = 0.0  # it is over
             server._obey_wait(150)
 
 
-@pytest.mark.parametrize(("host", "own"), [("127.0.0.1", True), ("::1", True), ("127.evil.com", False), (None, False)])
+@pytest.mark.parametrize(
+    ("host", "own"), [("127.0.0.1", True), ("::1", True), ("127.evil.com", False), (None, False)]
+)
 def test_only_an_address_of_this_machine_is_one(host, own):
     assert is_loopback(host) is own

@@ -1,4 +1,5 @@
-"""A run folder or cache that is removed or replaced under a running run: the next write ends the run."""
+"""A run folder or cache that is removed or replaced under a running run: the next write ends the
+run."""
 
 import contextlib
 import os
@@ -46,8 +47,15 @@ def place(monkeypatch):
     root = Path(tempfile.mkdtemp())
     monkeypatch.setenv("HARNESS_CACHE", str(root / "cache"))
     monkeypatch.setattr("harness.llm.backend.load_model", FakeModel)
-    for parallel in (1, 4):  # imports what a run needs: the ordinary user may not be able to read it
-        go(make_plan(World(questions=2).dataset(), Quiet(Quiet.Config())), root / str(parallel), parallel=parallel)
+    for parallel in (
+        1,
+        4,
+    ):  # imports what a run needs: the ordinary user may not be able to read it
+        go(
+            make_plan(World(questions=2).dataset(), Quiet(Quiet.Config())),
+            root / str(parallel),
+            parallel=parallel,
+        )
     shutil.rmtree(root / "cache")
     with _ordinary_user(root):
         yield root
@@ -68,7 +76,8 @@ def _ordinary_user(root):
 
 
 class Asked:
-    """Counts the questions, and does harm at one of them; no other is asked until the harm is done."""
+    """Counts the questions, and does harm at one of them; no other is asked until the harm is
+    done."""
 
     def __init__(self, at, harm):
         self.count, self.at, self.harm = 0, at, harm
@@ -92,7 +101,8 @@ def test_the_next_write_says_what_is_lost_and_ends_the_run(loss, parallel, place
     run, at = place / "out" / FOLDER, random.Random(loss).randrange(3, QUESTIONS // 2)
 
     def harm():
-        # The manifest is replaced once, after the first answer: its draft may vanish while the harm lists the folder.
+        # The manifest is replaced once, after the first answer: its draft may vanish while the harm
+        # lists the folder.
         while "first_prompts" not in (run / "manifest.json").read_text():
             time.sleep(0.001)
         LOSSES[loss](run)
@@ -100,7 +110,8 @@ def test_the_next_write_says_what_is_lost_and_ends_the_run(loss, parallel, place
     asked = Asked(at, harm)
     with pytest.raises(SaveError, match=r"removed or replaced while"):
         _run(place, asked, parallel)
-    # Those in flight were asked already; with several of them an answer may come while the next write is still checked.
+    # Those in flight were asked already; with several of them an answer may come while the next
+    # write is still checked.
     assert asked.count <= at + 2 * parallel, "questions were paid for after the loss"
     if loss == "folder moved":
         assert not run.exists(), "nothing is written beside the folder that was moved"

@@ -50,7 +50,8 @@ def test_a_data_set_name_keeps_runs_in_the_results_folder(tmp_path):
     sets = {"dataset.tokens": 200, "dataset.questions": 1, "dataset.kind": "musique"}
     file = tmp_path / "received.yaml"
     file.write_text(
-        "dataset: {name: '..', format: pocket, instruction: Answer., max_answer_tokens: 4, scorers: [evidence_recall]}\n"
+        "dataset: {name: '..', format: pocket, instruction: Answer., max_answer_tokens: 4, "
+        "scorers: [evidence_recall]}\n"
     )
     with pytest.raises(UserError, match="no name of a file below"):
         plan_choices(Choices(method="bm25", model="random", files=(str(file),), sets=sets))
@@ -76,12 +77,30 @@ def test_nothing_is_written_beside_the_results_folder(tmp_path, empty_store):
 
 def test_a_folder_that_mlflow_cannot_open_is_told(tmp_path):
     (sentence,) = tracking.uri_problems(tracking.default_uri(tmp_path / os.fsdecode(b"a\xffb")))
-    assert sentence == "MLflow cannot open a folder whose name is not UTF-8; rename it, or use --mlflow off"
+    assert (
+        sentence
+        == "MLflow cannot open a folder whose name is not UTF-8; rename it, or use --mlflow off"
+    )
 
 
 def test_a_folder_name_that_is_too_long(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as end:
-        main(["run", "-m", "bm25", "-d", "pocket/musique", "--model", "random", *QUICK, "--out", "x" * 256])
+        main(
+            [
+                "run",
+                "-m",
+                "bm25",
+                "-d",
+                "pocket/musique",
+                "--model",
+                "random",
+                *QUICK,
+                "--out",
+                "x" * 256,
+            ]
+        )
     assert end.value.code == 3
-    assert "File name too long; choose a folder you may write to with --out" in capsys.readouterr().err
+    assert (
+        "File name too long; choose a folder you may write to with --out" in capsys.readouterr().err
+    )

@@ -19,20 +19,30 @@ from harness.storage.hub_download import DATASETS, download
 POCKET = Path(__file__).resolve().parents[2] / "packages" / "pocket" / "pocket" / "model"
 EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\r\b\x7f\u202eb\u2028\u2066\ud800\U000e0001\ufeff"
 NASTY = st.text(
-    st.characters(categories=("Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Lo", "Ll", "Po")), min_size=1, max_size=30
+    st.characters(categories=("Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Lo", "Ll", "Po")),
+    min_size=1,
+    max_size=30,
 )
 
 
 def steering(text):
     """The characters in `text` that a terminal obeys."""
     kept = "\n\t\u200c\u200d"
-    return {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in kept}
+    return {
+        c
+        for c in text
+        if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in kept
+    }
 
 
 def printed(*arguments):
     """Exit code and all that the command prints."""
     both = io.StringIO()
-    with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both), pytest.raises(SystemExit) as ended:
+    with (
+        contextlib.redirect_stdout(both),
+        contextlib.redirect_stderr(both),
+        pytest.raises(SystemExit) as ended,
+    ):
         cli.main(list(arguments))
     return int(ended.value.code or 0), both.getvalue()
 
@@ -74,11 +84,17 @@ def test_a_long_line_on_stderr_is_cut_and_one_on_stdout_is_not():
 
 @pytest.mark.parametrize(
     ("encoding", "shown"),
-    [("ascii", r"\u00e9 \u6587 \ud83d\udd2c"), ("latin-1", r"é \u6587 \ud83d\udd2c"), ("utf-8", "é 文 🔬")],
+    [
+        ("ascii", r"\u00e9 \u6587 \ud83d\udd2c"),
+        ("latin-1", r"é \u6587 \ud83d\udd2c"),
+        ("utf-8", "é 文 🔬"),
+    ],
 )
 def test_what_a_terminal_cannot_hold_is_escaped_as_in_json(encoding, shown):
     """A pipe too, where JSON goes."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict") for _ in range(2))
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict") for _ in range(2)
+    )
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), escaped_output():
         print("é 文 🔬")
         print("é 文 🔬", file=sys.stderr)

@@ -18,18 +18,26 @@ TRUE_RATE = 0.3
 
 
 def clustered_scores(generator: np.random.Generator, documents: int) -> tuple[Floats, list[str]]:
-    """F1-like scores: zero for most questions, 1 to 11 questions a document, documents easy or hard."""
+    """F1-like scores: zero for most questions, 1 to 11 questions a document, documents easy or
+    hard."""
     sizes = generator.integers(1, 12, documents)
     document = np.repeat(np.arange(documents), sizes)
     ease = generator.normal(0, 1, documents)[document]
-    hit = (ease + generator.normal(0, 1, len(document))) / math.sqrt(2) > scipy_stats.norm.ppf(1 - TRUE_RATE)
-    return np.where(hit, generator.uniform(0.2, 1.0, len(document)), 0.0), [f"d{i}" for i in document]
+    hit = (ease + generator.normal(0, 1, len(document))) / math.sqrt(2) > scipy_stats.norm.ppf(
+        1 - TRUE_RATE
+    )
+    return np.where(hit, generator.uniform(0.2, 1.0, len(document)), 0.0), [
+        f"d{i}" for i in document
+    ]
 
 
 class TestInterval:
     def test_doctests(self) -> None:
         results = [doctest.testmod(module) for module in (stats, paired_tests)]
-        assert [(result.failed, result.attempted > 0) for result in results] == [(0, True), (0, True)]
+        assert [(result.failed, result.attempted > 0) for result in results] == [
+            (0, True),
+            (0, True),
+        ]
 
     def test_covers_the_truth_in_93_to_98_percent_of_simulated_clustered_data(self) -> None:
         generator = np.random.default_rng(5)
@@ -42,11 +50,17 @@ class TestInterval:
             half = 1.96 * values.std(ddof=1) / math.sqrt(len(values))
             naive_hits += abs(values.mean() - truth) <= half
         assert 0.93 <= hits / 1500 <= 0.98
-        assert naive_hits / 1500 < 0.85, "the data must be clustered enough to fool an interval that ignores documents"
+        assert naive_hits / 1500 < 0.85, (
+            "the data must be clustered enough to fool an interval that ignores documents"
+        )
 
     # So many clusters as 20,000 are merged.
-    @pytest.mark.parametrize(("n", "resamples"), [(200, 500), (200, 2000), (200, 8000), (20_000, 2000)])
-    def test_bootstrap_error_is_s_over_root_n_and_does_not_shrink_with_resamples(self, n: int, resamples: int) -> None:
+    @pytest.mark.parametrize(
+        ("n", "resamples"), [(200, 500), (200, 2000), (200, 8000), (20_000, 2000)]
+    )
+    def test_bootstrap_error_is_s_over_root_n_and_does_not_shrink_with_resamples(
+        self, n: int, resamples: int
+    ) -> None:
         values = np.random.default_rng(1).uniform(size=n)
         clusters = [f"d{i}" for i in range(n)]
         expected = values.std(ddof=1) / math.sqrt(n)
@@ -64,11 +78,15 @@ class TestInterval:
     def test_agrees_with_scipy_on_independent_values(self) -> None:
         values = np.random.default_rng(3).uniform(size=150)
         ours = interval(values, [f"d{i}" for i in range(150)])
-        theirs = scipy_stats.bootstrap((values,), np.mean, n_resamples=9999, method="percentile", rng=1)
+        theirs = scipy_stats.bootstrap(
+            (values,), np.mean, n_resamples=9999, method="percentile", rng=1
+        )
         assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.004)
         assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.004)
 
-    def test_a_difference_of_independent_values_is_the_t_interval_with_a_part_of_a_pair_added(self) -> None:
+    def test_a_difference_of_independent_values_is_the_t_interval_with_a_part_of_a_pair_added(
+        self,
+    ) -> None:
         values = np.random.default_rng(3).uniform(-0.2, 0.3, size=12)
         ours = interval(values, [f"d{i}" for i in range(12)], bounds=(-1.0, 1.0))
         error = math.sqrt(values.var(ddof=1) / 12 + UNSEEN / 12**2)
@@ -76,11 +94,14 @@ class TestInterval:
         assert (ours.low, ours.high) == pytest.approx(theirs)
 
     def test_differences_of_methods_that_score_near_0_are_covered(self) -> None:
-        """Twenty documents, of which few hold a question that one of the two answers: 367 of 400 are too few."""
+        """Twenty documents, of which few hold a question that one of the two answers: 367 of 400
+        are too few."""
         rng, hits = np.random.default_rng(5), 0
         labels = np.repeat(np.arange(20), 5)
         for trial in range(400):
-            first, second = (rng.random(100) < rng.beta(mean, 1 - mean, 20)[labels] for mean in (0.05, 0.01))
+            first, second = (
+                rng.random(100) < rng.beta(mean, 1 - mean, 20)[labels] for mean in (0.05, 0.01)
+            )
             found = interval(first * 1.0 - second, labels, seed=trial, bounds=(-1.0, 1.0))
             hits += found.low <= 0.04 <= found.high
         assert hits >= 380
@@ -88,25 +109,34 @@ class TestInterval:
     @pytest.mark.parametrize("documents", [3, 5, 10])
     @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 1.0)])
     def test_few_documents_are_covered(self, documents: int, bounds: tuple[float, float]) -> None:
-        """Unequal sizes and correlated questions, where percentile intervals covered 75, 87 and 82 %."""
+        """Unequal sizes and correlated questions, where percentile intervals covered 75, 87 and 82
+        %."""
         rng, hits = np.random.default_rng(7), 0
         truth = 0.3 if bounds[0] == 0 else 0.0
         for _ in range(400):
-            labels = np.repeat(np.arange(documents), rng.integers(1, 12, documents)).astype(np.int32)
-            one, other = (rng.random(len(labels)) < rng.beta(0.3, 0.7, documents)[labels] for _ in range(2))
+            labels = np.repeat(np.arange(documents), rng.integers(1, 12, documents)).astype(
+                np.int32
+            )
+            one, other = (
+                rng.random(len(labels)) < rng.beta(0.3, 0.7, documents)[labels] for _ in range(2)
+            )
             values = one.astype(float) - (0.0 if bounds[0] == 0 else other.astype(float))
             found = interval(values, labels, bounds=bounds)
             hits += found.low is not None and found.low <= truth <= found.high
         assert hits / 400 >= 0.95, "with the errors or the quantiles of many documents 93 to 94 %"
 
     @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 1.0)])
-    def test_a_few_documents_with_most_questions_are_covered(self, bounds: tuple[float, float]) -> None:
+    def test_a_few_documents_with_most_questions_are_covered(
+        self, bounds: tuple[float, float]
+    ) -> None:
         """With G - 1 degrees of freedom the scores were covered in 85 %."""
         rng, hits, down = np.random.default_rng(3), 0, bounds[0] < 0
         for _ in range(200):
             sizes = np.minimum(np.round(3 / rng.random(250) ** 0.8), 400).astype(int)
             labels = np.repeat(np.arange(250), sizes).astype(np.int32)
-            one, other = (rng.random(len(labels)) < rng.beta(0.05, 0.95, 250)[labels] for _ in range(2))
+            one, other = (
+                rng.random(len(labels)) < rng.beta(0.05, 0.95, 250)[labels] for _ in range(2)
+            )
             found = interval(one.astype(float) - down * other, labels, bounds=bounds)
             hits += found.low <= 0.05 * (not down) <= found.high
         assert hits / 200 >= 0.9
@@ -116,8 +146,12 @@ class TestInterval:
         order = np.random.default_rng(0).permutation(len(values))
         assert interval(values, clusters) == interval(values[order], [clusters[i] for i in order])
         costs = {"bounds": None, "resamples": 200}
-        assert interval(values, clusters, seed=1, **costs) == interval(values, clusters, seed=1, **costs)
-        assert interval(values, clusters, seed=1, **costs) != interval(values, clusters, seed=2, **costs)
+        assert interval(values, clusters, seed=1, **costs) == interval(
+            values, clusters, seed=1, **costs
+        )
+        assert interval(values, clusters, seed=1, **costs) != interval(
+            values, clusters, seed=2, **costs
+        )
 
     @pytest.mark.parametrize(
         ("values", "clusters", "expected"),
@@ -128,14 +162,20 @@ class TestInterval:
             ([0.0, 1.0], ["d", "e"], (0.5, None, None, 2, 2)),
         ],
     )
-    def test_small_cases(self, values: list[float], clusters: list[str], expected: tuple[object, ...]) -> None:
+    def test_small_cases(
+        self, values: list[float], clusters: list[str], expected: tuple[object, ...]
+    ) -> None:
         found = interval(values, clusters)
         assert (found.mean, found.low, found.high, found.n, found.clusters) == expected
 
     def test_costs_with_heavy_tails_are_covered_in_nine_of_ten(self) -> None:
-        """Lognormal with sigma 1.5, of which the bootstrap-t without expanded quantiles covered 84 % here."""
+        """Lognormal with sigma 1.5, of which the bootstrap-t without expanded quantiles covered 84
+        % here."""
         rng, labels = np.random.default_rng(4), np.arange(10, dtype=np.int32)
-        made = [interval(rng.lognormal(0, 1.5, 10), labels, bounds=None, resamples=500) for _ in range(1000)]
+        made = [
+            interval(rng.lognormal(0, 1.5, 10), labels, bounds=None, resamples=500)
+            for _ in range(1000)
+        ]
         assert np.mean([one.low <= math.exp(1.5**2 / 2) <= one.high for one in made]) >= 0.89
 
     @pytest.mark.parametrize(("value", "closed"), [(0.0, "low"), (1.0, "high")])
@@ -149,10 +189,17 @@ class TestInterval:
 
     def test_one_mean_in_all_documents_is_not_certainty(self) -> None:
         unseen = 1 - 0.025 ** (1 / 3)  # of three documents: 0.7076
-        for values, clusters in (([0.3] * 3, "def"), ([0.3, 0.1, 0.5, 0.3], "deef"), ([0.1 + 0.2, 0.3, 0.3], "def")):
+        for values, clusters in (
+            ([0.3] * 3, "def"),
+            ([0.3, 0.1, 0.5, 0.3], "deef"),
+            ([0.1 + 0.2, 0.3, 0.3], "def"),
+        ):
             found = interval(values, list(clusters))
             assert found.mean == pytest.approx(0.3)
-            assert (found.low, found.high) == (pytest.approx(0.3 - unseen * 0.3), pytest.approx(0.3 + unseen * 0.7))
+            assert (found.low, found.high) == (
+                pytest.approx(0.3 - unseen * 0.3),
+                pytest.approx(0.3 + unseen * 0.7),
+            )
         beyond = interval([3.0, 3.0, 3.0], ["d", "e", "f"])
         assert (beyond.low, beyond.high) == (3.0, 3.0), "of no score in this range"
 
@@ -170,14 +217,21 @@ class TestInterval:
 
     @settings(max_examples=60, deadline=None)
     @given(
-        st.lists(st.tuples(st.floats(0, 1), st.sampled_from("abcdefghijk")), min_size=1, max_size=40), st.integers(0, 9)
+        st.lists(
+            st.tuples(st.floats(0, 1), st.sampled_from("abcdefghijk")), min_size=1, max_size=40
+        ),
+        st.integers(0, 9),
     )
-    def test_ends_lie_around_the_mean_and_within_the_range(self, rows: list[tuple[float, str]], seed: int) -> None:
+    def test_ends_lie_around_the_mean_and_within_the_range(
+        self, rows: list[tuple[float, str]], seed: int
+    ) -> None:
         values, clusters = [v for v, _ in rows], [c for _, c in rows]
         for bounds, fewest in (((0.0, 1.0), 3), ((-1.0, 1.0), 3), (None, 8)):
             found = interval(values, clusters, seed=seed, resamples=200, bounds=bounds)
             assert found.mean == pytest.approx(np.mean(values), abs=1e-12)
-            assert found == interval(values[::-1], clusters[::-1], seed=seed, resamples=200, bounds=bounds)
+            assert found == interval(
+                values[::-1], clusters[::-1], seed=seed, resamples=200, bounds=bounds
+            )
             assert (found.low is None) == (found.high is None) == (found.clusters < fewest)
             if found.low is not None:
                 low, high = bounds or (0.0, math.inf)
@@ -191,7 +245,12 @@ class TestPaired:
         for trial in range(400):
             effect = np.repeat(generator.normal(0, 1, 20), 10)
             a, b = effect + generator.normal(0, 0.5, 200), np.zeros(200)
-            ours += paired_test(a, b, [f"d{i // 10}" for i in range(200)], seed=trial, permutations=300).p <= 0.05
+            ours += (
+                paired_test(
+                    a, b, [f"d{i // 10}" for i in range(200)], seed=trial, permutations=300
+                ).p
+                <= 0.05
+            )
             naive += scipy_stats.ttest_rel(a, b).pvalue <= 0.05
         assert ours / 400 < 0.085
         assert naive / 400 > 0.3
@@ -201,10 +260,16 @@ class TestPaired:
         for n in (6, 10, 60):
             a, b = generator.normal(0.4, 1, n), generator.normal(0, 1, n)
             theirs = scipy_stats.permutation_test(
-                (a, b), lambda x, y: np.mean(x - y), permutation_type="samples", n_resamples=9999, rng=1
+                (a, b),
+                lambda x, y: np.mean(x - y),
+                permutation_type="samples",
+                n_resamples=9999,
+                rng=1,
             )
             tolerance = 1e-12 if n <= paired_tests.EXACT_CLUSTERS else 0.02
-            assert paired_test(a, b, [f"d{i}" for i in range(n)]).p == pytest.approx(theirs.pvalue, abs=tolerance)
+            assert paired_test(a, b, [f"d{i}" for i in range(n)]).p == pytest.approx(
+                theirs.pvalue, abs=tolerance
+            )
 
     @pytest.mark.parametrize(
         ("difference", "clusters", "p"),
@@ -215,7 +280,11 @@ class TestPaired:
             ([0.0, 0.0], ["a", "b"], 1.0),
             ([0.1, 0.2, -0.3], ["a", "b", "c"], 1.0),
             ([3.0, 1.0, -1.0], ["a", "b", "c"], 6 / 8),
-            ([1.0] * 7 + [0.0] * 12, [f"d{i}" for i in range(19)], 2 / 128),  # ties are dropped, so it is exact
+            (
+                [1.0] * 7 + [0.0] * 12,
+                [f"d{i}" for i in range(19)],
+                2 / 128,
+            ),  # ties are dropped, so it is exact
         ],
     )
     def test_exact_by_hand(self, difference: list[float], clusters: list[str], p: float) -> None:
@@ -225,22 +294,38 @@ class TestPaired:
     @pytest.mark.parametrize(
         ("a", "b", "low", "high"),
         [
-            (1.0, 0.0, 1 - 2 * 0.52182, 1.0),  # 1 - 0.025^(1/5) = 0.52182 of the documents may be of another kind
+            (
+                1.0,
+                0.0,
+                1 - 2 * 0.52182,
+                1.0,
+            ),  # 1 - 0.025^(1/5) = 0.52182 of the documents may be of another kind
             (0.0, 1.0, -1.0, -1 + 2 * 0.52182),
             (0.7, 0.7, -0.52182, 0.52182),
             (0.75, 0.5, 0.25 - 1.25 * 0.52182, 0.25 + 0.75 * 0.52182),
-            (100.0, 0.0, 100 - 200 * 0.52182, 100.0),  # a scorer of one's own that counts in percent
+            (
+                100.0,
+                0.0,
+                100 - 200 * 0.52182,
+                100.0,
+            ),  # a scorer of one's own that counts in percent
         ],
     )
     def test_differences_that_are_all_alike_are_not_certainty(self, a, b, low, high):
         documents = [f"d{i}" for i in range(5)]
         found = paired_test([a] * 5, [b] * 5, documents)
-        assert (found.low, found.high) == (pytest.approx(low, abs=2e-3), pytest.approx(high, abs=2e-3))
+        assert (found.low, found.high) == (
+            pytest.approx(low, abs=2e-3),
+            pytest.approx(high, abs=2e-3),
+        )
         assert found.p == (1.0 if a == b else 2 / 32)
         assert found.low <= found.difference <= found.high
 
-    def test_an_interval_of_differences_that_are_alike_excludes_zero_where_the_test_does(self) -> None:
-        """Of documents that all prefer one method by a whole point: significant from the sixth on."""
+    def test_an_interval_of_differences_that_are_alike_excludes_zero_where_the_test_does(
+        self,
+    ) -> None:
+        """Of documents that all prefer one method by a whole point: significant from the sixth
+        on."""
         for count in range(3, 12):
             found = paired_test([1.0] * count, [0.0] * count, [f"d{i}" for i in range(count)])
             assert (found.p <= 0.05) == (found.low > 0), count
@@ -250,7 +335,9 @@ class TestPaired:
         found = paired_test(np.ones(40), np.zeros(40), clusters, permutations=99)
         assert found.p == 1 / 100
         a = np.random.default_rng(0).normal(0.1, 1, 40)
-        assert paired_test(a, np.zeros(40), clusters, seed=3) == paired_test(a, np.zeros(40), clusters, seed=3)
+        assert paired_test(a, np.zeros(40), clusters, seed=3) == paired_test(
+            a, np.zeros(40), clusters, seed=3
+        )
 
     def test_swapping_the_methods_turns_the_sign(self) -> None:
         a, clusters = clustered_scores(np.random.default_rng(15), 12)
@@ -286,12 +373,19 @@ class TestDetectable:
     def test_the_difference_is_found_four_times_in_five(self, documents: int, power: float) -> None:
         rng, found = np.random.default_rng(documents), 0
         labels = [f"d{i}" for i in range(documents)]
-        spread = detectable_difference(rng.permutation(np.repeat([0.5, -0.5], documents // 2)), labels)
+        spread = detectable_difference(
+            rng.permutation(np.repeat([0.5, -0.5], documents // 2)), labels
+        )
         assert spread is not None
-        shift = 2 * spread / math.sqrt(documents / (documents - 1))  # of values with standard deviation 1
+        shift = (
+            2 * spread / math.sqrt(documents / (documents - 1))
+        )  # of values with standard deviation 1
         for trial in range(300):
             values = rng.normal(shift, 1, documents)
-            found += paired_test(values, np.zeros(documents), labels, seed=trial, permutations=500).p <= 0.05
+            found += (
+                paired_test(values, np.zeros(documents), labels, seed=trial, permutations=500).p
+                <= 0.05
+            )
         assert power <= found / 300 <= 0.95
 
     def test_more_tests_detect_less(self) -> None:
@@ -303,12 +397,22 @@ class TestDetectable:
 
     @pytest.mark.parametrize(
         ("documents", "tests", "spread", "known"),
-        [(5, 1, 0.3, False), (6, 1, 0.3, True), (6, 2, 0.3, False), (7, 2, 0.3, True), (6, 1, 0.95, False)],
+        [
+            (5, 1, 0.3, False),
+            (6, 1, 0.3, True),
+            (6, 2, 0.3, False),
+            (7, 2, 0.3, True),
+            (6, 1, 0.95, False),
+        ],
         ids=["five", "six", "six for Holm", "seven for Holm", "above 1"],
     )
-    def test_nothing_is_promised_that_cannot_be_found(self, documents, tests, spread, known) -> None:
+    def test_nothing_is_promised_that_cannot_be_found(
+        self, documents, tests, spread, known
+    ) -> None:
         values = np.random.default_rng(1).normal(0, spread, documents)
-        assert (detectable_difference(values, [f"d{i}" for i in range(documents)], tests) is not None) == known
+        assert (
+            detectable_difference(values, [f"d{i}" for i in range(documents)], tests) is not None
+        ) == known
 
     @pytest.mark.parametrize(
         ("values", "clusters"), [([], []), ([1.0, 0.5], ["a", "a"]), ([0.0] * 8, list("abcdefgh"))]
@@ -334,7 +438,9 @@ class TestClusters:
         assert len(set(document_clusters([(), (), ("a",)]))) == 3
 
     @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=3), max_size=10), st.randoms())
-    def test_order_of_questions_does_not_matter(self, documents: list[list[str]], random: object) -> None:
+    def test_order_of_questions_does_not_matter(
+        self, documents: list[list[str]], random: object
+    ) -> None:
         documents = [d for d in documents if d]
         order = list(range(len(documents)))
         random.shuffle(order)

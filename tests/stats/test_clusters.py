@@ -31,10 +31,16 @@ def two_runs(root, documents: list[tuple[str, ...]], ahead: float, **more) -> li
 
     def scored(shift: float):
         values = [min(1.0, (i * 7 % 10) / 10 + shift) for i in range(len(documents))]
-        return [record(i, v, document_ids=list(ids)) for i, (v, ids) in enumerate(zip(values, documents, strict=True))]
+        return [
+            record(i, v, document_ids=list(ids))
+            for i, (v, ids) in enumerate(zip(values, documents, strict=True))
+        ]
 
     shifts = {"full-context": 0.0, "pecan": ahead}
-    return [read_run(write_run(root, scored(shift), method=name, **more)) for name, shift in shifts.items()]
+    return [
+        read_run(write_run(root, scored(shift), method=name, **more))
+        for name, shift in shifts.items()
+    ]
 
 
 def test_questions_with_retrieved_passages_stand_alone() -> None:
@@ -52,7 +58,10 @@ def test_questions_with_retrieved_passages_stand_alone() -> None:
     [
         ([], []),
         ([("a",)], ["all questions share one document: no interval", f"documents: 1; {FEW}"]),
-        ([("a", "b"), ("c", "a")], ["all questions share one document: no interval", f"documents: 1; {FEW}"]),
+        (
+            [("a", "b"), ("c", "a")],
+            ["all questions share one document: no interval", f"documents: 1; {FEW}"],
+        ),
         (CHAIN, [f"all 4 questions are {LINKED}: no interval", f"documents: 1; {FEW}"]),
         ([*CHAIN, ("x",)], [f"documents: 2; {FEW}"]),
         ([(f"c{i}",) for i in range(5)], [f"documents: 5; {FEW}"]),
@@ -61,7 +70,9 @@ def test_questions_with_retrieved_passages_stand_alone() -> None:
         (SKEWED[5:], []),
     ],
 )
-def test_what_is_said_of_clusters_is_true(documents: list[tuple[str, ...]], sentences: list[str]) -> None:
+def test_what_is_said_of_clusters_is_true(
+    documents: list[tuple[str, ...]], sentences: list[str]
+) -> None:
     labels = question_labels("musique", [f"q{i}" for i in range(len(documents))], documents)
     assert cluster_notes(documents, labels) == sentences
 
@@ -81,7 +92,12 @@ class TestReports:
         assert not [note for note in (*row["notes"], *table["notes"][0]) if "document" in note]
 
     def test_what_clusters_do_is_told_in_every_table(self, tmp_path) -> None:
-        for documents, ending in ((CHAIN, "no interval"), (SKEWED, "one of 11 clusters: intervals are wide")):
+        for documents, ending in (
+            (CHAIN, "no interval"),
+            (SKEWED, "one of 11 clusters: intervals are wide"),
+        ):
             runs = two_runs(tmp_path / ending[:3], documents, 0.1)
             assert any(note.endswith(ending) for note in frame(runs)["notes"][0])
-            assert len([note for note in compare(runs).iloc[0]["notes"] if note.endswith(ending)]) == 2
+            assert (
+                len([note for note in compare(runs).iloc[0]["notes"] if note.endswith(ending)]) == 2
+            )

@@ -1,4 +1,5 @@
-"""The index cache: the key has everything that changes the value, and nothing that is damaged is ever used."""
+"""The index cache: the key has everything that changes the value, and nothing that is damaged is
+ever used."""
 
 import json
 import multiprocessing
@@ -64,16 +65,24 @@ CHANGES = {
 NO_CHANGES = {
     "answer parameter": lambda: (make_plan(method=words(answer_size=7)), DOCUMENT),
     "limit": lambda: (make_plan(limit=2), DOCUMENT),
-    "task": lambda: (replace(make_plan(), task=Task(instruction="Other.", max_answer_tokens=9)), DOCUMENT),
+    "task": lambda: (
+        replace(make_plan(), task=Task(instruction="Other.", max_answer_tokens=9)),
+        DOCUMENT,
+    ),
     "data set": lambda: (make_plan(World(questions=1).dataset()), DOCUMENT),
-    "unused role": lambda: (other_facts({"reader": {"weights": "fake"}, "refiner": {"weights": "x"}}), DOCUMENT),
+    "unused role": lambda: (
+        other_facts({"reader": {"weights": "fake"}, "refiner": {"weights": "x"}}),
+        DOCUMENT,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", [*CHANGES, *NO_CHANGES])
 def test_the_key_changes_with_what_changes_the_index(name):
     plan, document = (CHANGES | NO_CHANGES)[name]()
-    same = key_digest(index_key(plan, document, None)) == key_digest(index_key(make_plan(), DOCUMENT, None))
+    same = key_digest(index_key(plan, document, None)) == key_digest(
+        index_key(make_plan(), DOCUMENT, None)
+    )
     assert same == (name in NO_CHANGES)
 
 
@@ -94,7 +103,10 @@ def a_key(name="x"):
 
 def an_entry():
     meter = Meter("index")
-    meter.record(Event("reader", "m", "index", "prefill", 7, logits=1, pairs=28, requests=1, seconds=0.5), SHAPE)
+    meter.record(
+        Event("reader", "m", "index", "prefill", 7, logits=1, pairs=28, requests=1, seconds=0.5),
+        SHAPE,
+    )
     return Entry.of({"a": [1, "ä\ud800"], "v": np.eye(2, dtype=np.float32)}, meter.events, meter)
 
 
@@ -155,8 +167,14 @@ def test_an_entry_of_before_events_named_their_shape_keeps_its_cost(tmp_path):
 
 
 DAMAGE = {
-    **{f"{n} gone": lambda f, n=n: (f / n).unlink() for n in ("data.json", "arrays.npz", "key.json", "usage.json")},
-    **{f"{n} cut": lambda f, n=n: os.truncate(f / n, 3) for n in ("data.json", "arrays.npz", "key.json", "usage.json")},
+    **{
+        f"{n} gone": lambda f, n=n: (f / n).unlink()
+        for n in ("data.json", "arrays.npz", "key.json", "usage.json")
+    },
+    **{
+        f"{n} cut": lambda f, n=n: os.truncate(f / n, 3)
+        for n in ("data.json", "arrays.npz", "key.json", "usage.json")
+    },
     "data.json empty": lambda f: os.truncate(f / "data.json", 0),
     "arrays.npz flipped": lambda f: (f / "arrays.npz").write_bytes(
         (f / "arrays.npz").read_bytes().replace(b"\x93", b"\x92")
@@ -168,7 +186,9 @@ DAMAGE = {
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_damaged_entry_is_reported_and_built_again(how, tmp_path):
     before = go(make_plan(), tmp_path / "a")
-    DAMAGE[how](IndexCache(cache_root(), print).folder(index_key(make_plan(), world_document(), None)))
+    DAMAGE[how](
+        IndexCache(cache_root(), print).folder(index_key(make_plan(), world_document(), None))
+    )
     progress = Silent()
     plan = make_plan()
     after = go(plan, tmp_path / "b", progress=progress)
@@ -176,7 +196,9 @@ def test_a_damaged_entry_is_reported_and_built_again(how, tmp_path):
     assert [n for n in progress.notes if "is damaged" in n and "built again" in n]
     statuses = [d["status"] for d in read_run(after.folder).documents]
     assert statuses == ["built", "hit"]
-    assert [*map(comparable, read_run(after.folder).records)] == [*map(comparable, read_run(before.folder).records)]
+    assert [*map(comparable, read_run(after.folder).records)] == [
+        *map(comparable, read_run(before.folder).records)
+    ]
     again = make_plan()
     go(again, tmp_path / "c")
     assert again.method.built == [], "the rebuilt entry is sound"
@@ -234,7 +256,9 @@ SNEAKY = {
     "cannot depend on the task": lambda method, tools: tools.task,
     "phase 'index'": lambda method, tools: tools.phase("search"),
     "'encoders' declares only": lambda method, tools: tools.encoder(),
-    "reads the setting 'answer_size', which its index_fields lacks": lambda method, tools: method.config.answer_size,
+    "reads the setting 'answer_size', which its index_fields lacks": lambda method, tools: (
+        method.config.answer_size
+    ),
 }
 
 
@@ -248,7 +272,9 @@ def test_an_index_cannot_use_what_its_key_does_not_cover(said, tmp_path):
             SNEAKY[said](self, tools)
             return {}
 
-    plan = replace(make_plan(method=Sneaky(Words.Config())), identities={"reader": {}, "encoder": {}})
+    plan = replace(
+        make_plan(method=Sneaky(Words.Config())), identities={"reader": {}, "encoder": {}}
+    )
     assert said in first_error(plan, tmp_path)
 
 
@@ -266,8 +292,14 @@ def test_an_index_of_a_question_sees_it(tmp_path):
             seen.append((document.id, tools.question.text, tools.task.instruction))
             return super().index(document, tools)
 
-    stored = read_run(go(make_plan(World(questions=3).dataset(), Asked(Words.Config())), tmp_path).folder)
-    assert seen == [("d0", "question 0", "Answer."), ("d1", "question 1", "Answer."), ("d0", "question 2", "Answer.")]
+    stored = read_run(
+        go(make_plan(World(questions=3).dataset(), Asked(Words.Config())), tmp_path).folder
+    )
+    assert seen == [
+        ("d0", "question 0", "Answer."),
+        ("d1", "question 1", "Answer."),
+        ("d0", "question 2", "Answer."),
+    ]
     built = [(d["document_id"], d["question_id"]) for d in stored.documents]
     assert built == [("d0", "q0"), ("d1", "q1"), ("d0", "q2")]
 
@@ -309,7 +341,10 @@ class Sharing(Words):
     def make(self, tools):
         def made():
             self.built.append("part")
-            return [tools.keep(text, lambda text=text: self.part(text, tools)) for text in ("two words", "one")]
+            return [
+                tools.keep(text, lambda text=text: self.part(text, tools))
+                for text in ("two words", "one")
+            ]
 
         return made
 
@@ -325,7 +360,9 @@ def sharing(**changes):
 
 def shared(method, out, **more):
     """The line of documents.jsonl."""
-    return read_run(go(make_plan(World(questions=1).dataset(), method, **more), out).folder).documents[0]
+    return read_run(
+        go(make_plan(World(questions=1).dataset(), method, **more), out).folder
+    ).documents[0]
 
 
 def test_a_shared_part_is_made_once_and_costs_every_index_the_same(tmp_path):
@@ -345,7 +382,9 @@ OTHERS = {"size": 4, "text": "three words there", "version": 2, "packages": ("nu
 def test_a_shared_part_is_another_one_for_other_needs(name, tmp_path):
     shared(sharing(), tmp_path / "a")
     changes = {"needs": Sharing.needs | {name: OTHERS[name]}} if name in Sharing.needs else {}
-    other = sharing(**changes, index_packages=lambda self: OTHERS["packages"] if name == "packages" else ())
+    other = sharing(
+        **changes, index_packages=lambda self: OTHERS["packages"] if name == "packages" else ()
+    )
     shared(other, tmp_path / "b", seed=1 if name == "seed" else 0)
     assert other.built == ["part"]
 
@@ -359,7 +398,9 @@ def test_a_shared_part_may_use_the_model_of_its_role_alone(tmp_path):
     plan = make_plan(data, Two(Words.Config()))
     models = dict.fromkeys(Two.index_roles, plan.models["reader"])
     plan = replace(plan, models=models, identities={role: {"weights": role} for role in models})
-    assert "tools.share('part') is for role 'builder', but used reader" in first_error(plan, tmp_path)
+    assert "tools.share('part') is for role 'builder', but used reader" in first_error(
+        plan, tmp_path
+    )
     assert not list(cache_root().glob("shared.part/*/*"))
 
 
@@ -370,7 +411,9 @@ class Late(Words):
 
 REFUSED = {
     "index_roles": lambda: sharing(role="compressor"),
-    "needs a 'version' of its code among its needs": lambda: sharing(needs={"text": "three words here"}),
+    "needs a 'version' of its code among its needs": lambda: sharing(
+        needs={"text": "three words here"}
+    ),
     "it cannot be used while answering": lambda: Late(Words.Config()),
 }
 

@@ -1,8 +1,9 @@
-"""Run folders of earlier versions load in report, compare, trace, score and track: one folder of each kind of method.
+"""Run folders of earlier versions load in report, compare, trace, score and track: one folder of
+each kind of method.
 
-old_runs/ was written by these versions: `oldest`, the first commit (made-up rows that the project no longer ships);
-`2026-11-first`, the last commit with names of classes as `method.implementation` and FLOPs of steps as one number;
-`2026-11`, the last commit before the modules moved.
+old_runs/ was written by these versions: `oldest`, the first commit (made-up rows that the project
+no longer ships); `2026-11-first`, the last commit with names of classes as `method.implementation`
+and FLOPs of steps as one number; `2026-11`, the last commit before the modules moved.
 """
 
 import shutil
@@ -23,12 +24,22 @@ FOLDERS = sorted(path.parent.relative_to(OLD).as_posix() for path in OLD.glob("*
 
 def test_there_is_one_of_each_kind():
     methods = {name.rpartition("/")[2].partition("--")[0].partition("[")[0] for name in FOLDERS}
-    assert methods == {"bm25", "longrefiner", "memwalker", "oracle-evidence", "pecan", "qrmem", "raptor-ct"}
+    assert methods == {
+        "bm25",
+        "longrefiner",
+        "memwalker",
+        "oracle-evidence",
+        "pecan",
+        "qrmem",
+        "raptor-ct",
+    }
 
 
 @pytest.mark.parametrize("version", ["oldest", "2026-11-first", "2026-11"])
 def test_tables(here, version):
-    names = {f.rpartition("/")[2].partition("--")[0] for f in FOLDERS if f.startswith(f"{version}/")}
+    names = {
+        f.rpartition("/")[2].partition("--")[0] for f in FOLDERS if f.startswith(f"{version}/")
+    }
     for verb in ("report", "compare"):
         done = here(verb, str(OLD / version), "--format", "csv").checked()
         assert "left out" not in done.stderr
@@ -68,15 +79,23 @@ def test_one_folder(here, tmp_path, name):
     assert all(one["question"] and one["gold"]["answers"] for one in stored.records)
     texts = stored.texts(stored.records)
     pieces = [piece for one in stored.records for piece in one["shown"]]
-    assert all(piece["text"] or piece["text_sha256"] in texts for piece in pieces if piece["end"] > piece["start"])
+    assert all(
+        piece["text"] or piece["text_sha256"] in texts
+        for piece in pieces
+        if piece["end"] > piece["start"]
+    )
     before, after = run.summary["scores"], stored.summary["scores"]
-    assert {k: (v["mean"], v["n"]) for k, v in after.items()} == {k: (v["mean"], v["n"]) for k, v in before.items()}
+    assert {k: (v["mean"], v["n"]) for k, v in after.items()} == {
+        k: (v["mean"], v["n"]) for k, v in before.items()
+    }
 
 
 def test_tracking(here, tmp_path, empty_store):
     shutil.copy(empty_store, tmp_path / "mlflow.db")
     versions = {name.partition("/")[0]: name for name in FOLDERS}.values()
-    folders = [str(shutil.copytree(OLD / name, tmp_path / str(n))) for n, name in enumerate(versions)]
+    folders = [
+        str(shutil.copytree(OLD / name, tmp_path / str(n))) for n, name in enumerate(versions)
+    ]
     done = here("track", *folders, "--uri", f"sqlite:///{tmp_path}/mlflow.db").checked()
     assert done.stdout.splitlines() == folders
 

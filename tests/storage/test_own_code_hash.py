@@ -1,4 +1,5 @@
-"""A method of the user's is another one when its file changes; one of this project goes by its index_version."""
+"""A method of the user's is another one when its file changes; one of this project goes by its
+index_version."""
 
 import importlib
 import sys
@@ -81,14 +82,22 @@ FILES = {
     "own_scorer.py": SCORER,
     "own_tokens.py": "def words(text):\n    return text.split()\n",
 }
-PLAIN = ["own_package/deep", "editable/own_plugin/core", "own_lazy", "own_dynamic", "own_builtin", "own_bare"]
+PLAIN = [
+    "own_package/deep",
+    "editable/own_plugin/core",
+    "own_lazy",
+    "own_dynamic",
+    "own_builtin",
+    "own_bare",
+]
 FILES |= {f"{name}.py": "X = 1\n" for name in PLAIN}
 DOCUMENT = Document("d", "Toren was born in Kelford.")
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A user's folder with a method, a parser and a scorer, each with helpers; own_plugin is installed editable."""
+    """A user's folder with a method, a parser and a scorer, each with helpers; own_plugin is
+    installed editable."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text)
@@ -112,11 +121,27 @@ def forget():
 
 def plan(**more):
     forget()
-    return plan_choices(Choices(method="lead", **{"dataset": "pocket/musique", "profile": "pocket", "limit": 1} | more))
+    return plan_choices(
+        Choices(
+            method="lead", **{"dataset": "pocket/musique", "profile": "pocket", "limit": 1} | more
+        )
+    )
 
 
-USED = ["own_lead.py", "own_base.py", "own_lazy.py", "own_dynamic.py", "own_builtin.py", "own_bare.py"]
-USED += ["own_package/__init__.py", "own_package/words.py", "own_package/deep.py", "editable/own_plugin/core.py"]
+USED = [
+    "own_lead.py",
+    "own_base.py",
+    "own_lazy.py",
+    "own_dynamic.py",
+    "own_builtin.py",
+    "own_bare.py",
+]
+USED += [
+    "own_package/__init__.py",
+    "own_package/words.py",
+    "own_package/deep.py",
+    "editable/own_plugin/core.py",
+]
 USED += ["lists/stop.txt", "lists/more.txt", "lists/any.csv"]
 
 
@@ -145,10 +170,18 @@ def test_a_file_that_a_parameter_names_is_part_of_the_run(folder):
 
 @pytest.mark.parametrize("edit", ["own_parser.py", "own_dates.py"])
 def test_another_question_of_an_own_parser_makes_another_run(folder, edit):
-    asked = {"dataset": "musique", "profile": None, "data": "rows.jsonl", "sets": {"dataset.format": "own_parser:row"}}
+    asked = {
+        "dataset": "musique",
+        "profile": None,
+        "data": "rows.jsonl",
+        "sets": {"dataset.format": "own_parser:row"},
+    }
     before = plan(**asked).hash8
-    # Of another size: Python takes its cached bytecode for a file that was changed within the same second.
-    (folder / edit).write_text(FILES[edit].replace('raw["q"]', 'raw["q"].upper()').replace("1901", "1902 or so"))
+    # Of another size: Python takes its cached bytecode for a file that was changed within the same
+    # second.
+    (folder / edit).write_text(
+        FILES[edit].replace('raw["q"]', 'raw["q"].upper()').replace("1901", "1902 or so")
+    )
     assert plan(**asked).hash8 != before
 
 
@@ -162,10 +195,15 @@ def test_editing_an_own_scorer_or_its_helper_makes_another_version(folder, edit)
 
 def test_an_edit_after_the_import_is_refused_until_it_is_reloaded(folder):
     """Without a new process the old code would answer, under the hash of the new one."""
-    before, same = plan().hash8, Choices(method="lead", dataset="pocket/musique", profile="pocket", limit=1)
+    before, same = (
+        plan().hash8,
+        Choices(method="lead", dataset="pocket/musique", profile="pocket", limit=1),
+    )
     (folder / "own_base.py").write_text(BASE.replace("10", "20"))
     for _ in range(2):
-        with pytest.raises(UserError, match="own_base.py has changed since Python imported 'own_base'; restart"):
+        with pytest.raises(
+            UserError, match="own_base.py has changed since Python imported 'own_base'; restart"
+        ):
             plan_choices(same)
     importlib.reload(sys.modules["own_base"])
     assert plan_choices(same).hash8 != before
@@ -185,7 +223,13 @@ class Typed(Method):
 """
 
 
-TYPED = {"LIMIT = 3": "LIMIT = 4", "text[:LIMIT]": "text[LIMIT:]", "[0]": "[1]", "own_tokens.words(": "str(", "": ""}
+TYPED = {
+    "LIMIT = 3": "LIMIT = 4",
+    "text[:LIMIT]": "text[LIMIT:]",
+    "[0]": "[1]",
+    "own_tokens.words(": "str(",
+    "": "",
+}
 
 
 @pytest.mark.parametrize(("old", "new"), TYPED.items())
@@ -213,5 +257,10 @@ def test_an_index_made_with_a_library_names_it():
     assert Raptor(RaptorConfig()).index_packages() == ("scikit-learn", "umap-learn")
     assert Raptor(RaptorConfig(reduction="pca")).index_packages() == ("scikit-learn",)
     assert QRMeM(QRMeMConfig()).index_packages() == ()
-    named = {"rules": (), "spacy": ("spacy", "en_core_web_sm"), "spacy:xx": ("spacy", "xx"), "stanza:de": ("stanza",)}
+    named = {
+        "rules": (),
+        "spacy": ("spacy", "en_core_web_sm"),
+        "spacy:xx": ("spacy", "xx"),
+        "stanza:de": ("stanza",),
+    }
     assert {name: packages(name) for name in named} == named

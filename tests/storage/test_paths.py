@@ -34,7 +34,11 @@ TEXTS = [
     ("without_home", ("/home/ann/x",), ["~/x"]),
     ("sentence_without_home", "no file '/home/ann/x', nor /home/ann/y", "no file '~/x', nor ~/y"),
     ("sentence_without_home", "/home/ann/x: gone", "~/x: gone"),
-    ("sentence_without_home", "at /data/home/ann/x and ../home/ann/x", "at /data/home/ann/x and ../home/ann/x"),
+    (
+        "sentence_without_home",
+        "at /data/home/ann/x and ../home/ann/x",
+        "at /data/home/ann/x and ../home/ann/x",
+    ),
     ("sentence_without_home", "/home/anna/x", "/home/anna/x"),
     ("command_without_home", "/home/ann/x", "~/x"),
     ("command_without_home", "--data=/home/ann/x", "--data=~/x"),
@@ -53,7 +57,9 @@ def test_the_home_folder_in_values_sentences_and_words_of_a_command(function, te
     assert getattr(paths, function)(text) == without
 
 
-@pytest.mark.parametrize("value", ["/home/ann/x", {"a": ["/home/ann/x", 3]}, "~x", "/data/home/ann/x", "a ~/x"])
+@pytest.mark.parametrize(
+    "value", ["/home/ann/x", {"a": ["/home/ann/x", 3]}, "~x", "/data/home/ann/x", "a ~/x"]
+)
 def test_with_home_is_the_way_back(value):
     assert paths.with_home(paths.without_home(value)) == value
 
@@ -67,9 +73,17 @@ def test_a_home_that_is_the_root_is_no_persons_folder(home, monkeypatch):
 
 
 def test_a_configuration_reads_every_place_from_the_home_folder():
-    places = {"source": "~/m", "tokenizer": "~/t", "template": "~/t.jinja", "script": "~/s", "adapters": {"a": "~/a"}}
+    places = {
+        "source": "~/m",
+        "tokenizer": "~/t",
+        "template": "~/t.jinja",
+        "script": "~/s",
+        "adapters": {"a": "~/a"},
+    }
     read = ModelConfig.model_validate({"name": "m", **places}).model_dump()
-    assert {name: read[name] for name in places} == json.loads(json.dumps(places).replace("~", "/home/ann"))
+    assert {name: read[name] for name in places} == json.loads(
+        json.dumps(places).replace("~", "/home/ann")
+    )
     assert EncoderConfig(name="e", source="~/e", query_source="~/q").query_source == "/home/ann/q"
     texts = {"data": "~/d.jsonl", "instruction": "~/is a home"}
     data = DatasetConfig(name="d", format="d", max_answer_tokens=1, scorers=("x",), **texts)
@@ -88,7 +102,9 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path, monkeypatch):
     plan = make_plan()
     dataset = plan.config.dataset.model_copy(update={"data": "/home/ann/d.jsonl"})
     config = plan.config.model_copy(update={"dataset": dataset})
-    plan = replace(plan, config=config, origins={"dataset.data": "/home/ann/my.yaml", "seed": "default"})
+    plan = replace(
+        plan, config=config, origins={"dataset.data": "/home/ann/my.yaml", "seed": "default"}
+    )
     result = go(plan, tmp_path / "out", command=["harness", "run", "--data", "/home/ann/d.jsonl"])
     assert result.failed == 6
     for path in result.folder.iterdir():
@@ -111,7 +127,9 @@ def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_p
 
 
 def test_an_address_is_no_folder_for_runs_or_indexes(monkeypatch):
-    with pytest.raises(UserError, match="s3://bucket/x is no folder of this machine; copy runs .* aws s3 sync"):
+    with pytest.raises(
+        UserError, match="s3://bucket/x is no folder of this machine; copy runs .* aws s3 sync"
+    ):
         local_folder("s3://bucket/x")
     monkeypatch.setenv("HARNESS_CACHE", "s3://bucket/x")
     with pytest.raises(UserError, match="s3://bucket/x is no folder"):

@@ -46,7 +46,9 @@ def test_streamed_records_and_one_alone_are_those_of_the_whole_run(tail, finishe
     path = finished / "records.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     older = [line.replace(b'"stop_reason": "', b'"stop_reason": "older ') for line in lines]
-    path.write_bytes(b"".join([*lines[:-1], TAILS[tail](lines[-1])] if tail in TAILS else [*older, *lines]))
+    path.write_bytes(
+        b"".join([*lines[:-1], TAILS[tail](lines[-1])] if tail in TAILS else [*older, *lines])
+    )
     whole, streamed = read_run(finished), read_run(finished, hold="nothing")
     assert list(streamed.records) == whole.records == streamed.records[:]
     assert (streamed.notes, len(streamed.records)) == (whole.notes, len(whole.records))
@@ -59,9 +61,13 @@ def test_the_numbers_of_many_records_are_packed_and_those_of_the_last_try(finish
     first = json.loads((finished / "records.jsonl").read_text().splitlines()[0])
 
     def lines(numbers, reason):
-        return [json_line({**first, "question_id": f"q{n}", "stop_reason": reason}) for n in numbers]
+        return [
+            json_line({**first, "question_id": f"q{n}", "stop_reason": reason}) for n in numbers
+        ]
 
-    (finished / "records.jsonl").write_bytes(b"".join(lines(range(1024), "") + lines((1023, 3, 64, 3), "again")))
+    (finished / "records.jsonl").write_bytes(
+        b"".join(lines(range(1024), "") + lines((1023, 3, 64, 3), "again"))
+    )
     tracemalloc.start()
     run = read_run(finished, hold="numbers")
     packed, held = run.records, tracemalloc.get_traced_memory()[0]
@@ -101,7 +107,9 @@ def test_a_torn_last_line_is_repaired(tail, name, finished):
     assert path.read_bytes().endswith(b"\n")
 
 
-@pytest.mark.parametrize("bad", [b"{torn\n", b"\0\n", b"[1]\n", b'{"question_id": 3}\n', b"\xff\xfe\n", b"\n"])
+@pytest.mark.parametrize(
+    "bad", [b"{torn\n", b"\0\n", b"[1]\n", b'{"question_id": 3}\n', b"\xff\xfe\n", b"\n"]
+)
 def test_a_damaged_line_before_the_last_is_named(bad, finished):
     path = finished / "records.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
@@ -125,28 +133,41 @@ def test_a_damaged_line_before_the_last_is_named(bad, finished):
         ("gold.answers", "x", "should be a valid list"),
     ],
 )
-def test_a_wrong_value_at_any_depth_of_a_record_is_named_with_its_line(place, value, message, finished):
+def test_a_wrong_value_at_any_depth_of_a_record_is_named_with_its_line(
+    place, value, message, finished
+):
     lines = (finished / "records.jsonl").read_bytes().splitlines(keepends=True)
     record = json.loads(lines[1])
     *above, last = place.split(".")
     functools.reduce(dict.__getitem__, above, record)[last] = value
     (finished / "records.jsonl").write_bytes(b"".join([lines[0], json_line(record), *lines[2:]]))
     for use in (lambda: read_run(finished), lambda: go(make_plan(), finished.parents[1])):
-        with pytest.raises(DataError, match=rf"records\.jsonl, line 2, field '{place}\S*': {message}; such a record"):
+        with pytest.raises(
+            DataError,
+            match=rf"records\.jsonl, line 2, field '{place}\S*': {message}; such a record",
+        ):
             use()
 
 
-DAMAGED = [(name, content) for name in ("manifest.json", "run.yaml", "summary.json") for content in ("{", "[]")]
+DAMAGED = [
+    (name, content)
+    for name in ("manifest.json", "run.yaml", "summary.json")
+    for content in ("{", "[]")
+]
 
 
-@pytest.mark.parametrize(("name", "content"), [*DAMAGED, ("summary.json", '{"index": {"documents": "many"}}')])
+@pytest.mark.parametrize(
+    ("name", "content"), [*DAMAGED, ("summary.json", '{"index": {"documents": "many"}}')]
+)
 def test_a_damaged_file_is_named(name, content, finished):
     (finished / name).write_text(content)
     with pytest.raises(DataError, match=f"{name}.*{'documents' if 'documents' in content else ''}"):
         read_run(finished)
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "summary.json", "records.jsonl", "documents.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "summary.json", "records.jsonl", "documents.jsonl"]
+)
 def test_a_run_that_was_killed_can_be_read(name, finished):
     (finished / name).unlink()
     stored = read_run(finished)
@@ -233,7 +254,9 @@ json_values = st.recursive(
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec=None, exclude_categories=())),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 

@@ -1,4 +1,5 @@
-"""What cannot be used is one sentence: an adapter's settings, what the machine refuses, a broken library."""
+"""What cannot be used is one sentence: an adapter's settings, what the machine refuses, a broken
+library."""
 
 import contextlib
 import errno
@@ -18,7 +19,9 @@ from harness.llm.adapters import Base, check_adapter
 from harness.storage.paths import package_folder
 
 
-@pytest.mark.parametrize("name", ["tests.storage", "no_such_package", ".x", "os", "__main__", "", "a/b", "../tests"])
+@pytest.mark.parametrize(
+    "name", ["tests.storage", "no_such_package", ".x", "os", "__main__", "", "a/b", "../tests"]
+)
 def test_only_the_name_of_a_package_has_a_folder(name):
     assert package_folder(name) is None
     assert package_folder("harness") == Path(__file__).resolve().parents[2] / "harness"
@@ -38,8 +41,15 @@ def test_only_the_name_of_a_package_has_a_folder(name):
 def test_an_adapter_s_settings_fit_its_matrices(settings, problem, tmp_path):
     config = settings if settings == [] else {"r": 2, "lora_alpha": 4, **settings}
     (tmp_path / "adapter_config.json").write_text(json.dumps(config))
-    save_file({"base_model.model.x.lora_A.weight": np.zeros((2, 3))}, tmp_path / "adapter_model.safetensors")
-    with contextlib.nullcontext() if problem is None else pytest.raises(CannotRun, match=re.escape(problem)):
+    save_file(
+        {"base_model.model.x.lora_A.weight": np.zeros((2, 3))},
+        tmp_path / "adapter_model.safetensors",
+    )
+    with (
+        contextlib.nullcontext()
+        if problem is None
+        else pytest.raises(CannotRun, match=re.escape(problem))
+    ):
         check_adapter("a", tmp_path, Base("b", tmp_path / "none", None), merged=True)
 
 
@@ -48,7 +58,11 @@ def test_an_adapter_s_settings_fit_its_matrices(settings, problem, tmp_path):
     [
         (OSError(errno.ENOSPC, "No space left on device"), 3, "no space is left"),
         (OSError(errno.EMFILE, "Too many open files"), 2, "ulimit -n"),
-        (PermissionError(errno.EACCES, "Permission denied", "/results"), 2, "'/results' may not be used"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/results"),
+            2,
+            "'/results' may not be used",
+        ),
         (RuntimeError("can't start new thread"), 2, "no more threads"),
         (None, 2, "error: stdout is closed"),
     ],

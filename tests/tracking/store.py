@@ -41,10 +41,15 @@ def history(uri, name):
 
 
 def artifacts(uri, run):
-    """The names of a run's artifacts, which lie beside the store; the run holds no path of this machine."""
+    """The names of a run's artifacts, which lie beside the store; the run holds no path of this
+    machine."""
     address = run.info.artifact_uri
     assert address.startswith("mlflow-artifacts:/")
-    place = Path(uri.removeprefix("sqlite:///")).parent / "mlartifacts" / address.removeprefix("mlflow-artifacts:/")
+    place = (
+        Path(uri.removeprefix("sqlite:///")).parent
+        / "mlartifacts"
+        / address.removeprefix("mlflow-artifacts:/")
+    )
     return {path.name for path in place.iterdir()}
 
 

@@ -7,7 +7,17 @@ import pytest
 
 from harness.tracking import background
 from harness.tracking.background import BackgroundTracking
-from tests.tracking.store import SCORE, SCORES, append, client, history, only_run, row, run_folder, suite
+from tests.tracking.store import (
+    SCORE,
+    SCORES,
+    append,
+    client,
+    history,
+    only_run,
+    row,
+    run_folder,
+    suite,
+)
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
@@ -44,7 +54,9 @@ def test_a_run_is_logged_while_it_goes_on_and_ends_with_it(uri, tmp_path, monkey
         def live():
             found = it.get_experiment_by_name("musique")
             runs = it.search_runs([found.experiment_id]) if found else []
-            return bool(runs) and runs[0].data.metrics.get(SCORE) == 30  # the third question waits for the next one
+            return (
+                bool(runs) and runs[0].data.metrics.get(SCORE) == 30
+            )  # the third question waits for the next one
 
         assert until(live)
     assert until(lambda: only_run(uri).info.status == "RUNNING")
@@ -57,7 +69,8 @@ def test_a_run_is_logged_while_it_goes_on_and_ends_with_it(uri, tmp_path, monkey
 
 
 def test_the_runs_of_a_suite(uri, tmp_path):
-    """A damaged run does not lose the others, and one refused before its first question leaves nothing."""
+    """A damaged run does not lose the others, and one refused before its first question leaves
+    nothing."""
     broken = run_folder(tmp_path, method="broken")
     (broken / "summary.json").write_text("{")
     refused = tmp_path / "results" / "qasper" / "x--y--0123abcd"
@@ -80,7 +93,10 @@ def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path):
     assert called < 1
     assert time.monotonic() - begun < 40
     assert "(ConnectionRefusedError: nobody answers at 127.0.0.1:9)" in sentence
-    assert f"The 4 runs themselves are on disk; fill MLflow from there with: harness track {tmp_path}" in sentence
+    assert (
+        f"The 4 runs themselves are on disk; fill MLflow from there with: harness track {tmp_path}"
+        in sentence
+    )
 
 
 @pytest.mark.parametrize("bad_server", [0], indirect=True)
@@ -129,7 +145,9 @@ class TestPasses:
         monkeypatch.setattr(BackgroundTracking, "_follow", lambda self: None)
         return BackgroundTracking(tmp_path, "sqlite:///x.db")
 
-    def test_only_what_changed_is_logged_and_all_but_the_last_run_have_ended(self, trackers, tracked, tmp_path):
+    def test_only_what_changed_is_logged_and_all_but_the_last_run_have_ended(
+        self, trackers, tracked, tmp_path
+    ):
         first, second = (run_folder(tmp_path, 2, method=method) for method in ("a", "b"))
         trackers.add(first)
         for _ in range(2):
@@ -144,7 +162,9 @@ class TestPasses:
 
     def test_a_run_is_not_logged_before_it_is_described(self, trackers, tracked, tmp_path):
         folder = run_folder(tmp_path)
-        (folder / "manifest.json").unlink()  # without the time of its start it would become another run
+        (
+            folder / "manifest.json"
+        ).unlink()  # without the time of its start it would become another run
         trackers.add(folder)
         trackers.log_changes()
         assert tracked == []
@@ -159,4 +179,7 @@ class TestPasses:
         for last in (False, False, False, True):  # nothing has changed, but traces are missing
             trackers.log_changes(last)
         (sentence,) = trackers.missed()
-        assert f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track" in sentence
+        assert (
+            f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track"
+            in sentence
+        )

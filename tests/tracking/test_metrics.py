@@ -11,16 +11,35 @@ def test_settings_of_parts_that_the_run_did_not_use_and_defaults_are_left_out():
     asked = {"base_url": "http://h/v1", "timeout": 9.0, "logprobs": 5}
     builder = {"name": "far", "backend": "endpoint", "dtype": "auto", "timeout": 7.0}
     changes = {
-        "model": {"name": "tiny", "backend": "hf", "dtype": "float32", "offers": {"a": "x", "b": "y"}} | asked,
+        "model": {
+            "name": "tiny",
+            "backend": "hf",
+            "dtype": "float32",
+            "offers": {"a": "x", "b": "y"},
+        }
+        | asked,
         "roles": {"builder": builder, "searcher": {"name": "idle", "backend": "hf"}},
         "encoder": {"name": "minilm", "pooling": "mean"},
         "reranker": {"name": "bge", "max_length": 8, "batch_size": 4, "device": "cpu"},
     }
     models = {"reader": {"adapters": {"a": "0f"}}, "builder": {}, "reranker": {}}
     short, _ = params(config("musique", "pecan", "tiny", changes), models)
-    reader = {"": "tiny", ".dtype": "float32", ".base_url": "http://h/v1", ".timeout": "9.0", ".logprobs": "5"}
-    expected = {f"model{key}": value for key, value in reader.items()} | {"reranker": "bge", "reranker.max_length": "8"}
-    expected |= {"roles.builder": "far", "roles.builder.backend": "endpoint", "roles.builder.timeout": "7.0"}
+    reader = {
+        "": "tiny",
+        ".dtype": "float32",
+        ".base_url": "http://h/v1",
+        ".timeout": "9.0",
+        ".logprobs": "5",
+    }
+    expected = {f"model{key}": value for key, value in reader.items()} | {
+        "reranker": "bge",
+        "reranker.max_length": "8",
+    }
+    expected |= {
+        "roles.builder": "far",
+        "roles.builder.backend": "endpoint",
+        "roles.builder.timeout": "7.0",
+    }
     plain = ("method", "dataset", "seed")
     assert {name: value for name, value in short.items() if not name.startswith(plain)} == expected
 
@@ -51,7 +70,11 @@ def test_tags_leave_out_what_is_not_known(tmp_path):
 
 def test_a_mean_over_the_questions_so_far_at_each_step(tmp_path):
     points = running_points(stored(tmp_path, [1.0, None, 0.5]))
-    assert [p for p in points if p[1] == SCORE] == [(1, SCORE, 100.0), (2, SCORE, 50.0), (3, SCORE, 50.0)]
+    assert [p for p in points if p[1] == SCORE] == [
+        (1, SCORE, 100.0),
+        (2, SCORE, 50.0),
+        (3, SCORE, 50.0),
+    ]
     assert points[-2:] == [(3, "TFLOPs", 1.5), (3, "failed", 1.0)]
 
 
@@ -61,9 +84,18 @@ def test_what_an_index_costs_is_part_of_the_mean(tmp_path):
 
 
 def test_money_and_latency_are_metrics_of_a_servers_run(tmp_path):
-    billed = usage(0.0, uncounted=1) | {"billed": {"reader": {"input": 1000, "cached": 0, "output": 100}}}
-    model = {"name": "m", "backend": "endpoint", "price": {"input": 1.0, "cached": None, "output": 10.0}}
-    rows = [record(n, 1.0, usage={"answer": billed | {"seconds": n + 1.0, "queued": 3.0}}) for n in range(3)]
+    billed = usage(0.0, uncounted=1) | {
+        "billed": {"reader": {"input": 1000, "cached": 0, "output": 100}}
+    }
+    model = {
+        "name": "m",
+        "backend": "endpoint",
+        "price": {"input": 1.0, "cached": None, "output": 10.0},
+    }
+    rows = [
+        record(n, 1.0, usage={"answer": billed | {"seconds": n + 1.0, "queued": 3.0}})
+        for n in range(3)
+    ]
     run = read_run(write_run(tmp_path, rows, settings={"model": model}))
     found = final_metrics(run, frame([run]))
     names = ("money", "money.run", "seconds", "seconds.p50", "seconds.p95", "seconds.queue")

@@ -10,11 +10,19 @@ from tests.tracking.store import SCORE, SCORES, append, client, only_run, row, r
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
-GOLD = {"answers": ["Mira"], "supporting": [{"document_id": "d0", "start": 0, "end": 4}], "extra": {}}
+GOLD = {
+    "answers": ["Mira"],
+    "supporting": [{"document_id": "d0", "start": 0, "end": 4}],
+    "extra": {},
+}
 
 
 def asked(number, score=0.5, **changes):
-    return row(number, score) | {"question": f"Who rules Orb {number}?", "options": None, "gold": GOLD} | changes
+    return (
+        row(number, score)
+        | {"question": f"Who rules Orb {number}?", "options": None, "gold": GOLD}
+        | changes
+    )
 
 
 def rewrite(folder, *rows):
@@ -24,7 +32,9 @@ def rewrite(folder, *rows):
 def stored_traces(uri):
     """{question: its trace with spans}."""
     run = only_run(uri).info
-    found = client(uri).search_traces(locations=[run.experiment_id], run_id=run.run_id, max_results=100)
+    found = client(uri).search_traces(
+        locations=[run.experiment_id], run_id=run.run_id, max_results=100
+    )
     return {trace.info.client_request_id: trace for trace in found}
 
 
@@ -43,7 +53,11 @@ def test_a_trace_a_question_with_spans_scores_and_gold_answers(uri, tmp_path):
     kinds = [(s.name, s.span_type) for s in good.data.spans]
     assert kinds == [("pecan", "AGENT"), ("search", "RETRIEVER"), ("answer", "LLM")]
     root, search, answer = good.data.spans
-    assert (root.parent_id, search.parent_id, answer.parent_id) == (None, root.span_id, root.span_id)
+    assert (root.parent_id, search.parent_id, answer.parent_id) == (
+        None,
+        root.span_id,
+        root.span_id,
+    )
     assert answer.outputs == "Mira"
     assert feedback(good) == {SCORE: 50.0}
     (gold,) = [a for a in good.info.assessments if a.expectation]
@@ -93,7 +107,9 @@ def test_a_trace_whose_spans_never_came_is_logged_again(uri, tmp_path, monkeypat
 
     folder = run_folder(tmp_path, 2)
     with monkeypatch.context() as patch:
-        patch.setattr(TracingClient, "log_spans", lambda *_: None)  # a process that is killed between the two
+        patch.setattr(
+            TracingClient, "log_spans", lambda *_: None
+        )  # a process that is killed between the two
         track(folder, uri)
     track(folder, uri)
     assert [len(trace.data.spans) for trace in stored_traces(uri).values()] == [3, 3]

@@ -20,7 +20,10 @@ def span(start, end, text=""):
 
 def step(action, node, tflops, **changes):
     shown = span(node, node + 5, f"text {node}")
-    return plain_step(action, node, scores={"total": 0.5}, tokens=10, flops=flops(tflops), shown=shown) | changes
+    return (
+        plain_step(action, node, scores={"total": 0.5}, tokens=10, flops=flops(tflops), shown=shown)
+        | changes
+    )
 
 
 def traced(root, *records, **changes):
@@ -33,7 +36,12 @@ def names(found):
 
 
 MARK = {"document_id": "d0", "start": 3, "end": 6}
-QUESTION = {"question": "Who rules Orb?", "options": None, "prediction": "Mira", "notes": {"seconds": 4.0}}
+QUESTION = {
+    "question": "Who rules Orb?",
+    "options": None,
+    "prediction": "Mira",
+    "notes": {"seconds": 4.0},
+}
 QUESTION["gold"] = {"answers": ["Mira", "Mira Tal"], "supporting": [MARK], "extra": {}}
 
 
@@ -47,9 +55,13 @@ def test_what_was_asked_shown_and_answered(tmp_path):
     assert trace.tags == {"method": "pecan", "model": "tiny", "TFLOPs": "1.5", "stop_reason": "k"}
     assert trace.root.inputs == {"question": "Who rules Orb?", "document_ids": ["d0"]}
     search, answer = trace.root.children
-    assert [(s.name, s.kind) for s in (search, answer)] == [("search", "RETRIEVER"), ("answer", "LLM")]
+    assert [(s.name, s.kind) for s in (search, answer)] == [
+        ("search", "RETRIEVER"),
+        ("answer", "LLM"),
+    ]
     first, second = (
-        {"supporting": s, "kind": "span", "doc_uri": at} for s, at in ((True, "d0[0:4]"), (False, "d0[6:9]"))
+        {"supporting": s, "kind": "span", "doc_uri": at}
+        for s, at in ((True, "d0[0:4]"), (False, "d0[6:9]"))
     )
     pieces = [("Orb.", first), ("characters of d0[6:9]", second)]
     assert search.outputs == [{"page_content": text, "metadata": place} for text, place in pieces]
@@ -68,7 +80,11 @@ def test_an_older_record_has_its_id_for_its_question(tmp_path):
 
 def test_times_are_the_phases_own_and_questions_follow_each_other(tmp_path):
     documents = [built("d0", 9.0, usage={"index": usage(9.0) | {"seconds": 1.0}})]
-    rows = [record(0, 1.0, notes={"seconds": 4.0}), record(1, 1.0, notes={"seconds": 2.0}), record(2, 1.0)]
+    rows = [
+        record(0, 1.0, notes={"seconds": 4.0}),
+        record(1, 1.0, notes={"seconds": 2.0}),
+        record(2, 1.0),
+    ]
     first, second, third = traced(tmp_path, *rows, documents=documents)
     parts = [(s.name, s.start, s.end) for s in first.root.children]
     assert parts == [("index", 0.0, 1.0), ("search", 1.0, 3.5), ("answer", 3.5, 4.0)]
@@ -98,11 +114,20 @@ def test_a_step_is_a_span_and_takes_the_time_of_its_flops(tmp_path):
         ("visit 7", "RETRIEVER"),
         ("visit 8", "RETRIEVER"),
     ]
-    assert [(s.start, s.end) for s in search.children] == [(0.0, 0.5), (0.5, 0.5), (0.5, 1.5), (1.5, 2.0)]
+    assert [(s.start, s.end) for s in search.children] == [
+        (0.0, 0.5),
+        (0.5, 0.5),
+        (0.5, 1.5),
+        (1.5, 2.0),
+    ]
     last = search.children[-1]
     assert [piece["page_content"] for piece in last.outputs] == ["text 8"]
     assert last.attributes is not None
-    assert [last.attributes[key] for key in ("note", "TFLOPs so far", "P(Yes)")] == ["enough", 1.0, 0.75]
+    assert [last.attributes[key] for key in ("note", "TFLOPs so far", "P(Yes)")] == [
+        "enough",
+        1.0,
+        0.75,
+    ]
 
 
 def test_long_searches_and_long_texts_are_cut_and_say_so(tmp_path):
@@ -150,7 +175,10 @@ def test_why_a_score_is_0(tmp_path):
 
 
 def test_what_a_judge_replied(tmp_path):
-    judges = {"judge.a": {"verdict": "yes", "reply": "Yes."}, "judge.b": {"verdict": "unclear", "reply": "Hm."}}
+    judges = {
+        "judge.a": {"verdict": "yes", "reply": "Yes."},
+        "judge.b": {"verdict": "unclear", "reply": "Hm."},
+    }
     notes = {"judges": {**judges, "judge.c": {"verdict": "no"}}, "flags": {"judge.b": "unclear"}}
     (trace,) = traced(tmp_path, record(0, 1.0, notes=notes))
     assert trace.reasons == {"judge.a": "Yes.", "judge.b": "unclear: Hm.", "judge.c": ""}
@@ -173,7 +201,12 @@ def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path):
     keep(folder, "q0", write)
     flat, searched = build_traces(read_run(folder), {"q0", "q1"})
     (only,) = flat.root.children[-1].children
-    assert (only.name, only.kind, only.inputs, only.outputs) == ("write", "LLM", {"prompt": "Text. Who?"}, "Ann")
+    assert (only.name, only.kind, only.inputs, only.outputs) == (
+        "write",
+        "LLM",
+        {"prompt": "Text. Who?"},
+        "Ann",
+    )
     search, answer = searched.root.children
     assert names(search) == ["visit 7"]
     (asked,) = search.children[0].children
@@ -189,7 +222,9 @@ def test_a_probe_stands_below_its_step_and_other_requests_of_a_search_together(t
     probes = [Request("searcher", "search", "probe", f"Text {n}", "{}") for n in range(3)]
     keep(folder, "q0", *probes)
     keep(folder, "q1", *probes, Request("searcher", "search", "write", "Which node?", "3"))
-    whole, other = (trace.root.children[0] for trace in build_traces(read_run(folder), {"q0", "q1"}))
+    whole, other = (
+        trace.root.children[0] for trace in build_traces(read_run(folder), {"q0", "q1"})
+    )
     assert names(whole) == ["start 0", "start 1", "visit 2", "visit 3"]
     asked = [[child.inputs for child in step.children] for step in whole.children]
     assert asked == [[], [{"prompt": "Text 0"}], [{"prompt": "Text 1"}], [{"prompt": "Text 2"}]]
@@ -199,10 +234,16 @@ def test_a_probe_stands_below_its_step_and_other_requests_of_a_search_together(t
 
 def test_requests_that_are_too_many_are_counted(tmp_path):
     folder = write_run(tmp_path, [record(0, 1.0)])
-    keep(folder, "q0", *(Request("reader", "answer", "write", f"Text {n}", "Ann") for n in range(50)))
+    keep(
+        folder, "q0", *(Request("reader", "answer", "write", f"Text {n}", "Ann") for n in range(50))
+    )
     (trace,) = build_traces(read_run(folder), {"q0"})
     spans = trace.root.children[-1].children
-    assert (len(spans), spans[0].inputs, spans[-2].inputs) == (40, {"prompt": "Text 0"}, {"prompt": "Text 38"})
+    assert (len(spans), spans[0].inputs, spans[-2].inputs) == (
+        40,
+        {"prompt": "Text 0"},
+        {"prompt": "Text 38"},
+    )
     assert spans[-1].name == "11 more requests, in requests.jsonl"
 
 

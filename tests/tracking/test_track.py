@@ -14,7 +14,18 @@ from harness.tracking.mlflow_traces import MlflowTraces
 from reports.main_table import frame
 from tests.engine.fakes import World, go, make_plan
 from tests.reports.build import built
-from tests.tracking.store import SCORE, append, artifacts, client, history, only_run, row, run_folder, runs_of, suite
+from tests.tracking.store import (
+    SCORE,
+    append,
+    artifacts,
+    client,
+    history,
+    only_run,
+    row,
+    run_folder,
+    runs_of,
+    suite,
+)
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 track = functools.partial(tracking.track, traces=0)  # test_mlflow_traces.py has them
@@ -37,11 +48,23 @@ class TestTrack:
         for end in ("low", "high"):
             expected = pytest.approx(100 * line[f"{SCORE}.{end}"], abs=0.005)
             assert run.data.metrics[f"uncertainty/{SCORE}.{end}"] == expected
-        assert "usage/TFLOPs.index" not in run.data.metrics, "no index was built: no cost, rather than a cost of 0"
+        assert "usage/TFLOPs.index" not in run.data.metrics, (
+            "no index was built: no cost, rather than a cost of 0"
+        )
         parameters = {"method": "pecan", "method.view": "document", "method.k": "5"}
         assert run.data.params == parameters | {"dataset": "musique", "model": "tiny", "seed": "0"}
-        expected = {"method": "pecan", "model": "tiny", "dataset": "musique", "hash8": "0123abcd", "embedded": "false"}
-        expected |= {"git_commit": "c0ffee", "mlflow.source.git.commit": "c0ffee", "harness.run": folder.name}
+        expected = {
+            "method": "pecan",
+            "model": "tiny",
+            "dataset": "musique",
+            "hash8": "0123abcd",
+            "embedded": "false",
+        }
+        expected |= {
+            "git_commit": "c0ffee",
+            "mlflow.source.git.commit": "c0ffee",
+            "harness.run": folder.name,
+        }
         expected |= {"git_dirty": "false", "state": "finished", "mlflow.user": getpass.getuser()}
         assert expected.items() <= run.data.tags.items()
         assert SCORE in run.data.tags["mlflow.note.content"]
@@ -49,9 +72,13 @@ class TestTrack:
         files = {"config.yaml", "manifest.json", "records.jsonl", "documents.jsonl", "summary.json"}
         assert names == files | {"table.md", "report.html"}
         assert find_runs(tmp_path) == [folder], "artifacts are not taken for runs"
-        assert [(i.dataset.name, i.dataset.digest) for i in run.inputs.dataset_inputs] == [("musique", "f" * 8)]
+        assert [(i.dataset.name, i.dataset.digest) for i in run.inputs.dataset_inputs] == [
+            ("musique", "f" * 8)
+        ]
 
-    def test_a_run_is_finished_only_when_all_its_numbers_are_there(self, uri, tmp_path, monkeypatch):
+    def test_a_run_is_finished_only_when_all_its_numbers_are_there(
+        self, uri, tmp_path, monkeypatch
+    ):
         seen = []
 
         def log(traces, run, *limits):
@@ -69,7 +96,9 @@ class TestTrack:
         after = only_run(uri)
         assert (after.info.status, after.data.tags["state"]) == ("FINISHED", "finished")
 
-    def test_under_load_nothing_is_finished_with_unfinished_numbers(self, uri, tmp_path, monkeypatch):
+    def test_under_load_nothing_is_finished_with_unfinished_numbers(
+        self, uri, tmp_path, monkeypatch
+    ):
         """Six runs, four of them at a time, each read behind every one of its writes."""
         read, it = [], type(client(uri))
 
@@ -86,9 +115,13 @@ class TestTrack:
         track(folders[0], uri, running=True)
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda folder: track(folder, uri), folders))
-        done = [run for run in read if "FINISHED" in (run.info.status, run.data.tags["state"].upper())]
+        done = [
+            run for run in read if "FINISHED" in (run.info.status, run.data.tags["state"].upper())
+        ]
         assert len({run.info.run_id for run in done}) == 6 < len(done) < len(read)
-        assert {(run.data.metrics.get(SCORE), run.data.metrics.get("n")) for run in done} == {(25.0, 8.0)}
+        assert {(run.data.metrics.get(SCORE), run.data.metrics.get("n")) for run in done} == {
+            (25.0, 8.0)
+        }
 
     def test_twice_is_one_run_and_adds_no_point(self, uri, tmp_path):
         folder = run_folder(tmp_path)
@@ -132,7 +165,9 @@ class TestTrack:
 
     def test_long_values_are_named_and_changed_ones_are_reported(self, uri, tmp_path):
         settings = {"encoder": {"name": "minilm", "prefix": "x" * 101}, "limit": 5}
-        folder = run_folder(tmp_path, settings=settings, manifest={"models": {"reader": {}, "encoder": {}}})
+        folder = run_folder(
+            tmp_path, settings=settings, manifest={"models": {"reader": {}, "encoder": {}}}
+        )
         track(folder, uri)
         run = only_run(uri).data
         assert "encoder.prefix" not in run.params
@@ -163,7 +198,14 @@ class TestTrack:
         for folder in folders:
             track(folder, uri)
         for number in (1, 2):
-            run_shard(make_plan(data), tmp_path / "b", number, 2, progress=Silent(), command=["harness", "run"])
+            run_shard(
+                make_plan(data),
+                tmp_path / "b",
+                number,
+                2,
+                progress=Silent(),
+                command=["harness", "run"],
+            )
         track(folders[1], uri)
         found = sorted(runs_of(uri, data.name), key=lambda run: run.info.start_time)
         assert sorted(run.data.metrics["n"] for run in found) == [4, 4, 4, 6]
@@ -177,27 +219,43 @@ class TestTrack:
         view = json.loads(found.tags["mlflow.sharedViewState.harness"])
         state = json.loads(view["state"])
         assert view["name"] == "Comparison"
-        assert state["selectedColumns"][:4] == [f"metrics.`{c}`" for c in (SCORE, "TFLOPs", "failed", "n")]
+        assert state["selectedColumns"][:4] == [
+            f"metrics.`{c}`" for c in (SCORE, "TFLOPs", "failed", "n")
+        ]
         assert state["orderByKey"] == f"metrics.`{SCORE}`"
         shown = it.search_runs([found.experiment_id], state["searchFilter"])
         assert [r.data.tags["method"] for r in shown] == ["pecan"]
         link = f"#/experiments/{found.experiment_id}/runs?viewStateShareKey=harness"
         assert link in found.tags["mlflow.note.content"]
 
-    def test_settings_of_the_user_are_in_the_name_and_a_column_of_an_older_experiment_too(self, uri, tmp_path):
+    def test_settings_of_the_user_are_in_the_name_and_a_column_of_an_older_experiment_too(
+        self, uri, tmp_path
+    ):
         for key, name in (("method.params.k", "met k=5 · tiny"), ("seed", "see seed=0 · tiny")):
             origins = {key: "--set", "method.name": "--method", "method.view": "default"}
             track(run_folder(tmp_path, method=key[:3], hash8=key[:4], origins=origins), uri)
             assert name in {run.info.run_name for run in runs_of(uri)}
         view = client(uri).get_experiment_by_name("musique").tags["mlflow.sharedViewState.harness"]
         for columns in ("selectedColumns", "columnOrder"):
-            shown = [name for name in json.loads(json.loads(view)["state"])[columns] if "params" in name]
+            shown = [
+                name for name in json.loads(json.loads(view)["state"])[columns] if "params" in name
+            ]
             assert shown == ["params.`method.k`", "params.`seed`"]
 
     def test_runs_that_differ_in_what_made_them_never_look_alike(self, uri, tmp_path):
-        changes = {"packages": {"torch": "2.9"}}, {"dataset": {"fingerprint": "a" * 64}}, {"code": {"mine": "a"}}
+        changes = (
+            {"packages": {"torch": "2.9"}},
+            {"dataset": {"fingerprint": "a" * 64}},
+            {"code": {"mine": "a"}},
+        )
         for n, made in enumerate(({}, {}, *changes, {"git": {"commit": "c0ffee", "dirty": True}})):
-            track(run_folder(tmp_path / str(n), manifest=made | {"started": f"2026-01-0{n + 1}T03:04:05+00:00"}), uri)
+            track(
+                run_folder(
+                    tmp_path / str(n),
+                    manifest=made | {"started": f"2026-01-0{n + 1}T03:04:05+00:00"},
+                ),
+                uri,
+            )
         found = sorted(runs_of(uri), key=lambda run: int(run.info.start_time))
         assert len({run.info.run_name for run in found}) == 6
         made_with = [run.data.tags["made_with"] for run in found]

@@ -26,9 +26,17 @@ def test_a_missing_database_is_one_sentence(tmp_path, monkeypatch):
         ui(str(tmp_path), uri=None, port=5000)
 
 
-def test_it_names_the_comparison_of_every_data_set_the_newest_first(tmp_path, uri, monkeypatch, capsys):
+def test_it_names_the_comparison_of_every_data_set_the_newest_first(
+    tmp_path, uri, monkeypatch, capsys
+):
     for name, day in (("musique", 2), ("hotpotqa", 3)):
-        track(run_folder(tmp_path, dataset=name, manifest={"started": f"2026-01-0{day}T03:04:05+00:00"}), uri, traces=0)
+        track(
+            run_folder(
+                tmp_path, dataset=name, manifest={"started": f"2026-01-0{day}T03:04:05+00:00"}
+            ),
+            uri,
+            traces=0,
+        )
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     commands = []
     monkeypatch.setattr(os, "execve", lambda _file, command, _env: commands.append(command))

@@ -42,7 +42,9 @@ class TestVerb:
         done = here("track", str(tmp_path / "results"), "--uri", "http://127.0.0.1:9")
         assert (done.returncode, done.stdout) == (3, "")
         (sentence,) = done.stderr.splitlines()
-        assert sentence.startswith("error: tracking failed at http://127.0.0.1:9 (ConnectionRefusedError")
+        assert sentence.startswith(
+            "error: tracking failed at http://127.0.0.1:9 (ConnectionRefusedError"
+        )
         assert "The 4 runs themselves are on disk" in sentence
 
 
@@ -66,7 +68,14 @@ class TestUri:
             BackgroundTracking(tmp_path, uri)
 
     @pytest.mark.parametrize(
-        "uri", ["sqlite:///a.db", "http://h:5000", "https://h", "databricks", "postgresql+psycopg2://u:p@h/d"]
+        "uri",
+        [
+            "sqlite:///a.db",
+            "http://h:5000",
+            "https://h",
+            "databricks",
+            "postgresql+psycopg2://u:p@h/d",
+        ],
     )
     def test_accepted(self, uri):
         assert uri_problems(uri) == []
@@ -116,7 +125,10 @@ SECRETS = [
     ("mysql://db/x?sslPassword=hunter2", "mysql://db/x?sslPassword=***"),
     ("https://h/x?access_token=hunter2", "https://h/x?access_token=***"),
     ("mssql+pyodbc:///?odbc_connect=DSN%3Dx;PWD=hunter2", "mssql+pyodbc:///?odbc_connect=***"),
-    ("not postgresql://bob:hunter2@db/x, nor http://h:1/y", "not postgresql://***@db/x, nor http://h:1/y"),
+    (
+        "not postgresql://bob:hunter2@db/x, nor http://h:1/y",
+        "not postgresql://***@db/x, nor http://h:1/y",
+    ),
 ]
 PLAIN = [
     "http://127.0.0.1:5000",
@@ -140,7 +152,9 @@ def test_what_holds_no_secret_stays_as_it_is(text):
 
 def test_sentences_about_a_store_hold_no_secret():
     uri = "mysql://bob:hunter2@db/x?password=hunter3"
-    error = StoreError([Path("results/a/b")], uri, f"no connection to {uri} (mysql+pymysql://bob:hunter2@db/x)")
+    error = StoreError(
+        [Path("results/a/b")], uri, f"no connection to {uri} (mysql+pymysql://bob:hunter2@db/x)"
+    )
     assert "hunter" not in str(error) + error.reason
     assert "harness track results/a/b --uri mysql://***@db/x?password=***" in str(error)
     assert "hunter" not in " ".join(uri_problems("file://bob:hunter2@h/x"))
@@ -150,7 +164,10 @@ def test_sentences_about_a_store_hold_no_secret():
     ("uri", "expected"),
     [
         ("http://127.0.0.1:9", "ConnectionRefusedError: nobody answers at 127.0.0.1:9"),
-        ("mysql+pymysql://bob:hunter2@127.0.0.1:9/x", "ConnectionRefusedError: nobody answers at 127.0.0.1:9"),
+        (
+            "mysql+pymysql://bob:hunter2@127.0.0.1:9/x",
+            "ConnectionRefusedError: nobody answers at 127.0.0.1:9",
+        ),
         ("sqlite:///x.db", None),
         ("databricks", None),
         ("postgresql:///runs?host=/run/postgresql", None),

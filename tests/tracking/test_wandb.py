@@ -1,4 +1,5 @@
-"""Weights & Biases: what is sent of a run, and what becomes of failures. Nothing here needs a connection."""
+"""Weights & Biases: what is sent of a run, and what becomes of failures. Nothing here needs a
+connection."""
 
 import sys
 from types import ModuleType
@@ -46,7 +47,11 @@ def test_settings_means_and_final_numbers_are_logged(tmp_path, sent):
     folder = write_run(tmp_path, [record(0, 1.0), record(1, None), record(2, 0.5)])
     track(folder, "wandb:qa", suite="first")
     (run,) = sent
-    assert [run.arguments[key] for key in ("project", "name", "group")] == ["qa", folder.name, "first"]
+    assert [run.arguments[key] for key in ("project", "name", "group")] == [
+        "qa",
+        folder.name,
+        "first",
+    ]
     assert run.arguments["config"]["method.k"] == "5"
     assert [values[SCORE] for _, values in run.history] == [100.0, 50.0, 50.0]
     assert (run.summary[SCORE], run.summary["failed"], run.exit_code) == (50.0, 1.0, 0)
@@ -62,7 +67,12 @@ def test_a_run_is_logged_once_it_ends_and_again_under_the_same_id(tmp_path, sent
     assert (len({run.arguments["id"] for run in sent}), sent[0].exit_code) == (1, 1)
     assert sent[0].arguments["project"] == wandb_run.PROJECT
     assert len(sent) == 2
-    track(write_run(tmp_path / "other", [record(0, 1.0)], manifest={"id": "another run of that second"}), "wandb:qa")
+    track(
+        write_run(
+            tmp_path / "other", [record(0, 1.0)], manifest={"id": "another run of that second"}
+        ),
+        "wandb:qa",
+    )
     assert sent[2].arguments["id"] != sent[0].arguments["id"]
 
 

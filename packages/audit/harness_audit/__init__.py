@@ -1,4 +1,5 @@
-"""Runs checked by others and against themselves: bundles, foreign logs, answer keys, copies, sequential tests.
+"""Runs checked by others and against themselves: bundles, foreign logs, answer keys, copies,
+sequential tests.
 
 bundle.py             runs as one file, without texts of the data set
 verify.py             what of a bundle can be recomputed, and whether it is equal

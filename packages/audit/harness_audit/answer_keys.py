@@ -1,11 +1,12 @@
-"""Questions whose gold answer is probably wrong or ambiguous, from stored runs and the data, each with its reason.
+"""Questions whose gold answer is probably wrong or ambiguous, from stored runs and the data, each
+with its reason.
 
     found = analyse_runs(pairs)          pairs: (run, its rows with documents); an Audit for each data set
     found[0].suspects["q7"]              {"methods agree": "3 of 4 methods answer 'Oslo': ... was born in Oslo ..."}
     sections(found), frame(found)        tables for people; one row a question and reason for programs
 
-This reads records and gold answers after the fact; no method sees either. The evidence is the data set's supporting
-parts, or all documents of a question without such marks.
+This reads records and gold answers after the fact; no method sees either. The evidence is the data
+set's supporting parts, or all documents of a question without such marks.
 
 methods agree        most strong methods, two at least, give one other answer, and it stands in the evidence. Strong: a
                      mean of 50 or more; what is wrong more often than right outvotes no gold answer
@@ -44,7 +45,8 @@ _WIDTHS = {"question": 50, "gold": 25, "evidence": 70}
 
 @dataclass(frozen=True)
 class Audit:
-    """One data set. examples: question id -> question and gold; strong: how many methods are strong (see the module).
+    """One data set. examples: question id -> question and gold; strong: how many methods are strong
+    (see the module).
 
     suspects: question id -> reason -> its evidence; scored: method -> its values of the headline.
     """
@@ -58,7 +60,8 @@ class Audit:
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
-    """An Audit for each data set, in the order of the runs; other rows of a data set are another one."""
+    """An Audit for each data set, in the order of the runs; other rows of a data set are another
+    one."""
     groups: dict[tuple[str, str | None], list[tuple[StoredRun, Rows]]] = {}
     for run, rows in pairs:
         groups.setdefault((facts.run_key(run)[0], facts.fingerprint(run)), []).append((run, rows))
@@ -66,13 +69,22 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
 
 
 def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
-    """The Audit of one data set: for each question the reasons why its gold answer looks wrong, with their evidence."""
+    """The Audit of one data set: for each question the reasons why its gold answer looks wrong,
+    with their evidence."""
     runs = [run for run, _ in group]
     asked = {record["question_id"] for run in runs for record in run.records}
-    examples = {q: example for _, rows in group for q, example in rows.examples.items() if q in asked}
-    evidence = {q: next((t for _, rows in group if (t := evidence_of(rows, e))), "") for q, e in examples.items()}
+    examples = {
+        q: example for _, rows in group for q, example in rows.examples.items() if q in asked
+    }
+    evidence = {
+        q: next((t for _, rows in group if (t := evidence_of(rows, e))), "")
+        for q, e in examples.items()
+    }
     headline = facts.headline(runs[0])
-    scored = {label: facts.scored(run, headline) for label, run in zip(facts.labels(runs), runs, strict=True)}
+    scored = {
+        label: facts.scored(run, headline)
+        for label, run in zip(facts.labels(runs), runs, strict=True)
+    }
     pairs = zip(runs, scored.values(), strict=True)
     strong = [
         run
@@ -82,14 +94,20 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     answers: dict[str, list[str]] = {}
     for record in (record for run in strong for record in run.records if record["error"] is None):
         answers.setdefault(record["question_id"], []).append(record["prediction"])
-    absent = {q for q, e in examples.items() if evidence[q] and has_answer(evidence[q], e.gold.answers) is False}
+    absent = {
+        q
+        for q, e in examples.items()
+        if evidence[q] and has_answer(evidence[q], e.gold.answers) is False
+    }
     verbatim = 2 * len(absent) <= len(examples)
     twice = _duplicates(examples)
     names = [name for name in facts.score_names(runs[0]) if not name.startswith("evidence_")]
     suspects = {}
     for question, example in examples.items():
         found = {
-            "methods agree": _majority_answer(answers.get(question, ()), example.gold.answers, evidence[question]),
+            "methods agree": _majority_answer(
+                answers.get(question, ()), example.gold.answers, evidence[question]
+            ),
             "not in the evidence": _opening(evidence[question]) * (verbatim and question in absent),
             "gold contradicts": _contradiction(example.gold.answers),
             "nothing to compare": _without_words(example.gold, names),
@@ -105,7 +123,9 @@ def evidence_of(rows: Rows, example: Example) -> str:
     ids = example.question.document_ids
     texts = {name: rows.documents[name].text for name in ids if name in rows.documents}
     if marks := example.gold.supporting:
-        return "\n".join(texts[m.document_id][m.start : m.end] for m in marks if m.document_id in texts)
+        return "\n".join(
+            texts[m.document_id][m.start : m.end] for m in marks if m.document_id in texts
+        )
     return "\n".join(texts.values())
 
 
@@ -115,21 +135,36 @@ def _opening(text: str) -> str:
 
 def differ(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether no answer of one list could be taken for one of the other."""
-    return all(token_f1(x, y) < _WRONG and not has_answer(x, [y]) and not has_answer(y, [x]) for x in a for y in b)
+    return all(
+        token_f1(x, y) < _WRONG and not has_answer(x, [y]) and not has_answer(y, [x])
+        for x in a
+        for y in b
+    )
 
 
 def _majority_answer(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
-    """A sentence on the answer that most methods give, if the evidence `text` has it and gold does not; else empty."""
+    """A sentence on the answer that most methods give, if the evidence `text` has it and gold does
+    not; else empty."""
     ((best, count),) = Counter(map(normalize_answer, answers)).most_common(1) or [("", 0)]
-    if count < 2 or 2 * count <= len(answers) or not has_answer(text, [best]) or not differ([best], gold):
+    if (
+        count < 2
+        or 2 * count <= len(answers)
+        or not has_answer(text, [best])
+        or not differ([best], gold)
+    ):
         return ""
     at = re.search(r"\W+".join(map(re.escape, best.split())), text, re.IGNORECASE)
-    around = " ".join(text[max(at.start() - _AROUND, 0) : at.end() + _AROUND].split()) if at else _opening(text)
+    around = (
+        " ".join(text[max(at.start() - _AROUND, 0) : at.end() + _AROUND].split())
+        if at
+        else _opening(text)
+    )
     return f"{count} of {len(answers)} methods answer '{best}': ... {around} ..."
 
 
 def _contradiction(gold: Sequence[str]) -> str:
-    """The first two gold answers of a question that exclude each other, as text; "" where there are none."""
+    """The first two gold answers of a question that exclude each other, as text; "" where there are
+    none."""
     for a, b in combinations(gold, 2):
         kinds = {answer_kind([a]), answer_kind([b])}
         if (kinds & {"yes/no", "unanswerable"} or kinds == {"number"}) and token_f1(a, b) == 0:
@@ -138,21 +173,28 @@ def _contradiction(gold: Sequence[str]) -> str:
 
 
 def _without_words(gold: Gold, names: Sequence[str]) -> str:
-    """What the scorers `names` make of a gold answer without a word once normalised, as text; "" for no harm."""
+    """What the scorers `names` make of a gold answer without a word once normalised, as text; ""
+    for no harm."""
     empty = next((answer for answer in gold.answers if spaced_words(answer).isspace()), None)
     if empty is None:
         return ""
     harm = []
     for name in names:
-        with suppress(ScoreError, UserError):  # of a run that was imported, or a scorer of another kind of data
-            same, other = (score_record([name], text, (), gold).scores.get(name) for text in (empty, "some other text"))
+        with suppress(
+            ScoreError, UserError
+        ):  # of a run that was imported, or a scorer of another kind of data
+            same, other = (
+                score_record([name], text, (), gold).scores.get(name)
+                for text in (empty, "some other text")
+            )
             harm += [f"{name} gives 0 to the same text"] if same == 0 else []
             harm += [f"{name} gives 1 to any text"] if other == 1 else []
     return f"'{empty}': {', '.join(harm)}" if harm else ""
 
 
 def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
-    """Question id -> "q9 has Oslo": q9 asks the same words of the same document, but its gold answer is Oslo."""
+    """Question id -> "q9 has Oslo": q9 asks the same words of the same document, but its gold
+    answer is Oslo."""
     first_ids: dict[str, str] = {}
     same: dict[tuple[str, str], str] = {}
     for name, example in examples.items():
@@ -169,20 +211,24 @@ def _gold_text(example: Example) -> str:
 
 
 def frame(audits: Sequence[Audit]) -> pd.DataFrame:
-    """One row a suspect question and reason: dataset, question_id, question, gold, reason, evidence."""
+    """One row a suspect question and reason: dataset, question_id, question, gold, reason,
+    evidence."""
     rows = [
         (audit.dataset, question, example.question.text, _gold_text(example), reason, evidence)
         for audit in audits
         for question, example in audit.examples.items()
         for reason, evidence in audit.suspects.get(question, {}).items()
     ]
-    return pd.DataFrame(rows, columns=("dataset", "question_id", "question", "gold", "reason", "evidence"))
+    return pd.DataFrame(
+        rows, columns=("dataset", "question_id", "question", "gold", "reason", "evidence")
+    )
 
 
 def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
     """For each data set the suspect questions, and each method's score.
 
-    Not the score without them: which questions are suspect depends on the answers (18.5 points in a simulation).
+    Not the score without them: which questions are suspect depends on the answers (18.5 points in a
+    simulation).
     """
     out = []
     for audit in audits:

@@ -1,10 +1,12 @@
-"""Where questions were lost, by substitution from stored runs: what would have had to be different for a right answer.
+"""Where questions were lost, by substitution from stored runs: what would have had to be different
+for a right answer.
 
     cases = cases_of(run, rows, siblings_of(run, runs), lost_below=0.5)      a Case for each question
     frame(cases_by_run(pairs)), table(...)                                  counts and shares with intervals
 
-CLASSES are exclusive; the first that holds is taken. Causes that need no other run come first, then those that the
-method could have avoided, then the reader's. docs/methods/scoring.md#autopsy has the reasons for the order.
+CLASSES are exclusive; the first that holds is taken. Causes that need no other run come first, then
+those that the method could have avoided, then the reader's. docs/methods/scoring.md#autopsy has the
+reasons for the order.
 
     siblings        the same questions, rows, task and reader: a run that was shown the evidence alone (oracle-evidence)
                     and one that was shown nothing (closed-book)
@@ -37,19 +39,24 @@ CLASSES = {
     "stopped too late": ("an earlier recorded stop is right", "#CC79A7"),
     "stopped too early": ("a later recorded stop is right", "#882255"),
     "beyond the model": ("wrong on the evidence alone too", "#d5dae1"),
-    "cut by the window": ("right on the evidence alone; a part of it was cut off the context", "#F0E442"),
+    "cut by the window": (
+        "right on the evidence alone; a part of it was cut off the context",
+        "#F0E442",
+    ),
     "not retrieved": ("right on the evidence alone; not all of it was shown", "#D55E00"),
     "misread": ("right on the evidence alone; all of it was shown", "#0072B2"),
     "unknown": ("no run on the evidence alone, or no evidence is marked", "#ffffff"),
 }
 """Class of a question -> what it means, its colour in figures."""
 LOST_BELOW = 0.5
-"""A question is lost where its headline score is below this; graded scores (F1) have no natural border."""
+"""A question is lost where its headline score is below this; graded scores (F1) have no natural
+border."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One question of a run. kind: of CLASSES; known: whether the run without any text is right, None without one."""
+    """One question of a run. kind: of CLASSES; known: whether the run without any text is right,
+    None without one."""
 
     question_id: str
     cluster: int
@@ -78,16 +85,29 @@ def is_closed_book(run: StoredRun) -> bool:
 
 
 def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
-    """The siblings of `run` among `runs`: those with all its questions, the same rows, task, reader and first score."""
-    asked, task, reader, name = question_set(run), facts.task(run), facts.reader(run), facts.headline(run)
+    """The siblings of `run` among `runs`: those with all its questions, the same rows, task, reader
+    and first score."""
+    asked, task, reader, name = (
+        question_set(run),
+        facts.task(run),
+        facts.reader(run),
+        facts.headline(run),
+    )
 
     def sibling_scores(is_sibling: Callable[[StoredRun], bool]) -> Mapping[str, float] | None:
         """Question -> score of the first such sibling; None where there is none."""
         for other in runs:
             rows, questions = question_set(other)
             alike = rows == asked[0] and questions >= asked[1] and facts.task(other) == task
-            if alike and is_sibling(other) and facts.reader(other) == reader and name in facts.score_names(other):
-                return {r["question_id"]: float(r["scores"].get(name) or 0.0) for r in other.records}
+            if (
+                alike
+                and is_sibling(other)
+                and facts.reader(other) == reader
+                and name in facts.score_names(other)
+            ):
+                return {
+                    r["question_id"]: float(r["scores"].get(name) or 0.0) for r in other.records
+                }
         return None
 
     return Siblings(sibling_scores(facts.is_oracle), sibling_scores(is_closed_book))
@@ -96,7 +116,8 @@ def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
 def cases_by_run(
     pairs: Sequence[tuple[StoredRun, Rows]], lost_below: float = LOST_BELOW
 ) -> dict[tuple[str, str, str], list[Case]]:
-    """The cases of each run that is no sibling itself, by (data set, label, model); lost_below: as in LOST_BELOW."""
+    """The cases of each run that is no sibling itself, by (data set, label, model); lost_below: as
+    in LOST_BELOW."""
     runs = [run for run, _ in pairs]
     cases = {}
     for (run, rows), label in zip(pairs, facts.labels(runs), strict=True):
@@ -106,19 +127,30 @@ def cases_by_run(
     return cases
 
 
-def cases_of(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW) -> list[Case]:
-    """A case for each question, in the order of the records. rows: gold answers; lost_below: lower scores are lost."""
+def cases_of(
+    run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW
+) -> list[Case]:
+    """A case for each question, in the order of the records. rows: gold answers; lost_below: lower
+    scores are lost."""
     name = facts.headline(run)
     dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (name,)})
     cases = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         question = record["question_id"]
         value = float(record["scores"].get(name) or 0.0)
-        known_without_documents = None if siblings.closed_book is None else siblings.closed_book[question] >= lost_below
+        known_without_documents = (
+            None if siblings.closed_book is None else siblings.closed_book[question] >= lost_below
+        )
         if record["error"] is not None:
             kind = "failed"
         elif value >= lost_below:
-            kind = "right" if known_without_documents is None else "known" if known_without_documents else "read"
+            kind = (
+                "right"
+                if known_without_documents is None
+                else "known"
+                if known_without_documents
+                else "read"
+            )
         else:
             oracle = None if siblings.oracle is None else siblings.oracle[question] >= lost_below
             kind = _loss_class(record, rows, dataset, oracle, lost_below)
@@ -127,15 +159,30 @@ def cases_of(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float =
 
 
 def _loss_class(
-    record: Mapping[str, Any], rows: Rows, dataset: DatasetConfig, oracle: bool | None, lost_below: float
+    record: Mapping[str, Any],
+    rows: Rows,
+    dataset: DatasetConfig,
+    oracle: bool | None,
+    lost_below: float,
 ) -> str:
-    """The class of a question with a wrong answer; oracle: whether the run on the evidence alone is right."""
+    """The class of a question with a wrong answer; oracle: whether the run on the evidence alone is
+    right."""
     example = rows.examples.get(record["question_id"])
-    answer_scores = (v for name, v in record["scores"].items() if not name.startswith("evidence_") and v is not None)
+    answer_scores = (
+        v
+        for name, v in record["scores"].items()
+        if not name.startswith("evidence_") and v is not None
+    )
     if any(value >= lost_below for value in answer_scores):
         return "scorer"
-    lettered = example is not None and example.question.options  # the letter of an option stands in any text
-    if example is not None and not lettered and has_answer(record["prediction"], example.gold.answers):
+    lettered = (
+        example is not None and example.question.options
+    )  # the letter of an option stands in any text
+    if (
+        example is not None
+        and not lettered
+        and has_answer(record["prediction"], example.gold.answers)
+    ):
         return "scorer"
     if example is not None and (stop := _wrong_stop_class(record, dataset, example, lost_below)):
         return stop
@@ -151,8 +198,11 @@ def _loss_class(
     return "cut by the window" if record["truncated"] else "not retrieved"
 
 
-def _wrong_stop_class(record: Mapping[str, Any], dataset: DatasetConfig, example: Any, lost_below: float) -> str | None:
-    """ "stopped too early" or "stopped too late" where the answer at another recorded stop is right; else None."""
+def _wrong_stop_class(
+    record: Mapping[str, Any], dataset: DatasetConfig, example: Any, lost_below: float
+) -> str | None:
+    """ "stopped too early" or "stopped too late" where the answer at another recorded stop is
+    right; else None."""
     stop_index = own_stop_index(record)
     for place, step in enumerate(record["steps"]):
         if step.get("answer") is None or place == stop_index:
@@ -163,15 +213,21 @@ def _wrong_stop_class(record: Mapping[str, Any], dataset: DatasetConfig, example
         except ScoreError:
             continue
         if (scores.get(dataset.scorers[0]) or 0.0) >= lost_below:
-            return "stopped too early" if place > stop_index or step["action"] == STUDY else "stopped too late"
+            return (
+                "stopped too early"
+                if place > stop_index or step["action"] == STUDY
+                else "stopped too late"
+            )
     return None
 
 
 def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
     """One row a run and class that occurs; the keys are (data set, method, model).
 
-    count; share, share.low, share.high: of all questions of the run, in [0, 1], 95 % interval, by cluster;
-    known: how many of them the run without any text answers right (missing without one); examples: question ids.
+    count; share, share.low, share.high: of all questions of the run, in [0, 1], 95 % interval, by
+    cluster;
+    known: how many of them the run without any text answers right (missing without one); examples:
+    question ids.
     """
     rows = []
     for (dataset, method, model), run_cases in cases.items():
@@ -189,7 +245,9 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
                     "class": kind,
                     "count": len(members),
                     "n": len(run_cases),
-                    **facts.mean_columns("share", [float(case.kind == kind) for case in run_cases], clusters, seed=0),
+                    **facts.mean_columns(
+                        "share", [float(case.kind == kind) for case in run_cases], clusters, seed=0
+                    ),
                     "known": known,
                     "examples": tuple(case.question_id for case in members),
                 }
@@ -198,7 +256,8 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
 
 
 def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[str, pd.DataFrame]]:
-    """For each data set and model a table for people: a row a class, a column a method, "12 (24 %) [15, 36]"."""
+    """For each data set and model a table for people: a row a class, a column a method, "12 (24 %)
+    [15, 36]"."""
     sections = []
     for (dataset, model), group in frame(cases).groupby(["dataset", "model"], sort=False):
         cells = []
@@ -206,9 +265,15 @@ def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[st
             low, high = row["share.low"], row["share.high"]
             between = "" if pd.isna(low) else f" [{100 * low:.0f}, {100 * high:.0f}]"
             cells.append(f"{row['count']} ({100 * row['share']:.0f} %){between}")
-        by_class = group.assign(cell=cells).pivot(index="class", columns="method", values="cell").fillna("0")
+        by_class = (
+            group.assign(cell=cells)
+            .pivot(index="class", columns="method", values="cell")
+            .fillna("0")
+        )
         kinds = [kind for kind in CLASSES if kind in by_class.index]
         lines = by_class.loc[kinds, list(dict.fromkeys(group["method"]))].rename_axis(columns=None)
         lines["what it means"] = [CLASSES[kind][0] for kind in kinds]
-        sections.append((f"{dataset} · {model} · {group['n'].iloc[0]} questions", lines.reset_index()))
+        sections.append(
+            (f"{dataset} · {model} · {group['n'].iloc[0]} questions", lines.reset_index())
+        )
     return sections

@@ -1,4 +1,5 @@
-"""Where questions were lost as a stacked bar a method: shares of the questions in each class of autopsy.py."""
+"""Where questions were lost as a stacked bar a method: shares of the questions in each class of
+autopsy.py."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +20,8 @@ _EXAMPLES = 5  # questions of a class that a page links
 
 
 def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
-    """Draw the rows of autopsy.frame, a panel a data set and model; form: of plot.FORMS; width: in inches."""
+    """Draw the rows of autopsy.frame, a panel a data set and model; form: of plot.FORMS; width: in
+    inches."""
     groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)]
     rows = [len(set(group["method"])) for group in groups]
     with paper_style():
@@ -41,7 +43,8 @@ def to_html(table: pd.DataFrame) -> Html:
     for row in table.to_dict("records"):
         questions = list(row["examples"])
         links = [
-            el("a", name, href=f"#d={quote(row['dataset'], safe='')}&q={quote(name, safe='')}") for name in questions
+            el("a", name, href=f"#d={quote(row['dataset'], safe='')}&q={quote(name, safe='')}")
+            for name in questions
         ]
         more = f" and {len(links) - _EXAMPLES} more" if len(links) > _EXAMPLES else ""
         spaced = [part for link in links[:_EXAMPLES] for part in (link, " ")]
@@ -52,8 +55,11 @@ def to_html(table: pd.DataFrame) -> Html:
 
 
 def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
-    """Why questions were lost, for the page, where a run on the evidence alone is there to compare with."""
-    if not any(facts.is_oracle(run) for run, _ in pairs) or not (cases := autopsy.cases_by_run(pairs)):
+    """Why questions were lost, for the page, where a run on the evidence alone is there to compare
+    with."""
+    if not any(facts.is_oracle(run) for run, _ in pairs) or not (
+        cases := autopsy.cases_by_run(pairs)
+    ):
         return None
     legend = "A question is lost where its score is below 0.5; each stands in one class (harness autopsy)."
     head = el("h3", "Why questions were lost"), el("p", legend, class_="legend")
@@ -61,7 +67,8 @@ def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
 
 
 def _draw_bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
-    """Draw a stacked bar a method: the share of each class, with its count; adds class -> artist to `handles`."""
+    """Draw a stacked bar a method: the share of each class, with its count; adds class -> artist to
+    `handles`."""
     methods: Sequence[str] = list(dict.fromkeys(group["method"]))
     left = dict.fromkeys(methods, 0.0)
     for kind in autopsy.CLASSES:
@@ -71,13 +78,30 @@ def _draw_bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
         widths = {row["method"]: 100 * row["share"] for row in class_rows.to_dict("records")}
         values = [widths.get(method, 0.0) for method in methods]
         style = {"color": autopsy.CLASSES[kind][1], "edgecolor": "#7b8694", "linewidth": 0.4}
-        handles[kind] = ax.barh(range(len(methods)), values, left=[left[m] for m in methods], height=0.7, **style)
+        handles[kind] = ax.barh(
+            range(len(methods)), values, left=[left[m] for m in methods], height=0.7, **style
+        )
         for place, method in enumerate(methods):
             count = class_rows[class_rows["method"] == method]["count"]
             if widths.get(method, 0.0) >= 5:
-                dark = kind in ("read", "right", "failed", "misread", "not retrieved", "stopped too early")
+                dark = kind in (
+                    "read",
+                    "right",
+                    "failed",
+                    "misread",
+                    "not retrieved",
+                    "stopped too early",
+                )
                 middle, colour = left[method] + widths[method] / 2, "#ffffff" if dark else "#1d2430"
-                ax.text(middle, place, str(int(count.iloc[0])), ha="center", va="center", color=colour, fontsize=7)
+                ax.text(
+                    middle,
+                    place,
+                    str(int(count.iloc[0])),
+                    ha="center",
+                    va="center",
+                    color=colour,
+                    fontsize=7,
+                )
             left[method] += widths.get(method, 0.0)
     set_axis(ax.xaxis, Axis("% of the questions", limits=(0.0, 100.0)))
     ax.set_yticks(range(len(methods)), list(methods))

@@ -8,14 +8,16 @@
       bundle.json      {"format", "made_with", "runs": [...], "table": [...], "files": {name: sha256}}
       runs/<data set>/<preset>--<model>--<hash8>/      the files of docs/run-folder.md, without requests and locks
 
-bundle.json says of each run its data set's fingerprint and licence, the versions of its scorers, and for each question
-a digest of the answer and one of the texts (question, options, gold answers); `table` has the numbers of `harness
-report`. The checksum of bundle.json covers everything else, so it stands for the whole: `export` and `verify` print it.
+bundle.json says of each run its data set's fingerprint and licence, the versions of its scorers,
+and for each question a digest of the answer and one of the texts (question, options, gold answers);
+`table` has the numbers of `harness report`. The checksum of bundle.json covers everything else, so
+it stands for the whole: `export` and `verify` print it.
 
 Records are read, scored and written one after the other: a large run does not fit in memory.
 
-Nothing is unpacked by the names in the file. Refused with a sentence: names that lead out of a folder, links,
-passwords, the same name twice, and more than the limits below, which a small file can stand for (a zip bomb).
+Nothing is unpacked by the names in the file. Refused with a sentence: names that lead out of a
+folder, links, passwords, the same name twice, and more than the limits below, which a small file
+can stand for (a zip bomb).
 """
 
 import hashlib
@@ -49,13 +51,15 @@ LARGEST = 2**30
 MOST = 20_000
 """Files that a bundle may have."""
 DENSEST = 200
-"""Times that a file over 1 MiB may be larger than its part of the bundle. JSON of answers is 3 to 20."""
+"""Times that a file over 1 MiB may be larger than its part of the bundle. JSON of answers is 3 to
+20."""
 _TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can hold
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f:]{1,255}(/[^/\\\x00-\x1f\x7f:]{1,255})*")
 
 
 def write_zip(held: IO[bytes], files: Mapping[str, Iterable[bytes]]) -> None:
-    """Write `files` (name -> pieces of its bytes) to `held` as a zip; equal files give equal bytes with one zlib."""
+    """Write `files` (name -> pieces of its bytes) to `held` as a zip; equal files give equal bytes
+    with one zlib."""
     with zipfile.ZipFile(held, "w") as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, _TIME)
@@ -66,7 +70,8 @@ def write_zip(held: IO[bytes], files: Mapping[str, Iterable[bytes]]) -> None:
 
 
 def read_zip(path: Path, folder: Path) -> dict[str, Path]:
-    """Unpack a bundle into `folder`, its files named by numbers; returns name in the bundle -> file.
+    """Unpack a bundle into `folder`, its files named by numbers; returns name in the bundle ->
+    file.
 
     Raises DataError for what is no zip file, is damaged, or must not be read.
     """
@@ -86,7 +91,14 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
             return files
     except FileNotFoundError:
         raise DataError(path, None, None, "there is no such file") from None
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        OSError,
+        EOFError,
+        ValueError,
+        NotImplementedError,
+    ) as error:
         what = "no zip file that can be read" if name is None else f"'{name}' is damaged"
         raise DataError(path, None, None, f"{what} ({error})") from None
 
@@ -131,8 +143,8 @@ _FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS)
 class Bundle:
     """A bundle that was read.
 
-    index: bundle.json; runs: folder in the bundle -> run; sha256: of bundle.json, or of all files' hashes if some were
-    changed; changed: names of files with other bytes than were exported.
+    index: bundle.json; runs: folder in the bundle -> run; sha256: of bundle.json, or of all files'
+    hashes if some were changed; changed: names of files with other bytes than were exported.
     """
 
     path: Path
@@ -144,11 +156,14 @@ class Bundle:
 
 def digest(text: str | bytes) -> str:
     """sha256 in hexadecimal; a lone surrogate has its own bytes."""
-    return hashlib.sha256(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(
+        text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    ).hexdigest()
 
 
 def answer_parts(row: Mapping[str, Any]) -> list[Any]:
-    """[prediction, type of the error or None, places of the texts shown to the reader] of a record."""
+    """[prediction, type of the error or None, places of the texts shown to the reader] of a
+    record."""
     keys = ("document_id", "start", "end", "sources")
     places = [[piece.get(key) for key in keys] for piece in row["shown"]]
     return [row["prediction"], (row["error"] or {}).get("type"), places]
@@ -156,15 +171,20 @@ def answer_parts(row: Mapping[str, Any]) -> list[Any]:
 
 def answer_digest(row: Mapping[str, Any]) -> str:
     """A digest of a record's answer and of the texts that its reader and its search were shown."""
-    return digest(canonical([*answer_parts(row), [_text_hash(piece) for piece in shown_pieces(row)]]))
+    return digest(
+        canonical([*answer_parts(row), [_text_hash(piece) for piece in shown_pieces(row)]])
+    )
 
 
 def _text_hash(piece: Mapping[str, Any]) -> str | None:
-    return checksum(piece["text"]) if piece.get("text") else piece.get(POINTER) or piece.get("sha256")
+    return (
+        checksum(piece["text"]) if piece.get("text") else piece.get(POINTER) or piece.get("sha256")
+    )
 
 
 def texts_digest(row: Mapping[str, Any]) -> str | None:
-    """A digest of question, options and gold together (alone, one could be guessed), or the record's texts_sha256."""
+    """A digest of question, options and gold together (alone, one could be guessed), or the
+    record's texts_sha256."""
     if row.get("gold") is None:
         return row.get("texts_sha256")
     return digest(canonical([row.get("question"), row.get("options"), row["gold"]]))
@@ -173,8 +193,9 @@ def texts_digest(row: Mapping[str, Any]) -> str | None:
 def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) -> str:
     """Write a bundle of `runs` to `path` and return the sha256 of its bundle.json.
 
-    keep_texts: whether the data set's texts go with it, where the run holds them (dataset.keep_texts). The order of the
-    runs and the time change nothing. Raises UserError for runs that have not ended or are given twice, and SaveError.
+    keep_texts: whether the data set's texts go with it, where the run holds them
+    (dataset.keep_texts). The order of the runs and the time change nothing. Raises UserError for
+    runs that have not ended or are given twice, and SaveError.
     """
     entries: dict[str, dict[str, Any]] = {}
     files: dict[str, Iterable[bytes]] = {}
@@ -184,16 +205,28 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         place = _folder_name(run)
         if place in entries:
             raise UserError(f"{run.path.name} is given twice, from several folders; leave one out")
-        if not run.summary or not run.records or run.summary.get("state") not in ("finished", "interrupted", "stopped"):
-            raise UserError(f"{run.path} has not ended; run the same command again before you export it")
+        if (
+            not run.summary
+            or not run.records
+            or run.summary.get("state") not in ("finished", "interrupted", "stopped")
+        ):
+            raise UserError(
+                f"{run.path} has not ended; run the same command again before you export it"
+            )
         keep = keep_texts and bool(run.config["dataset"].get("keep_texts", True))
-        manifest = run.manifest if keep else {k: v for k, v in run.manifest.items() if k != "first_prompts"}
+        manifest = (
+            run.manifest
+            if keep
+            else {k: v for k, v in run.manifest.items() if k != "first_prompts"}
+        )
         shown.append(replace(run, manifest=manifest))
         try:
             content = _run_files(shown[-1], keep)
             entries[place], digests[f"{place}/{RECORDS}"] = _index_entry(run, keep)
         except ValueError as error:  # a key that nobody reads may hold Infinity
-            raise UserError(f"{run.path} holds a number that JSON has not, so it is not exported ({error})") from None
+            raise UserError(
+                f"{run.path} holds a number that JSON has not, so it is not exported ({error})"
+            ) from None
         digests |= {f"{place}/{name}": digest(data) for name, data in content.items()}
         files |= {f"{place}/{name}": [data] for name, data in content.items()}
         files[f"{place}/{RECORDS}"] = map(json_line, _exported_records(run, keep))
@@ -220,12 +253,16 @@ def _exported_records(run: StoredRun, keep: bool) -> Iterator[dict[str, Any]]:
 
 
 def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
-    """A run's entry in bundle.json, and the digest of its records. Raises ValueError for what JSON cannot hold."""
+    """A run's entry in bundle.json, and the digest of its records. Raises ValueError for what JSON
+    cannot hold."""
     dataset, whole = run.config["dataset"], hashlib.sha256()
     answers, questions = dict[str, str](), dict[str, str | None]()
     for row in _exported_records(run, keep):
         whole.update(json_line(row))
-        answers[row["question_id"]], questions[row["question_id"]] = answer_digest(row), texts_digest(row)
+        answers[row["question_id"]], questions[row["question_id"]] = (
+            answer_digest(row),
+            texts_digest(row),
+        )
     entry = {
         "texts": "whole" if keep else "hashed",
         "dataset": dataset["name"],
@@ -269,7 +306,8 @@ def _json_bytes(value: Mapping[str, Any]) -> bytes:
 
 
 def table(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
-    """The numbers of `harness report` for these runs: a row a run, in the order of `runs`; None where there is none."""
+    """The numbers of `harness report` for these runs: a row a run, in the order of `runs`; None
+    where there is none."""
     from reports.main_table import frame
 
     numbers = frame(runs).drop(columns=["notes", "scorers"], errors="ignore")
@@ -279,9 +317,11 @@ def table(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
 
 @contextmanager
 def open_bundle(path: Path) -> Iterator[Bundle]:
-    """Unpack the bundle at `path`, compare its files with their checksums in bundle.json, and read its runs.
+    """Unpack the bundle at `path`, compare its files with their checksums in bundle.json, and read
+    its runs.
 
-    They lie in a temporary folder inside the block. Raises DataError for what is no bundle, or has an unreadable run.
+    They lie in a temporary folder inside the block. Raises DataError for what is no bundle, or has
+    an unreadable run.
     """
     with tempfile.TemporaryDirectory(prefix="harness-bundle-") as temporary:
         parts, folder = Path(temporary, "files"), Path(temporary, "runs")
@@ -292,7 +332,9 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
         index = _parse_index(path, files[INDEX])
         hashes = {name: file_hash(file) for name, file in sorted(files.items())}
         listed = sorted({*index["files"], *files} - {INDEX})
-        changed = [name for name in listed if name not in files or hashes[name] != index["files"].get(name)]
+        changed = [
+            name for name in listed if name not in files or hashes[name] != index["files"].get(name)
+        ]
         # With changed files, the hash of bundle.json would be that of what was exported.
         sha256 = digest(json.dumps(hashes)) if changed else hashes[INDEX]
         runs: dict[str, StoredRun] = {}
@@ -307,7 +349,9 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
                     file.rename(root / name)
             try:
                 runs[place] = run = read_run(root, hold="nothing")
-                for _ in run.stream_texts(run.records):  # raises for a text that does not fit its checksum
+                for _ in run.stream_texts(
+                    run.records
+                ):  # raises for a text that does not fit its checksum
                     pass
                 if not run.records:
                     raise UserError(f"{place} has no record")
@@ -317,7 +361,8 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
 
 
 def _parse_index(path: Path, file: Path) -> dict[str, Any]:
-    """Parse and check bundle.json, unpacked as `file`. Raises DataError, naming the bundle `path`."""
+    """Parse and check bundle.json, unpacked as `file`. Raises DataError, naming the bundle
+    `path`."""
     try:
         held = as_object(file.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -326,10 +371,17 @@ def _parse_index(path: Path, file: Path) -> dict[str, Any]:
     if wrong := [name for name, kind in shape.items() if not isinstance(held.get(name), kind)]:
         raise DataError(path, None, wrong[0], f"{INDEX} is not of this program")
     if held["format"] != FORMAT:
-        raise DataError(path, None, "format", f"{held['format']}, and this version reads {FORMAT}; export it again")
+        raise DataError(
+            path,
+            None,
+            "format",
+            f"{held['format']}, and this version reads {FORMAT}; export it again",
+        )
     parts = ("answers", "questions", "scorers")
     for place, entry in held["runs"].items():
-        if not isinstance(entry, dict) or not all(isinstance(entry.get(part), dict) for part in parts):
+        if not isinstance(entry, dict) or not all(
+            isinstance(entry.get(part), dict) for part in parts
+        ):
             raise DataError(path, None, place[:80], f"{INDEX} is not of this program")
     if not all(isinstance(row, dict) for row in held["table"]):
         raise DataError(path, None, "table", f"{INDEX} is not of this program")

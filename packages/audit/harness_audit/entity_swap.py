@@ -1,20 +1,24 @@
-"""Entity-swapped copies: a data set's questions with other names, years and numbers (dataset.swap=entities).
+"""Entity-swapped copies: a data set's questions with other names, years and numbers
+(dataset.swap=entities).
 
     "Ada Lovelace was born in 1815."    ─►    "Tovin Brasker was born in 1775."
 
-A reader that reads answers a copy as well as the original; one that remembers the original does not. The difference is
-what it recalled rather than read (`harness report memory`).
+A reader that reads answers a copy as well as the original; one that remembers the original does
+not. The difference is what it recalled rather than read (`harness report memory`).
 
-Words are replaced, not names, so that "Lovelace" alone, "Lovelace's" and an alias stay the same person. Which words of
-a document are names follows from the document alone, so questions that share it share its copy. A word that the
-document also has in small letters stays, and so do months, weekdays, titles, generic parts of names (University,
-River), yes, no and single letters. What stands for a word follows from the word and the seed.
+Words are replaced, not names, so that "Lovelace" alone, "Lovelace's" and an alias stay the same
+person. Which words of a document are names follows from the document alone, so questions that share
+it share its copy. A word that the document also has in small letters stays, and so do months,
+weekdays, titles, generic parts of names (University, River), yes, no and single letters. What
+stands for a word follows from the word and the seed.
 
-Numbers up to 31 stay (days, ordinals, small counts). Years from 1000 to 2099 move back by 20 to 60, all by the same
-multiple of ten, so their order, differences and decades stay; other numbers are moved within their size.
+Numbers up to 31 stay (days, ordinals, small counts). Years from 1000 to 2099 move back by 20 to 60,
+all by the same multiple of ten, so their order, differences and decades stay; other numbers are
+moved within their size.
 
-Question, options, answers and everything else that a scorer sees are replaced alike. No two words become one: a text
-holds an answer, as a run of whole words and numbers, exactly where it did before.
+Question, options, answers and everything else that a scorer sees are replaced alike. No two words
+become one: a text holds an answer, as a run of whole words and numbers, exactly where it did
+before.
 """
 
 from __future__ import annotations
@@ -30,7 +34,14 @@ from typing import Any
 
 from harness.config.schema import digest
 from harness.datasets.base import Dataset
-from harness.entities.recogniser import COMMON, MONTHS, Recogniser, install_problem, is_opening, recogniser
+from harness.entities.recogniser import (
+    COMMON,
+    MONTHS,
+    Recogniser,
+    install_problem,
+    is_opening,
+    recogniser,
+)
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 VERSION = 1
@@ -50,11 +61,13 @@ _CODAS = ("", "", "", "l", "n", "r", "s", "k")
 
 
 def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
-    """The data set with names and numbers replaced, by `seed`. kind: "entities", or with a recogniser "entities:rules".
+    """The data set with names and numbers replaced, by `seed`. kind: "entities", or with a
+    recogniser "entities:rules".
 
-    Its fingerprint is a hash of the original's and of what made it (`Dataset.copied`). Ids stay, except those of
-    documents that were retrieved: their copies depend on what else was retrieved, so a hash of the text is added.
-    Raises UnknownName for a recogniser, CannotRun for one that is not installed.
+    Its fingerprint is a hash of the original's and of what made it (`Dataset.copied`). Ids stay,
+    except those of documents that were retrieved: their copies depend on what else was retrieved,
+    so a hash of the text is added. Raises UnknownName for a recogniser, CannotRun for one that is
+    not installed.
     """
     tool = recogniser(recogniser_name(kind))
     made = {
@@ -84,41 +97,59 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
 
 
 def recogniser_name(kind: str) -> str:
-    """The recogniser of "entities:NAME"; of "entities" alone the first that is installed with its model."""
+    """The recogniser of "entities:NAME"; of "entities" alone the first that is installed with its
+    model."""
     name = kind.partition(":")[2]
-    return name or next((tool for tool in ("spacy", "stanza") if not install_problem(tool)), "rules")
+    return name or next(
+        (tool for tool in ("spacy", "stanza") if not install_problem(tool)), "rules"
+    )
 
 
 class _World:
-    """The documents of a question with one replacement for each name in them, and their copies. tool: finds names."""
+    """The documents of a question with one replacement for each name in them, and their copies.
+    tool: finds names."""
 
     def __init__(self, documents: Sequence[Document], tool: Recogniser, seed: int) -> None:
         self.documents, self.tool, self.seed = documents, tool, seed
         self.vocabulary = {w for document in documents for w in _words(document.text)}
         small = {w for document in documents for w in _lower_case_words(document.text)}
         names: set[str] = set()
-        for document in documents:  # a name of one word also has to stand inside a sentence or in a title
+        for (
+            document
+        ) in documents:  # a name of one word also has to stand inside a sentence or in a title
             tokens = TOKEN.finditer(document.text)
-            names_inside_sentences = {m.group().casefold() for m in tokens if not is_opening(document.text, m.start())}
+            names_inside_sentences = {
+                m.group().casefold() for m in tokens if not is_opening(document.text, m.start())
+            }
             names_inside_sentences |= {
-                w for title in (document.title, *(p.title for p in document.passages)) for w in _words(title)
+                w
+                for title in (document.title, *(p.title for p in document.passages))
+                for w in _words(title)
             }
             for name in tool.names(document.text):
                 several = len(list(_words(name))) > 1
-                names |= {word for word in _swappable(name) if several or word in names_inside_sentences}
+                names |= {
+                    word for word in _swappable(name) if several or word in names_inside_sentences
+                }
         # A word in small letters -> what stands for it.
         self.names = _replacement_words(names - small, self.vocabulary, seed)
         self._swap = _Swap(self.names, seed)
 
     @cached_property
     def copies(self) -> tuple[Document, ...]:
-        """The documents with names and numbers replaced, in order; the id of one of several has a hash of its text."""
+        """The documents with names and numbers replaced, in order; the id of one of several has a
+        hash of its text."""
         made = []
         for old in self.documents:
             moved, text, name = self._offset_maps[old.id], self._swap.text(old.text), old.id
-            parts = (Passage(self._swap.text(p.title), moved(p.start, False), moved(p.end, True)) for p in old.passages)
+            parts = (
+                Passage(self._swap.text(p.title), moved(p.start, False), moved(p.end, True))
+                for p in old.passages
+            )
             if len(self.documents) > 1:
-                name = f"{name}~{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
+                name = (
+                    f"{name}~{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
+                )
             made.append(Document(name, text, self._swap.text(old.title), tuple(parts)))
         return tuple(made)
 
@@ -132,7 +163,8 @@ class _World:
         return {document.id: self._swap.offset_map(document.text) for document in self.documents}
 
     def copied(self, example: Example) -> Example:
-        """A question about the documents with its gold, names, numbers and spans replaced as in their copies."""
+        """A question about the documents with its gold, names, numbers and spans replaced as in
+        their copies."""
         question, gold = example.question, example.gold
         swap = self.swap_for(question, gold)
         changed = replace(
@@ -142,30 +174,45 @@ class _World:
             options=None if question.options is None else tuple(map(swap.text, question.options)),
             **({"begins": swap.text(question.begins)} if question.begins else {}),
         )
-        answers, marks = tuple(map(swap.text, gold.answers)), tuple(map(self.copy_of, gold.supporting))
+        answers, marks = (
+            tuple(map(swap.text, gold.answers)),
+            tuple(map(self.copy_of, gold.supporting)),
+        )
         return Example(changed, Gold(answers, marks, swap.value(gold.extra)))
 
     def copy_of(self, mark: Support) -> Support:
         """The span in the copy of a supporting span in the original."""
         offset = self._offset_maps[mark.document_id]
-        return Support(self.ids[mark.document_id], offset(mark.start, False), offset(mark.end, True))
+        return Support(
+            self.ids[mark.document_id], offset(mark.start, False), offset(mark.end, True)
+        )
 
     def swap_for(self, question: Question, gold: Gold) -> _Swap:
-        """The replacements for a question's texts: those of its documents, and of names that only the texts have."""
+        """The replacements for a question's texts: those of its documents, and of names that only
+        the texts have."""
         answers = [*gold.answers, *_strings_in(gold.extra)]
         texts = [question.text, *(question.options or ()), *answers]
         words = {w for text in texts for w in _words(text)}
         small = {w for text in texts for w in _lower_case_words(text)}
         named: set[str] = set()
         for text in texts:
-            for name in self.tool.names(text):  # not the first word of a text: "Name a member of ..."
+            for name in self.tool.names(
+                text
+            ):  # not the first word of a text: "Name a member of ..."
                 if len(list(_words(name))) > 1 or not text.lstrip("\"'“‘( ").startswith(name):
                     named.update(_swappable(name))
-        short = {w for text in answers if len(list(_words(text))) <= _MAX_NAME_WORDS for w in _swappable(text)}
+        short = {
+            w
+            for text in answers
+            if len(list(_words(text))) <= _MAX_NAME_WORDS
+            for w in _swappable(text)
+        }
         fresh = (named | short) - small - self.vocabulary
         # A word that happens to be what stands for a name would put that name where it was not.
         fresh |= words & set(self.names.values())
-        more = _replacement_words(fresh, self.vocabulary | words | set(self.names.values()), self.seed)
+        more = _replacement_words(
+            fresh, self.vocabulary | words | set(self.names.values()), self.seed
+        )
         return _Swap({**self.names, **more}, self.seed)
 
 
@@ -178,7 +225,8 @@ def _lower_case_words(text: str) -> Iterator[str]:
 
 
 def _swappable(name: str) -> Iterator[str]:
-    """Yield the words of a name that may be replaced, in lower case: capitalised, and not in the list of kept words."""
+    """Yield the words of a name that may be replaced, in lower case: capitalised, and not in the
+    list of kept words."""
     for match in TOKEN.finditer(name):
         word = match.group()
         if word[0].isupper() and len(word) > 1 and word.casefold() not in _KEPT:
@@ -198,7 +246,8 @@ def _strings_in(value: Any) -> Iterator[str]:
 
 
 def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict[str, str]:
-    """Map each word to a made-up one, which follows from it and `seed`: no two alike, none in `avoid`."""
+    """Map each word to a made-up one, which follows from it and `seed`: no two alike, none in
+    `avoid`."""
     replacements: dict[str, str] = {}
     taken = avoid | _KEPT
     for word in sorted(words):
@@ -211,7 +260,8 @@ def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict
 
 
 def _pseudoword(word: str, seed: int, number: int) -> str:
-    """A made-up word that can be pronounced, about as long as `word`. number: of the attempt, from 0."""
+    """A made-up word that can be pronounced, about as long as `word`. number: of the attempt, from
+    0."""
     value = int.from_bytes(hashlib.sha256(f"{seed} {number} {word}".encode()).digest())
     parts: list[str] = []
     for _ in range(2 if len(word) < 8 else 3):
@@ -223,7 +273,8 @@ def _pseudoword(word: str, seed: int, number: int) -> str:
 
 @dataclass(frozen=True)
 class _Swap:
-    """Replaces words and numbers of texts. names: word in small letters -> its replacement; seed: that of numbers."""
+    """Replaces words and numbers of texts. names: word in small letters -> its replacement; seed:
+    that of numbers."""
 
     names: Mapping[str, str]
     seed: int
@@ -254,7 +305,8 @@ class _Swap:
     def offset_map(self, text: str) -> Callable[[int, bool], int]:
         """Return a function (offset in `text`, is it the end of a span?) -> offset in the copy.
 
-        An offset inside a word whose length changes becomes the offset of its start or, for the end of a span, its end.
+        An offset inside a word whose length changes becomes the offset of its start or, for the end
+        of a span, its end.
         """
         starts, ends, shifts = [0], [0], [0]
         for match in TOKEN.finditer(text):
@@ -276,7 +328,8 @@ class _Swap:
 
 
 def _replace_number(token: str, seed: int) -> str:
-    """Another number of about the same size, shifted by `seed`; the same up to 31. No two numbers become one."""
+    """Another number of about the same size, shifted by `seed`; the same up to 31. No two numbers
+    become one."""
     value = int(token.replace(",", ""))
     if token.startswith("0") or value <= 31:
         return token

@@ -1,9 +1,11 @@
-"""Answers that another tool wrote: where each form of file has them, and the checks that all forms share.
+"""Answers that another tool wrote: where each form of file has them, and the checks that all forms
+share.
 
     parse_answers(rows, FORMS["flashrag"])      the rows of a file as ForeignAnswer, or an error that names the line
     check_run(run)                          the run, if it may be imported
 
-A file is parsed as data; the other tool is never imported. What a file does not say is None or empty, never 0.
+A file is parsed as data; the other tool is never imported. What a file does not say is None or
+empty, never 0.
 """
 
 import re
@@ -22,33 +24,44 @@ from harness.storage.packed import Packed
 
 COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
 _COLUMN = 100  # characters of a value that questions may be divided by
-_LETTER = re.compile(r"\(?([A-Z])[).:]?(?:\s+(.+))?")  # an option as a right answer, maybe with its text
+_LETTER = re.compile(
+    r"\(?([A-Z])[).:]?(?:\s+(.+))?"
+)  # an option as a right answer, maybe with its text
 
-FORMS: Mapping[str, Mapping[str, str]] = parse_yaml(Path(__file__).with_name("foreign_forms.yaml").read_bytes())
+FORMS: Mapping[str, Mapping[str, str]] = parse_yaml(
+    Path(__file__).with_name("foreign_forms.yaml").read_bytes()
+)
 """Tool -> field of ForeignAnswer -> where a row of its files has it."""
 _OWN = FORMS["jsonl"].keys() - {"extra"}
 
 
 def _as_text(value: Any) -> Any:
-    """Turn a number into text, and a message in parts into the text of its parts without reasoning."""
+    """Turn a number into text, and a message in parts into the text of its parts without
+    reasoning."""
     if isinstance(value, list):
         return "\n".join(part["text"] for part in value if part.get("type") == "text")
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _as_texts(value: Any) -> Any:
-    """Turn one text, a list or {"text": [...]} into a tuple of texts, without repeated and blank ones."""
+    """Turn one text, a list or {"text": [...]} into a tuple of texts, without repeated and blank
+    ones."""
     value = value.get("text") if isinstance(value, Mapping) else value
     texts = map(_as_text, value if isinstance(value, list) else [value])
     return tuple(dict.fromkeys(text for text in texts if not isinstance(text, str) or text.strip()))
 
 
 def as_options(value: Any) -> Any:
-    """Turn a list of texts or {"text": ...}, or {"text": [...]} (ARC), into a tuple; None for another shape."""
+    """Turn a list of texts or {"text": ...}, or {"text": [...]} (ARC), into a tuple; None for
+    another shape."""
     value = value.get("text") if isinstance(value, Mapping) else value
     if isinstance(value, list):
         value = [option.get("text") if isinstance(option, Mapping) else option for option in value]
-    return tuple(value) if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value) else None
+    return (
+        tuple(value)
+        if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
+        else None
+    )
 
 
 def _without_nan(scores: dict[str, float]) -> dict[str, float]:
@@ -57,7 +70,8 @@ def _without_nan(scores: dict[str, float]) -> dict[str, float]:
 
 
 def _short_columns(row: Any) -> Any:
-    """The short values of a row, by which questions can be divided (harness compare --by), and lists of classes."""
+    """The short values of a row, by which questions can be divided (harness compare --by), and
+    lists of classes."""
     columns = {k: v for k, v in row.items() if k not in _OWN and isinstance(v, str | int)}
     short = {key: value for key, value in columns.items() if len(str(value)) <= _COLUMN}
     return short | {key: row[key] for key in ("all_classes",) if row.get(key)}
@@ -71,9 +85,9 @@ _Count = Annotated[int, Field(ge=0)]
 class ForeignAnswer(BaseModel):
     """A question with its answer, as another tool's file has them. place: the file and the line.
 
-    question may be a prompt that contains the question; scores: the tool's own, by its names; extra: further columns;
-    tokens and seconds: of the whole question; error: why it has no answer; repeat: the number of this answer among
-    those to one question, from 1.
+    question may be a prompt that contains the question; scores: the tool's own, by its names;
+    extra: further columns; tokens and seconds: of the whole question; error: why it has no answer;
+    repeat: the number of this answer among those to one question, from 1.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -105,16 +119,21 @@ class Answers(Packed):
 
     def _unpacked(self, n: int) -> list[ForeignAnswer]:
         held = super()._unpacked(n)
-        return [ForeignAnswer.model_construct(**{**one, "place": RowPlace(*one["place"])}) for one in held]
+        return [
+            ForeignAnswer.model_construct(**{**one, "place": RowPlace(*one["place"])})
+            for one in held
+        ]
 
 
 @dataclass(frozen=True)
 class ForeignRun:
     """A file of another tool. tool: with its version, if the file says it; dataset: its name there.
 
-    files: all that were read; printed_means: mean and standard error that the tool printed, by its names of scores;
-    asked: questions that it was to ask, each repeat; state: as in a run's summary; lost: sentences on what cannot be
-    taken over; repeats: the numbers of answers to one question, from 1; scores: names of the tool's own.
+    files: all that were read; printed_means: mean and standard error that the tool printed, by its
+    names of scores;
+    asked: questions that it was to ask, each repeat; state: as in a run's summary; lost: sentences
+    on what cannot be taken over; repeats: the numbers of answers to one question, from 1; scores:
+    names of the tool's own.
     """
 
     tool: str
@@ -133,7 +152,8 @@ class ForeignRun:
 
 
 def value_at(row: Any, path: str) -> Any:
-    """The value of a row at a path such as "output.choices.0.message"; None where there is nothing."""
+    """The value of a row at a path such as "output.choices.0.message"; None where there is
+    nothing."""
     for key in filter(None, path.split(".")):
         if isinstance(row, list) and key.isdigit():
             row = row[int(key)] if int(key) < len(row) else None
@@ -147,37 +167,52 @@ def parse_answers(
     form: Mapping[str, str],
     adjust: Callable[[Mapping[str, Any], dict[str, Any]], None] = lambda row, values: None,
 ) -> Answers:
-    """Parse rows by `form` (field -> paths in a row). adjust(row, values): changes values before they are checked.
+    """Parse rows by `form` (field -> paths in a row). adjust(row, values): changes values before
+    they are checked.
 
-    Raises DataError, naming the line, for a row that is broken, has no prediction, or has a value of another type.
+    Raises DataError, naming the line, for a row that is broken, has no prediction, or has a value
+    of another type.
     """
     paths = {name: places.split() for name, places in form.items()}
     parsed = Answers()
     for place, row in rows:
         if isinstance(row, BrokenRow):
-            raise place.error(None, row.problem + ("; is the file cut?" if row.problem.startswith("broken") else ""))
-        values_found = {name: [value_at(row, path) for path in fields] for name, fields in paths.items()}
+            raise place.error(
+                None,
+                row.problem + ("; is the file cut?" if row.problem.startswith("broken") else ""),
+            )
+        values_found = {
+            name: [value_at(row, path) for path in fields] for name, fields in paths.items()
+        }
         # NaN is not equal to itself.
         values_given = (
-            (name, [v for v in candidates if v is not None and v == v]) for name, candidates in values_found.items()
+            (name, [v for v in candidates if v is not None and v == v])
+            for name, candidates in values_found.items()
         )
         values = {name: candidates[0] for name, candidates in values_given if candidates}
         try:
             adjust(row, values)
             if "prediction" not in values and "error" not in values:
-                raise place.error(form["prediction"], "is missing; a file of another tool, or of another version?")
+                raise place.error(
+                    form["prediction"], "is missing; a file of another tool, or of another version?"
+                )
             parsed.append(_with_options(ForeignAnswer(place=place, **values)))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0])
-            raise place.error(form.get(key, key), f"{first['msg'].lower()}; another version?") from None
+            raise place.error(
+                form.get(key, key), f"{first['msg'].lower()}; another version?"
+            ) from None
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise place.error(None, f"is not of the form that is read ({error}); another version?") from None
+            raise place.error(
+                None, f"is not of the form that is read ({error}); another version?"
+            ) from None
     return parsed
 
 
 def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
-    """Give scorers the options to choose from, with a letter as right answer replaced by its option."""
+    """Give scorers the options to choose from, with a letter as right answer replaced by its
+    option."""
     options = answer.options
     if not options:
         return answer
@@ -198,7 +233,8 @@ def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
 def check_run(run: ForeignRun) -> ForeignRun:
     """The run with the numbers of its repeats and the scores that are from 0 to 1.
 
-    Raises DataError for no answers, several models, a question that comes twice, or an answer that names no question.
+    Raises DataError for no answers, several models, a question that comes twice, or an answer that
+    names no question.
     """
     if not run.answers:
         raise DataError(run.files[0], None, None, "holds no answered question")
@@ -207,24 +243,36 @@ def check_run(run: ForeignRun) -> ForeignRun:
     for answer in run.answers:
         if answer.model not in (None, "", model):
             raise answer.place.error(
-                None, f"the model is '{answer.model}', and '{model}' before; split the file by model"
+                None,
+                f"the model is '{answer.model}', and '{model}' before; split the file by model",
             )
         if (name := answer.id or answer.question) is None and not answer.answers:
-            raise answer.place.error(None, "an answer without id, question and right answer: nobody knows to what")
+            raise answer.place.error(
+                None, "an answer without id, question and right answer: nobody knows to what"
+            )
         if name is None:
             continue
         key = name, answer.repeat
         if hash(key) in seen:
             earlier = next(a.place for a in run.answers if (a.id or a.question, a.repeat) == key)
             if earlier != answer.place:
-                raise answer.place.error(None, f"question '{name[:80]}' is answered at {earlier} too; keep one of them")
+                raise answer.place.error(
+                    None, f"question '{name[:80]}' is answered at {earlier} too; keep one of them"
+                )
         seen.add(hash(key))
     values = {name: None for answer in run.answers for name in answer.scores}
-    wrong = {n: None for answer in run.answers for n, value in answer.scores.items() if not 0 <= value <= 1}
+    wrong = {
+        n: None
+        for answer in run.answers
+        for n, value in answer.scores.items()
+        if not 0 <= value <= 1
+    }
     kept = Answers() if wrong else run.answers
     for answer in run.answers if wrong else ():
         checked_scores = {name: value for name, value in answer.scores.items() if name not in wrong}
         kept.append(answer.model_copy(update={"scores": checked_scores}))
     lost = [*run.lost, *(f"{name} is not from 0 to 1, so it is left out" for name in wrong)]
     repeats = sorted({answer.repeat for answer in kept})
-    return replace(run, answers=kept, repeats=repeats, scores=[n for n in values if n not in wrong], lost=lost)
+    return replace(
+        run, answers=kept, repeats=repeats, scores=[n for n in values if n not in wrong], lost=lost
+    )

@@ -1,7 +1,9 @@
-"""A bundle as a data set repository of the Hugging Face hub: the file as it is, beside a card with the runs' tables.
+"""A bundle as a data set repository of the Hugging Face hub: the file as it is, beside a card with
+the runs' tables.
 
-Where the hub is, and as whom one pushes, huggingface_hub reads from HF_ENDPOINT, HF_TOKEN and its login. Others fetch
-the file and run `harness verify bundle.zip`; the card names the checksum that this prints.
+Where the hub is, and as whom one pushes, huggingface_hub reads from HF_ENDPOINT, HF_TOKEN and its
+login. Others fetch the file and run `harness verify bundle.zip`; the card names the checksum that
+this prints.
 """
 
 from pathlib import Path
@@ -18,25 +20,34 @@ _HEAD = Path(__file__).with_name("hub_card.md").read_text("utf-8")
 
 
 def push(path: Path, repository: str, *, private: bool = True) -> str:
-    """Push the bundle at `path` to a data set repository of the hub, made if it is new; returns its address.
+    """Push the bundle at `path` to a data set repository of the hub, made if it is new; returns its
+    address.
 
-    private: of a repository that is made now; one that exists stays as it is. Raises UserError for a bundle that is
-    damaged or no bundle, or a name that the hub does not take, and SaveError where the hub did not take it.
+    private: of a repository that is made now; one that exists stays as it is. Raises UserError for
+    a bundle that is damaged or no bundle, or a name that the hub does not take, and SaveError where
+    the hub did not take it.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.errors import HFValidationError
 
     with open_bundle(path) as bundle:
         if bundle.changed:
-            raise UserError(f"{path} is not as it was exported ({', '.join(bundle.changed)}); export it again")
-        added = [CommitOperationAdd("README.md", card(bundle, repository).encode()), CommitOperationAdd(NAME, path)]
+            raise UserError(
+                f"{path} is not as it was exported ({', '.join(bundle.changed)}); export it again"
+            )
+        added = [
+            CommitOperationAdd("README.md", card(bundle, repository).encode()),
+            CommitOperationAdd(NAME, path),
+        ]
     api = HfApi()
     try:
         made = api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
         message = f"Runs of longdoc-harness, contents sha256 {bundle.sha256}"
         api.create_commit(repository, added, commit_message=message, repo_type="dataset")
     except HFValidationError as error:
-        raise UserError(f"'{repository}' is no name of a repository ({error}); use OWNER/NAME") from error
+        raise UserError(
+            f"'{repository}' is no name of a repository ({error}); use OWNER/NAME"
+        ) from error
     except Exception as error:  # the client has changed its HTTP library twice: whatever is raised, nothing was taken
         why = " ".join(str(error).split())[:300]
         fix = "check the connection, or log in with: hf auth login, or set HF_TOKEN"
@@ -46,9 +57,17 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
 
 def card(bundle: Bundle, repository: str) -> str:
     """README.md of the repository: what it holds, its checksum, licences and tables."""
-    runs = [read_run(run.path, hold="numbers") for run in bundle.runs.values()]  # a table goes over them many times
-    sets = {str(run.config["dataset"]["name"]): run.config["dataset"].get("licence") for run in runs}
-    licences = ", ".join(f"{name} ({licence or 'licence not recorded'})" for name, licence in sorted(sets.items()))
+    runs = [
+        read_run(run.path, hold="numbers") for run in bundle.runs.values()
+    ]  # a table goes over them many times
+    sets = {
+        str(run.config["dataset"]["name"]): run.config["dataset"].get("licence") for run in runs
+    }
+    licences = ", ".join(
+        f"{name} ({licence or 'licence not recorded'})" for name, licence in sorted(sets.items())
+    )
     title = repository.rpartition("/")[2]
-    head = _HEAD.format(title=title, runs=len(runs), file=NAME, digest=bundle.sha256, licences=licences)
+    head = _HEAD.format(
+        title=title, runs=len(runs), file=NAME, digest=bundle.sha256, licences=licences
+    )
     return head + render_sections(sections(ordered(frame(runs))), "markdown")

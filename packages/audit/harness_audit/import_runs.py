@@ -3,11 +3,12 @@
     imported = prepare_import(run, dataset_name="hotpotqa")    all is read and matched, nothing is written
     write_all(imported, Path("results"), note)      in temporary folders, moved into their places at the end
 
-A file with several answers to a question (epochs, repeats) becomes as many runs, which differ in their seed.
+A file with several answers to a question (epochs, repeats) becomes as many runs, which differ in
+their seed.
 
-Records hold what the file says. Its scores are "logged.NAME" beside those that are computed here. Its costs stand in
-the phase "answer", since other tools do not divide them; a cost that is not known of every answered question is left
-out, and FLOPs are not known.
+Records hold what the file says. Its scores are "logged.NAME" beside those that are computed here.
+Its costs stand in the phase "answer", since other tools do not divide them; a cost that is not
+known of every answered question is left out, and FLOPs are not known.
 """
 
 import os
@@ -40,14 +41,20 @@ from harness.storage.serialize import json_values
 from harness.types import LOGGED, VERSION, Example, Gold, Question, Record
 from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
 
-_NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}  # how questions were asked there
+_NOT_KNOWN = {
+    "instruction",
+    "max_answer_tokens",
+    "answer_prefix",
+    "demonstration",
+}  # how questions were asked there
 _ASIDE = "run.yaml-of-draft"
 _Pair = tuple[ForeignAnswer, Example]
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A run that can be written, with the contents of its folder. lost: a sentence for every answer left out."""
+    """A run that can be written, with the contents of its folder. lost: a sentence for every answer
+    left out."""
 
     run: ForeignRun
     config: dict[str, Any]
@@ -58,26 +65,37 @@ class Imported:
     @property
     def place(self) -> Path:
         """The run's folder below the results."""
-        return run_path(self.config["dataset"]["name"], self.run.method, self.run.model, self.manifest["hash"])
+        return run_path(
+            self.config["dataset"]["name"], self.run.method, self.run.model, self.manifest["hash"]
+        )
 
     def draft(self, folder: Path, note: Callable[[str], None], stack: ExitStack) -> Path:
-        """Write the run into a temporary folder beside `folder`, which `stack` deletes; returns it."""
+        """Write the run into a temporary folder beside `folder`, which `stack` deletes; returns
+        it."""
         state = {"state": self.run.state, "n_asked": self.manifest["dataset"]["questions"]}
         state |= {"n_left_out": len(self.lost)} if self.lost else {}
         folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)), "run")
+        draft = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)),
+            "run",
+        )
         with RunStore.open(draft, None, note) as store:
             store.replace_records(self.records)
             store.write(MANIFEST, self.manifest)
-            numbers = summarise(store.lines(RECORDS), (), dataset_format=self.config["dataset"]["format"])
+            numbers = summarise(
+                store.lines(RECORDS), (), dataset_format=self.config["dataset"]["format"]
+            )
             store.write(SUMMARY, {**state, **numbers})
             store.describe(self.config, {})
-        (draft / RUN).rename(draft / _ASIDE)  # a folder without it is no run, and a killed import leaves its drafts
+        (draft / RUN).rename(
+            draft / _ASIDE
+        )  # a folder without it is no run, and a killed import leaves its drafts
         return draft
 
 
 def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], None]) -> list[Path]:
-    """Write new run folders below `results`, all or none, and return them; note: as in RunStore.open.
+    """Write new run folders below `results`, all or none, and return them; note: as in
+    RunStore.open.
 
     Raises SaveError, and UserError where a scorer fails.
     """
@@ -96,20 +114,26 @@ def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], Non
 
 
 def prepare_import(
-    run: ForeignRun, dataset_name: str | None = None, data: str | None = None, own: Sequence[str] = ()
+    run: ForeignRun,
+    dataset_name: str | None = None,
+    data: str | None = None,
+    own: Sequence[str] = (),
 ) -> list[Imported]:
     """Match a run's answers to questions, for each of its repeats; nothing is written.
 
-    dataset_name: the data set whose questions these are, data: the file of its rows; own: scorers in place of its own.
-    Raises UserError where that cannot be done, DataError naming the line.
+    dataset_name: the data set whose questions these are, data: the file of its rows; own: scorers
+    in place of its own. Raises UserError where that cannot be done, DataError naming the line.
     """
     config = _dataset_config(run, dataset_name, data, own)
     dataset = None if dataset_name is None else load(config, None)
     return [_prepare_repeat(run, repeat, config, dataset) for repeat in run.repeats]
 
 
-def _prepare_repeat(run: ForeignRun, repeat: int, config: DatasetConfig, dataset: Dataset | None) -> Imported:
-    """The run of those answers that have this number among the answers to their question, from 1."""
+def _prepare_repeat(
+    run: ForeignRun, repeat: int, config: DatasetConfig, dataset: Dataset | None
+) -> Imported:
+    """The run of those answers that have this number among the answers to their question, from
+    1."""
     answers = run.answers
     if len(run.repeats) > 1:
         answers = Answers(answer for answer in run.answers if answer.repeat == repeat)
@@ -118,12 +142,16 @@ def _prepare_repeat(run: ForeignRun, repeat: int, config: DatasetConfig, dataset
     if dataset is not None:
         pairs, lost = match_answers(answers, dataset.examples)
         if not pairs:
-            raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
+            raise UserError(
+                f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}"
+            )
     notes = list(run.lost)
     if lost:
         notes.append(f"{len(lost)} of {len(answers)} answers match no question and are left out")
     if dataset is None:
-        notes.append("documents are not known, so intervals take each question for a document of its own")
+        notes.append(
+            "documents are not known, so intervals take each question for a document of its own"
+        )
     logged = [LOGGED + name for name in run.scores]
     computed, records = _score_answers(config, pairs, dataset, logged, notes)
     if not (names := [*computed, *logged]):
@@ -142,21 +170,34 @@ def _prepare_repeat(run: ForeignRun, repeat: int, config: DatasetConfig, dataset
         "method": run.method,
         "hash": digest([settings, files, rows])[:8],
         "dataset": {"name": config.name, "questions": max(run.asked, len(answers)), **rows},
-        "scorers": {**{name: scorers.version(name) for name in computed}, **dict.fromkeys(logged, run.tool)},
+        "scorers": {
+            **{name: scorers.version(name) for name in computed},
+            **dict.fromkeys(logged, run.tool),
+        },
         "packages": {"longdoc-harness": VERSION},
         "warnings": notes,
-        "imported": {"tool": run.tool, "files": files, "at": utc_now(), "told": run.printed_means, "left_out": lost},
+        "imported": {
+            "tool": run.tool,
+            "files": files,
+            "at": utc_now(),
+            "told": run.printed_means,
+            "left_out": lost,
+        },
     }
     return Imported(replace(run, answers=Answers()), settings, manifest, records, lost)
 
 
-def _dataset_config(run: ForeignRun, name: str | None, data: str | None, own: Sequence[str]) -> DatasetConfig:
+def _dataset_config(
+    run: ForeignRun, name: str | None, data: str | None, own: Sequence[str]
+) -> DatasetConfig:
     """The data set's preset with the scorers to use; one made up where none is named."""
     if data is not None and name is None:
         raise UserError("--data holds the rows of a data set; name it with --dataset")
     if name is None:
         # As harness.config.yaml_tree.dataset_of_run reads it again; there may be no scorers.
-        made = DatasetConfig(name=run.dataset, format=ELSEWHERE, instruction="", max_answer_tokens=1, scorers=("",))
+        made = DatasetConfig(
+            name=run.dataset, format=ELSEWHERE, instruction="", max_answer_tokens=1, scorers=("",)
+        )
         return made.model_copy(update={"scorers": tuple(own)})
     preset: DatasetConfig = resolved("datasets", dataset=name, **({"data": data} if data else {}))
     # What a reader was shown is not known.
@@ -164,12 +205,14 @@ def _dataset_config(run: ForeignRun, name: str | None, data: str | None, own: Se
     return preset.model_copy(update={"scorers": tuple(chosen), "answer_prefix": None})
 
 
-def match_answers(answers: Iterable[ForeignAnswer], examples: Sequence[Example]) -> tuple[list[_Pair], list[str]]:
+def match_answers(
+    answers: Iterable[ForeignAnswer], examples: Sequence[Example]
+) -> tuple[list[_Pair], list[str]]:
     """Pair the answers with their questions; also returns a sentence for each answer without one.
 
-    By id, where nothing that the file says speaks against it: the same id can be another question in another version
-    of a data set. Else by the normalised question with a right answer in common. One that fits several is left out.
-    Raises DataError for two to one question.
+    By id, where nothing that the file says speaks against it: the same id can be another question
+    in another version of a data set. Else by the normalised question with a right answer in common.
+    One that fits several is left out. Raises DataError for two to one question.
     """
     by_id = {example.question.id: example for example in examples}
     by_gold: dict[str, list[Example]] = defaultdict(list)
@@ -179,13 +222,25 @@ def match_answers(answers: Iterable[ForeignAnswer], examples: Sequence[Example])
     matched: dict[str, tuple[ForeignAnswer, Example]] = {}
     lost = []
     for answer in answers:
-        fitting = [by_id[answer.id]] if answer.id in by_id and _is_about(answer, by_id[answer.id]) else []
+        fitting = (
+            [by_id[answer.id]] if answer.id in by_id and _is_about(answer, by_id[answer.id]) else []
+        )
         if not fitting:
             golds = map(normalize_answer, answer.answers if answer.question else ())
-            fitting = [*{e.question.id: e for gold in golds for e in by_gold[gold] if _is_about(answer, e)}.values()]
+            fitting = [
+                *{
+                    e.question.id: e
+                    for gold in golds
+                    for e in by_gold[gold]
+                    if _is_about(answer, e)
+                }.values()
+            ]
         if len(fitting) != 1:
             label = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
-            lost.append(f"{answer.place}: '{label}' fits {'several questions' if fitting else 'no question'}")
+            lost.append(
+                f"{answer.place}: '{label}' fits "
+                f"{'several questions' if fitting else 'no question'}"
+            )
             continue
         key = fitting[0].question.id
         if key in matched:
@@ -198,13 +253,18 @@ def match_answers(answers: Iterable[ForeignAnswer], examples: Sequence[Example])
 
 def _is_about(answer: ForeignAnswer, example: Example) -> bool:
     """Whether question and right answers, as far as the file has them, are those of the example."""
-    if normalize_answer(example.question.text) not in normalize_answer(answer.question or example.question.text):
+    if normalize_answer(example.question.text) not in normalize_answer(
+        answer.question or example.question.text
+    ):
         return False
-    return not answer.answers or any(exact(a, gold) for a in answer.answers for gold in example.gold.answers)
+    return not answer.answers or any(
+        exact(a, gold) for a in answer.answers for gold in example.gold.answers
+    )
 
 
 class _OwnQuestions(Iterable[_Pair]):
-    """The answers with the file's own questions, made anew at each pass, with ids where these are missing."""
+    """The answers with the file's own questions, made anew at each pass, with ids where these are
+    missing."""
 
     def __init__(self, answers: Iterable[ForeignAnswer]) -> None:
         self._answers = answers
@@ -214,7 +274,9 @@ class _OwnQuestions(Iterable[_Pair]):
         made: set[str] = set()
         for answer in self._answers:
             if not answer.answers:
-                raise answer.place.error(None, "has no right answer; name the data set with --dataset")
+                raise answer.place.error(
+                    None, "has no right answer; name the data set with --dataset"
+                )
             if (key := answer.id) is None:
                 key = made_id("q", digest([answer.question, answer.answers]))
                 while key in made:  # other questions with the same right answers
@@ -225,9 +287,14 @@ class _OwnQuestions(Iterable[_Pair]):
 
 
 def _score_answers(
-    config: DatasetConfig, pairs: Iterable[_Pair], dataset: Dataset | None, logged: Sequence[str], notes: list[str]
+    config: DatasetConfig,
+    pairs: Iterable[_Pair],
+    dataset: Dataset | None,
+    logged: Sequence[str],
+    notes: list[str],
 ) -> tuple[Sequence[str], Packed]:
-    """Return (scorers that do not flag all of these answers, records with their scores and those `logged`).
+    """Return (scorers that do not flag all of these answers, records with their scores and those
+    `logged`).
 
     Adds sentences to `notes`.
     """
@@ -243,8 +310,14 @@ def _score_answers(
 
     useless = {name: next(flags(name)) for name in config.scorers if all(flags(name))}
     notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
-    config = config.model_copy(update={"scorers": tuple(name for name in config.scorers if name not in useless)})
-    notes += [f"{n} is not known of all questions, so it is left out" for n in COSTS if 0 < counts[n] < answered]
+    config = config.model_copy(
+        update={"scorers": tuple(name for name in config.scorers if name not in useless)}
+    )
+    notes += [
+        f"{n} is not known of all questions, so it is left out"
+        for n in COSTS
+        if 0 < counts[n] < answered
+    ]
     costs_of_all = {name for name in COSTS if counts[name] == answered}
     records = Packed()
     for answer, example in pairs:
@@ -255,7 +328,9 @@ def _score_answers(
     return config.scorers, records
 
 
-def _record(answer: ForeignAnswer, example: Example, known: set[str], dataset: Dataset | None) -> dict[str, Any]:
+def _record(
+    answer: ForeignAnswer, example: Example, known: set[str], dataset: Dataset | None
+) -> dict[str, Any]:
     """The record of an answer. known: the costs that are known of every answered question."""
     question, costs = example.question, answer.model_dump(include=known, exclude_none=True)
     record = Record(

@@ -1,4 +1,5 @@
-"""A duel's pairs of methods: a sequential test for each, when it is settled, and which method is shown to be better.
+"""A duel's pairs of methods: a sequential test for each, when it is settled, and which method is
+shown to be better.
 
     races = PairRaces(["pecan", "bm25", "garlic"], sizes, Rules(alpha=0.05))
     races.add_cluster({"pecan": 2.0, "bm25": 1.0, "garlic": 0.5}, 2)       sums of scores over 2 questions of a document
@@ -25,9 +26,10 @@ TARGETS: tuple[Target, ...] = ("population", "table")
 class Rules:
     """When a pair is settled, about what, and by which score.
 
-    alpha: the largest probability of any wrong verdict, over all pairs and moments; width: also settle a pair whose
-    interval is at most this wide (a difference of scores, 0.05 for 5 points); target: "population" for documents like
-    these, "table" for exactly these questions; score: by default the data set's first scorer. Raises UserError.
+    alpha: the largest probability of any wrong verdict, over all pairs and moments; width: also
+    settle a pair whose interval is at most this wide (a difference of scores, 0.05 for 5 points);
+    target: "population" for documents like these, "table" for exactly these questions; score: by
+    default the data set's first scorer. Raises UserError.
     """
 
     alpha: float = 0.05
@@ -39,17 +41,20 @@ class Rules:
         if not 0.0 < self.alpha < 1.0:
             raise UserError(f"--alpha {self.alpha:g}: should be between 0 and 1, for example 0.05")
         if self.width is not None and not 0.0 < self.width < 2.0:
-            raise UserError(f"--width {100 * self.width:g}: should be points of the score between 0 and 200")
+            raise UserError(
+                f"--width {100 * self.width:g}: should be points of the score between 0 and 200"
+            )
         if self.target not in TARGETS:
             raise UserError(f"--target {self.target}: should be {' or '.join(TARGETS)}")
 
 
 @dataclass
 class Pair:
-    """Two methods and the test of their difference. better: the one that is shown to be better, if any.
+    """Two methods and the test of their difference. better: the one that is shown to be better, if
+    any.
 
-    settled_by: None while it is open; "level": by its own test; "order": by other pairs (a above b above c); "width":
-    its interval is narrow enough; "all": by no rule, every question is used.
+    settled_by: None while it is open; "level": by its own test; "order": by other pairs (a above b
+    above c); "width": its interval is narrow enough; "all": by no rule, every question is used.
     """
 
     a: str
@@ -68,7 +73,11 @@ class Pair:
         what = f"{self.a} minus {self.b} is {points}"
         if self.better is not None:
             other = self.b if self.better == self.a else self.a
-            why = f"{what}, p = {self.race.p:.2g}" if self.settled_by == "level" else f"by other pairs; {what}"
+            why = (
+                f"{what}, p = {self.race.p:.2g}"
+                if self.settled_by == "level"
+                else f"by other pairs; {what}"
+            )
             return f"{self.better} is better than {other}: {why}"
         if self.settled_by == "width":
             return f"{what}, the width that was asked for"
@@ -83,12 +92,15 @@ class Pair:
 
 
 class PairRaces:
-    """All pairs of a duel. sizes: questions of each cluster; entered: method -> how many clusters it was scored on."""
+    """All pairs of a duel. sizes: questions of each cluster; entered: method -> how many clusters
+    it was scored on."""
 
     def __init__(self, names: Sequence[str], sizes: Sequence[int], rules: Rules) -> None:
         self.names, self.rules = names, rules
         pairs = itertools.combinations(names, 2)
-        self.pairs = [Pair(a, b, PairedRace(sizes, finite=rules.target == "table")) for a, b in pairs]
+        self.pairs = [
+            Pair(a, b, PairedRace(sizes, finite=rules.target == "table")) for a, b in pairs
+        ]
         self.entered = dict.fromkeys(names, 0)
         self._better = np.zeros((len(names), len(names)), dtype=bool)
         self._evidence = np.zeros(self._better.shape)
@@ -96,13 +108,17 @@ class PairRaces:
     @property
     def active(self) -> list[str]:
         """The methods with a pair that is not settled, in the order of the command."""
-        racing = {name for pair in self.pairs if pair.settled_by is None for name in (pair.a, pair.b)}
+        racing = {
+            name for pair in self.pairs if pair.settled_by is None for name in (pair.a, pair.b)
+        }
         return [name for name in self.names if name in racing]
 
     def add_cluster(self, sums: Mapping[str, float], size: int) -> None:
-        """Update every open pair with the scores on the next cluster, and settle what its rules allow.
+        """Update every open pair with the scores on the next cluster, and settle what its rules
+        allow.
 
-        sums: method -> sum of its scores over the cluster's `size` questions, for each active method.
+        sums: method -> sum of its scores over the cluster's `size` questions, for each active
+        method.
         """
         for name in self.active:  # a method may have left within this batch
             self.entered[name] += 1
@@ -112,7 +128,9 @@ class PairRaces:
             if pair.settled_by is not None:
                 continue
             difference = sums[pair.a] - sums[pair.b]
-            pair.race.add(min(max(difference, -size), size))  # sums of floats may pass the bound by a rounding error
+            pair.race.add(
+                min(max(difference, -size), size)
+            )  # sums of floats may pass the bound by a rounding error
             pair.interval = pair.race.interval(level)
             self._evidence[i, j], self._evidence[j, i] = pair.race.evidence
         by_own_evidence = set(extend_ranking(self._better, self._evidence, self.rules.alpha))
@@ -120,7 +138,9 @@ class PairRaces:
             low, high = pair.interval
             if pair.better is not None:
                 continue
-            if self._better[i, j] or self._better[j, i]:  # a pair of a settled width may still get a verdict
+            if (
+                self._better[i, j] or self._better[j, i]
+            ):  # a pair of a settled width may still get a verdict
                 pair.better = pair.a if self._better[i, j] else pair.b
                 pair.settled_by = "level" if {(i, j), (j, i)} & by_own_evidence else "order"
             elif self.rules.width is not None and high - low <= self.rules.width + 1e-9:

@@ -1,4 +1,5 @@
-"""Score by where the supporting parts stand in the text, and by how far apart they are (QRMeM, section on positions).
+"""Score by where the supporting parts stand in the text, and by how far apart they are (QRMeM,
+section on positions).
 
     text     |-----head-----|----middle----|-----tail-----|      thirds of all characters
     support         [A]                          [B]             centres 0.25 and 0.72 of the text
@@ -6,9 +7,10 @@
     where        head, middle, tail: every supporting part has its centre there; apart: they are in several
     distance     from the first centre to the last, a share of the text; questions with one supporting part have none
 
-In a data set as it is, questions of different places differ in more than the place. The paper places the parts: runs
-over `dataset.place=head`, `middle`, `tail` or `dataset.distance=...` (harness/datasets/placing.py) hold the same
-questions, and those that differ in nothing else are one line here. Documents of a question count in order as one text.
+In a data set as it is, questions of different places differ in more than the place. The paper
+places the parts: runs over `dataset.place=head`, `middle`, `tail` or `dataset.distance=...`
+(harness/datasets/placing.py) hold the same questions, and those that differ in nothing else are one
+line here. Documents of a question count in order as one text.
 
 dataset placed method model     placed: whether an option of the data set put the parts somewhere
 study part from to              study "where" or "distance"; the part's name; its ends, shares of the text
@@ -59,7 +61,8 @@ class SupportPosition:
 
 
 def support_position(example: Example, rows: Rows) -> SupportPosition | None:
-    """Where the supporting parts of a question stand; None where none is marked or the text is empty."""
+    """Where the supporting parts of a question stand; None where none is marked or the text is
+    empty."""
     sizes = rows.sizes(example.question.document_ids)
     if sizes is None:
         return None
@@ -71,10 +74,14 @@ def support_position(example: Example, rows: Rows) -> SupportPosition | None:
     marked = [s for s in example.gold.supporting if s.document_id in begins]
     if not marked or whole <= 0:
         return None
-    return SupportPosition(tuple(sorted((begins[s.document_id] + (s.start + s.end) / 2) / whole for s in marked)))
+    return SupportPosition(
+        tuple(sorted((begins[s.document_id] + (s.start + s.end) / 2) / whole for s in marked))
+    )
 
 
-def figure(runs: Sequence[StoredRun], *, score: str | None, data: str | None, warn: Callable[[str], None]) -> Figure:
+def figure(
+    runs: Sequence[StoredRun], *, score: str | None, data: str | None, warn: Callable[[str], None]
+) -> Figure:
     """The figure of the runs; those whose rows cannot be loaded are left out with a warning.
 
     score: as in `frame`, whose errors it raises; data: where the rows are now.
@@ -84,20 +91,24 @@ def figure(runs: Sequence[StoredRun], *, score: str | None, data: str | None, wa
 
 
 def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> pd.DataFrame:
-    """The score by place of the support, a row for each third with a question. score: by default each run's first.
+    """The score by place of the support, a row for each third with a question. score: by default
+    each run's first.
 
-    Raises UserError where no question of any run has a supporting part that is marked, UnknownName for a score that a
-    run does not have.
+    Raises UserError where no question of any run has a supporting part that is marked, UnknownName
+    for a score that a run does not have.
     """
     rows: list[dict[str, Any]] = []
     lines = _grouped_into_lines(runs, score)
     first = [line.first for line in lines]
     names = facts.labels(first, [f"dataset.{name}" for name in _PLACES])
-    for line, label in zip(lines, distinct_labels(names, first, [line.table_key() for line in lines]), strict=True):
+    for line, label in zip(
+        lines, distinct_labels(names, first, [line.table_key() for line in lines]), strict=True
+    ):
         rows += _part_rows(line, label)
     if not rows:
         raise UserError(
-            "no question of these runs has supporting parts marked, so there is no place to tell; use a data set that "
+            "no question of these runs has supporting parts marked, so there is no place to tell; "
+            "use a data set that "
             "marks them: musique, hotpotqa, 2wikimultihopqa, qasper or a pocket one"
         )
     return facts.as_floats(pd.DataFrame(rows))
@@ -105,9 +116,11 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> p
 
 @dataclass
 class _PlacedRuns:
-    """Runs that are one line: a run, or several that differ in the place of the supporting parts only.
+    """Runs that are one line: a run, or several that differ in the place of the supporting parts
+    only.
 
-    answers: (score, cluster of documents, failed, run) of the questions with a position, positions: theirs.
+    answers: (score, cluster of documents, failed, run) of the questions with a position, positions:
+    theirs.
     """
 
     first: StoredRun
@@ -121,16 +134,24 @@ class _PlacedRuns:
         return any(_options(self.first).get(name) is not None for name in _PLACES)
 
     def table_key(self) -> tuple[str, bool, str]:
-        """The table that a line is in: data set, whether its supporting parts were placed, model."""
+        """The table that a line is in: data set, whether its supporting parts were placed,
+        model."""
         config = self.first.config
         return config["dataset"]["name"], self.placed, config["model"]["name"]
 
     def add(self, run: StoredRun, read: Rows) -> None:
-        """Add the questions of a run that have a position, and count the others; read: the rows of the run."""
+        """Add the questions of a run that have a position, and count the others; read: the rows of
+        the run."""
         scored = facts.scored(run, self.score)
         failed = {record["question_id"] for record in run.records if record["error"] is not None}
-        for question, value, cluster in zip(scored.ids, scored.values, scored.clusters, strict=True):
-            position = support_position(read.examples[question], read) if question in read.examples else None
+        for question, value, cluster in zip(
+            scored.ids, scored.values, scored.clusters, strict=True
+        ):
+            position = (
+                support_position(read.examples[question], read)
+                if question in read.examples
+                else None
+            )
             if position is None:
                 self.unmarked += 1
                 continue
@@ -142,8 +163,11 @@ def _options(run: StoredRun) -> Mapping[str, Any]:
     return run.config["dataset"].get("options") or {}
 
 
-def _grouped_into_lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_PlacedRuns]:
-    """The runs as lines of the figure: runs that differ in nothing but the place of the support are one line."""
+def _grouped_into_lines(
+    runs: Sequence[tuple[StoredRun, Rows]], score: str | None
+) -> list[_PlacedRuns]:
+    """The runs as lines of the figure: runs that differ in nothing but the place of the support are
+    one line."""
     lines: dict[str, _PlacedRuns] = {}
     for run, read in runs:
         options = _options(run)
@@ -166,11 +190,15 @@ def _part_rows(line: _PlacedRuns, label: str) -> list[dict[str, Any]]:
             cells.setdefault(("distance", _third(distance)), []).append(i)
     whole, left = line.unmarked + len(line.answers), []
     if line.unmarked:
-        left = [f"{line.unmarked} of {whole} questions have no supporting part marked and are left out"]
+        left = [
+            f"{line.unmarked} of {whole} questions have no supporting part marked and are left out"
+        ]
     dataset, placed, model = line.table_key()
     head = {"dataset": dataset, "placed": placed, "method": label, "model": model}
     rows = []
-    for (study, part), chosen in sorted(cells.items(), key=lambda cell: (cell[0][0] == "distance", cell[0][1])):
+    for (study, part), chosen in sorted(
+        cells.items(), key=lambda cell: (cell[0][0] == "distance", cell[0][1])
+    ):
         values, clusters, failed, runs = zip(*(line.answers[i] for i in chosen), strict=True)
         used = {str(run.path): run for run in runs}
         rows.append(
@@ -182,7 +210,11 @@ def _part_rows(line: _PlacedRuns, label: str) -> list[dict[str, Any]]:
                 **facts.mean_columns("mean", values, clusters, seed=int(line.first.config["seed"])),
                 "n": len(chosen),
                 "failed": sum(failed),
-                "notes": tuple(dict.fromkeys([*(note for run in used.values() for note in facts.notes(run)), *left])),
+                "notes": tuple(
+                    dict.fromkeys(
+                        [*(note for run in used.values() for note in facts.notes(run)), *left]
+                    )
+                ),
                 "run": " + ".join(used),
             }
         )
@@ -198,7 +230,11 @@ def _part_columns(study: str, part: int) -> dict[str, Any]:
     if part == len(PARTS):
         return {"part": APART, "from": None, "to": None}
     low, high = part / len(PARTS), (part + 1) / len(PARTS)
-    return {"part": PARTS[part] if study == "where" else f"{100 * low:.0f}-{100 * high:.0f} %", "from": low, "to": high}
+    return {
+        "part": PARTS[part] if study == "where" else f"{100 * low:.0f}-{100 * high:.0f} %",
+        "from": low,
+        "to": high,
+    }
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
@@ -207,14 +243,21 @@ def sections(table: pd.DataFrame) -> list[Titled]:
     for (dataset, placed, model, _, study), rows in table.groupby(_SAME, sort=False):
         title = "support at" if study == "where" else "distance of the supports"
         hidden = ["placed", "study", "from", "to", "run"]
-        tables.append(for_people(f"{_dataset_title(dataset, placed)} · {model} · {title}", rows, hidden, part=title))
+        tables.append(
+            for_people(
+                f"{_dataset_title(dataset, placed)} · {model} · {title}", rows, hidden, part=title
+            )
+        )
     return tables
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """A drawing for each data set, model, score and study: a line a method, a point in the middle of each part."""
+    """A drawing for each data set, model, score and study: a line a method, a point in the middle
+    of each part."""
     panel_list = []
-    drawn = table[table["from"].notna() & table["mean"].notna()].sort_values("method", kind="stable")
+    drawn = table[table["from"].notna() & table["mean"].notna()].sort_values(
+        "method", kind="stable"
+    )
     for (dataset, placed, model, score, study), rows in drawn.groupby(_SAME, sort=False):
         middles = rows.assign(middle=(rows["from"] + rows["to"]) / 2)
         x, left = Axis(_NAMES[str(study)], limits=(0, 1)), Axis(f"{score} × 100", zero=True)

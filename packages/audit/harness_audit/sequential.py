@@ -1,36 +1,41 @@
-"""A paired comparison that may be looked at after every document, and stopped whenever it is settled.
+"""A paired comparison that may be looked at after every document, and stopped whenever it is
+settled.
 
     race = PairedRace(sizes, finite=False)       sizes: questions of each cluster, in the random order of the run
     race.add(total)                              the sum of a - b over the next cluster's questions
     race.p, race.interval(0.05), race.mean       valid at every moment, whatever rule stops the run
 
-An ordinary test holds for one look at a number of questions fixed before; looked at after every question and stopped
-at the first p below 5 %, it is wrong far more often. This one bets against each candidate mean difference d: its
-capital is a nonnegative martingale if d is the true one, so it ever reaches 1 / alpha with probability alpha at most
-(J. Ville 1939). The interval holds every d whose capital has not: a confidence sequence.
+An ordinary test holds for one look at a number of questions fixed before; looked at after every
+question and stopped at the first p below 5 %, it is wrong far more often. This one bets against
+each candidate mean difference d: its capital is a nonnegative martingale if d is the true one, so
+it ever reaches 1 / alpha with probability alpha at most (J. Ville 1939). The interval holds every d
+whose capital has not: a confidence sequence.
 
-**Source.** I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by betting", JRSS B 86(1), 2024
-(arXiv 2010.09686): the hedged capital process and Theorem 3 for its confidence sequence, section 5 for sampling
-without replacement, and the mixture over a grid of constant bets ("diversified Kelly") for the bets.
+**Source.** I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by
+betting", JRSS B 86(1), 2024 (arXiv 2010.09686): the hedged capital process and Theorem 3 for its
+confidence sequence, section 5 for sampling without replacement, and the mixture over a grid of
+constant bets ("diversified Kelly") for the bets.
 
-With cluster g of size n_g and sum S_g of differences in [-n_g, n_g], let R_g(d) = S_g - d n_g. If d is the mean over
-questions, sum S_g / sum n_g, then R has mean 0 over clusters, for sizes as unequal as they may be: a ratio, linearised
-exactly. Let m be the largest size. The bet of the fraction f that the mean is above d multiplies the capital by
+With cluster g of size n_g and sum S_g of differences in [-n_g, n_g], let R_g(d) = S_g - d n_g. If d
+is the mean over questions, sum S_g / sum n_g, then R has mean 0 over clusters, for sizes as unequal
+as they may be: a ratio, linearised exactly. Let m be the largest size. The bet of the fraction f
+that the mean is above d multiplies the capital by
 
     1 + f (R_g(d) - c) / (m (1 + d) + c)          which is at least 1 - f
 
-where c is what the next R has as its mean if d is true. It decreases in d, so the candidates that are not rejected are
-an interval. The other side is the same with -S and -d; each side has half of alpha (hedging).
+where c is what the next R has as its mean if d is true. It decreases in d, so the candidates that
+are not rejected are an interval. The other side is the same with -S and -d; each side has half of
+alpha (hedging).
 
 finite=False   clusters as draws from a population of documents like these: c = 0. What `harness compare` is about. It
                assumes that no cluster of the population is larger than the largest of the data set.
 finite=True    clusters in random order without replacement, and nothing beyond them: c = -(sum of the R so far) /
-               (number of clusters left), and m is the largest size left. It says what the full table would show, which
-               is known exactly once all clusters are used.
+               (number of clusters left), and m is the largest size left. It says what the full
+               table would show, which is known exactly once all clusters are used.
 
-With clusters of one this equals, to rounding, the capital of `betting_mart` in the authors' package confseq for the
-same bets (docs/guide.md#duel). Clusters of very different sizes cost power, not validity
-(where no unseen one is larger): bets follow the largest one.
+With clusters of one this equals, to rounding, the capital of `betting_mart` in the authors' package
+confseq for the same bets (docs/guide.md#duel). Clusters of very different sizes cost power, not
+validity (where no unseen one is larger): bets follow the largest one.
 """
 
 import math
@@ -42,7 +47,8 @@ from numpy.typing import NDArray
 from harness.stats.resampling import Floats
 
 FRACTIONS = (0.06, 0.12, 0.25, 0.5, 0.98)
-"""The bets of the mixture. Equal shares of the capital cost at most log 5 of its logarithm against the best of them."""
+"""The bets of the mixture. Equal shares of the capital cost at most log 5 of its logarithm against
+the best of them."""
 STEP = 0.0025  # between candidates: an end of an interval is rounded outwards by a quarter of a point at most
 _NOWHERE = 1e-12
 
@@ -50,8 +56,9 @@ _NOWHERE = 1e-12
 class _Side:
     """The capital of bets that the mean difference is above each of some candidate values.
 
-    candidates: of any shape K; best: of shape K, the largest logarithm of the capital so far. Candidates and totals are
-    matched element by element, so that one object also runs many simulations at once.
+    candidates: of any shape K; best: of shape K, the largest logarithm of the capital so far.
+    Candidates and totals are matched element by element, so that one object also runs many
+    simulations at once.
     """
 
     def __init__(self, candidates: Floats) -> None:
@@ -61,7 +68,8 @@ class _Side:
         self.best: Floats = np.zeros(candidates.shape)
 
     def add(self, total: Floats, size: Floats, expected: Floats, largest: Floats) -> None:
-        """Bet on a cluster: its sum of differences, its questions, and c (shape K) and m of the module's docstring."""
+        """Bet on a cluster: its sum of differences, its questions, and c (shape K) and m of the
+        module's docstring."""
         worst = largest * (1.0 + self.candidates) + expected
         gain = (total - self.candidates * size - expected) / np.where(worst > _NOWHERE, worst, 1.0)
         gain = np.where(worst > _NOWHERE, np.maximum(gain, -1.0), 0.0)
@@ -71,38 +79,50 @@ class _Side:
         self.best = np.maximum(self.best, mean)
 
     def exclude(self, below: Floats | float) -> None:
-        """Reject every candidate less than `below`, the least mean that the clusters left can lead to."""
+        """Reject every candidate less than `below`, the least mean that the clusters left can lead
+        to."""
         self.best = np.where(self.candidates < below - _NOWHERE, np.inf, self.best)
 
 
 class PairedRace:
-    """Cluster sums of a - b, one after the other, and what may be concluded from them at every moment.
+    """Cluster sums of a - b, one after the other, and what may be concluded from them at every
+    moment.
 
-    sizes: (G,) questions of each cluster in the order of the run, all at least 1; finite: whether it is about these
-    clusters alone (see above); candidates: mean differences that are tested, by default every STEP from -1 to 1.
+    sizes: (G,) questions of each cluster in the order of the run, all at least 1; finite: whether
+    it is about these clusters alone (see above); candidates: mean differences that are tested, by
+    default every STEP from -1 to 1.
     """
 
     def __init__(
-        self, sizes: Sequence[int] | Floats, *, finite: bool = False, candidates: Floats | None = None
+        self,
+        sizes: Sequence[int] | Floats,
+        *,
+        finite: bool = False,
+        candidates: Floats | None = None,
     ) -> None:
         self.sizes = np.asarray(sizes, dtype=np.float64)
         self.finite = finite
         steps = round(1.0 / STEP)
         grid = np.arange(-steps, steps + 1) / steps if candidates is None else candidates
         self._above, self._below = _Side(grid), _Side(-grid)
-        self._largest_left = np.maximum.accumulate(self.sizes[::-1], axis=0)[::-1]  # the largest size from here on
+        self._largest_left = np.maximum.accumulate(self.sizes[::-1], axis=0)[
+            ::-1
+        ]  # the largest size from here on
         self.clusters = 0
         self._sum: Floats = np.zeros(())
         self._n: Floats = np.zeros(())
 
     def add(self, difference_sum: float | Floats) -> None:
-        """Add the next cluster's sum of a - b. Raises ValueError for one that scores in [0, 1] cannot have.
+        """Add the next cluster's sum of a - b. Raises ValueError for one that scores in [0, 1]
+        cannot have.
 
         finite: means that the questions left cannot reach are excluded too.
         """
         size, value = self.sizes[self.clusters], np.asarray(difference_sum, dtype=np.float64)
         if not (np.abs(value) <= size * (1.0 + 1e-9)).all():
-            raise ValueError(f"a sum of {difference_sum} over {size:g} questions: scores must lie in [0, 1]")
+            raise ValueError(
+                f"a sum of {difference_sum} over {size:g} questions: scores must lie in [0, 1]"
+            )
         largest_size = self._largest_left[self.clusters if self.finite else 0]
         for side, sign in ((self._above, 1.0), (self._below, -1.0)):
             expected = np.zeros(())  # m of the module's docstring; largest_size: c
@@ -135,7 +155,8 @@ class PairedRace:
 
     @property
     def p(self) -> float:
-        """Anytime-valid two-sided p value of a mean difference of 0: 2 / the largest capital so far, at most 1."""
+        """Anytime-valid two-sided p value of a mean difference of 0: 2 / the largest capital so
+        far, at most 1."""
         return min(1.0, 2.0 * math.exp(-max(self.evidence)))
 
     @property
@@ -147,11 +168,13 @@ class PairedRace:
 
     @property
     def logs(self) -> tuple[Floats, Floats]:
-        """Of each candidate, the logarithms of the largest capital for a mean above it, and for one below."""
+        """Of each candidate, the logarithms of the largest capital for a mean above it, and for one
+        below."""
         return self._above.best, self._below.best
 
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
-        """The confidence sequence at this moment: it holds the true mean at all moments with probability 1 - alpha.
+        """The confidence sequence at this moment: it holds the true mean at all moments with
+        probability 1 - alpha.
 
         Its ends are candidates, rounded outwards.
         """
@@ -161,21 +184,27 @@ class PairedRace:
         return float(low.max()) if len(low) else -1.0, float(high.min()) if len(high) else 1.0
 
 
-def extend_ranking(better: NDArray[np.bool], evidence: Floats, alpha: float) -> list[tuple[int, int]]:
-    """Mark in better[i, j], "i is shown to be better than j", what `evidence` now shows; return the (i, j) not implied.
+def extend_ranking(
+    better: NDArray[np.bool], evidence: Floats, alpha: float
+) -> list[tuple[int, int]]:
+    """Mark in better[i, j], "i is shown to be better than j", what `evidence` now shows; return the
+    (i, j) not implied.
 
-    better: (M, M), what earlier looks have shown, changed in place; evidence[i, j]: `PairedRace.evidence` for a mean of
-    i - j above 0. Of the M (M - 1) ordered pairs, with k in `better`, the next needs a capital of (M (M - 1) - k) /
-    alpha; what follows from two of them (a above b above c) is added with them, and costs nothing.
+    better: (M, M), what earlier looks have shown, changed in place; evidence[i, j]:
+    `PairedRace.evidence` for a mean of i - j above 0. Of the M (M - 1) ordered pairs, with k in
+    `better`, the next needs a capital of (M (M - 1) - k) / alpha; what follows from two of them (a
+    above b above c) is added with them, and costs nothing.
 
-    The probability that `better` ever holds a pair (i, j) whose true mean of i - j is 0 or less is at most alpha. For
-    consider the first such false pair. The k pairs before it are true, so it does not follow from them, and at most
-    M (M - 1) - k pairs are false; its own capital has reached their number / alpha. A false pair's capital is a
-    nonnegative supermartingale from 1, which ever does so with probability alpha / their number at most (Ville 1939);
-    so that any of them does has alpha at most. This is Holm's procedure over ordered pairs as a sequential rejection
-    (J. Goeman and A. Solari, "The sequential rejection principle of familywise error control", Annals of Statistics
-    38(6), 2010). Over unordered pairs it would need less, but it would not be proved for the direction of a verdict
-    (J. Shaffer, "Control of directional errors with stagewise multiple test procedures", Annals of Statistics 8, 1980).
+    The probability that `better` ever holds a pair (i, j) whose true mean of i - j is 0 or less is
+    at most alpha. For consider the first such false pair. The k pairs before it are true, so it
+    does not follow from them, and at most M (M - 1) - k pairs are false; its own capital has
+    reached their number / alpha. A false pair's capital is a nonnegative supermartingale from 1,
+    which ever does so with probability alpha / their number at most (Ville 1939); so that any of
+    them does has alpha at most. This is Holm's procedure over ordered pairs as a sequential
+    rejection (J. Goeman and A. Solari, "The sequential rejection principle of familywise error
+    control", Annals of Statistics 38(6), 2010). Over unordered pairs it would need less, but it
+    would not be proved for the direction of a verdict (J. Shaffer, "Control of directional errors
+    with stagewise multiple test procedures", Annals of Statistics 8, 1980).
     """
     itself = np.eye(len(better), dtype=bool)
     shown: list[tuple[int, int]] = []

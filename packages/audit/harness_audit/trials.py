@@ -1,4 +1,5 @@
-"""Score and requests against the maximum of trials (QRMeM, figure 4): what other maxima would have answered.
+"""Score and requests against the maximum of trials (QRMeM, figure 4): what other maxima would have
+answered.
 
 The rows of reports/figures/rule_table.py with the columns
 
@@ -34,7 +35,8 @@ def figure(
 ) -> Figure:
     """The curves of the runs up to the highest recorded maximum.
 
-    Raises UserError where there is no run with trials, and as replay.score_stops and rule_table.frame.
+    Raises UserError where there is no run with trials, and as replay.score_stops and
+    rule_table.frame.
     """
     parts = []
     for run, rule in runs_with_rule(runs, Trials, warn):
@@ -47,14 +49,20 @@ def figure(
     return Figure("Maximum of trials", table, sections(table), panels(table))
 
 
-def frame(parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
-    """Score and requests by maximum of trials, a row a run and maximum; arguments as rule_table.frame."""
+def frame(
+    parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT
+) -> pd.DataFrame:
+    """Score and requests by maximum of trials, a row a run and maximum; arguments as
+    rule_table.frame."""
     table = rule_table.frame(parts, _cost_columns, score, convention)
-    return table.sort_values(["dataset", "method", "model", "trials"], kind="stable", ignore_index=True)
+    return table.sort_values(
+        ["dataset", "method", "model", "trials"], kind="stable", ignore_index=True
+    )
 
 
 def requests_at_stop(record: Mapping[str, Any], stop: Stop) -> int:
-    """Requests of search and answer up to a stop: at the run's own as counted there, else by the steps' scores."""
+    """Requests of search and answer up to a stop: at the run's own as counted there, else by the
+    steps' scores."""
     if stop.own:
         return requests_of(record["usage"], "search", "answer")
     steps = stop.steps(record)
@@ -63,8 +71,12 @@ def requests_at_stop(record: Mapping[str, Any], stop: Stop) -> int:
 
 
 def _cost_columns(reached: Reached, seed: int, _convention: str) -> dict[str, float | None]:
-    """Mean requests and TFLOPs at the stops that a maximum reached; None for TFLOPs that some of them do not tell."""
-    asked, clusters = [float(requests_at_stop(record, stop)) for record, stop, _ in reached], [c for _, _, c in reached]
+    """Mean requests and TFLOPs at the stops that a maximum reached; None for TFLOPs that some of
+    them do not tell."""
+    asked, clusters = (
+        [float(requests_at_stop(record, stop)) for record, stop, _ in reached],
+        [c for _, _, c in reached],
+    )
     flops = [stop.flops for _, stop, _ in reached if stop.flops is not None]
     return {
         **mean_columns("requests", asked, clusters, seed=seed, bounds=None),
@@ -81,7 +93,8 @@ def sections(table: pd.DataFrame) -> list[Titled]:
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """A drawing for each curve that has a value: the score to the left, the requests to the right."""
+    """A drawing for each curve that has a value: the score to the left, the requests to the
+    right."""
     panel_list = []
     for title, _, rows in rule_table.curves(table, ["trials"]):
         measured = rows[rows["mean"].notna()]
@@ -90,7 +103,22 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         score = str(measured["score"].iloc[0])
         points = measured.to_dict("records")
         scores = Line(score, [Point.of(row, "trials", "mean", 100) for row in points])
-        request_line = Line("requests a question", [Point.of(row, "trials", "requests") for row in points], right=True)
-        x = Axis("max trials (updates of the entity set)", ticks=tuple(map(float, measured["trials"])))
-        panel_list.append(Panel(title, x, Axis(f"{score} × 100"), Axis("requests"), [scores, request_line], aside=True))
+        request_line = Line(
+            "requests a question",
+            [Point.of(row, "trials", "requests") for row in points],
+            right=True,
+        )
+        x = Axis(
+            "max trials (updates of the entity set)", ticks=tuple(map(float, measured["trials"]))
+        )
+        panel_list.append(
+            Panel(
+                title,
+                x,
+                Axis(f"{score} × 100"),
+                Axis("requests"),
+                [scores, request_line],
+                aside=True,
+            )
+        )
     return panel_list

@@ -1,4 +1,5 @@
-"""Check a bundle without a model: its bytes, its answers, their scores, and every number of its table.
+"""Check a bundle without a model: its bytes, its answers, their scores, and every number of its
+table.
 
     report = verify(Path("bundle.zip"))
     report.differences    [Difference("other scoring", "runs/musique/bm25--...", "2hop__1", "...")]; [] if all is well
@@ -11,9 +12,10 @@
     other scoring   an answer as exported, whose score here is not the stored one
     table           a number that the rescored answers do not give
 
-Nothing of a bundle is executed: scorers are looked up among those of this installation, never imported by a name from
-the bundle ("module:function"). Checksums reveal accidents and careless edits. They cannot reveal a bundle whose author
-made up its answers and computed everything else from them: for that, compare the printed sha256 with a published one.
+Nothing of a bundle is executed: scorers are looked up among those of this installation, never
+imported by a name from the bundle ("module:function"). Checksums reveal accidents and careless
+edits. They cannot reveal a bundle whose author made up its answers and computed everything else
+from them: for that, compare the printed sha256 with a published one.
 """
 
 import math
@@ -34,7 +36,14 @@ from harness.storage.run_folder import ByQuestion, StoredRun, without_texts
 from harness.storage.run_summary import KEPT, summarise_with
 from harness.storage.serialize import json_values
 from harness.types import JUDGES, LOGGED, Gold
-from harness_audit.bundle import Bundle, answer_digest, answer_parts, open_bundle, table, texts_digest
+from harness_audit.bundle import (
+    Bundle,
+    answer_digest,
+    answer_parts,
+    open_bundle,
+    table,
+    texts_digest,
+)
 from reports.gold_rows import other_texts
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]
@@ -43,7 +52,8 @@ _SAME = 1e-9
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference that a check found. place: a file or run of the bundle; question: its id, if it is about one."""
+    """A difference that a check found. place: a file or run of the bundle; question: its id, if it
+    is about one."""
 
     kind: Kind
     place: str
@@ -57,9 +67,11 @@ class Difference:
 
 @dataclass
 class Report:
-    """What a check found. runs, answers: how many were checked; scores, numbers: how many were computed again.
+    """What a check found. runs, answers: how many were checked; scores, numbers: how many were
+    computed again.
 
-    sha256: of bundle.json; unchecked: what could not be checked or computed again, by name; notes: why, in sentences.
+    sha256: of bundle.json; unchecked: what could not be checked or computed again, by name; notes:
+    why, in sentences.
     """
 
     sha256: str
@@ -75,18 +87,27 @@ class Report:
 def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] = ()) -> Report:
     """Check the bundle at `path`.
 
-    data: the file of the data set's rows, with which questions and gold answers are compared, also where a bundle has
-    hashes in their place; against: runs of one's own with
-    the same settings, whose answers and scores are compared with the bundle's. Raises DataError for what is no bundle
-    or must not be read, UserError for rows that cannot be used.
+    data: the file of the data set's rows, with which questions and gold answers are compared, also
+    where a bundle has hashes in their place; against: runs of one's own with
+    the same settings, whose answers and scores are compared with the bundle's. Raises DataError for
+    what is no bundle or must not be read, UserError for rows that cannot be used.
     """
     with open_bundle(path) as bundle:
         report = Report(bundle.sha256, runs=len(bundle.runs))
         for name in bundle.changed:
-            report.differences.append(Difference("file", name, None, "it is not as it was exported (checksum)"))
+            report.differences.append(
+                Difference("file", name, None, "it is not as it was exported (checksum)")
+            )
         rescored = []
-        for place, run in bundle.runs.items():  # digests of 100,000 answers take 40 MB, so they go before the table
-            rescored.append(_RunCheck(place, run, bundle.index["runs"].pop(place), report).rescored(data))
+        for (
+            place,
+            run,
+        ) in (
+            bundle.runs.items()
+        ):  # digests of 100,000 answers take 40 MB, so they go before the table
+            rescored.append(
+                _RunCheck(place, run, bundle.index["runs"].pop(place), report).rescored(data)
+            )
 
         def keyed(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Mapping[str, Any]]:
             return {(str(row.get("dataset")), str(row.get("run"))): row for row in rows}
@@ -100,11 +121,16 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
 
 
 class _RunCheck:
-    """Checks answers and scores of the run `place`; entry: its part of bundle.json; report: gets what differs."""
+    """Checks answers and scores of the run `place`; entry: its part of bundle.json; report: gets
+    what differs."""
 
-    def __init__(self, place: str, run: StoredRun, entry: Mapping[str, Any], report: Report) -> None:
+    def __init__(
+        self, place: str, run: StoredRun, entry: Mapping[str, Any], report: Report
+    ) -> None:
         self.place, self.run, self.entry, self.report = place, run, entry, report
-        self.questions: dict[str, bool] = {}  # those of the records, and whether these have the gold answers
+        self.questions: dict[
+            str, bool
+        ] = {}  # those of the records, and whether these have the gold answers
         self.others: set[str] = set()  # questions whose answers are not the exported ones
         self.scored: set[str] = set()  # names of scores
         self.judged: set[str] = set()  # names of scores that models gave
@@ -121,10 +147,13 @@ class _RunCheck:
                 other_texts.append(question)
         report.answers += len(self.questions)
         if imported := run.manifest.get("imported"):
-            files = ", ".join(f"{file['name']} (sha256 {file['sha256'][:12]})" for file in imported["files"])
+            files = ", ".join(
+                f"{file['name']} (sha256 {file['sha256'][:12]})" for file in imported["files"]
+            )
             report.unchecked.append(f"that {place} holds what {files} says")
             self._note(
-                f"made elsewhere, by {imported['tool']}; whether its answers and costs are those of {files} is open"
+                f"made elsewhere, by {imported['tool']}; whether its answers and costs are those "
+                f"of {files} is open"
             )
         for question in sorted(entry["answers"].keys() - self.questions.keys()):
             self._differs("other answers", question, "its record is missing")
@@ -133,23 +162,37 @@ class _RunCheck:
             sentence = "versions of scorers in manifest.json are not those of bundle.json"
             report.differences.append(Difference("table", place, None, sentence))
         for question in other_texts:
-            self._differs("other texts", question, "its question or gold answers are not those that were exported")
+            self._differs(
+                "other texts",
+                question,
+                "its question or gold answers are not those that were exported",
+            )
 
     def _read_golds(self, data: str | None) -> dict[str, Gold]:
-        """Question id -> gold, from the rows at `data`; {} where None. Raises UserError, DataError."""
+        """Question id -> gold, from the rows at `data`; {} where None. Raises UserError,
+        DataError."""
         golds: dict[str, Gold] = {}
         if data is None:
             odd = other_texts(self.run) if any(self.questions.values()) else 0
             if odd is None:
-                self.report.unchecked += ["gold answers"] * ("gold answers" not in self.report.unchecked)
-                self._note("gold answers are the bundle's own; to compare them with the data set's rows: --data FILE")
+                self.report.unchecked += ["gold answers"] * (
+                    "gold answers" not in self.report.unchecked
+                )
+                self._note(
+                    "gold answers are the bundle's own; to compare them with the data set's rows: "
+                    "--data FILE"
+                )
             elif odd:
                 sentence = f"{odd} questions or gold answers are not those of the data set"
-                self.report.differences.append(Difference("other texts", self.place, None, sentence))
+                self.report.differences.append(
+                    Difference("other texts", self.place, None, sentence)
+                )
             return golds
         if (config := self._dataset_config()) is None:
             return golds
-        for example in datasets.load(config.model_copy(update={"data": expanded(data)}), None).examples:
+        for example in datasets.load(
+            config.model_copy(update={"data": expanded(data)}), None
+        ).examples:
             question = example.question
             row = {
                 "question": question.text,
@@ -161,67 +204,104 @@ class _RunCheck:
             if texts_digest(row) == self.entry["questions"].get(question.id):
                 golds[question.id] = example.gold
             else:
-                self._differs("other texts", question.id, f"the row in {data} is not the one that was exported")
+                self._differs(
+                    "other texts",
+                    question.id,
+                    f"the row in {data} is not the one that was exported",
+                )
         return golds
 
     def rescored(self, data: str | None) -> StoredRun:
-        """Score the run's answers again and check its summary; returns the run with the rescored records."""
+        """Score the run's answers again and check its summary; returns the run with the rescored
+        records."""
         summary, rows = self.run.summary, self._rescored_records(self._read_golds(data))
         fresh = summarise_with(self.run.config, rows, self.run.documents)
-        here, stored = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
+        here, stored = (
+            flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary)
+        )
         _compare_numbers(stored, here, f"{self.place}/summary.json", self.report)
         asked = (summary.get("n_asked") or 0) - (summary.get("n_left_out") or 0)
         if summary.get("state") == "finished" and asked > fresh["n_total"]:
             sentence = f"the run is called finished, with {fresh['n_total']} of {asked} questions"
-            self.report.differences.append(Difference("table", f"{self.place}/summary.json", None, sentence))
+            self.report.differences.append(
+                Difference("table", f"{self.place}/summary.json", None, sentence)
+            )
         if summary.get("stopped_early") or summary.get("state") != "finished":
             self.report.unchecked.append(f"why {self.place} stopped early")
         return replace(self.run, records=self.numbers)
 
     def _rescored_records(self, golds: Mapping[str, Gold]) -> Iterator[dict[str, Any]]:
-        """Yield the records with new scores; one that cannot be scored keeps its scores, with a note."""
+        """Yield the records with new scores; one that cannot be scored keeps its scores, with a
+        note."""
         config = self._dataset_config()
         names = self._usable_scorers(config.scorers if config is not None else ())
         config = None if config is None else config.model_copy(update={"scorers": tuple(names)})
-        if lacking := sum(not held and question not in golds for question, held in self.questions.items()):
+        if lacking := sum(
+            not held and question not in golds for question, held in self.questions.items()
+        ):
             self.report.unchecked.append(f"{lacking} answers without gold answers")
-            self._note(f"{lacking} answers have no gold answers in the bundle; with the data set's rows: --data FILE")
+            self._note(
+                f"{lacking} answers have no gold answers in the bundle; with the data set's rows: "
+                "--data FILE"
+            )
         for row in self.run.records:
             question = row["question_id"]
             gold = golds.get(question) or gold_of(row)
             if config is not None and gold is not None:
                 row = self._rescore(question, row, config, gold)
             elif question in self.others:
-                self._differs("other answers", question, "the answer is not the one that was exported")
+                self._differs(
+                    "other answers", question, "the answer is not the one that was exported"
+                )
             self.numbers.append(without_texts(row))
             yield row
 
-    def _rescore(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
-        """Score a record again, report scores and notes that differ, and return it with the new scores."""
-        judges = {n: verdict for n, verdict in (row["notes"].get(JUDGES) or {}).items() if n not in config.scorers}
+    def _rescore(
+        self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold
+    ) -> dict[str, Any]:
+        """Score a record again, report scores and notes that differ, and return it with the new
+        scores."""
+        judges = {
+            n: verdict
+            for n, verdict in (row["notes"].get(JUDGES) or {}).items()
+            if n not in config.scorers
+        }
         try:
             fresh = scored_record({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a scorer does with gold answers from outside
-            self._differs("other scoring", question, f"it cannot be scored ({type(error).__name__}: {error})")
+            self._differs(
+                "other scoring", question, f"it cannot be scored ({type(error).__name__}: {error})"
+            )
             return row
         self.report.scores += len(config.scorers)
         apart = []
         for name in config.scorers:
             stored, here = row["scores"].get(name), fresh["scores"].get(name)
             if not _is_same(stored, here):
-                apart.append(f"{name} is {_text(stored)} in the bundle, and {_text(here)} computed again")
-        stored_notes, notes = (_notes_of(one["notes"], config.scorers) for one in (row, json_values(fresh, lost=[])))
-        apart += [f"notes.{k} is not what scoring gives" for k in notes if notes[k] != stored_notes[k]]
+                apart.append(
+                    f"{name} is {_text(stored)} in the bundle, and {_text(here)} computed again"
+                )
+        stored_notes, notes = (
+            _notes_of(one["notes"], config.scorers) for one in (row, json_values(fresh, lost=[]))
+        )
+        apart += [
+            f"notes.{k} is not what scoring gives" for k in notes if notes[k] != stored_notes[k]
+        ]
         if question in self.others:
-            self._differs("other answers", question, "; ".join(["the answer is not the one that was exported", *apart]))
+            self._differs(
+                "other answers",
+                question,
+                "; ".join(["the answer is not the one that was exported", *apart]),
+            )
         elif apart:
             self._differs("other scoring", question, "; ".join(apart))
         return {**fresh, "scores": {**row["scores"], **fresh["scores"]}}
 
     def _dataset_config(self) -> DatasetConfig | None:
-        """The run's data set; None, with a note that nothing is scored again, where it cannot be used here."""
+        """The run's data set; None, with a note that nothing is scored again, where it cannot be
+        used here."""
         try:
             return dataset_of_run(self.run.config, self.run.path.name)
         except UserError as error:
@@ -229,14 +309,21 @@ class _RunCheck:
             return None
 
     def _usable_scorers(self, configured: Sequence[str]) -> list[str]:
-        """Names of the run's scorers that work here; notes why others do not, and which have another version."""
+        """Names of the run's scorers that work here; notes why others do not, and which have
+        another version."""
         usable, installed = [], set(scorers.names())
         judged = self.judged - installed
         held = self.scored | self.entry["scorers"].keys()
         logged = {name for name in held if name.startswith(LOGGED)}
-        for name in dict.fromkeys([*(n for n in configured if n not in logged), *sorted(held - judged - logged)]):
+        for name in dict.fromkeys(
+            [*(n for n in configured if n not in logged), *sorted(held - judged - logged)]
+        ):
             if name not in installed:
-                why = "code of its author's, which is not imported" if ":" in name else "not known to this installation"
+                why = (
+                    "code of its author's, which is not imported"
+                    if ":" in name
+                    else "not known to this installation"
+                )
                 self._add_unchecked([name], f"it is {why}")
             elif problems := scorers.problems([name]):
                 self._add_unchecked([name], problems[0])
@@ -244,7 +331,10 @@ class _RunCheck:
                 usable.append(name)
                 before, here = self.entry["scorers"].get(name), scorers.version(name)
                 if before is not None and str(before) != here:
-                    self._note(f"'{name}' is version {here} here, and {before} in the bundle: scores may differ")
+                    self._note(
+                        f"'{name}' is version {here} here, and {before} in the bundle: scores may "
+                        "differ"
+                    )
         if judged:
             self._add_unchecked(sorted(judged), "they are a model's")
         if logged:
@@ -265,9 +355,13 @@ class _RunCheck:
 
 
 def _notes_of(notes: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The notes of these scorers in a record: flags, counts for corpus scores, the text that was scored."""
+    """The notes of these scorers in a record: flags, counts for corpus scores, the text that was
+    scored."""
     held = {key: notes.get(key) for key in SCORING_NOTES}
-    return {k: {n: v[n] for n in names if n in v} if isinstance(v, dict) else v or {} for k, v in held.items()}
+    return {
+        k: {n: v[n] for n in names if n in v} if isinstance(v, dict) else v or {}
+        for k, v in held.items()
+    }
 
 
 def _is_same(a: Any, b: Any) -> bool:
@@ -278,10 +372,18 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    return "missing" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
+    return (
+        "missing"
+        if value is None
+        else f"{value:.6g}"
+        if isinstance(value, float)
+        else str(value)[:80]
+    )
 
 
-def _compare_numbers(stored: Mapping[str, Any], here: Mapping[str, Any], place: str, report: Report) -> None:
+def _compare_numbers(
+    stored: Mapping[str, Any], here: Mapping[str, Any], place: str, report: Report
+) -> None:
     """Compare numbers of the bundle, `stored`, with those computed again, `here`, both by name."""
     for name in dict.fromkeys([*stored, *here]):
         before, after = stored.get(name), here.get(name)
@@ -294,10 +396,14 @@ def _compare_numbers(stored: Mapping[str, Any], here: Mapping[str, Any], place: 
 def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
     """Compare a run of one's own with the bundle's of the same data set and folder name."""
     key = str(run.config["dataset"]["name"]), run.path.name
-    theirs = [r for r in bundle.runs.values() if (str(r.config["dataset"]["name"]), r.path.name) == key]
+    theirs = [
+        r for r in bundle.runs.values() if (str(r.config["dataset"]["name"]), r.path.name) == key
+    ]
     place = str(run.path)
     if not theirs:
-        report.notes.append(f"{place}: the bundle has no run of this name, which covers settings, models and data")
+        report.notes.append(
+            f"{place}: the bundle has no run of this name, which covers settings, models and data"
+        )
         return
     rows = ByQuestion(theirs[0].records, dict)
     if alone := len(rows.keys() - {row["question_id"] for row in run.records}):
@@ -313,6 +419,11 @@ def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
             report.differences.append(Difference("other answers", place, question, answers))
             continue
         names = [name for name in row["scores"] if name in other["scores"]]
-        if apart := [name for name in names if not _is_same(row["scores"][name], other["scores"][name])]:
-            both = "; ".join(f"{n} is {_text(row['scores'][n])} here, {_text(other['scores'][n])} in it" for n in apart)
+        if apart := [
+            name for name in names if not _is_same(row["scores"][name], other["scores"][name])
+        ]:
+            both = "; ".join(
+                f"{n} is {_text(row['scores'][n])} here, {_text(other['scores'][n])} in it"
+                for n in apart
+            )
             report.differences.append(Difference("other scoring", place, question, both))

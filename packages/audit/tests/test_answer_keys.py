@@ -35,7 +35,9 @@ def audit(root, examples, answers):
             for k, (e, text) in enumerate(zip(asked, [*own, *["Kelford"] * RIGHT], strict=True))
         ]
         settings = {"dataset": {"name": "musique", "format": "musique", "scorers": [SCORE]}}
-        found.append((read_run(write_run(root, records, method=f"m{number}", settings=settings)), rows))
+        found.append(
+            (read_run(write_run(root, records, method=f"m{number}", settings=settings)), rows)
+        )
     (one,) = analyse_runs(found)
     return one
 
@@ -63,7 +65,9 @@ def test_signs(tmp_path, gold, answers, reasons):
     assert set(found.suspects) <= {"q0"}
 
 
-F1, ROUGE = (f"{name} gives 0 to the same text" for name in ("longbench.qa_f1_score", "rouge_score.rougeL"))
+F1, ROUGE = (
+    f"{name} gives 0 to the same text" for name in ("longbench.qa_f1_score", "rouge_score.rougeL")
+)
 ACC = "flashrag.acc gives 1 to any text"
 
 
@@ -77,8 +81,16 @@ ACC = "flashrag.acc gives 1 to any text"
         (["A mill"], None),
     ],
 )
-def test_gold_answers_of_which_nothing_is_left_are_named_with_what_scorers_make_of_them(tmp_path, gold, message):
-    names = ("longbench.qa_f1_score", "rouge_score.rougeL", "flashrag.acc", "flashrag.em", "logged.acc")
+def test_gold_answers_of_which_nothing_is_left_are_named_with_what_scorers_make_of_them(
+    tmp_path, gold, message
+):
+    names = (
+        "longbench.qa_f1_score",
+        "rouge_score.rougeL",
+        "flashrag.acc",
+        "flashrag.em",
+        "logged.acc",
+    )
     records = [record(0, 1.0, scores=dict.fromkeys(names, 1.0))]
     settings = {"dataset": {"name": "musique", "format": "musique", "scorers": [*names]}}
     run = read_run(write_run(tmp_path, records, settings=settings))
@@ -88,10 +100,17 @@ def test_gold_answers_of_which_nothing_is_left_are_named_with_what_scorers_make_
 
 @pytest.mark.parametrize("documents", [("d0",), ()])
 def test_the_same_question_with_other_gold_answers(tmp_path, documents):
-    asked = [example(0, ["Kelford"], "Where?"), example(1, ["Ardun"], "where"), example(2, ["1907"], "Where?")]
+    asked = [
+        example(0, ["Kelford"], "Where?"),
+        example(1, ["Ardun"], "where"),
+        example(2, ["1907"], "Where?"),
+    ]
     same = [replace(e, question=replace(e.question, document_ids=documents)) for e in asked[:2]]
     found = audit(tmp_path, [*same, asked[2]], [["", "", ""]])
-    assert found.suspects == {"q0": {"duplicate": "q1 has Ardun"}, "q1": {"duplicate": "q0 has Kelford"}}
+    assert found.suspects == {
+        "q0": {"duplicate": "q1 has Ardun"},
+        "q1": {"duplicate": "q0 has Kelford"},
+    }
 
 
 def test_what_is_wrong_more_often_than_right_outvotes_nothing(tmp_path):

@@ -11,7 +11,11 @@ from tests.reports.build import SCORE, answered, span, write_run
 from tests.reports.conftest import empty_drawing  # noqa: F401 - a fixture
 from tests.reports.figure_searches import step
 
-GOLD = {"answers": ["north"], "supporting": [{"document_id": "d0", "start": 0, "end": 9}], "extra": {}}
+GOLD = {
+    "answers": ["north"],
+    "supporting": [{"document_id": "d0", "start": 0, "end": 9}],
+    "extra": {},
+}
 
 
 def row(number, score, recall=1.0, **changes):
@@ -47,26 +51,48 @@ SETTINGS = {"dataset": {**DATASET, "instruction": "Answer.", "max_answer_tokens"
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    """Runs of a method, of the evidence alone and without any text, scored by the data set's own scorer."""
+    """Runs of a method, of the evidence alone and without any text, scored by the data set's own
+    scorer."""
     name = "longbench.qa_f1_score"
 
     def renamed(values):
-        return {**values, "scores": {name if key == SCORE else key: v for key, v in values["scores"].items()}}
+        return {
+            **values,
+            "scores": {name if key == SCORE else key: v for key, v in values["scores"].items()},
+        }
 
-    manifest = {"scorers": {name: "1"}, "command": ["harness", "run", "--model", "gpt2", "--limit", "13"]}
-    own = write_run(tmp_path, [renamed(c[0]) for c in CASES.values()], settings=SETTINGS, manifest=manifest)
-    oracle_settings = {**SETTINGS, "method": {"name": "oracle", "implementation": "m:M", "view": "evidence"}}
+    manifest = {
+        "scorers": {name: "1"},
+        "command": ["harness", "run", "--model", "gpt2", "--limit", "13"],
+    }
+    own = write_run(
+        tmp_path, [renamed(c[0]) for c in CASES.values()], settings=SETTINGS, manifest=manifest
+    )
+    oracle_settings = {
+        **SETTINGS,
+        "method": {"name": "oracle", "implementation": "m:M", "view": "evidence"},
+    }
     oracle = [renamed(row(n, c[1])) for n, c in CASES.items()]
     closed = [renamed(row(n, c[2], shown=[])) for n, c in CASES.items()]
-    evidence = write_run(tmp_path, oracle, method="oracle", settings=oracle_settings, manifest=manifest)
-    return [own, evidence, write_run(tmp_path, closed, method="closed", settings=SETTINGS, manifest=manifest)]
+    evidence = write_run(
+        tmp_path, oracle, method="oracle", settings=oracle_settings, manifest=manifest
+    )
+    return [
+        own,
+        evidence,
+        write_run(tmp_path, closed, method="closed", settings=SETTINGS, manifest=manifest),
+    ]
 
 
 def test_every_class(folders):
     run, *others = map(read_run, folders)
     cases = cases_of(run, read_rows(run), siblings_of(run, others))
-    assert {c.question_id: c.kind for c in cases} == {f"q{n}": kind for n, (*_, kind) in CASES.items()}
-    assert {case.kind for case in cases} | {"right"} == set(CLASSES), "each class but one has a case"
+    assert {c.question_id: c.kind for c in cases} == {
+        f"q{n}": kind for n, (*_, kind) in CASES.items()
+    }
+    assert {case.kind for case in cases} | {"right"} == set(CLASSES), (
+        "each class but one has a case"
+    )
 
 
 def test_without_siblings_classes_are_coarser(folders):
@@ -74,7 +100,15 @@ def test_without_siblings_classes_are_coarser(folders):
     siblings = siblings_of(run, [])
     assert siblings.missing == ["oracle-evidence", "closed-book"]
     kinds = [case.kind for case in cases_of(run, read_rows(run), siblings)]
-    assert kinds[:7] == ["right", "right", "failed", "scorer", "scorer", "stopped too late", "stopped too early"]
+    assert kinds[:7] == [
+        "right",
+        "right",
+        "failed",
+        "scorer",
+        "scorer",
+        "stopped too late",
+        "stopped too early",
+    ]
     assert set(kinds[7:]) == {"unknown"}
 
 

@@ -1,4 +1,5 @@
-"""Bundles: the same bytes, and what `verify` finds in one that was changed, or was made to do harm."""
+"""Bundles: the same bytes, and what `verify` finds in one that was changed, or was made to do
+harm."""
 
 import json
 import re
@@ -34,13 +35,22 @@ def rows(tmp_path: Path) -> Path:
 
 
 def make(out: Path, rows: Path, name: str = "plain", **changes: Any) -> StoredRun:
-    """A run of a method that answers with the first word of a document, on rows in MuSiQue's format."""
-    fields = {"name": "musique", "format": "musique", "data": str(rows), "instruction": "Answer.", **changes}
+    """A run of a method that answers with the first word of a document, on rows in MuSiQue's
+    format."""
+    fields = {
+        "name": "musique",
+        "format": "musique",
+        "data": str(rows),
+        "instruction": "Answer.",
+        **changes,
+    }
     config = DatasetConfig(max_answer_tokens=8, scorers=(SCORER, "evidence_recall"), **fields)
     plan = make_plan(load(config), Plain(Plain.Config()))
     choice = plan.config.method.model_copy(update={"name": name})
     settings = plan.config.model_copy(update={"dataset": config, "method": choice})
-    return read_run(go(replace(plan, config=settings, folder=f"musique/{name}--fake--01234567"), out).folder)
+    return read_run(
+        go(replace(plan, config=settings, folder=f"musique/{name}--fake--01234567"), out).folder
+    )
 
 
 @pytest.fixture
@@ -61,12 +71,19 @@ def rezip(path: Path, files: dict[str, bytes]) -> None:
 
 
 def edit(path: Path, place: str, change: Callable[[Any], None], careful: bool = False) -> None:
-    """Change one JSON line or file and write the bundle anew; careful: with its checksum in bundle.json."""
+    """Change one JSON line or file and write the bundle anew; careful: with its checksum in
+    bundle.json."""
     files = contents(path)
     name = next(name for name in files if name.endswith(place))
-    lines = [json.loads(line) for line in files[name].splitlines()] if place == RECORDS else json.loads(files[name])
+    lines = (
+        [json.loads(line) for line in files[name].splitlines()]
+        if place == RECORDS
+        else json.loads(files[name])
+    )
     change(lines)
-    files[name] = ("".join(json.dumps(x) + "\n" for x in lines) if place == RECORDS else json.dumps(lines)).encode()
+    files[name] = (
+        "".join(json.dumps(x) + "\n" for x in lines) if place == RECORDS else json.dumps(lines)
+    ).encode()
     if careful:
         index = json.loads(files[INDEX])
         index["files"][name] = digest(files[name])
@@ -84,7 +101,9 @@ def found(report: Report) -> dict[str, list[str | None]]:
     return out
 
 
-def test_the_same_runs_are_the_same_bytes_and_verify(tmp_path: Path, rows: Path, bundle: Path) -> None:
+def test_the_same_runs_are_the_same_bytes_and_verify(
+    tmp_path: Path, rows: Path, bundle: Path
+) -> None:
     runs = [read_run(path.parent) for path in sorted((tmp_path / "out").rglob("run.yaml"))]
     (tmp_path / "again").mkdir()
     again = [tmp_path / "again" / name for name in ("c.zip", "d.zip")]
@@ -130,11 +149,17 @@ def reply(row: dict[str, Any]) -> None:
     row["prediction"] = row["gold"]["answers"][0]
 
 
-# What is edited -> file, change, what is found by its kind (beside the file and the table), and a sentence.
+# What is edited -> file, change, what is found by its kind (beside the file and the table), and a
+# sentence.
 SCORING = {"other scoring"}
 Edits = dict[str, tuple[str, Callable[[Any], Any], set[str], str]]
 CARELESS: Edits = {
-    "number": (INDEX, lambda it: it["table"][0].update({SCORER: 0.99}), set(), f"{SCORER} is 0.99, and 0 computed"),
+    "number": (
+        INDEX,
+        lambda it: it["table"][0].update({SCORER: 0.99}),
+        set(),
+        f"{SCORER} is 0.99, and 0 computed",
+    ),
     "gold": (RECORDS, in_first(lambda row: row["gold"].update(answers=["x"])), {"other texts"}, ""),
     "score": (
         RECORDS,
@@ -142,10 +167,25 @@ CARELESS: Edits = {
         SCORING,
         "is 0.875 in the bundle, and",
     ),
-    "reply": (RECORDS, in_first(reply), {"other answers"}, "is 0 in the bundle, and 1 computed again"),
+    "reply": (
+        RECORDS,
+        in_first(reply),
+        {"other answers"},
+        "is 0 in the bundle, and 1 computed again",
+    ),
     "lost record": (RECORDS, lambda rows: rows.pop(), {"other answers"}, "its record is missing"),
-    "shown text": (RECORDS, in_first(lambda row: row["shown"][0].update(text="altered")), {"other answers"}, ""),
-    "summary": ("summary.json", lambda it: it.update(n_failed=3), set(), "n_failed is 3, and 0 computed again"),
+    "shown text": (
+        RECORDS,
+        in_first(lambda row: row["shown"][0].update(text="altered")),
+        {"other answers"},
+        "",
+    ),
+    "summary": (
+        "summary.json",
+        lambda it: it.update(n_failed=3),
+        set(),
+        "n_failed is 3, and 0 computed again",
+    ),
 }
 CAREFUL: Edits = {
     "answer": (RECORDS, in_first(reply), SCORING, ""),
@@ -155,15 +195,55 @@ CAREFUL: Edits = {
         SCORING,
         "and 0 computed again",
     ),
-    "added": (RECORDS, in_first(lambda row: row["scores"].update({"2wikimultihopqa.em": 0.875})), SCORING, ""),
+    "added": (
+        RECORDS,
+        in_first(lambda row: row["scores"].update({"2wikimultihopqa.em": 0.875})),
+        SCORING,
+        "",
+    ),
     "judged": (RECORDS, in_first(judged), SCORING, f"{SCORER} is 0.875 in the bundle"),
-    "removed": (RECORDS, in_first(lambda row: row["scores"].pop(SCORER)), SCORING, f"{SCORER} is missing"),
-    "unknown": (RECORDS, in_first(lambda row: row["scores"].update({"nobody.knows": 1.0})), set(), "nobody.knows"),
-    "flags": (RECORDS, in_first(lambda row: row["notes"].update(flags={SCORER: "x"})), SCORING, "notes.flags"),
-    "version": ("manifest.json", lambda it: it["scorers"].update({SCORER: "9"}), set(), "versions of scorers"),
-    "count": ("summary.json", lambda it: it.update(n_truncated=3), set(), "n_truncated is 3, and 0 computed"),
-    "invented": ("summary.json", lambda it: it.update(invented=1), set(), "invented is 1, and missing computed"),
-    "asked": ("summary.json", lambda it: it.update(n_asked=99), set(), "called finished, with 4 of 99"),
+    "removed": (
+        RECORDS,
+        in_first(lambda row: row["scores"].pop(SCORER)),
+        SCORING,
+        f"{SCORER} is missing",
+    ),
+    "unknown": (
+        RECORDS,
+        in_first(lambda row: row["scores"].update({"nobody.knows": 1.0})),
+        set(),
+        "nobody.knows",
+    ),
+    "flags": (
+        RECORDS,
+        in_first(lambda row: row["notes"].update(flags={SCORER: "x"})),
+        SCORING,
+        "notes.flags",
+    ),
+    "version": (
+        "manifest.json",
+        lambda it: it["scorers"].update({SCORER: "9"}),
+        set(),
+        "versions of scorers",
+    ),
+    "count": (
+        "summary.json",
+        lambda it: it.update(n_truncated=3),
+        set(),
+        "n_truncated is 3, and 0 computed",
+    ),
+    "invented": (
+        "summary.json",
+        lambda it: it.update(invented=1),
+        set(),
+        "invented is 1, and missing computed",
+    ),
+    "asked": (
+        "summary.json",
+        lambda it: it.update(n_asked=99),
+        set(),
+        "called finished, with 4 of 99",
+    ),
 }
 
 
@@ -184,9 +264,13 @@ EARLY = {"questions": 4, "of": 400, "seed": 1, "verdicts": ["plain is better"]}
 
 
 @pytest.mark.parametrize("change", [{"stopped_early": EARLY}, {"state": "interrupted"}])
-def test_why_a_run_stopped_early_is_not_checked(bundle: Path, rows: Path, change: dict[str, Any]) -> None:
+def test_why_a_run_stopped_early_is_not_checked(
+    bundle: Path, rows: Path, change: dict[str, Any]
+) -> None:
     edit(bundle, "summary.json", lambda summary: summary.update(change), careful=True)
-    assert [name.partition("/")[0] for name in verify(bundle, data=str(rows)).unchecked] == ["why runs"]
+    assert [name.partition("/")[0] for name in verify(bundle, data=str(rows)).unchecked] == [
+        "why runs"
+    ]
 
 
 @pytest.mark.parametrize("how", ["option", "run"])
@@ -198,7 +282,11 @@ def test_texts_that_may_not_be_copied_are_hashes(tmp_path: Path, rows: Path, how
     for name, data in files.items():
         assert name.endswith(RECORDS) or gold.encode() not in data
     for row in map(json.loads, files[next(n for n in files if n.endswith(RECORDS))].splitlines()):
-        assert (row["gold"], row["question"], any(p["text"] for p in row["shown"])) == (None, None, False)
+        assert (row["gold"], row["question"], any(p["text"] for p in row["shown"])) == (
+            None,
+            None,
+            False,
+        )
         assert ("texts_sha256" in row) == (how == "option")
     report = verify(tmp_path / "b.zip")
     assert (report.scores, report.differences) == (0, [])
@@ -219,7 +307,10 @@ def test_against_runs_of_ones_own(tmp_path: Path, rows: Path, bundle: Path) -> N
     records[0]["prediction"] = "another"
     records[1]["scores"] = {**records[1]["scores"], SCORER: 0.5}
     kinds = found(verify(bundle, against=[replace(own, records=records)]))
-    assert kinds == {"other answers": [records[0]["question_id"]], "other scoring": [records[1]["question_id"]]}
+    assert kinds == {
+        "other answers": [records[0]["question_id"]],
+        "other scoring": [records[1]["question_id"]],
+    }
     stranger = replace(own, path=Path("nobody--fake--00000000"))
     assert "no run of this name" in verify(bundle, against=[stranger]).notes[-1]
 
@@ -237,7 +328,9 @@ def test_code_that_a_bundle_names_is_not_imported(tmp_path, bundle, monkeypatch)
     monkeypatch.syspath_prepend(str(tmp_path))
     files = contents(bundle)
     for name in [name for name in files if name.endswith("run.yaml")]:
-        files[name] = files[name].replace(b"- evidence_recall", b"- evil_scorer:score\n    - nobody.knows")
+        files[name] = files[name].replace(
+            b"- evidence_recall", b"- evil_scorer:score\n    - nobody.knows"
+        )
     rezip(bundle, files)
     notes = " ".join(verify(bundle).notes)
     assert "'evil_scorer:score' are not computed again: it is code of its author's" in notes
@@ -258,14 +351,23 @@ HOSTILE: dict[str, tuple[list[tuple[zipfile.ZipInfo, bytes]], str]] = {
     "out of the folder": ([(entry("../evil"), b"x")], "leads to another place"),
     "absolute": ([(entry("/etc/evil"), b"x")], "leads to another place"),
     "of Windows": ([(entry("runs\\..\\evil"), b"x")], "leads to another place"),
-    "a link": ([(entry("runs/a/b/run.yaml", stat.S_IFLNK | 0o777), b"/etc/passwd")], "a link or no plain file"),
+    "a link": (
+        [(entry("runs/a/b/run.yaml", stat.S_IFLNK | 0o777), b"/etc/passwd")],
+        "a link or no plain file",
+    ),
     "twice": ([(entry("a"), b"x"), (entry("A"), b"y")], "is in it twice"),
     "a bomb": ([(entry("bundle.json"), b"\0" * 5_000_000)], "would be 5,000,000 bytes out of"),
     "no bundle": ([(entry("a"), b"x")], "no bundle of this program"),
     "no JSON": ([(entry(INDEX), b"{")], "bundle.json is damaged"),
     "deep": ([(entry(INDEX), b"[" * 3000 + b"]" * 3000)], "bundle.json is"),
-    "another shape": ([(entry(INDEX), b'{"format": 3, "runs": [], "table": [], "files": {}}')], "not of this program"),
-    "a later format": ([(entry(INDEX), b'{"format": 9, "runs": {}, "table": [], "files": {}}')], "export it again"),
+    "another shape": (
+        [(entry(INDEX), b'{"format": 3, "runs": [], "table": [], "files": {}}')],
+        "not of this program",
+    ),
+    "a later format": (
+        [(entry(INDEX), b'{"format": 9, "runs": {}, "table": [], "files": {}}')],
+        "export it again",
+    ),
     "a run elsewhere": ([(entry(INDEX), ELSEWHERE)], "is not in it"),
 }
 
@@ -282,7 +384,9 @@ def test_hostile_bundles_are_refused(tmp_path: Path, kind: str) -> None:
     assert not (tmp_path.parent / "evil").exists()
 
 
-def test_a_head_that_lies_about_its_size(tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_that_lies_about_its_size(
+    tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("harness_audit.bundle.LARGEST", 1000)
     (tmp_path / "text.zip").write_text("no zip")
     for name, problem in {
@@ -294,7 +398,9 @@ def test_a_head_that_lies_about_its_size(tmp_path: Path, bundle: Path, monkeypat
             verify(tmp_path / f"{name}.zip")
 
 
-def test_the_commands(tmp_path: Path, rows: Path, command: Callable[..., tuple[int, str, str]]) -> None:
+def test_the_commands(
+    tmp_path: Path, rows: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
     make(tmp_path / "out", rows)
     place = str(tmp_path / "b.zip")
     code, out, err = command("export", str(tmp_path / "out"), place)
@@ -304,7 +410,9 @@ def test_the_commands(tmp_path: Path, rows: Path, command: Callable[..., tuple[i
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == f"{place}: contents sha256 {sha256}"
     assert out.splitlines()[-1] == "verified"
-    assert command("verify", place)[1].splitlines()[-1] == "partly verified: not checked: gold answers"
+    assert (
+        command("verify", place)[1].splitlines()[-1] == "partly verified: not checked: gold answers"
+    )
     edited = musique_rows(4)
     edited[0]["answer"] = "another"
     other = write_rows(tmp_path / "edited.jsonl", edited)

@@ -1,4 +1,5 @@
-"""Methods in step: the order, the verdict, what is saved, resuming, and what the run folders say."""
+"""Methods in step: the order, the verdict, what is saved, resuming, and what the run folders
+say."""
 
 from dataclasses import replace
 
@@ -20,7 +21,8 @@ pytestmark = pytest.mark.usefixtures("fake_model")
 
 
 class Right(Plain):
-    """Answers rightly where the number of the question is not in `wrong`; notes what it is asked."""
+    """Answers rightly where the number of the question is not in `wrong`; notes what it is
+    asked."""
 
     def __init__(self, wrong=(), stop_at=None):
         super().__init__(self.Config())
@@ -48,7 +50,9 @@ def plan(name, method, dataset, **more):
 
 def fight(out, methods, rules=None, dataset=None, **more):
     plans = [plan(name, method, dataset or tiny()) for name, method in methods.items()]
-    return run_duel(plans, rules or Rules(), out, command=["harness", "duel"], progress=Silent(), **more)
+    return run_duel(
+        plans, rules or Rules(), out, command=["harness", "duel"], progress=Silent(), **more
+    )
 
 
 def test_it_stops_when_one_method_is_better(tmp_path):
@@ -62,7 +66,10 @@ def test_it_stops_when_one_method_is_better(tmp_path):
     assert good.asked == bad.asked
     assert 0 < len(good.asked) < 40
     # whole documents, in the order of the seed
-    order = [[e.question.id for e in cluster] for cluster in question_clusters(plan("x", good, tiny()), SCORER)[0]]
+    order = [
+        [e.question.id for e in cluster]
+        for cluster in question_clusters(plan("x", good, tiny()), SCORER)[0]
+    ]
     assert good.asked == [q for cluster in order[: pair.race.clusters] for q in cluster]
     left, tokens, _ = outcome.entrants[0].saved
     assert left == 80 - len(good.asked) == 80 - outcome.entrants[0].questions
@@ -83,7 +90,10 @@ def test_its_run_folders_say_that_they_were_stopped_and_a_run_completes_them(tmp
     assert rescore(folder)["stopped_early"] == early
     fight(tmp_path, {"good": Right(), "worse": Right(range(70))})
     both = read_run(folder).summary["stopped_early"]["verdicts"]
-    assert [sentence.partition(":")[0] for sentence in both] == ["good is better than bad", "good is better than worse"]
+    assert [sentence.partition(":")[0] for sentence in both] == [
+        "good is better than bad",
+        "good is better than worse",
+    ]
     go(plan("good", Right(), tiny()), tmp_path)
     whole = read_run(folder)
     assert (len(whole.records), "stopped_early" in whole.summary) == (80, False)
@@ -102,7 +112,9 @@ def test_a_duel_that_goes_on_gives_the_same_verdict(tmp_path, parallel):
     assert 0 < len(good.asked) < whole.entrants[0].questions + parallel
     for one, other in zip(whole.entrants, again.entrants, strict=True):
         rows = {r["question_id"]: comparable(r) for r in read_run(other.result.folder).records}
-        assert all(comparable(r) == rows[r["question_id"]] for r in read_run(one.result.folder).records)
+        assert all(
+            comparable(r) == rows[r["question_id"]] for r in read_run(one.result.folder).records
+        )
     # what a whole run recorded is not asked again, and changes nothing
     done = Right()
     go(plan("good", Right(), tiny()), tmp_path / "b")
@@ -142,9 +154,14 @@ def test_width_and_target(tmp_path):
     assert high - low <= 0.5
     assert wide.entrants[0].questions < 80
     table = fight(tmp_path / "t", {"one": Right([3]), "two": Right([8, 9])}, Rules(target="table"))
-    assert table.pairs[0].settled_by == "level"  # at the end the table is known: one right answer more
+    assert (
+        table.pairs[0].settled_by == "level"
+    )  # at the end the table is known: one right answer more
     assert table.pairs[0].race.mean == pytest.approx(1 / 80)
-    assert fight(tmp_path / "t", {"one": Right([3]), "two": Right([8, 9])}).pairs[0].settled_by == "all"
+    assert (
+        fight(tmp_path / "t", {"one": Right([3]), "two": Right([8, 9])}).pairs[0].settled_by
+        == "all"
+    )
 
 
 def test_failed_questions_count_0(tmp_path):

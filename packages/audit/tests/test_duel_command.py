@@ -9,9 +9,14 @@ ROW = ("--dataset", "pocket/musique", "--limit", "3")
 def test_two_methods(here, tmp_path):
     done = here("duel", "echo", "dice", *ROW, "--quiet").checked()
     assert done.stdout.startswith("echo and dice are not settled: echo minus dice is ")
-    assert "longbench.qa_f1_score, about documents like these; alpha 5 %, valid at every look" in done.stdout
+    assert (
+        "longbench.qa_f1_score, about documents like these; alpha 5 %, valid at every look"
+        in done.stdout
+    )
     assert done.stdout.count("3 of 3") == 2
-    again = here("duel", "echo", "--method", "dice", *ROW, "--json", "--target", "table", "--width", "150")
+    again = here(
+        "duel", "echo", "--method", "dice", *ROW, "--json", "--target", "table", "--width", "150"
+    )
     values = json.loads(again.stdout)
     (pair,) = values["pairs"]
     assert (pair["a"], pair["b"]) == ("echo", "dice")
@@ -22,7 +27,10 @@ def test_two_methods(here, tmp_path):
 
 def test_failed_questions(here):
     done = here("duel", "echo", "fails-once", *ROW).checked(3)
-    assert "error: questions failed and count 0: fails-once 1; --retry-failed runs them again" in done.stderr
+    assert (
+        "error: questions failed and count 0: fails-once 1; --retry-failed runs them again"
+        in done.stderr
+    )
 
 
 def test_a_number_comes_from_the_stored_run_of_another_method_of_the_duel(here):

@@ -1,4 +1,5 @@
-"""Copies with other names, years and numbers: what is replaced, what stays, and that answers stay where they are."""
+"""Copies with other names, years and numbers: what is replaced, what stays, and that answers stay
+where they are."""
 
 import re
 from itertools import pairwise
@@ -18,14 +19,14 @@ from harness.types import Document, Example, Gold, Question, Support
 from tests.datasets.support import config, musique
 from tests.made_up import write_rows
 
-DEAN = (
-    "Dr Ada Velmark founded Velmark Mill in 1815. She said that Ada's mill had 4,120 looms on 3 May 1843 (the 1840s)."
-)
+DEAN = "Dr Ada Velmark founded Velmark Mill in 1815. She said that Ada's mill had 4,120 looms on 3 May 1843 (the 1840s)."
 
 
 def contained(answer, text):
     """Whether `text` has `answer` as a run of whole words and numbers, whatever their case."""
-    words, inside = (" ".join(m.group().casefold() for m in TOKEN.finditer(part)) for part in (answer, text))
+    words, inside = (
+        " ".join(m.group().casefold() for m in TOKEN.finditer(part)) for part in (answer, text)
+    )
     return f" {words} " in f" {inside} "
 
 
@@ -41,13 +42,16 @@ def _row(text, question="Who?", answers=("yes",), **fields):
 
 def test_names_years_and_numbers_are_replaced_alike_everywhere():
     question = "Did Ada Velmark, not VELMARK or velmark, build it in 1815?"
-    made = swapped_copy(_dataset(_row(DEAN, question, ("Velmark", "Ada Velmark", "4,120"))), "entities:rules", 0)
+    made = swapped_copy(
+        _dataset(_row(DEAN, question, ("Velmark", "Ada Velmark", "4,120"))), "entities:rules", 0
+    )
     (example,), document = made.examples, made.documents["q1"]
     ada, velmark = example.gold.answers[1].split()
     assert (ada, velmark) == (ada.title(), example.gold.answers[0])
     assert {ada, velmark}.isdisjoint({"Ada", "Velmark"})
     assert document.text.startswith(
-        f"{velmark} Mill\nDr {ada} {velmark} founded {velmark} Mill in 1795. She said that {ada}'s mill had 4,140 looms "
+        f"{velmark} Mill\nDr {ada} {velmark} founded {velmark} Mill in 1795. She said that {ada}'s "
+        "mill had 4,140 looms "
         "on 3 May 1823 (the 1820s)."
     )
     assert document.passages[0].title == f"{velmark} Mill"
@@ -79,7 +83,9 @@ def test_what_stays(text, answer):
 
 def test_an_alias_that_the_text_lacks_is_replaced_too():
     """Else a remembered alias would still count as right."""
-    made = swapped_copy(_dataset(_row(DEAN, answers=("Ada Velmark", "Countess Adelina"))), "entities:rules", 0)
+    made = swapped_copy(
+        _dataset(_row(DEAN, answers=("Ada Velmark", "Countess Adelina"))), "entities:rules", 0
+    )
     assert "Adelina" not in made.examples[0].gold.answers[1]
     assert made.examples[0].gold.answers[1].startswith("Countess ")
 
@@ -96,22 +102,35 @@ def test_another_seed_makes_another_copy_and_the_same_one_the_same():
     assert first.fingerprint != other.fingerprint != original.fingerprint
     assert first.documents["q1"].text != other.documents["q1"].text
     assert first.copied is not None
-    assert (first.copied["of"], first.copied["recogniser"]["name"]) == (original.fingerprint, "rules")
+    assert (first.copied["of"], first.copied["recogniser"]["name"]) == (
+        original.fingerprint,
+        "rules",
+    )
 
 
 def test_a_shared_document_has_one_copy_whatever_is_asked_about_it():
     document = Document("d", DEAN)
-    asked = [Example(Question(q, f"Is it {q} Mill?", ("d",), ("Velmark", q)), Gold((q,))) for q in ("Ada", "Corin")]
-    whole = swapped_copy(Dataset("t", tuple(asked), {"d": document}, "f", "rows"), "entities:rules", 0)
+    asked = [
+        Example(Question(q, f"Is it {q} Mill?", ("d",), ("Velmark", q)), Gold((q,)))
+        for q in ("Ada", "Corin")
+    ]
+    whole = swapped_copy(
+        Dataset("t", tuple(asked), {"d": document}, "f", "rows"), "entities:rules", 0
+    )
     for number, example in enumerate(asked):
-        one = swapped_copy(Dataset("t", (example,), {"d": document}, "f", "rows"), "entities:rules", 0)
+        one = swapped_copy(
+            Dataset("t", (example,), {"d": document}, "f", "rows"), "entities:rules", 0
+        )
         assert one.documents == whole.documents
         assert one.examples[0] == whole.examples[number]
         assert one.examples[0].gold.answers[0] == (one.examples[0].question.options or ())[1]
 
 
 def test_retrieved_documents_that_are_read_together_share_their_names():
-    documents = {"a": Document("a", "So says Corin. Corin met Ada."), "b": Document("b", "Corin! And Ada Velmark.")}
+    documents = {
+        "a": Document("a", "So says Corin. Corin met Ada."),
+        "b": Document("b", "Corin! And Ada Velmark."),
+    }
     example = Example(Question("q", "Who?", ("a", "b")), Gold(("Ada",), (Support("a", 3, 14),)))
     made = swapped_copy(Dataset("t", (example,), documents, "f", "rows"), "entities:rules", 0)
     first, second = (made.documents[name] for name in made.examples[0].question.document_ids)
@@ -137,7 +156,10 @@ def _skeleton(text):
 
 @settings(max_examples=60)
 @given(
-    text=TEXT | LETTERS, question=TEXT, answers=st.lists(TEXT | WORDS, min_size=1, max_size=4), seed=st.integers(0, 9)
+    text=TEXT | LETTERS,
+    question=TEXT,
+    answers=st.lists(TEXT | WORDS, min_size=1, max_size=4),
+    seed=st.integers(0, 9),
 )
 def test_a_text_holds_an_answer_exactly_where_it_did(text, question, answers, seed):
     row = Row("q", question, (("Velmark", text), ("", "Corin said 1815.")), tuple(answers), (0,))
@@ -149,11 +171,18 @@ def test_a_text_holds_an_answer_exactly_where_it_did(text, question, answers, se
         assert contained(a, old.text) == contained(b, new.text)
         assert contained(a, before.question.text) == contained(b, after.question.text)
         assert contained(old.text, a) == contained(new.text, b)
-    for a, b in zip((*before.gold.supporting, *old.passages), (*after.gold.supporting, *new.passages), strict=True):
+    for a, b in zip(
+        (*before.gold.supporting, *old.passages),
+        (*after.gold.supporting, *new.passages),
+        strict=True,
+    ):
         assert _skeleton(old.text[a.start : a.end]) == _skeleton(new.text[b.start : b.end])
 
 
-@given(st.lists(st.integers(0, 3000) | st.integers(28, 105), min_size=2, max_size=9, unique=True), st.integers(0, 40))
+@given(
+    st.lists(st.integers(0, 3000) | st.integers(28, 105), min_size=2, max_size=9, unique=True),
+    st.integers(0, 40),
+)
 def test_no_two_numbers_become_one_and_years_keep_their_distance(values, seed):
     made = {value: int(entity_swap._replace_number(str(value), seed)) for value in values}
     assert len(set(made.values())) == len(values)
@@ -162,10 +191,13 @@ def test_no_two_numbers_become_one_and_years_keep_their_distance(values, seed):
 
 
 def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch):
-    """With so few made-up words that some are in the texts: those are left out, or replaced themselves."""
+    """With so few made-up words that some are in the texts: those are left out, or replaced
+    themselves."""
     words = ("mill", "she", "dok", "rin", "lut", "pag")
     monkeypatch.setattr(entity_swap, "_pseudoword", lambda word, seed, number: words[number])
-    made = swapped_copy(_dataset(_row(DEAN, "Is dok the mill?", ("Velmark", "dok"))), "entities:rules", 0)
+    made = swapped_copy(
+        _dataset(_row(DEAN, "Is dok the mill?", ("Velmark", "dok"))), "entities:rules", 0
+    )
     text, (velmark, dok) = made.documents["q1"].text, made.examples[0].gold.answers
     assert velmark not in ("Mill", "She")
     assert contained(velmark, text)
@@ -177,7 +209,12 @@ def test_a_mark_inside_a_word_covers_the_whole_word():
     swap = entity_swap._Swap({"ada": "kelsor"}, 0)
     place = swap.offset_map("So Ada Ada.")
     assert swap.text("So Ada Ada.") == "So Kelsor Kelsor."
-    assert [place(4, end=False), place(5, end=True), place(8, end=False), place(9, end=True)] == [3, 9, 10, 16]
+    assert [place(4, end=False), place(5, end=True), place(8, end=False), place(9, end=True)] == [
+        3,
+        9,
+        10,
+        16,
+    ]
 
 
 def _config(path, **fields):
@@ -191,7 +228,9 @@ def test_loading_a_copy(tmp_path, monkeypatch):
     assert part.examples[0] == whole.examples[0]
     assert part.fingerprint == whole.fingerprint != original.fingerprint
     assert "entities swapped by rules" in whole.source
-    monkeypatch.setattr(entity_swap, "install_problem", lambda name: "" if name == "stanza" else "not here")
+    monkeypatch.setattr(
+        entity_swap, "install_problem", lambda name: "" if name == "stanza" else "not here"
+    )
     assert entity_swap.recogniser_name("entities") == "stanza"
     monkeypatch.setattr(entity_swap, "install_problem", lambda name: "not here")
     assert entity_swap.recogniser_name("entities") == "rules"
@@ -203,7 +242,9 @@ def test_a_run_folder_names_no_package_to_import(tmp_path):
         _config(tmp_path, swap="entities:spacy:evil")
 
 
-@pytest.mark.parametrize(("swap", "error"), [("entities:spcy", UnknownName), ("entities:spacy:no_such", CannotRun)])
+@pytest.mark.parametrize(
+    ("swap", "error"), [("entities:spcy", UnknownName), ("entities:spacy:no_such", CannotRun)]
+)
 def test_a_recogniser_that_is_not_there(swap, error):
     with pytest.raises(error):
         swapped_copy(_dataset(_row(DEAN)), swap, 0)

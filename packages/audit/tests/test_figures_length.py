@@ -19,8 +19,13 @@ from reports.gold_rows import Rows
 from tests.reports.build import SCORE, mistake, record, span, write_run
 
 WORDS = (2, 2, 3, 3, 5, 5, 9, 9)  # of the document of each question; q<n> is asked about d<n>
-DOCUMENTS = {f"d{n}": Document(f"d{n}", " ".join(["sea"] * (size - 1) + [f"w{n}"])) for n, size in enumerate(WORDS)}
-EXAMPLES = {f"q{n}": Example(Question(f"q{n}", "?", (f"d{n}",)), Gold((f"w{n}",))) for n in range(8)}
+DOCUMENTS = {
+    f"d{n}": Document(f"d{n}", " ".join(["sea"] * (size - 1) + [f"w{n}"]))
+    for n, size in enumerate(WORDS)
+}
+EXAMPLES = {
+    f"q{n}": Example(Question(f"q{n}", "?", (f"d{n}",)), Gold((f"w{n}",))) for n in range(8)
+}
 ROWS = Rows(EXAMPLES, DOCUMENTS)
 SCORES: tuple[float | None, ...] = (1.0, 0.0, 0.5, 0.5, 1.0, None, 0.0, 0.0)
 
@@ -34,7 +39,9 @@ def run_of(root, scores=SCORES, left=0, **changes):
     rows = []
     for n, score in enumerate(scores):
         text = DOCUMENTS[f"d{n}"].text
-        rows.append(record(n, score, document_ids=[f"d{n}"], shown=[span(f"d{n}", 0, len(text) - left)]))
+        rows.append(
+            record(n, score, document_ids=[f"d{n}"], shown=[span(f"d{n}", 0, len(text) - left)])
+        )
     return write_run(root, rows, **changes)
 
 
@@ -66,14 +73,18 @@ def test_every_bucket_holds_a_question_and_every_question_is_in_the_one_of_its_n
         names = [bucket_name(edges, i) for i in range(len(edges) + 1)]
         assert names[0] == f"up to {edges[0]}"
         assert names[-1] == f"over {edges[-1]}"
-        assert names[1:-1] == [f"{b}" if a + 1 == b else f"{a + 1} to {b}" for a, b in itertools.pairwise(edges)]
+        assert names[1:-1] == [
+            f"{b}" if a + 1 == b else f"{a + 1} to {b}" for a, b in itertools.pairwise(edges)
+        ]
 
 
 def test_means_by_hand_with_what_failed_and_what_cannot_be_recalled(tmp_path):
     examples = {**EXAMPLES, "q7": Example(Question("q7", "?", ("d7",)), Gold(("yes",)))}
     table = frame([measured(run_of(tmp_path), Rows(examples, DOCUMENTS))])
     columns = ["tokens.from", "tokens.mean", "tokens.to", "mean", "answer_recall", "n"]
-    found = {row["length"]: tuple(row[name] for name in columns) for row in table.to_dict("records")}
+    found = {
+        row["length"]: tuple(row[name] for name in columns) for row in table.to_dict("records")
+    }
     assert found == {
         "up to 2": (2, 2.0, 2, 0.5, 1.0, 2),
         "3": (3, 3.0, 3, 0.5, 1.0, 2),
@@ -81,15 +92,26 @@ def test_means_by_hand_with_what_failed_and_what_cannot_be_recalled(tmp_path):
         "over 5": (9, 9.0, 9, 0.0, 1.0, 2),  # of the one that asks for more than yes or no
         ALL: (2, 4.75, 9, 0.375, pytest.approx(6 / 7), 8),
     }
-    assert list(table["answer_recall_substring"]) == [1.0, 1.0, 0.5, 0.5, 0.75]  # "yes" is asked for too, and not there
+    assert list(table["answer_recall_substring"]) == [
+        1.0,
+        1.0,
+        0.5,
+        0.5,
+        0.75,
+    ]  # "yes" is asked for too, and not there
     assert list(table["length"])[-1] == ALL
     assert list(table["failed"]) == [0, 0, 1, 0, 1]
-    assert any("1 of 8 questions have no answer that could stand in a text" in note for note in table["notes"][0])
+    assert any(
+        "1 of 8 questions have no answer that could stand in a text" in note
+        for note in table["notes"][0]
+    )
 
 
 def test_what_is_not_shown_is_not_recalled_and_the_buckets_are_the_same_for_all_runs(tmp_path):
     whole = measured(run_of(tmp_path))
-    cut = measured(run_of(tmp_path, SCORES[:4], left=2, method="bm25"))  # it asked the four short ones only
+    cut = measured(
+        run_of(tmp_path, SCORES[:4], left=2, method="bm25")
+    )  # it asked the four short ones only
     table = frame([whole, cut])
     mine = table[table["method"] == "bm25"]
     assert list(mine["length"]) == ["up to 2", "3", ALL]
@@ -114,7 +136,12 @@ def test_one_length_has_no_buckets_and_is_drawn_as_a_point(tmp_path):
 
 
 def made(root, dataset, tokens, scores, method="bm25"):
-    options = {"name": dataset, "format": "ruler", "scorers": [SCORE], "options": {"tokens": tokens}}
+    options = {
+        "name": dataset,
+        "format": "ruler",
+        "scorers": [SCORE],
+        "options": {"tokens": tokens},
+    }
     manifest = {"dataset": {"fingerprint": str(tokens)}}
     name = {"dataset": dataset, "hash8": f"{tokens:08}", "method": method}
     return measured(run_of(root, scores, settings={"dataset": options}, manifest=manifest, **name))
@@ -130,7 +157,10 @@ def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(t
         made(tmp_path, "other", 400, (0.5, 0.5)),  # at one length: no curve
     ]
     table = frame(runs)
-    own = {dataset: list(zip(rows["length"], rows["mean"], strict=True)) for dataset, rows in table.groupby("dataset")}
+    own = {
+        dataset: list(zip(rows["length"], rows["mean"], strict=True))
+        for dataset, rows in table.groupby("dataset")
+    }
     assert own == {
         "r/vt": [("400", 0.5), ("800", 1.0)],
         "r/cwe": [("400", 0.0), ("800", 0.0), ("1,600", 1.0)],
@@ -140,10 +170,17 @@ def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(t
     assert set(table["method"]) == {"bm25"}
     mean = table[table["dataset"] == "r, mean of 2"].iloc[0]
     low = table[(table["dataset"] == "r/vt") & (table["length"] == "400")]["mean.low"].iloc[0]
-    assert mean["mean.low"] == pytest.approx(0.25 - (0.5 - low) / 2)  # the other interval has no width below
+    assert mean["mean.low"] == pytest.approx(
+        0.25 - (0.5 - low) / 2
+    )  # the other interval has no width below
     assert mean["n"] == 12
     drawn = {panel.title: [len(line.points) for line in panel.lines] for panel in panels(table)}
-    assert drawn == {"r/vt · tiny": [2], "r/cwe · tiny": [3], "other · tiny": [1], "r, mean of 2 · tiny": [2]}
+    assert drawn == {
+        "r/vt · tiny": [2],
+        "r/cwe · tiny": [3],
+        "other · tiny": [1],
+        "r, mean of 2 · tiny": [2],
+    }
 
 
 @pytest.fixture
@@ -171,7 +208,9 @@ def test_table_json_and_drawing(call, tmp_path):
     write_run(tmp_path / "more", [record(0, 1.0)], dataset="qasper")
     code, out, err = call("results", "more")
     assert code == 0
-    assert out.startswith(f"musique · tiny\nmethod  tokens of the documents  tokens.mean  {SCORE}  ")
+    assert out.startswith(
+        f"musique · tiny\nmethod  tokens of the documents  tokens.mean  {SCORE}  "
+    )
     assert " 37.5 " in out
     assert "warning: left out: no tokenizer of 'far'" in err
     assert "warning: left out: more/qasper" in err

@@ -6,7 +6,12 @@ from harness_audit.memory import copy_pairs, figure, frame
 from harness.cli.main import main
 from tests.reports.build import stored
 
-SWAP = {"dataset": {"fingerprint": "t" * 64, "twin": {"of": "f" * 64, "seed": 0, "recogniser": {"name": "rules"}}}}
+SWAP = {
+    "dataset": {
+        "fingerprint": "t" * 64,
+        "twin": {"of": "f" * 64, "seed": 0, "recogniser": {"name": "rules"}},
+    }
+}
 
 
 def _runs(root, before, after, **changes):
@@ -28,7 +33,9 @@ def test_the_drop_is_paired_and_has_an_interval(tmp_path):
     assert (pair.original, pair.copy) == (runs[1], runs[0])
     row, _ = frame([pair, check]).to_dict("records")
     assert (row["method"], row["n"], row["recogniser"]) == ("pecan", 24, "rules")
-    assert [row[name] for name in ("original", "copy", "drop", "recalled")] == pytest.approx([4 / 6, 2 / 6, 2 / 6, 0.5])
+    assert [row[name] for name in ("original", "copy", "drop", "recalled")] == pytest.approx(
+        [4 / 6, 2 / 6, 2 / 6, 0.5]
+    )
     assert 0 < row["drop.low"] < row["drop"] < row["drop.high"] < 1
     assert 0.1 < row["recalled.low"] < 0.5 < row["recalled.high"] <= 1
     assert row["p"] < 0.05
@@ -61,14 +68,20 @@ def test_with_too_few_documents_no_interval_is_spoken_of(tmp_path, capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["report", "memory", str(tmp_path)])
     said = " ".join(capsys.readouterr().out.split())
-    assert "is +50.0 points with too few documents for an interval, not shown to be equivalent" in said
+    assert (
+        "is +50.0 points with too few documents for an interval, not shown to be equivalent" in said
+    )
     assert "nan" not in said
 
 
 @pytest.mark.parametrize(
     ("after", "check", "says"),
     [
-        ([1.0] * 160, "equivalent", "the copy is no harder: original minus copy on the evidence alone is +0.0 points"),
+        (
+            [1.0] * 160,
+            "equivalent",
+            "the copy is no harder: original minus copy on the evidence alone is +0.0 points",
+        ),
         ([1.0] * 30, "undecided", "the copy may be harder, so no drop is called recalled"),
         ([0.0, 1.0] * 80, "harder", "the copy is harder, so no drop is called recalled"),
         ([], "not checked", "run oracle-evidence with and without --set dataset.swap=entities"),

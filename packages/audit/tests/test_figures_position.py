@@ -16,7 +16,9 @@ from tests.reports.build import SCORE, mistake, record, stored, write_run
 
 def example(number, *spans, documents=None):
     names = documents or (f"d{number // 2}",)
-    return Example(Question(f"q{number}", "?", names), Gold(("a",), tuple(Support(*s) for s in spans)))
+    return Example(
+        Question(f"q{number}", "?", names), Gold(("a",), tuple(Support(*s) for s in spans))
+    )
 
 
 def texts(**lengths):
@@ -48,17 +50,30 @@ def test_several_documents_are_one_text_in_order_with_a_blank_line_between():
     asked = example(0, ("b", 0, 10), documents=("a", "b"))
     found = support_position(asked, Rows(documents=texts(a=48, b=50)))
     assert found.centres == (0.55,)  # (48 + 2 + 5) / 100
-    turned = support_position(example(0, ("b", 0, 10), documents=("b", "a")), Rows(documents=texts(a=48, b=50)))
+    turned = support_position(
+        example(0, ("b", 0, 10), documents=("b", "a")), Rows(documents=texts(a=48, b=50))
+    )
     assert turned == SupportPosition((0.05,))
     assert support_position(example(0, ("d0", 0, 0)), Rows(documents=texts(d0=0))) is None
 
 
 def rows_of(spans):
-    examples = {f"q{n}": example(n, *((f"d{n // 2}", a, b) for a, b in places)) for n, places in spans.items()}
+    examples = {
+        f"q{n}": example(n, *((f"d{n // 2}", a, b) for a, b in places))
+        for n, places in spans.items()
+    }
     return Rows(examples, texts(d0=90, d1=90, d2=90, d3=90))
 
 
-_AT = [[(0, 10)], [(5, 15), (10, 20)], [(40, 50)], [(80, 90)], [(0, 10), (80, 90)], [(0, 10), (70, 80)], []]
+_AT = [
+    [(0, 10)],
+    [(5, 15), (10, 20)],
+    [(40, 50)],
+    [(80, 90)],
+    [(0, 10), (80, 90)],
+    [(0, 10), (70, 80)],
+    [],
+]
 SPANS = dict(enumerate(_AT))
 SCORES = [1.0, 0.5, 0.25, None, 0.75, 0.25, 1.0]
 
@@ -66,7 +81,9 @@ SCORES = [1.0, 0.5, 0.25, None, 0.75, 0.25, 1.0]
 def test_means_by_hand_with_what_failed_and_what_is_left_out(tmp_path):
     run = stored(tmp_path, SCORES)
     table = frame([(run, rows_of(SPANS))])
-    found = {(r["study"], r["part"]): (r["mean"], r["n"], r["failed"]) for r in table.to_dict("records")}
+    found = {
+        (r["study"], r["part"]): (r["mean"], r["n"], r["failed"]) for r in table.to_dict("records")
+    }
     assert found == {
         ("where", "head"): (0.75, 2, 0),
         ("where", "middle"): (0.25, 1, 0),
@@ -87,12 +104,20 @@ def test_means_by_hand_with_what_failed_and_what_is_left_out(tmp_path):
 
 def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path):
     def over(place, hash8, scores, **more):
-        dataset = {"name": "musique", "format": "pocket", "scorers": [SCORE], "options": {"tokens": 9} | more}
+        dataset = {
+            "name": "musique",
+            "format": "pocket",
+            "scorers": [SCORE],
+            "options": {"tokens": 9} | more,
+        }
         if place is not None:
             dataset["options"]["place"] = place
         return stored(tmp_path, scores, hash8=hash8, settings={"dataset": dataset})
 
-    head, tail = rows_of({0: [(0, 10)], 1: [(0, 10)]}), rows_of({0: [(80, 90)], 1: [(0, 10), (80, 90)]})
+    head, tail = (
+        rows_of({0: [(0, 10)], 1: [(0, 10)]}),
+        rows_of({0: [(80, 90)], 1: [(0, 10), (80, 90)]}),
+    )
     runs = [
         (over("head", "00000001", [1.0, 0.5]), head),
         (over("tail", "00000002", [0.25, 0.75]), tail),
@@ -101,7 +126,15 @@ def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path):
     ]
     table = frame(runs)
     found = [
-        (r["placed"], r["method"], r["part"], r["mean"], r["n"], r["failed"], len(r["run"].split(" + ")))
+        (
+            r["placed"],
+            r["method"],
+            r["part"],
+            r["mean"],
+            r["n"],
+            r["failed"],
+            len(r["run"].split(" + ")),
+        )
         for r in table[table["study"] == "where"].to_dict("records")
     ]
     assert found == [
@@ -109,7 +142,15 @@ def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path):
         (True, "pecan dataset.tokens=9", "tail", 0.25, 1, 0, 1),
         (True, "pecan dataset.tokens=9", APART, 0.75, 1, 0, 1),
         (False, "pecan dataset.tokens=9", "head", 0.25, 2, 0, 1),
-        (True, "pecan dataset.tokens=8", "tail", 0.5, 1, 0, 1),  # another length: no line with the others
+        (
+            True,
+            "pecan dataset.tokens=8",
+            "tail",
+            0.5,
+            1,
+            0,
+            1,
+        ),  # another length: no line with the others
         (True, "pecan dataset.tokens=8", APART, 0.0, 1, 1, 1),
     ]
     titles = [title for title, _ in sections(table)]
@@ -149,7 +190,9 @@ def call(tmp_path, monkeypatch, command):
 
 def known(found):
     gone = Rows(problem="the rows are gone")
-    return lambda runs, **_: [found if run.config["dataset"]["name"] == "musique" else gone for run in runs]
+    return lambda runs, **_: [
+        found if run.config["dataset"]["name"] == "musique" else gone for run in runs
+    ]
 
 
 def test_table_csv_and_drawing(call, tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
-"""Requests a question against plain arithmetic, construction apart, and the command on stored runs."""
+"""Requests a question against plain arithmetic, construction apart, and the command on stored
+runs."""
 
 from harness_audit.requests import figure, frame, panels
 
@@ -12,7 +13,10 @@ from tests.reports.build import SCORE, record, usage, write_run
 
 def asked(number, search, answer, retries=0, score=0.5):
     """Question q<number> with so many requests."""
-    spent = {"search": {**usage(1.0), "requests": search}, "answer": {**usage(0.5), "requests": answer}}
+    spent = {
+        "search": {**usage(1.0), "requests": search},
+        "answer": {**usage(0.5), "requests": answer},
+    }
     # An encoder was asked twice as well, which is no request to a model that replies.
     spent["search"] |= {"requests": search + 2, "encoder_requests": 2}
     spent["search"]["retries"] = retries
@@ -35,7 +39,8 @@ OWN = [built("d0", 10, "q0"), built("d0", 20, "q1"), built("d1", 30, "q2"), buil
 
 
 def test_by_hand(tmp_path):
-    # A run that was resumed met the first index again; one that could not be built cost nobody an answer.
+    # A run that was resumed met the first index again; one that could not be built cost nobody an
+    # answer.
     more = [built("d0", 10, "q0", "hit"), built("d2", 7, "q4", "failed")]
     found = run(tmp_path, RECORDS, [*OWN, *more])
     assert request_counts(found) == [3.0, 5.0, 1.0, 3.0]
@@ -43,7 +48,11 @@ def test_by_hand(tmp_path):
     (row,) = frame([found]).to_dict("records")
     assert (row["requests"], row["requests.search"], row["requests.answer"]) == (3.0, 1.75, 1.25)
     assert row["requests.low"] != row["requests.low"], "two documents have no interval"
-    assert (row["requests.index"], row["index of"], row["requests.built"]) == (25.0, "a question", 25.0)
+    assert (row["requests.index"], row["index of"], row["requests.built"]) == (
+        25.0,
+        "a question",
+        25.0,
+    )
     assert row["retries"] == 3 + 4
     assert (row["n"], row["failed"], row["mean"]) == (5, 1, 0.4)
 
@@ -61,7 +70,11 @@ def test_an_index_that_questions_share_and_none_at_all(tmp_path):
     shared = run(tmp_path / "a", RECORDS, [built("d0", 6), built("d1", 12)], "memwalker")
     none = run(tmp_path / "b", [asked(0, 0, 1), asked(1, 0, 1)], [], "bm25")
     first, second = frame([shared, none]).to_dict("records")
-    assert (first["requests.index"], first["index of"], first["requests.built"]) == (9.0, "a document", 4.5)
+    assert (first["requests.index"], first["index of"], first["requests.built"]) == (
+        9.0,
+        "a document",
+        4.5,
+    )
     assert (second["index of"], second["requests.built"], second["requests"]) == ("", 0.0, 1.0)
     assert second["requests.index"] != second["requests.index"]  # NaN: there is no index
 
@@ -87,7 +100,10 @@ def test_the_drawings(tmp_path):
     assert list(shown["method"]) == ["bm25", "qrmem", "memwalker"], "best score first"
     assert SCORE in shown.columns
     many = [run(tmp_path / f"m{i}", [asked(0, 0, i + 1)], [], f"m{i}") for i in range(7)]
-    assert [panel.title for panel in panels(frame(many))] == ["musique · tiny (1 of 2)", "musique · tiny (2 of 2)"]
+    assert [panel.title for panel in panels(frame(many))] == [
+        "musique · tiny (1 of 2)",
+        "musique · tiny (2 of 2)",
+    ]
 
 
 def test_nobody_answered(tmp_path):

@@ -25,14 +25,22 @@ from reports.paper.matching import matches
 from reports.paper.printed import load
 
 Command = Callable[..., tuple[int, str, str]]
-QUESTIONS = ["Who built the mill?", "Where is Oxmoor?", "When did Ann leave?", "Is Bo older than Cy?"]
+QUESTIONS = [
+    "Who built the mill?",
+    "Where is Oxmoor?",
+    "When did Ann leave?",
+    "Is Bo older than Cy?",
+]
 GOLD = ["Ada Marsh", "near Thornby", "in 1902", "yes"]
 REPLIES = ["Ada Marsh", "Thornby", "1911", "yes"]
 
 
 def rows(**fields):
     """The four questions; fields: key -> a list with a value for each, or one value for all."""
-    return [{k: v[n] if isinstance(v, list) else v for k, v in fields.items()} for n in range(len(QUESTIONS))]
+    return [
+        {k: v[n] if isinstance(v, list) else v for k, v in fields.items()}
+        for n in range(len(QUESTIONS))
+    ]
 
 
 def lines(path: Path, values) -> Path:
@@ -47,14 +55,20 @@ def dataset(root: Path) -> Path:
     facts = [["Mill", 0], ["Oxmoor", 0]]
     made = rows(question=QUESTIONS, answer=GOLD, level="hard", _id=["a", "b", "c", "d"])
     kinds = ["bridge", "bridge", "bridge", "comparison"]
-    values = [{**r, "type": k, "context": context, "supporting_facts": facts} for r, k in zip(made, kinds, strict=True)]
+    values = [
+        {**r, "type": k, "context": context, "supporting_facts": facts}
+        for r, k in zip(made, kinds, strict=True)
+    ]
     path = root / "dev.json"
     path.write_text(json.dumps(values))
     return path
 
 
 def sample(number: int, **changes):
-    output = {"model": "mock-1", "choices": [{"message": {"role": "assistant", "content": REPLIES[number]}}]}
+    output = {
+        "model": "mock-1",
+        "choices": [{"message": {"role": "assistant", "content": REPLIES[number]}}],
+    }
     f1 = [1.0, 2 / 3, 0.0, 1.0][number]
     return {
         "id": "abcd"[number],
@@ -62,7 +76,11 @@ def sample(number: int, **changes):
         "input": [{"role": "user", "content": f"Ada Marsh built it.\n\n{QUESTIONS[number]}"}],
         "target": GOLD[number],
         "output": output,
-        "scores": {"f1": {"value": f1}, "match": {"value": "C" if f1 == 1 else "I"}, "parts": {"value": {"x": 0.5}}},
+        "scores": {
+            "f1": {"value": f1},
+            "match": {"value": "C" if f1 == 1 else "I"},
+            "parts": {"value": {"x": 0.5}},
+        },
         "metadata": {"source": "left" if number < 2 else "right", "long": "x" * 500},
         "model_usage": {"mock/mock-1": {"input_tokens": 100 + number, "output_tokens": 5}},
         "working_time": 0.25,
@@ -71,9 +89,16 @@ def sample(number: int, **changes):
 
 def log(samples, **changes):
     # The errors are those of 1, 2/3, 0, 1 and of 1, 1, 0, 1: sqrt(1/4 * sum((x - mean)^2) / 3).
-    means = [("f1", "mean", 2 / 3, 0.23570226039551584), ("match", "accuracy", 0.75, 0.2499999999999999)]
+    means = [
+        ("f1", "mean", 2 / 3, 0.23570226039551584),
+        ("match", "accuracy", 0.75, 0.2499999999999999),
+    ]
     scores = [
-        {"name": name, "scorer": name, "metrics": {metric: {"value": mean}, "stderr": {"value": error}}}
+        {
+            "name": name,
+            "scorer": name,
+            "metrics": {metric: {"value": mean}, "stderr": {"value": error}},
+        }
         for name, metric, mean, error in means
     ]
     head = {"model": "mock/mock-1", "task": "mill", "dataset": {"name": "mills", "samples": 4}}
@@ -91,12 +116,15 @@ def log(samples, **changes):
 def inspect(root: Path, samples=None, **changes) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     path = root / "log.json"
-    path.write_text(json.dumps(log([sample(n) for n in range(4)] if samples is None else samples, **changes)))
+    path.write_text(
+        json.dumps(log([sample(n) for n in range(4)] if samples is None else samples, **changes))
+    )
     return path
 
 
 def packed(root: Path, damage: int = 0) -> Path:
-    """The log as an .eval file whose members are packed by zstandard, as Inspect writes them; damage: of checksums."""
+    """The log as an .eval file whose members are packed by zstandard, as Inspect writes them;
+    damage: of checksums."""
     pyarrow = pytest.importorskip("pyarrow")
     made = log([sample(n) for n in range(4)])
     samples = made.pop("samples")
@@ -109,7 +137,11 @@ def packed(root: Path, damage: int = 0) -> Path:
             start = held.tell()
             archive.writestr(name, squeezed)
             entry = archive.getinfo(name)
-            entry.compress_type, entry.file_size, entry.CRC = 93, len(data), zlib.crc32(data) ^ damage
+            entry.compress_type, entry.file_size, entry.CRC = (
+                93,
+                len(data),
+                zlib.crc32(data) ^ damage,
+            )
             end = held.tell()
             held.seek(start + 8)
             held.write(struct.pack("<H", 93))
@@ -130,40 +162,66 @@ def torn(root: Path) -> Path:
 
 def lm_eval(root: Path) -> Path:
     f1 = [1.0, 2 / 3, 0.0, 1.0]
-    doc = rows(_id=["a", "b", "c", "d"], question=QUESTIONS, context="x" * 200, answers=[[gold] for gold in GOLD])
+    doc = rows(
+        _id=["a", "b", "c", "d"],
+        question=QUESTIONS,
+        context="x" * 200,
+        answers=[[gold] for gold in GOLD],
+    )
     asked = [{"gen_args_0": {"arg_0": f"Q: {question}", "arg_1": {}}} for question in QUESTIONS]
     answered = {"arguments": asked, "resps": [[[r]] for r in REPLIES], "filter": "none"}
     scored = {"metrics": [["qa_f1", "bleu"]] * 4, "qa_f1": f1, "bleu": [["x", "y"]] * 4}
     date = "2026-01-02T03-04-05.123456"
     results = {"mills": {"alias": "mills", "qa_f1,none": 0.7, "qa_f1_stderr,none": 0.1}}
-    whole = {"results": results, "n-shot": {"mills": 0}, "model_name": "mock", "lm_eval_version": "0.4.13"}
+    whole = {
+        "results": results,
+        "n-shot": {"mills": 0},
+        "model_name": "mock",
+        "lm_eval_version": "0.4.13",
+    }
     lines(root / f"results_{date}.json", [whole])
     return lines(
-        root / f"samples_mills_{date}.jsonl", rows(doc_id=[0, 1, 2, 3], doc=doc, target=GOLD, **answered, **scored)
+        root / f"samples_mills_{date}.jsonl",
+        rows(doc_id=[0, 1, 2, 3], doc=doc, target=GOLD, **answered, **scored),
     )
 
 
 def flashrag(root: Path) -> Path:
-    outputs = [{"pred": reply, "metric_score": {"em": float(reply == GOLD[n])}} for n, reply in enumerate(REPLIES)]
+    outputs = [
+        {"pred": reply, "metric_score": {"em": float(reply == GOLD[n])}}
+        for n, reply in enumerate(REPLIES)
+    ]
     golden = [[gold] for gold in GOLD]
-    made = rows(id=["t0", "t1", "t2", "t3"], question=QUESTIONS, golden_answers=golden, output=outputs)
+    made = rows(
+        id=["t0", "t1", "t2", "t3"], question=QUESTIONS, golden_answers=golden, output=outputs
+    )
     root.mkdir(parents=True, exist_ok=True)
-    (root / "config.yaml").write_text("generator_model: mock\nsave_note: naive\ndataset_name: mills\n")
+    (root / "config.yaml").write_text(
+        "generator_model: mock\nsave_note: naive\ndataset_name: mills\n"
+    )
     (root / "intermediate_data.json").write_text(json.dumps(made))
     return root / "intermediate_data.json"
 
 
 def jsonl(root: Path, **fields) -> Path:
-    made = rows(id=["a", "b", "c", "d"], question=QUESTIONS, answers=[[gold] for gold in GOLD], prediction=REPLIES)
+    made = rows(
+        id=["a", "b", "c", "d"],
+        question=QUESTIONS,
+        answers=[[gold] for gold in GOLD],
+        prediction=REPLIES,
+    )
     return lines(root / "mine.jsonl", [{**row, **fields} for row in made])
 
 
 def imported(tool: str, path: Path, root: Path, *arguments) -> StoredRun:
-    (run,) = write_all(prepare_import(read_foreign(tool, path), *arguments), root, lambda note: None)
+    (run,) = write_all(
+        prepare_import(read_foreign(tool, path), *arguments), root, lambda note: None
+    )
     return read_run(run)
 
 
-# Form -> tool, its file, who made it, model, data set, a score and its mean by the file or by the tool's own scorer.
+# Form -> tool, its file, who made it, model, data set, a score and its mean by the file or by the
+# tool's own scorer.
 INSPECT = ("inspect_ai 0.3.285", "mock/mock-1", "mills")
 FORMS = {
     "inspect": ("inspect", inspect, *INSPECT, "logged.f1", 2 / 3),
@@ -187,7 +245,9 @@ def test_a_file_of_each_tool_becomes_a_run_that_says_who_made_it(form: str, tmp_
     assert any(f"made elsewhere, by {made_by}" in note for note in notes(run))
 
 
-def test_what_the_tool_printed_stands_beside_what_its_answers_give(command: Command, tmp_path: Path) -> None:
+def test_what_the_tool_printed_stands_beside_what_its_answers_give(
+    command: Command, tmp_path: Path
+) -> None:
     out = str(tmp_path / "results")
     code, said, _ = command("import", str(inspect(tmp_path)), "--from", "inspect", "--out", out)
     assert code == 0
@@ -201,7 +261,9 @@ def test_runs_are_not_imported_into_an_address(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _, said = command("import", str(inspect(tmp_path)), "--from", "inspect", "--out", "s3://bucket/results")
+    code, _, said = command(
+        "import", str(inspect(tmp_path)), "--from", "inspect", "--out", "s3://bucket/results"
+    )
     assert code == 2
     assert "s3://bucket/results is no folder of this machine" in said
     assert not Path("s3:").exists()
@@ -213,7 +275,16 @@ def test_a_cost_that_the_file_does_not_tell_is_not_zero(tmp_path: Path) -> None:
     table = frame([known, unknown]).set_index("model")
     assert table.loc["mock/mock-1", "tokens"] == pytest.approx(106.5)
     assert table.loc["mock/mock-1", "seconds"] == 0.25
-    names = ["tokens.search", "tokens.index", "tflops", "tflops.whole", "ratio", "truncated", "texts_cut", "declined"]
+    names = [
+        "tokens.search",
+        "tokens.index",
+        "tflops",
+        "tflops.whole",
+        "ratio",
+        "truncated",
+        "texts_cut",
+        "declined",
+    ]
     assert table[names].isna().all().all()
     assert table.loc["mock", ["tokens", "seconds"]].isna().all()
     assert records(unknown)["tokens"].isna().all()
@@ -222,7 +293,9 @@ def test_a_cost_that_the_file_does_not_tell_is_not_zero(tmp_path: Path) -> None:
 def test_a_cost_of_some_questions_alone_is_left_out(tmp_path: Path) -> None:
     samples = [sample(0), sample(1), sample(2), sample(3, model_usage={})]
     run = imported("inspect", inspect(tmp_path, samples), tmp_path / "results")
-    assert all(record["usage"]["answer"] == {"uncounted": 1, "seconds": 0.25} for record in run.records)
+    assert all(
+        record["usage"]["answer"] == {"uncounted": 1, "seconds": 0.25} for record in run.records
+    )
     assert "tokens_in is not known of all questions, so it is left out" in notes(run)
 
 
@@ -245,10 +318,13 @@ def unscored(number: int, **changes):
 
 
 def nan_log(root: Path, printed: float = 1 / 3) -> Path:
-    # The mean of 1, 0, 0 and its error sqrt(1/3 * sum((x - mean)^2) / 2), as Inspect 0.3.285 prints them.
+    # The mean of 1, 0, 0 and its error sqrt(1/3 * sum((x - mean)^2) / 2), as Inspect 0.3.285 prints
+    # them.
     metrics = {"mean": {"value": printed}, "stderr": {"value": printed}}
     scores = [{"name": "f1", "scorer": "f1", "reducer": None, "metrics": metrics}]
-    return inspect(root, [unscored(n) for n in range(4)], results={"total_samples": 4, "scores": scores})
+    return inspect(
+        root, [unscored(n) for n in range(4)], results={"total_samples": 4, "scores": scores}
+    )
 
 
 def nan_samples(root: Path) -> Path:
@@ -256,7 +332,10 @@ def nan_samples(root: Path) -> Path:
     made = [json.loads(line) | {"qa_f1": NAN} for line in path.read_text().splitlines()]
     made = [row | ({} if n == 2 else {"qa_f1": float(n == 0)}) for n, row in enumerate(made)]
     results = {"mills": {"alias": "mills", "qa_f1,none": 1 / 3, "qa_f1_stderr,none": "N/A"}}
-    lines(path.with_name("results_2026-01-02T03-04-05.123456.json"), [{"results": results, "n-shot": {"mills": 0}}])
+    lines(
+        path.with_name("results_2026-01-02T03-04-05.123456.json"),
+        [{"results": results, "n-shot": {"mills": 0}}],
+    )
     return lines(path, made)
 
 
@@ -267,11 +346,20 @@ def nan_samples(root: Path) -> Path:
         ("inspect", nan_log, "logged.parts.x", "0.5 ± 0              of 3"),
         ("lm-eval", nan_samples, "logged.qa_f1", "0.333333 ± 0.333333  of 3  as printed there"),
         ("inspect", lambda root: nan_log(root, NAN), "logged.f1", "0.333333 ± 0.333333  of 3\n"),
-        ("inspect", lambda root: nan_log(root, 10**400), "logged.f1", "0.333333 ± 0.333333  of 3\n"),
+        (
+            "inspect",
+            lambda root: nan_log(root, 10**400),
+            "logged.f1",
+            "0.333333 ± 0.333333  of 3\n",
+        ),
     ],
 )
-def test_nan_is_the_mark_of_a_question_that_is_not_scored(tool, make, name, printed, command, tmp_path):
-    code, said, _ = command("import", str(make(tmp_path)), "--from", tool, "--out", str(tmp_path / "results"))
+def test_nan_is_the_mark_of_a_question_that_is_not_scored(
+    tool, make, name, printed, command, tmp_path
+):
+    code, said, _ = command(
+        "import", str(make(tmp_path)), "--from", tool, "--out", str(tmp_path / "results")
+    )
     assert code == 0
     assert printed in next(line for line in said.splitlines(keepends=True) if name in line)
     (folder,) = find_runs(tmp_path / "results")
@@ -285,17 +373,26 @@ def test_letters_of_inspect_are_numbers(tmp_path: Path) -> None:
     assert [record["scores"]["logged.match"] for record in run.records] == [1.0, 0.5, 0.0, 0.0]
 
 
-def test_a_failed_question_counts_0_in_the_mean_and_is_left_out_of_what_the_tool_printed(command, tmp_path):
+def test_a_failed_question_counts_0_in_the_mean_and_is_left_out_of_what_the_tool_printed(
+    command, tmp_path
+):
     broken = sample(1, output={"choices": []}, error={"message": "timeout"}, scores=None)
     metrics = {"mean": {"value": 1.0}, "stderr": {"value": 0.0}}
     results = {"total_samples": 2, "scores": [{"name": "f1", "scorer": "f1", "metrics": metrics}]}
     path = inspect(tmp_path, [sample(0), broken], results=results)
-    _, said, _ = command("import", str(path), "--from", "inspect", "--out", str(tmp_path / "results"))
-    assert "logged.f1 0.5 ± 0.5 of 2 1 over the 1 answered, as printed there" in " ".join(said.split())
+    _, said, _ = command(
+        "import", str(path), "--from", "inspect", "--out", str(tmp_path / "results")
+    )
+    assert "logged.f1 0.5 ± 0.5 of 2 1 over the 1 answered, as printed there" in " ".join(
+        said.split()
+    )
 
 
 REFUSED = [  # change of a row of lm-eval, sentence
-    ({"filter": "flexible"}, "'a' is answered at samples_mills_2026-01-02T03-04-05.123456.jsonl, line 1 too"),
+    (
+        {"filter": "flexible"},
+        "'a' is answered at samples_mills_2026-01-02T03-04-05.123456.jsonl, line 1 too",
+    ),
     ({"resps": [["one", "two"]]}, "a question has several replies"),
 ]
 
@@ -309,7 +406,8 @@ def test_samples_of_lm_eval_have_one_filter_and_one_reply(tmp_path: Path, change
 
 
 def epochs(root: Path) -> Path:
-    """Two epochs, the second one with another right answer; what Inspect prints is of the mean over epochs."""
+    """Two epochs, the second one with another right answer; what Inspect prints is of the mean over
+    epochs."""
     seconds = [sample(n, epoch=2, scores={"f1": {"value": float(n == 2)}}) for n in range(4)]
     # 0.5, 1/3, 0.5 and 0.5
     metrics = {"mean": {"value": 11 / 24}, "stderr": {"value": 1 / 24}}
@@ -318,7 +416,11 @@ def epochs(root: Path) -> Path:
         {"name": "f1", "scorer": "f1", "reducer": "mean", "metrics": metrics},
         {"name": "f1", "scorer": "f1", "reducer": "max", "metrics": best},
     ]
-    path = inspect(root, [*(sample(n) for n in range(4)), *seconds], results={"total_samples": 8, "scores": scores})
+    path = inspect(
+        root,
+        [*(sample(n) for n in range(4)), *seconds],
+        results={"total_samples": 8, "scores": scores},
+    )
     value = json.loads(path.read_text())
     value["eval"]["config"] = {"epochs": 2}
     path.write_text(json.dumps(value))
@@ -345,7 +447,9 @@ def test_a_killed_import_leaves_no_run(tmp_path: Path, monkeypatch) -> None:
     found = prepare_import(read_foreign("inspect", epochs(tmp_path)))
     seen: list[list[Path]] = []
     monkeypatch.setattr(
-        import_runs, "summarise", lambda *a, **k: seen.append(find_runs(tmp_path)) or summarise(*a, **k)
+        import_runs,
+        "summarise",
+        lambda *a, **k: seen.append(find_runs(tmp_path)) or summarise(*a, **k),
     )
     write_all(found, tmp_path / "results", lambda note: None)
     assert (seen, len(find_runs(tmp_path))) == ([[], []], 2)
@@ -365,7 +469,9 @@ def test_a_killed_import_leaves_no_run(tmp_path: Path, monkeypatch) -> None:
     ],
 )
 @pytest.mark.parametrize("objects", [False, True])
-def test_options_reach_the_scorers_and_a_letter_is_the_option_it_stands_for(target, answer, label, objects, tmp_path):
+def test_options_reach_the_scorers_and_a_letter_is_the_option_it_stands_for(
+    target, answer, label, objects, tmp_path
+):
     replies = [{**OUTPUT, "choices": [{"message": {"content": letter}}]} for letter in "BC"]
     options = ["Ann", "at Bo's", "Cy"]
     choices = [{"label": letter, "text": text} for letter, text in zip("ABC", options, strict=True)]
@@ -380,15 +486,23 @@ def test_options_reach_the_scorers_and_a_letter_is_the_option_it_stands_for(targ
         options,
     )
     if label:
-        assert [record["scores"][scorer] for record in run.records] == [float(label == 2), float(label == 3)]
+        assert [record["scores"][scorer] for record in run.records] == [
+            float(label == 2),
+            float(label == 3),
+        ]
 
 
 def test_a_right_choice_of_lm_eval_is_a_number_from_0(tmp_path: Path) -> None:
     path = lm_eval(tmp_path)
     made = [json.loads(line) for line in path.read_text().splitlines()]
     for row in made:
-        row["doc"] = {"question": row["doc"]["question"], "choices": {"text": ["Ann", "Bo"], "label": ["A", "B"]}}
-    run = imported("lm-eval", lines(path, [{**row, "target": "1"} for row in made]), tmp_path / "results")
+        row["doc"] = {
+            "question": row["doc"]["question"],
+            "choices": {"text": ["Ann", "Bo"], "label": ["A", "B"]},
+        }
+    run = imported(
+        "lm-eval", lines(path, [{**row, "target": "1"} for row in made]), tmp_path / "results"
+    )
     assert [record["gold"]["answers"] for record in run.records] == [["Bo"]] * 4
 
 
@@ -404,19 +518,37 @@ class TestMatching:
             assert run.records[0]["question"] == QUESTIONS[0]
 
     @pytest.mark.parametrize("change", [{"target": "Bo Marsh"}, {"input": "Who built the barn?"}])
-    def test_the_same_id_of_another_question_is_listed_and_left_out(self, change, command, tmp_path):
+    def test_the_same_id_of_another_question_is_listed_and_left_out(
+        self, change, command, tmp_path
+    ):
         path = inspect(tmp_path, [sample(0, **change), sample(1)])
-        arguments = ["--dataset", "hotpotqa", "--data", str(dataset(tmp_path)), "--out", str(tmp_path / "results")]
+        arguments = [
+            "--dataset",
+            "hotpotqa",
+            "--data",
+            str(dataset(tmp_path)),
+            "--out",
+            str(tmp_path / "results"),
+        ]
         code, _, said = command("import", str(path), "--from", "inspect", *arguments)
         assert code == 3
         assert "left out: log.json, row 1: 'a' fits no question" in said
         (folder,) = find_runs(tmp_path / "results")
         assert [record["question_id"] for record in read_run(folder).records] == ["b"]
 
-    def test_a_sample_of_an_archive_is_named_by_its_file(self, command: Command, tmp_path: Path) -> None:
+    def test_a_sample_of_an_archive_is_named_by_its_file(
+        self, command: Command, tmp_path: Path
+    ) -> None:
         path, rows = packed(tmp_path), dataset(tmp_path)
         rows.write_text(json.dumps(json.loads(rows.read_text())[1:]))
-        arguments = ["--dataset", "hotpotqa", "--data", str(rows), "--out", str(tmp_path / "results")]
+        arguments = [
+            "--dataset",
+            "hotpotqa",
+            "--data",
+            str(rows),
+            "--out",
+            str(tmp_path / "results"),
+        ]
         _, _, said = command("import", str(path), "--from", "inspect", *arguments)
         assert "left out: log.eval, samples/a_epoch_1.json: 'a' fits no question" in said
 
@@ -445,26 +577,70 @@ def samples(*made) -> Callable[[Path], Path]:
 
 OUTPUT = sample(1)["output"]
 BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
-    "another version": ("inspect", lambda root: inspect(root, version=1), "log.json, field 'version': is 1"),
+    "another version": (
+        "inspect",
+        lambda root: inspect(root, version=1),
+        "log.json, field 'version': is 1",
+    ),
     "a cut log": ("inspect", edited(inspect, lambda text: text[:900]), "broken JSON"),
     "a cut archive": ("inspect", lambda root: lines(root / "log.eval", [{}]), "is the file cut?"),
     "a damaged archive": ("inspect", lambda root: packed(root, 1), "header.json is damaged"),
     "a torn archive": ("inspect", torn, "cannot be read (Error -3"),
     "a bomb": ("inspect", bomb, "would be 5,000,000 bytes out of"),
-    "no log": ("inspect", lambda root: lines(root / "log.json", [{"version": 2}]), "this is no log of Inspect"),
-    "several models": ("inspect", samples(sample(0), sample(1, output={**OUTPUT, "model": "other"})), "row 2"),
-    "a question twice": ("inspect", samples(sample(0), sample(1, id="a")), "row 2: question 'a' is answered at"),
-    "another shape": ("inspect", samples(sample(0), sample(1, scores={"f1": 1})), "log.json, row 2"),
+    "no log": (
+        "inspect",
+        lambda root: lines(root / "log.json", [{"version": 2}]),
+        "this is no log of Inspect",
+    ),
+    "several models": (
+        "inspect",
+        samples(sample(0), sample(1, output={**OUTPUT, "model": "other"})),
+        "row 2",
+    ),
+    "a question twice": (
+        "inspect",
+        samples(sample(0), sample(1, id="a")),
+        "row 2: question 'a' is answered at",
+    ),
+    "another shape": (
+        "inspect",
+        samples(sample(0), sample(1, scores={"f1": 1})),
+        "log.json, row 2",
+    ),
     "no output": ("inspect", samples(sample(0), sample(1, output="x")), "log.json, row 2"),
-    "no means": ("inspect", lambda root: inspect(root, results={"scores": [1]}), "is not of the form that is read"),
+    "no means": (
+        "inspect",
+        lambda root: inspect(root, results={"scores": [1]}),
+        "is not of the form that is read",
+    ),
     "no date": ("inspect", lambda root: inspect(root, stats={"started_at": "noon"}), "'noon'"),
     "no answers": ("inspect", samples(), "holds no answered question"),
     "a cut line": ("jsonl", edited(jsonl, lambda text: text[:-20]), "line 4: broken JSON"),
-    "no prediction": ("jsonl", edited(jsonl, lambda text: text.replace("predic", "x", 1)), "line 1, field 'pred"),
-    "a text as score": ("jsonl", lambda root: jsonl(root, scores={"x": "high"}), "line 1, field 'scores'"),
-    "a negative cost": ("jsonl", lambda root: jsonl(root, tokens_in=-1), "line 1, field 'tokens_in'"),
-    "nothing to go by": ("jsonl", lambda root: lines(root / "m.jsonl", [{"prediction": "x"}]), "nobody knows to what"),
-    "no right answer": ("jsonl", lambda root: jsonl(root, answers=[]), "line 1: has no right answer"),
+    "no prediction": (
+        "jsonl",
+        edited(jsonl, lambda text: text.replace("predic", "x", 1)),
+        "line 1, field 'pred",
+    ),
+    "a text as score": (
+        "jsonl",
+        lambda root: jsonl(root, scores={"x": "high"}),
+        "line 1, field 'scores'",
+    ),
+    "a negative cost": (
+        "jsonl",
+        lambda root: jsonl(root, tokens_in=-1),
+        "line 1, field 'tokens_in'",
+    ),
+    "nothing to go by": (
+        "jsonl",
+        lambda root: lines(root / "m.jsonl", [{"prediction": "x"}]),
+        "nobody knows to what",
+    ),
+    "no right answer": (
+        "jsonl",
+        lambda root: jsonl(root, answers=[]),
+        "line 1: has no right answer",
+    ),
     "no score": ("jsonl", jsonl, "holds no score"),
     "another tool": ("flashrag", jsonl, "line 1, field 'output.pred': is missing"),
     "a name without task": (
@@ -476,7 +652,9 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_named_and_nothing_is_imported(case: str, command: Command, tmp_path: Path) -> None:
+def test_bad_input_is_named_and_nothing_is_imported(
+    case: str, command: Command, tmp_path: Path
+) -> None:
     tool, make, sentence = BAD[case]
     good = inspect(tmp_path / "good")
     files = [str(good), str(make(tmp_path))] if tool == "inspect" else [str(make(tmp_path))]
@@ -487,7 +665,9 @@ def test_bad_input_is_named_and_nothing_is_imported(case: str, command: Command,
     assert not (tmp_path / "results").exists()
 
 
-def test_names_of_scorers_are_checked_before_a_file_is_read(command: Command, tmp_path: Path) -> None:
+def test_names_of_scorers_are_checked_before_a_file_is_read(
+    command: Command, tmp_path: Path
+) -> None:
     made = BAD["a cut line"][1](tmp_path)
     code, _, said = command(
         "import", str(made), "--from", "jsonl", "--scorers", "no.such", "--out", str(tmp_path / "o")
@@ -496,7 +676,10 @@ def test_names_of_scorers_are_checked_before_a_file_is_read(command: Command, tm
 
 
 def test_answers_are_held_in_little_memory(tmp_path: Path) -> None:
-    made = [{"id": f"q{n}", "answers": [f"a{n % 9}"], "prediction": "a1", "scores": {"x": 0.5}} for n in range(2000)]
+    made = [
+        {"id": f"q{n}", "answers": [f"a{n % 9}"], "prediction": "a1", "scores": {"x": 0.5}}
+        for n in range(2000)
+    ]
     path = lines(tmp_path / "many.jsonl", made)
     tracemalloc.start()
     run = read_foreign("jsonl", path)
@@ -504,21 +687,29 @@ def test_answers_are_held_in_little_memory(tmp_path: Path) -> None:
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert held < 500 * len(made)
-    assert [answer.id for answer in run.answers] == [record["question_id"] for record in imported.records]
+    assert [answer.id for answer in run.answers] == [
+        record["question_id"] for record in imported.records
+    ]
 
 
 @pytest.mark.parametrize(
     ("tool", "make", "row"),
     [
         ("inspect", inspect, lambda n, one: {**one, "id": f"q{n}"}),
-        ("lm-eval", lm_eval, lambda n, one: {**one, "doc_id": n, "doc": {**one["doc"], "_id": f"q{n}"}}),
+        (
+            "lm-eval",
+            lm_eval,
+            lambda n, one: {**one, "doc_id": n, "doc": {**one["doc"], "_id": f"q{n}"}},
+        ),
         ("flashrag", flashrag, lambda n, one: {**one, "id": f"q{n}"}),
     ],
 )
 def test_a_long_file_takes_the_memory_of_its_answers(tool, make, row, tmp_path: Path) -> None:
     path = make(tmp_path)
     lined = path.suffix == ".jsonl"
-    log = [*map(json.loads, path.read_text().splitlines())] if lined else json.loads(path.read_text())
+    log = (
+        [*map(json.loads, path.read_text().splitlines())] if lined else json.loads(path.read_text())
+    )
     rows = log["samples"] if tool == "inspect" else log
     rows[:] = [{**row(n, rows[n % 4]), "aside": "x" * 10_000} for n in range(300)]
     path.write_text("\n".join(map(json.dumps, rows)) if lined else json.dumps(log))
@@ -531,13 +722,22 @@ def test_a_long_file_takes_the_memory_of_its_answers(tool, make, row, tmp_path: 
 
 
 def test_the_same_file_is_not_imported_over_a_run(command: Command, tmp_path: Path) -> None:
-    arguments = ("import", str(inspect(tmp_path)), "--from", "inspect", "--out", str(tmp_path / "results"))
+    arguments = (
+        "import",
+        str(inspect(tmp_path)),
+        "--from",
+        "inspect",
+        "--out",
+        str(tmp_path / "results"),
+    )
     assert command(*arguments)[0] == 0
     code, _, said = command(*arguments)
     assert (code, "is there already" in said) == (2, True)
 
 
-def test_lines_name_model_and_method_and_scores_outside_0_to_1_are_left_out_with_a_note(tmp_path: Path) -> None:
+def test_lines_name_model_and_method_and_scores_outside_0_to_1_are_left_out_with_a_note(
+    tmp_path: Path,
+) -> None:
     path = jsonl(tmp_path, model="m", method="tree", scores={"rating": 7.0, "half": 0.5})
     run = imported("jsonl", path, tmp_path / "results")
     assert run.path.name.startswith("tree--m--")
@@ -546,30 +746,58 @@ def test_lines_name_model_and_method_and_scores_outside_0_to_1_are_left_out_with
 
 
 def test_a_scorer_that_lacks_its_input_is_left_out_instead_of_0(tmp_path: Path) -> None:
-    run = imported("jsonl", jsonl(tmp_path), tmp_path / "results", None, None, ["flashrag.em", "infinitebench.choice"])
+    run = imported(
+        "jsonl",
+        jsonl(tmp_path),
+        tmp_path / "results",
+        None,
+        None,
+        ["flashrag.em", "infinitebench.choice"],
+    )
     assert run.config["dataset"]["scorers"] == ["flashrag.em"]
-    assert any(note.startswith("infinitebench.choice scores none of these answers") for note in notes(run))
+    assert any(
+        note.startswith("infinitebench.choice scores none of these answers") for note in notes(run)
+    )
 
 
 class TestCompare:
-    def test_a_run_beside_another_is_paired_by_the_questions_that_both_have(self, tmp_path: Path) -> None:
+    def test_a_run_beside_another_is_paired_by_the_questions_that_both_have(
+        self, tmp_path: Path
+    ) -> None:
         data = str(dataset(tmp_path))
         ours = imported("inspect", inspect(tmp_path), tmp_path / "results", "hotpotqa", data)
-        other = imported("flashrag", flashrag(tmp_path / "f"), tmp_path / "results", "hotpotqa", data)
+        other = imported(
+            "flashrag", flashrag(tmp_path / "f"), tmp_path / "results", "hotpotqa", data
+        )
         row = compare([ours, other], score="hotpotqa.f1").iloc[0]
         assert (row["n"], row["difference"]) == (4, 0.0)
-        assert any("share 4 questions (id, question and a right answer) of 4 and 4" in note for note in row["notes"])
+        assert any(
+            "share 4 questions (id, question and a right answer) of 4 and 4" in note
+            for note in row["notes"]
+        )
 
-    def test_the_same_ids_of_other_questions_are_refused(self, command: Command, tmp_path: Path) -> None:
-        for name, gold in (("one", [["x"], ["y"], ["z"], ["w"]]), ("two", [["x"], ["z"], ["y"], ["w"]])):
+    def test_the_same_ids_of_other_questions_are_refused(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        for name, gold in (
+            ("one", [["x"], ["y"], ["z"], ["w"]]),
+            ("two", [["x"], ["z"], ["y"], ["w"]]),
+        ):
             made = rows(id=[0, 1, 2, 3], prediction="x", answers=gold, method=name)
             lines(tmp_path / name / "mine.jsonl", made)
         files = [str(tmp_path / name / "mine.jsonl") for name in ("one", "two")]
         out = str(tmp_path / "results")
-        assert command("import", *files, "--from", "jsonl", "--scorers", "flashrag.em", "--out", out)[0] == 0
+        assert (
+            command("import", *files, "--from", "jsonl", "--scorers", "flashrag.em", "--out", out)[
+                0
+            ]
+            == 0
+        )
         code, _, said = command("compare", out)
         assert code == 2
-        assert "share 2 questions (id, question and a right answer) of 4 and 4, less than 90%" in said
+        assert (
+            "share 2 questions (id, question and a right answer) of 4 and 4, less than 90%" in said
+        )
         code, said, _ = command("compare", out, "--force", "--format", "json")
         assert (code, {row["paired.n"] for row in json.loads(said)}) == (0, {None, 2.0})
 
@@ -590,8 +818,12 @@ class TestOtherCommands:
         code, _, said = command("compare", str(run.path))
         assert (code, "manifest.json" in said, "imported" in said) == (2, True, True)
 
-    def test_requests_are_not_known_and_no_tokenizer_is_looked_for(self, command: Command, tmp_path: Path) -> None:
-        run = imported("inspect", inspect(tmp_path), tmp_path / "results", "hotpotqa", str(dataset(tmp_path)))
+    def test_requests_are_not_known_and_no_tokenizer_is_looked_for(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        run = imported(
+            "inspect", inspect(tmp_path), tmp_path / "results", "hotpotqa", str(dataset(tmp_path))
+        )
         assert requests.frame([run])["requests"].isna().all()
         code, _, said = command("report", "tokens", str(tmp_path / "results"))
         assert code == 2
@@ -604,28 +836,47 @@ class TestOtherCommands:
         assert values
         assert not any(matches(value, [run]) for value in values)
 
-    def test_score_adds_scorers_and_keeps_what_the_tool_gave(self, command: Command, tmp_path: Path) -> None:
+    def test_score_adds_scorers_and_keeps_what_the_tool_gave(
+        self, command: Command, tmp_path: Path
+    ) -> None:
         run = imported("inspect", inspect(tmp_path), tmp_path / "results")
         assert command("score", str(run.path))[0] == 2
         assert command("score", str(run.path), "--scorers", "flashrag.em")[0] == 0
         after = read_run(run.path)
-        assert after.config["dataset"]["scorers"] == ["flashrag.em", "logged.f1", "logged.match", "logged.parts.x"]
+        assert after.config["dataset"]["scorers"] == [
+            "flashrag.em",
+            "logged.f1",
+            "logged.match",
+            "logged.parts.x",
+        ]
         assert after.records[1]["scores"] == {"flashrag.em": 0.0, **run.records[1]["scores"]}
 
     def test_verify_says_what_it_cannot_check(self, command: Command, tmp_path: Path) -> None:
-        run = imported("inspect", inspect(tmp_path), tmp_path / "results", None, None, ["flashrag.em"])
+        run = imported(
+            "inspect", inspect(tmp_path), tmp_path / "results", None, None, ["flashrag.em"]
+        )
         bundle = str(tmp_path / "b.zip")
         assert command("export", str(run.path), bundle)[0] == 0
         code, said, _ = command("verify", bundle)
         assert code == 0
         assert "computed again: 4 scores" in said
-        assert "'logged.f1', 'logged.match', 'logged.parts.x' are not computed again: another tool gave" in said
-        assert "made elsewhere, by inspect_ai 0.3.285; whether its answers and costs are those of log.json" in said
+        assert (
+            "'logged.f1', 'logged.match', 'logged.parts.x' are not computed again: another tool "
+            "gave" in said
+        )
+        assert (
+            "made elsewhere, by inspect_ai 0.3.285; whether its answers and costs are those of "
+            "log.json" in said
+        )
         assert said.rstrip().splitlines()[-1].startswith("partly verified: not checked: ")
 
-    @pytest.mark.parametrize("words", ["report {0}", "report bands {0}", "trace {1} a", "report {0} --html {0}/p.html"])
+    @pytest.mark.parametrize(
+        "words", ["report {0}", "report bands {0}", "trace {1} a", "report {0} --html {0}/p.html"]
+    )
     def test_it_is_read_like_any_run(self, words: str, command: Command, tmp_path: Path) -> None:
-        run = imported("inspect", inspect(tmp_path), tmp_path / "results", "hotpotqa", str(dataset(tmp_path)))
+        run = imported(
+            "inspect", inspect(tmp_path), tmp_path / "results", "hotpotqa", str(dataset(tmp_path))
+        )
         code, said, _ = command(*words.format(tmp_path / "results", run.path).split())
         said += (tmp_path / "results" / "p.html").read_text() if "--html" in words else ""
         assert (code, "made elsewhere" in said) == (0, words.startswith("report"))

@@ -1,4 +1,5 @@
-"""`harness push` against a stand-in for the hub on this machine, which takes small files inside the commit."""
+"""`harness push` against a stand-in for the hub on this machine, which takes small files inside the
+commit."""
 
 import base64
 import json
@@ -41,12 +42,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(200, {"errors": [], "warnings": []})
         elif self.path.endswith("/preupload/main"):
             how = {"uploadMode": "regular", "shouldIgnore": False}
-            self._reply(200, {"files": [{"path": file["path"], **how} for file in json.loads(data)["files"]]})
+            self._reply(
+                200,
+                {"files": [{"path": file["path"], **how} for file in json.loads(data)["files"]]},
+            )
         else:
             for line in map(json.loads, data.splitlines()):
                 if line["key"] == "file":
-                    self.server.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
-            self._reply(200, {"commitUrl": f"{self.server.url}/commit/{'0' * 40}", "commitOid": "0" * 40})
+                    self.server.files[line["value"]["path"]] = base64.b64decode(
+                        line["value"]["content"]
+                    )
+            self._reply(
+                200, {"commitUrl": f"{self.server.url}/commit/{'0' * 40}", "commitOid": "0" * 40}
+            )
 
     def do_GET(self) -> None:
         self._reply(404, {"error": "Entry not found"})
@@ -75,14 +83,16 @@ def hub():
 @pytest.fixture
 def bundle(tmp_path):
     runs = [
-        stored(tmp_path / "results", scores, method=m) for m, scores in (("pecan", [1.0, 0.5]), ("bm25", [0.0] * 2))
+        stored(tmp_path / "results", scores, method=m)
+        for m, scores in (("pecan", [1.0, 0.5]), ("bm25", [0.0] * 2))
     ]
     return tmp_path / "bundle.zip", export(runs, tmp_path / "bundle.zip")
 
 
 @pytest.fixture
 def push(hub: Hub, bundle, command, monkeypatch):
-    """Push the bundle in this process, as a fresh one does with HF_ENDPOINT: exit code, stdout, stderr."""
+    """Push the bundle in this process, as a fresh one does with HF_ENDPOINT: exit code, stdout,
+    stderr."""
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{hub.server_port}")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setenv("HF_TOKEN", "right")
@@ -98,7 +108,11 @@ def test_the_card_is_made_without_reading_the_records_for_every_column(bundle, m
 def test_a_bundle_and_its_card_are_a_private_data_set(hub: Hub, bundle) -> None:
     path, digest = bundle
     words = [sys.executable, "-m", "harness", "push", str(path), "me/runs"]
-    env = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_TOKEN": "right", "HF_HUB_OFFLINE": "0"}
+    env = {
+        "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}",
+        "HF_TOKEN": "right",
+        "HF_HUB_OFFLINE": "0",
+    }
     done = subprocess.run(words, env={**os.environ, **env}, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"{hub.url}\n"), done.stderr
     (made,) = hub.created
@@ -131,7 +145,9 @@ def test_a_wrong_token_is_a_sentence(hub: Hub, push, monkeypatch) -> None:
         (["cut.zip", "me/runs"], "error: "),
     ],
 )
-def test_what_cannot_be_pushed_is_a_sentence(words, sentence, bundle, command, tmp_path, monkeypatch):
+def test_what_cannot_be_pushed_is_a_sentence(
+    words, sentence, bundle, command, tmp_path, monkeypatch
+):
     """Before anybody is asked, so these need no hub."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cut.zip").write_bytes(bundle[0].read_bytes()[:-200])

@@ -22,7 +22,9 @@ def run(root, method, answers, *, extra=None, **more):
         rows.append(answered(n, None if answer is None else 0.0, gold, **fields))
     dataset = {"name": "musique", "format": "retrieved", "scorers": [F1]}
     settings = {"dataset": dataset} | more
-    return read_run(write_run(root, rows, method=method, settings=settings, manifest={"scorers": {F1: "1"}}))
+    return read_run(
+        write_run(root, rows, method=method, settings=settings, manifest={"scorers": {F1: "1"}})
+    )
 
 
 def _f1(answer):
@@ -42,7 +44,10 @@ def test_means_under_every_scorer_and_their_range_in_each_family(tmp_path):
     assert band.means["flashrag.em"] == {"short": 0.5, "long": 0.0}
     ((_, table),) = score_bands.sections([band])
     short, long = table.to_dict("records")
-    assert [(row["containment"], row["exact match"]) for row in (short, long)] == [("50.0", "50.0"), ("100.0", "0.0")]
+    assert [(row["containment"], row["exact match"]) for row in (short, long)] == [
+        ("50.0", "50.0"),
+        ("100.0", "0.0"),
+    ]
     assert " to " in long["F1"], "normalisations differ"
     assert (short["rank"], long["rank"]) == ("1 to 2", "1 to 2")
     rows = score_bands.frame([band])
@@ -51,13 +56,18 @@ def test_means_under_every_scorer_and_their_range_in_each_family(tmp_path):
 
 
 def test_failed_questions_and_questions_in_common(tmp_path):
-    (band,) = of(run(tmp_path, "a", [RIGHT, None, RIGHT, RIGHT]), run(tmp_path, "b", [RIGHT, RIGHT]))
+    (band,) = of(
+        run(tmp_path, "a", [RIGHT, None, RIGHT, RIGHT]), run(tmp_path, "b", [RIGHT, RIGHT])
+    )
     assert (band.n, band.same) == (2, False)
     assert band.means["flashrag.acc"] == {"a": 0.5, "b": 1.0}
     (skipped,) = of(run(tmp_path / "s", "a", [RIGHT, None], failed="skip"))
     assert (skipped.n, skipped.means["musique.answer_em"]["a"]) == (1, 1.0)
     with pytest.raises(UserError, match="no question in common"):
-        of(run(tmp_path / "x", "a", [None], failed="skip"), run(tmp_path / "x", "b", [RIGHT], failed="skip"))
+        of(
+            run(tmp_path / "x", "a", [None], failed="skip"),
+            run(tmp_path / "x", "b", [RIGHT], failed="skip"),
+        )
 
 
 def test_which_scorers_apply(tmp_path):
@@ -68,11 +78,15 @@ def test_which_scorers_apply(tmp_path):
 
     def names(one):
         return set(
-            score_bands.applicable_scorers(one, [e.gold for e in with_rows([one], None, print)[0][1].examples.values()])
+            score_bands.applicable_scorers(
+                one, [e.gold for e in with_rows([one], None, print)[0][1].examples.values()]
+            )
         )
 
     assert names(options) == {F1}
     assert set(score_bands.applicable_scorers(chinese, [])) & {F1, "evidence_recall"} == set()
-    assert {"longbench.rouge_zh_score", "flashrag.acc"} <= set(score_bands.applicable_scorers(chinese, []))
+    assert {"longbench.rouge_zh_score", "flashrag.acc"} <= set(
+        score_bands.applicable_scorers(chinese, [])
+    )
     assert {"alce.str_em", "alce.str_hit"} <= names(nested)
     assert "alce.str_em" not in names(run(tmp_path / "p", "plain", [RIGHT]))

@@ -19,15 +19,19 @@ def race(totals, sizes=None, *, finite=False, of=0):
 
 
 def capital(values, mean: float, n: int | None) -> list[float]:
-    """The capital against `mean` as the paper writes it: values x in [0, 1], m_t of section 5 if n is given.
+    """The capital against `mean` as the paper writes it: values x in [0, 1], m_t of section 5 if n
+    is given.
 
-    Constant fractions f / m_t of the capital are bet that the mean is larger, equal shares on each f.
+    Constant fractions f / m_t of the capital are bet that the mean is larger, equal shares on each
+    f.
     """
     x, m = [(1 + v) / 2 for v in values], (1 + mean) / 2
     out, capitals = [], [1.0] * len(FRACTIONS)
     for t, value in enumerate(x):
         m_t = m if n is None else (n * m - sum(x[:t])) / (n - t)
-        capitals = [k * (1 + f / m_t * (value - m_t)) for k, f in zip(capitals, FRACTIONS, strict=True)]
+        capitals = [
+            k * (1 + f / m_t * (value - m_t)) for k, f in zip(capitals, FRACTIONS, strict=True)
+        ]
         out.append(sum(capitals) / len(capitals))
     return out
 
@@ -45,7 +49,9 @@ def test_the_p_value_and_the_interval_are_those_of_the_capital_written_out(n: in
 
 
 def test_the_interval_narrows_and_holds_the_mean() -> None:
-    widths = [high - low for k in range(1, len(VALUES)) for low, high in [race(VALUES[:k]).interval()]]
+    widths = [
+        high - low for k in range(1, len(VALUES)) for low, high in [race(VALUES[:k]).interval()]
+    ]
     assert widths == sorted(widths, reverse=True)
     low, high = race(VALUES * 40).interval()
     assert low < sum(VALUES) / len(VALUES) < high
@@ -83,7 +89,8 @@ def test_mistakes() -> None:
 
 
 def trials(count: int, sizes: np.ndarray, mean: float, rng: np.random.Generator) -> np.ndarray:
-    """Sums by cluster, (clusters, count); larger documents favour one method, so that sizes and values are related."""
+    """Sums by cluster, (clusters, count); larger documents favour one method, so that sizes and
+    values are related."""
     tilt = mean + 0.15 * (sizes - sizes.mean()) / sizes.max()
     draws = rng.random((int(sizes.max()), *sizes.shape))
     signs = np.where(draws < (0.6 + tilt) / 2, 1.0, np.where(draws < 0.6, -1.0, 0.0))
@@ -96,10 +103,15 @@ def test_looking_after_every_document_is_wrong_in_5_percent_at_most(finite: bool
     rng = np.random.default_rng(7)
     count, sizes = 2000, rng.integers(1, 5, (60, 2000)).astype(float)
     totals = trials(count, sizes, 0.0, rng)
-    # population: the ratio over the four sizes that `tilt` makes; table: the ratio of the trial's own rows.
+    # population: the ratio over the four sizes that `tilt` makes; table: the ratio of the trial's
+    # own rows.
     each = np.arange(1.0, 5.0)
     tilt = 0.15 * (each - sizes.mean()) / 4
-    true = totals.sum(axis=0) / sizes.sum(axis=0) if finite else np.full(count, (tilt * each).sum() / each.sum())
+    true = (
+        totals.sum(axis=0) / sizes.sum(axis=0)
+        if finite
+        else np.full(count, (tilt * each).sum() / each.sum())
+    )
     made = PairedRace(sizes, finite=finite, candidates=true)
     for total in totals[: 60 - finite]:
         made.add(total)
@@ -135,7 +147,9 @@ def test_a_ranking_grows_by_capital_and_by_order(shares, ranked):
 def test_fewer_duels_are_settled_of_scores_0_or_1_than_of_fractions() -> None:
     whole, halves = (races(0.1, np.ones((200, 500)), each, False) for each in (False, True))
     assert (round(whole[0], 1), round(halves[0], 1)) == (0.3, 0.6)
-    assert races(0.0, np.ones((200, 500)), False, False)[0] <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 500)
+    assert races(0.0, np.ones((200, 500)), False, False)[0] <= 0.05 + 2 * math.sqrt(
+        0.05 * 0.95 / 500
+    )
 
 
 def test_a_simulated_ranking_is_wrong_in_5_percent_at_most() -> None:

@@ -1,4 +1,5 @@
-"""Rankings under every choice at once: planted judges and scorers that turn pairs around are named."""
+"""Rankings under every choice at once: planted judges and scorers that turn pairs around are
+named."""
 
 import json
 import unittest.mock
@@ -27,13 +28,22 @@ def run(root, method, right, more=None, n=60):
     """A run with the first `right` of `n` questions right, and so many under each further score."""
     rows = []
     for k in range(n):
-        scores = {F1: float(k < right)} | {name: float(k < count) for name, count in (more or {}).items()}
-        notes = {"judges": {name: {"verdict": "yes"} for name in more or {} if name.startswith("judge.")}}
+        scores = {F1: float(k < right)} | {
+            name: float(k < count) for name, count in (more or {}).items()
+        }
+        notes = {
+            "judges": {name: {"verdict": "yes"} for name in more or {} if name.startswith("judge.")}
+        }
         text = GOLD if k < right else "Ardun"
         rows.append(answered(k, 0.0, [GOLD], prediction=text, scores=scores, notes=notes))
     dataset = {"name": "musique", "format": "retrieved", "scorers": [F1]}
-    manifest = {"scorers": {F1: "1"}, "judges": {name: JUDGED[name] for name in more or {} if name in JUDGED}}
-    return read_run(write_run(root, rows, method=method, settings={"dataset": dataset}, manifest=manifest))
+    manifest = {
+        "scorers": {F1: "1"},
+        "judges": {name: JUDGED[name] for name in more or {} if name in JUDGED},
+    }
+    return read_run(
+        write_run(root, rows, method=method, settings={"dataset": dataset}, manifest=manifest)
+    )
 
 
 def of(*runs):
@@ -41,7 +51,9 @@ def of(*runs):
     return found
 
 
-@pytest.mark.parametrize("judged", [{}, {STRICT: 0}], ids=["no judge", "one that says no to all, so it is left out"])
+@pytest.mark.parametrize(
+    "judged", [{}, {STRICT: 0}], ids=["no judge", "one that says no to all, so it is left out"]
+)
 def test_a_ranking_that_survives(tmp_path, judged):
     found = of(run(tmp_path, "good", 55, judged), run(tmp_path, "bad", 5, judged))
     assert found.flips == {}
@@ -73,7 +85,13 @@ def test_a_scorer_that_swaps_two_methods_is_named(tmp_path):
     assert "2 of 3; 1 (33 %) flip, by mine.swap 1." in found.sentence
     _, (_, table) = stability.sections([found])
     assert table.drop(columns="notes").to_dict("records") == [
-        {"choice": swap, "kind": "scorer", "pairs": "1", "in draws": "100 %", "which": "first, second"}
+        {
+            "choice": swap,
+            "kind": "scorer",
+            "pairs": "1",
+            "in draws": "100 %",
+            "which": "first, second",
+        }
     ]
 
 
@@ -84,7 +102,11 @@ def test_a_lenient_judge_is_named_with_its_prompt(tmp_path):
     )
     assert found.flips == {LENIENT: 1}
     kinds = dict(zip(found.table["choice"], found.table["kind"], strict=True))
-    assert {name: kinds[name] for name in JUDGED} == {LENIENT: "judge prompt", STRICT: "judge prompt", OTHER: "judge"}
+    assert {name: kinds[name] for name in JUDGED} == {
+        LENIENT: "judge prompt",
+        STRICT: "judge prompt",
+        OTHER: "judge",
+    }
     assert "1 judge, 2 judge prompts and" in found.sentence
 
 
@@ -105,14 +127,20 @@ def test_few_questions_are_flipped_by_their_draw(tmp_path, first, second, n, fli
 
 
 def test_equal_methods_are_rarely_called_settled():
-    """Of 100 tables of six equal methods over 50 documents at most 5 % have a settled pair, and 3 standard errors."""
+    """Of 100 tables of six equal methods over 50 documents at most 5 % have a settled pair, and 3
+    standard errors."""
     rng = np.random.default_rng(0)
     named, clusters = [f"m{n}" for n in range(6)], [str(n) for n in range(50)]
 
     def settled(means):
-        columns = {name: list((rng.random(50) < mean).astype(float)) for name, mean in zip(named, means, strict=True)}
+        columns = {
+            name: list((rng.random(50) < mean).astype(float))
+            for name, mean in zip(named, means, strict=True)
+        }
         means = {name: sum(values) / 50 for name, values in columns.items()}
-        band = unittest.mock.Mock(methods=named, means={F1: means}, headline=F1, families={F1: "own"})
+        band = unittest.mock.Mock(
+            methods=named, means={F1: means}, headline=F1, families={F1: "own"}
+        )
         band.columns, band.clusters = {F1: columns}, {F1: clusters}
         found = stability._stability(band, {})
         return not found.table["flips"][found.table["choice"] == stability.DRAW].all()
@@ -123,9 +151,14 @@ def test_equal_methods_are_rarely_called_settled():
 
 def test_the_command_and_the_page(tmp_path, command):
     runs = run(tmp_path, "good", 55, {STRICT: 50}), run(tmp_path, "bad", 5)
-    assert f"not of all methods, so left out: {STRICT}" in command("report", "stability", str(tmp_path))[1]
+    assert (
+        f"not of all methods, so left out: {STRICT}"
+        in command("report", "stability", str(tmp_path))[1]
+    )
     rows = json.loads(command("report", "stability", str(tmp_path), "--format", "json")[1])
-    assert {(row["a"], row["b"], row["flips"], row["model"]) for row in rows} == {("good", "bad", False, "tiny")}
+    assert {(row["a"], row["b"], row["flips"], row["model"]) for row in rows} == {
+        ("good", "bad", False, "tiny")
+    }
     assert f"tiny: {of(*runs).sentence}" in page(runs)
 
 

@@ -1,4 +1,5 @@
-"""The pocket world: long documents made up on the spot, with questions whose answers and evidence are known.
+"""The pocket world: long documents made up on the spot, with questions whose answers and evidence
+are known.
 
     world     sample(kind, seed, tokens=...)     documents, questions, gold, facts and where each is stated
       render_encyclopedia   MuSiQue, HotpotQA, 2WikiMultihopQA,      render_story   NarrativeQA, QuALITY

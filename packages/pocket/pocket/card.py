@@ -1,7 +1,8 @@
-"""The card beside the pocket model's weights, as a run reads it: its file, the weights' hashes, the trained prompts.
+"""The card beside the pocket model's weights, as a run reads it: its file, the weights' hashes, the
+trained prompts.
 
-The harness calls check_weights and stale_skills (section `packages` of configs/registry.yaml). How a card is made and
-what its fingerprints are stands in pocket/eval/card.py; no skill is played here.
+The harness calls check_weights and stale_skills (section `packages` of configs/registry.yaml). How
+a card is made and what its fingerprints are stands in pocket/eval/card.py; no skill is played here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,11 @@ EMBEDDED = Path(__file__).parent / "model"
 """The folder of the model that comes with the package."""
 
 NAME = "pocket-llama"
-CHANGED, UNTRAINED, OTHER_WORDS = "changed since training", "never trained", "not trained in these words"
+CHANGED, UNTRAINED, OTHER_WORDS = (
+    "changed since training",
+    "never trained",
+    "not trained in these words",
+)
 _FILES = ("model.safetensors", "tokenizer.json")
 
 
@@ -27,10 +32,11 @@ _FILES = ("model.safetensors", "tokenizer.json")
 class Card:
     """card.json; `folder` is where the weights are and is not written.
 
-    trained: seed, steps, tokens, seconds, stages passed, hardware, weights it began from, and what these went through
-    ("before", the first training first); sha256: of weights and tokenizer; skills: name -> fingerprint at training
-    time; prompts: digests of the prompts that these skills use (harness.llm.adapters.prompt_digests); exam: questions
-    a cell and seed; results: rows of the exam.
+    trained: seed, steps, tokens, seconds, stages passed, hardware, weights it began from, and what
+    these went through ("before", the first training first); sha256: of weights and tokenizer;
+    skills: name -> fingerprint at training time; prompts: digests of the prompts that these skills
+    use (harness.llm.adapters.prompt_digests); exam: questions a cell and seed; results: rows of the
+    exam.
     """
 
     folder: Path
@@ -51,11 +57,14 @@ def read_card(folder: Path) -> Card | None:
     try:
         return Card(folder=folder, **read_object(path))
     except (OSError, ValueError, TypeError) as error:
-        raise CannotRun(f"the card {path} cannot be read ({error}); reinstall the model, or delete the card") from error
+        raise CannotRun(
+            f"the card {path} cannot be read ({error}); reinstall the model, or delete the card"
+        ) from error
 
 
 def blank_card(folder: Path) -> Card:
-    """A card for the weights in `folder` of which nothing else is known. Raises CannotRun where a file is missing."""
+    """A card for the weights in `folder` of which nothing else is known. Raises CannotRun where a
+    file is missing."""
     return Card(folder, sha256={name: file_sha256(folder, name) for name in _FILES})
 
 
@@ -64,33 +73,45 @@ def file_sha256(folder: Path, name: str) -> str:
     try:
         return file_hash(folder / name)
     except OSError as error:
-        raise CannotRun(f"the model folder {folder} lacks {name} ({error.strerror}); reinstall the model") from error
+        raise CannotRun(
+            f"the model folder {folder} lacks {name} ({error.strerror}); reinstall the model"
+        ) from error
 
 
 def check_weights(folder: Path) -> None:
-    """Raise CannotRun where weights or tokenizer are not the bytes that the card is about, or there is no card."""
+    """Raise CannotRun where weights or tokenizer are not the bytes that the card is about, or there
+    is no card."""
     card = read_card(folder)
     if card is None:
-        raise CannotRun(f"there is no card.json beside the weights in {folder}; reinstall the model")
+        raise CannotRun(
+            f"there is no card.json beside the weights in {folder}; reinstall the model"
+        )
     for name, recorded in card.sha256.items():
         actual = file_sha256(folder, name)
         if actual != recorded:
             raise CannotRun(
-                f"the weights in {folder} are damaged: {name} has sha256 {actual[:12]}, its card says {recorded[:12]}; "
+                f"the weights in {folder} are damaged: {name} has sha256 {actual[:12]}, its card "
+                f"says {recorded[:12]}; "
                 "reinstall the model"
             )
 
 
 def stale_skills(folder: Path, method: Method) -> list[str] | None:
-    """Skills and prompts of the method that the model's card does not cover, each with the reason; None without a card.
+    """Skills and prompts of the method that the model's card does not cover, each with the reason;
+    None without a card.
 
-    Compares names and hashes; that a skill is asked for as it was trained, `harness pocket check` finds out.
+    Compares names and hashes; that a skill is asked for as it was trained, `harness pocket check`
+    finds out.
     """
     card = read_card(folder)
     if card is None:
         return None
     skills = method.skills()
     never = [f"{skill.name}: {UNTRAINED}" for skill in skills if skill.name not in card.skills]
-    untrained = type(method).skills is Method.skills  # it says nothing, so its prompts alone can tell
+    untrained = (
+        type(method).skills is Method.skills
+    )  # it says nothing, so its prompts alone can tell
     prompts = prompt_digests(method.prompts()).items() if skills or untrained else ()
-    return never + [f"prompt '{name}': {OTHER_WORDS}" for name, digest in prompts if digest not in card.prompts]
+    return never + [
+        f"prompt '{name}': {OTHER_WORDS}" for name, digest in prompts if digest not in card.prompts
+    ]

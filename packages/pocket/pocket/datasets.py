@@ -3,9 +3,10 @@
     format: pocket        options: {kind: musique, tokens: 2000, seed: 0, questions: 20, hops: [1, 2], place: head}
     split: validation     seeds 0 to 999,999;   split: train     seeds from 1,000,000 on
 
-Encyclopedic kinds go through their official row format and its parser, so what is loaded is what a file of such rows
-would give. Question n of a seed does not depend on the number of questions or on the place of its supporting paragraphs
-(`place` and `distance`, harness.datasets.placing; only encyclopedic texts are paragraphs in any order).
+Encyclopedic kinds go through their official row format and its parser, so what is loaded is what a
+file of such rows would give. Question n of a seed does not depend on the number of questions or on
+the place of its supporting paragraphs (`place` and `distance`, harness.datasets.placing; only
+encyclopedic texts are paragraphs in any order).
 """
 
 import dataclasses
@@ -26,7 +27,11 @@ from harness.errors import ConfigError, UnknownName
 from harness.types import Document, Example
 from pocket.world import sample as world
 
-_PURPOSES: dict[str, world.Purpose] = {"validation": "evaluation", "test": "evaluation", "train": "training"}
+_PURPOSES: dict[str, world.Purpose] = {
+    "validation": "evaluation",
+    "test": "evaluation",
+    "train": "training",
+}
 _FILES = ("data", "hub", "subset", "revision")
 
 
@@ -34,10 +39,16 @@ class Options(PlaceOptions):
     """The options of a made-up data set."""
 
     kind: str = Field(description="the data set whose kind of text and question is made")
-    tokens: StrictInt = Field(default=2000, description="length of each document, in characters / 4")
-    seed: StrictInt = Field(default=0, description="another seed makes other documents and questions")
+    tokens: StrictInt = Field(
+        default=2000, description="length of each document, in characters / 4"
+    )
+    seed: StrictInt = Field(
+        default=0, description="another seed makes other documents and questions"
+    )
     questions: StrictInt = Field(default=20, ge=1, description="number of questions")
-    hops: tuple[StrictInt, ...] = Field(default=(), description="numbers of hops to choose from, or one number")
+    hops: tuple[StrictInt, ...] = Field(
+        default=(), description="numbers of hops to choose from, or one number"
+    )
 
     @field_validator("hops", mode="before")
     @classmethod
@@ -46,9 +57,12 @@ class Options(PlaceOptions):
 
 
 def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
-    """The options of a made-up data set, and the purpose that its split names. Raises ConfigError."""
+    """The options of a made-up data set, and the purpose that its split names. Raises
+    ConfigError."""
     fields = [name for name in _FILES if getattr(config, name) is not None]
-    problems = [f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in fields]
+    problems = [
+        f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in fields
+    ]
     if config.split not in _PURPOSES:
         problems.append(f"dataset.split: {UnknownName('split', config.split, _PURPOSES)}")
     try:
@@ -61,7 +75,8 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
         problems += [f"dataset.{name}: {why}; use {', '.join(PLACED)}" for name in moved]
     elif options.distance is not None and options.hops and max(options.hops) < 2:
         problems.append(
-            "dataset.distance: a question of one hop has one supporting paragraph; set dataset.hops to 2 or more"
+            "dataset.distance: a question of one hop has one supporting paragraph; set "
+            "dataset.hops to 2 or more"
         )
     if problems:
         raise ConfigError(problems)
@@ -74,7 +89,8 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Make all questions, keep the first `limit` with their documents; the fingerprint is that of all.
+    """Make all questions, keep the first `limit` with their documents; the fingerprint is that of
+    all.
 
     Raises ConfigError and UnknownName for options that make no sense.
     """
@@ -87,11 +103,18 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     total = 0
     for number in itertools.count():
         made = world.sample(
-            options.kind, options.seed, tokens=options.tokens, purpose=purpose, hops=options.hops, number=number
+            options.kind,
+            options.seed,
+            tokens=options.tokens,
+            purpose=purpose,
+            hops=options.hops,
+            number=number,
         )
         questions, texts = made.examples, made.documents
         if made.rows:  # of an official format, whose parser reads them
-            row = registry.import_target(registry.shipped("row_formats")[options.kind])(dict(made.rows[0]))
+            row = registry.import_target(registry.shipped("row_formats")[options.kind])(
+                dict(made.rows[0])
+            )
             assert isinstance(row, Row)  # the world makes no row to leave out
             example, document = assemble(row if where is None else rearrange(row, where))
             questions, texts = (example,), (document,)
@@ -104,6 +127,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         total += len(questions)
         if total == options.questions:
             break
-    source = f"made up by pocket: {options.kind}, seed {options.seed}, {options.tokens} tokens a text"
+    source = (
+        f"made up by pocket: {options.kind}, seed {options.seed}, {options.tokens} tokens a text"
+    )
     source += "" if where is None else f", {where}"
     return Dataset(config.name, tuple(examples), documents, hashed.hexdigest(), source)

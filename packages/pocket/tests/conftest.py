@@ -61,6 +61,9 @@ def undisturbed(tokenizer_folder, course, tmp_path_factory):
     """A training of 100 steps, and what it said. Not to be written to."""
     from packages.pocket.tests import trainings
 
-    out, said = trainings.begun(tokenizer_folder, tmp_path_factory.mktemp("undisturbed")), list[str]()
+    out, said = (
+        trainings.begun(tokenizer_folder, tmp_path_factory.mktemp("undisturbed")),
+        list[str](),
+    )
     trainings.train(trainings.settings(out, course, steps=100), said.append)
     return out, said

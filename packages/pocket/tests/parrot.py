@@ -34,7 +34,8 @@ class Parrots(ScriptedModel):
 
 
 def skill(name, scene, says):
-    """A skill whose parrot probes and writes what `says` gives: as many numbers as verdicts, then the replies."""
+    """A skill whose parrot probes and writes what `says` gives: as many numbers as verdicts, then
+    the replies."""
 
     def play(scene, tools):
         with tools.model().session() as s:

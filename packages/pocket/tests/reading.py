@@ -1,4 +1,5 @@
-"""Reads facts back out of a text by the templates alone: a second opinion on what a document states."""
+"""Reads facts back out of a text by the templates alone: a second opinion on what a document
+states."""
 
 import re
 from functools import cache
@@ -12,7 +13,8 @@ from harness.stats.rng import Dice
 
 @cache
 def shape(kind):
-    """A pattern for what can stand for a thing of the kind: a name with its ending, a value from its list, a number."""
+    """A pattern for what can stand for a thing of the kind: a name with its ending, a value from
+    its list, a number."""
     if kind in VALUES:
         dice = Dice("shapes", kind)
         values = sorted({make_value(kind, dice) for _ in range(2000)})

@@ -1,4 +1,5 @@
-"""The adapters that come with the embedded model fit its weights and the prompts of their method, and help."""
+"""The adapters that come with the embedded model fit its weights and the prompts of their method,
+and help."""
 
 import json
 
@@ -18,7 +19,9 @@ FOLDER = EMBEDDED.parent / "adapters"
 def test_an_adapter_fits_and_its_task_is_done_better_with_it(task):
     card = json.loads((FOLDER / task / "card.json").read_text(encoding="utf-8"))
     base = adapters.Base(NAME, EMBEDDED, {"files": hash_files(EMBEDDED)})
-    assert not list(adapters.check_adapter(task, FOLDER / task, base)), "make adapters trains them again"
+    assert not list(adapters.check_adapter(task, FOLDER / task, base)), (
+        "make adapters trains them again"
+    )
     method = make_method(resolve_part("methods", Choices(method=card["method"], profile="pocket")))
     assert adapters.prompt_mismatch(task, FOLDER / task, task, method.prompts()) is None
     first = card["measures"]["rows"][0]

@@ -1,4 +1,5 @@
-"""Batches: recipes by their weights, a function of the dice alone, what is left out, what is right; exercises in them."""
+"""Batches: recipes by their weights, a function of the dice alone, what is left out, what is right;
+exercises in them."""
 
 import re
 from itertools import chain, cycle
@@ -30,27 +31,47 @@ def test_recipes_are_drawn_by_their_weights(teacher, drills):
 def test_a_batch_is_a_function_of_seed_stage_and_step(teacher, drills):
     recipe = Recipe(skill="answer", facts=(1, 4), size=128)
     one = stage(0.9, None).model_copy(update={"recipes": (recipe,), "tokens": 512})
-    first, again, other = (make_batch(one, Dice("training", 0, 1, n), teacher, drills)[1] for n in (5, 5, 6))
+    first, again, other = (
+        make_batch(one, Dice("training", 0, 1, n), teacher, drills)[1] for n in (5, 5, 6)
+    )
     assert first == again != other
     assert 512 <= sum(len(tree) for trees in first.passes for tree in trees) < 512 + 128
 
 
 def test_a_pass_has_trees_of_similar_length(monkeypatch):
     monkeypatch.setattr(batches, "_AREA", 24)
-    batch = take_trees(cycle([Tree([1] * 10, [9], []), Tree([1] * 3, [2], []), Tree([1] * 4, [3], [])]), 40, 64)
-    assert [[len(tree) for tree in trees] for trees in batch.passes] == [[3, 3, 4, 4], [10, 10], [10]]
+    batch = take_trees(
+        cycle([Tree([1] * 10, [9], []), Tree([1] * 3, [2], []), Tree([1] * 4, [3], [])]), 40, 64
+    )
+    assert [[len(tree) for tree in trees] for trees in batch.passes] == [
+        [3, 3, 4, 4],
+        [10, 10],
+        [10],
+    ]
 
 
 LEFT_OUT = [
     # 50 + 9 of 64 tokens: a row has one of three branches
     ("branches without room", [Tree([1] * 50, [], [Branch(50, [2] * 9, [8])] * 3)], 2, 4),
     ("room for all", [Tree([1] * 40, [38, 39], [Branch(40, [2], [0])])], 6, 0),
-    ("a text too long", [Tree([1] * 65, [64], [Branch(60, [2] * 2, [1])] * 2), Tree([1] * 60, [59], [])], 2, 6),
-    ("no branch that fits", [Tree([1] * 60, [], [Branch(60, [1] * 9, [8])]), Tree([1] * 60, [59], [])], 2, 2),
+    (
+        "a text too long",
+        [Tree([1] * 65, [64], [Branch(60, [2] * 2, [1])] * 2), Tree([1] * 60, [59], [])],
+        2,
+        6,
+    ),
+    (
+        "no branch that fits",
+        [Tree([1] * 60, [], [Branch(60, [1] * 9, [8])]), Tree([1] * 60, [59], [])],
+        2,
+        2,
+    ),
 ]
 
 
-@pytest.mark.parametrize(("trees", "kept", "dropped"), [c[1:] for c in LEFT_OUT], ids=[c[0] for c in LEFT_OUT])
+@pytest.mark.parametrize(
+    ("trees", "kept", "dropped"), [c[1:] for c in LEFT_OUT], ids=[c[0] for c in LEFT_OUT]
+)
 def test_replies_that_are_left_out_are_counted(trees, kept, dropped):
     batch = take_trees(cycle(trees), 118, 64)
     assert (batch.kept, batch.dropped) == (kept, dropped)
@@ -58,7 +79,9 @@ def test_replies_that_are_left_out_are_counted(trees, kept, dropped):
 
 def test_nothing_that_fits_is_an_error_that_says_what_to_do():
     short, long = Tree([1] * 64, [63], []), Tree([1] * 65, [64], [])
-    with pytest.raises(UserError, match="no text of this recipe fits a row of 64 tokens; give the recipe a larger"):
+    with pytest.raises(
+        UserError, match="no text of this recipe fits a row of 64 tokens; give the recipe a larger"
+    ):
         take_trees(chain([short], cycle([long])), 128, 64)
 
 
@@ -74,7 +97,9 @@ def test_a_reply_is_right_when_all_of_it_is(right, share):
 def test_a_recipe_that_makes_nothing_is_named(teacher, drills, monkeypatch):
     monkeypatch.setattr(batches, "scenes", lambda *a: iter(()))
     one = stage(0.9, None).model_copy(update={"recipes": (Recipe(skill="answer", facts=(1, 2)),)})
-    with pytest.raises(UserError, match="the recipe of 'answer' makes no scene: no text allows what it asks"):
+    with pytest.raises(
+        UserError, match="the recipe of 'answer' makes no scene: no text allows what it asks"
+    ):
         make_batch(one, Dice("none"), teacher, drills)
 
 

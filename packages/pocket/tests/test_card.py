@@ -5,7 +5,14 @@ import pytest
 from harness_training.loop import Progress
 from pocket.card import CHANGED, UNTRAINED, Card, check_weights
 from pocket.eval import card as cards
-from pocket.eval.card import card_after_training, card_page, fingerprint, stale, tables, trained_skills
+from pocket.eval.card import (
+    card_after_training,
+    card_page,
+    fingerprint,
+    stale,
+    tables,
+    trained_skills,
+)
 from pocket.eval.exam import Row
 from pocket.tasks.catalog import skills
 
@@ -22,7 +29,10 @@ RIGHT = {
 
 def passed(*names):
     plain = {"steps": 5, "mastered": True, "stage_minutes": 1.5}
-    return [{"stage": n, "right": RIGHT[n], "minutes": 1.5 * at, **plain} for at, n in enumerate(names, 1)]
+    return [
+        {"stage": n, "right": RIGHT[n], "minutes": 1.5 * at, **plain}
+        for at, n in enumerate(names, 1)
+    ]
 
 
 def probing(scene="sufficiency", *, head="Enough?", labels=("Yes", "No"), **how):
@@ -36,7 +46,10 @@ def probing(scene="sufficiency", *, head="Enough?", labels=("Yes", "No"), **how)
                 s.probe(labels, how.get("after", ""))
             if scene.replies:
                 s.reply(how.get("taken", labels[0]))
-                s.user(how.get("second", "Now answer. ") + (scene.task.instruction if how.get("task", True) else ""))
+                s.user(
+                    how.get("second", "Now answer. ")
+                    + (scene.task.instruction if how.get("task", True) else "")
+                )
                 s.write(8)
 
     return Skill(how.get("name", "s"), scene, play)
@@ -53,7 +66,9 @@ def probing(scene="sufficiency", *, head="Enough?", labels=("Yes", "No"), **how)
 def test_a_fingerprint_changes_with_prompt_order_and_label(change, tiny):
     before = fingerprint(probing(), tiny)
     assert len(before) == 64
-    assert before == fingerprint(probing(name="other"), tiny) != fingerprint(probing(**change), tiny)
+    assert (
+        before == fingerprint(probing(name="other"), tiny) != fingerprint(probing(**change), tiny)
+    )
 
 
 def test_a_fingerprint_changes_with_the_tokenizer(tiny, tmp_path):
@@ -65,20 +80,35 @@ def test_a_skill_of_a_scene_nothing_makes(tiny, monkeypatch):
     from pocket.tasks import catalog
 
     monkeypatch.setitem(catalog.SCENES, "never", lambda *_: iter(()))
-    with pytest.raises(CannotRun, match="no text of the world makes a scene of kind 'never', which 's' declares"):
+    with pytest.raises(
+        CannotRun, match="no text of the world makes a scene of kind 'never', which 's' declares"
+    ):
         fingerprint(probing("never"), tiny)
 
 
 def test_skills_are_those_of_passed_stages_whatever_the_course_is_now():
-    right = {"10 choose": 0.1, "2 pecan points": 0.5, "0 recall": 1.0}  # as JSON sorts them; in order it is 0, 2, 10
+    right = {
+        "10 choose": 0.1,
+        "2 pecan points": 0.5,
+        "0 recall": 1.0,
+    }  # as JSON sorts them; in order it is 0, 2, 10
     stages = [{"stage": "of an earlier course", "right": right}, *passed("second")]
-    assert trained_skills(stages) == ["pecan points", "choose", "pecan search", "answer"], "a drill is no skill"
+    assert trained_skills(stages) == ["pecan points", "choose", "pecan search", "answer"], (
+        "a drill is no skill"
+    )
     assert trained_skills([]) == []
 
 
 def test_stale(tiny):
     a, b, c = (probing(name=name) for name in "abc")
-    card = Card(tiny, skills={"a": fingerprint(a, tiny), "b": fingerprint(probing(head="Before?"), tiny), "gone": "0"})
+    card = Card(
+        tiny,
+        skills={
+            "a": fingerprint(a, tiny),
+            "b": fingerprint(probing(head="Before?"), tiny),
+            "gone": "0",
+        },
+    )
     assert stale(card, [a, b, c]) == [("b", CHANGED), ("c", UNTRAINED)]
     assert stale(card, [a]) == []
 
@@ -94,7 +124,13 @@ def test_the_card_of_a_training(model):
     assert card.skills.keys() == {"pecan search", "answer"}
     assert card.skills["answer"] == fingerprint(skills()["answer"], model)
     assert card.sha256.keys() == {"model.safetensors", "tokenizer.json"}
-    about = {"seed": 3, "steps": 700, "tokens": 5000, "seconds": 90, "stages": passed("first", "second")}
+    about = {
+        "seed": 3,
+        "steps": 700,
+        "tokens": 5000,
+        "seconds": 90,
+        "stages": passed("first", "second"),
+    }
     assert {k: v for k, v in card.trained.items() if k != "hardware"} == about
     assert card.trained["hardware"]["threads"] >= 1
     assert card.results == []
@@ -133,10 +169,19 @@ def _flip(path):
 @pytest.mark.parametrize(
     ("harm", "sentence"),
     [
-        (lambda f: _flip(f / "model.safetensors"), "the weights in .* are damaged: model.safetensors has .* reinstall"),
-        (lambda f: (f / "model.safetensors").unlink(), "lacks model.safetensors .*reinstall the model"),
+        (
+            lambda f: _flip(f / "model.safetensors"),
+            "the weights in .* are damaged: model.safetensors has .* reinstall",
+        ),
+        (
+            lambda f: (f / "model.safetensors").unlink(),
+            "lacks model.safetensors .*reinstall the model",
+        ),
         (lambda f: (f / "card.json").unlink(), "there is no card.json beside the weights"),
-        (lambda f: (f / "card.json").write_text("{"), "card.json cannot be read .*reinstall the model"),
+        (
+            lambda f: (f / "card.json").write_text("{"),
+            "card.json cannot be read .*reinstall the model",
+        ),
     ],
     ids=["weights", "no weights", "no card", "torn card"],
 )
@@ -150,7 +195,14 @@ def test_damage(harm, sentence, model):
 
 def row(skill, asked, text, measure, *numbers, **more):
     value, low, high, n = numbers
-    head = {"skill": skill, "asked": asked, "text": text, "measure": measure, "floor": None, "failed": 0}
+    head = {
+        "skill": skill,
+        "asked": asked,
+        "text": text,
+        "measure": measure,
+        "floor": None,
+        "failed": 0,
+    }
     return {**head, "value": value, "low": low, "high": high, "n": n, **more}
 
 
@@ -172,7 +224,10 @@ def test_the_tables_of_a_card():
         ["one hop", "97 [93, 99] of 100", "60 [50, 70] of 100"],
         ["two hops", "20 [10, 30] of 100, 2 failed", ""],
     ]
-    assert found["pecan search: AUC"] == [["", "points", "chunks"], ["one hop", "90 [85, 95] of 200, floor 80", "-"]]
+    assert found["pecan search: AUC"] == [
+        ["", "points", "chunks"],
+        ["one hop", "90 [85, 95] of 200, floor 80", "-"],
+    ]
 
 
 def test_the_page_has_the_results(tmp_path):
@@ -188,5 +243,7 @@ def test_a_card_without_anything_has_a_page(tiny, tmp_path):
     text = (tmp_path / "elsewhere" / "CARD.md").read_text()
     assert "not examined yet" in text
     assert "Nothing is known of it." in text
-    assert json.loads((tmp_path / "elsewhere" / "card.json").read_text())["sha256"] == dict(card.sha256)
+    assert json.loads((tmp_path / "elsewhere" / "card.json").read_text())["sha256"] == dict(
+        card.sha256
+    )
     assert not (tiny / "card.json").exists()

@@ -42,22 +42,39 @@ def trained(folder, *names):
 
 MISTAKES = [
     (["train"], ["Missing option '--out'"]),
-    (["eval", "model", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'", "pocket check"]),
+    (
+        ["eval", "model", "--skill", "anwser"],
+        ["unknown skill 'anwser'. Did you mean 'answer'", "pocket check"],
+    ),
     (["train", "--out", "o", "--steps", "0"], ["--steps", "greater than or equal to 1"]),
-    (["train", "--out", "o", "--curriculum", "none.yaml"], ["cannot read the curriculum none.yaml"]),
-    (["train", "--out", "o", "--curriculum", "bad.yaml"], ["bad.yaml: stage 'both': ", "skill 'anwser'. Did you mean"]),
-    (["train", "--out", "o", "--from", "nowhere"], ["'nowhere' is no folder of a trained pocket model: it has no con"]),
+    (
+        ["train", "--out", "o", "--curriculum", "none.yaml"],
+        ["cannot read the curriculum none.yaml"],
+    ),
+    (
+        ["train", "--out", "o", "--curriculum", "bad.yaml"],
+        ["bad.yaml: stage 'both': ", "skill 'anwser'. Did you mean"],
+    ),
+    (
+        ["train", "--out", "o", "--from", "nowhere"],
+        ["'nowhere' is no folder of a trained pocket model: it has no con"],
+    ),
     (["eval", "nowhere"], ["no model folder 'nowhere'"]),
     (["eval", "model", "--questions", "1"], ["--questions", "greater than or equal to 2"]),
     (["check", "model"], ["there is no card.json beside the weights in model"]),
     (["train-reranker"], ["Missing option '--out'"]),
-    (["train-reranker", "--out", "o", "--from", "."], ["'.' is no folder of a trained pocket model: it has no con"]),
+    (
+        ["train-reranker", "--out", "o", "--from", "."],
+        ["'.' is no folder of a trained pocket model: it has no con"],
+    ),
     (["train-reranker", "--out", "o", "--layers", "0"], ["--layers", "greater than or equal to 1"]),
     (["trian"], ["No such command 'trian'", "Did you mean 'train'?"]),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "parts"), MISTAKES, ids=lambda a: " ".join(a) if isinstance(a, list) else None)
+@pytest.mark.parametrize(
+    ("arguments", "parts"), MISTAKES, ids=lambda a: " ".join(a) if isinstance(a, list) else None
+)
 def test_a_mistake_is_one_sentence(arguments, parts, here, model, course, tmp_path):
     (tmp_path / "bad.yaml").write_text(COURSE.replace("skill: answer", "skill: anwser", 1))
     done = here("pocket", *arguments).checked(2)
@@ -87,12 +104,19 @@ def test_check_says_who_declares_what_and_whether_it_is_trained(here, environmen
     assert (done.returncode, set(_states(done.stdout).values())) == (0, {"trained"}), done.stderr
     assert re.search(r"^pecan search +trained +.*\bpecan\b", done.stdout, re.MULTILINE)
 
-    # The same prompts with another answer instruction: what the reader was trained on is no longer what it is asked.
+    # The same prompts with another answer instruction: what the reader was trained on is no longer
+    # what it is asked.
     own = model.parent / "own" / "datasets" / "pocket" / "qasper.yaml"
     own.parent.mkdir(parents=True, exist_ok=True)
     shipped = (Path(__file__).parents[1] / "pocket/configs/datasets/pocket/qasper.yaml").read_text()
     own.write_text(shipped.replace("instruction: Answer", "instruction: Please answer"))
-    process = start("harness.cli.main", ["pocket", "check", "model"], model.parent, model.parent / "out", environment)
+    process = start(
+        "harness.cli.main",
+        ["pocket", "check", "model"],
+        model.parent,
+        model.parent / "out",
+        environment,
+    )
     code, out, err = process.end()
     assert code == 4, err
     changed = {name for name, state in _states(out).items() if state == "changed since training"}
@@ -139,7 +163,9 @@ def test_train_two_steps_and_resume(environment, here, model, course, tmp_path):
 
     environment = {**environment, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
     command += ["--steps", "3", "--mlflow", "http://127.0.0.1:9"]
-    code, _, err = start("harness.cli.main", command, tmp_path, tmp_path / "again", environment).end()
+    code, _, err = start(
+        "harness.cli.main", command, tmp_path, tmp_path / "again", environment
+    ).end()
     assert code == 0, err
     assert "[transformers]" not in err
     assert "Writing" not in err

@@ -1,4 +1,5 @@
-"""A curriculum: the project's own is sound, each mistake is said in a sentence, and what may change on the way."""
+"""A curriculum: the project's own is sound, each mistake is said in a sentence, and what may change
+on the way."""
 
 import pytest
 from pocket.train.batches import make_batch
@@ -30,11 +31,27 @@ def test_the_projects_own_makes_batches(teacher, drills):
 BAD = [
     ("{skill: answer}", "", "needs one of facts, tokens, pairs; has none"),
     ("{skill: answer, facts: [1, 3], tokens: [200, 300]}", "", r"has \['facts', 'tokens'\]"),
-    ("{skill: answer, facts: [1, 3], kinds: [novel]}", "", "unknown 'novel'; known: musique, hotpotqa"),
-    ("{skill: answer, facts: [1, 3], ask: {three: 1}}", "", "unknown 'three'; known: one, two, compare"),
+    (
+        "{skill: answer, facts: [1, 3], kinds: [novel]}",
+        "",
+        "unknown 'novel'; known: musique, hotpotqa",
+    ),
+    (
+        "{skill: answer, facts: [1, 3], ask: {three: 1}}",
+        "",
+        "unknown 'three'; known: one, two, compare",
+    ),
     ("{skill: answer, facts: [1]}", "", "stages.0.recipes.0.facts.1 is missing"),
-    ("{skill: answer, facts: [1, 3], size: 8}", "", "recipes.0.size=8: .*greater than or equal to 32"),
-    ("{skill: answer, facts: [1, 3], peices: 2}", "", "unknown key '.*peices'. Did you mean 'pieces'"),
+    (
+        "{skill: answer, facts: [1, 3], size: 8}",
+        "",
+        "recipes.0.size=8: .*greater than or equal to 32",
+    ),
+    (
+        "{skill: answer, facts: [1, 3], peices: 2}",
+        "",
+        "unknown key '.*peices'. Did you mean 'pieces'",
+    ),
     ("{skill: answer, facts: [1, 3]}", ", gates: 1", "unknown key '.*gates'. Did you mean 'gate'"),
     ("{skill: answer, facts: [1, 3]}", ", gate: 0", "stages.0.gate=0: "),
     ("", "", r"stages.0.recipes=\[\]: should have at least one item"),
@@ -46,7 +63,9 @@ def test_what_is_wrong_is_named(tmp_path, recipe, more, message):
     with pytest.raises(ConfigError, match=message) as raised:
         read_curriculum(write(tmp_path, recipe, more))
     assert str(tmp_path) not in str(raised.value)
-    assert "--set" not in str(raised.value)  # a curriculum is a file; nothing of it can be set otherwise
+    assert "--set" not in str(
+        raised.value
+    )  # a curriculum is a file; nothing of it can be set otherwise
     assert "course.yaml" in str(raised.value)
 
 
@@ -72,5 +91,7 @@ def test_the_window_is_that_of_the_model(tmp_path):
     path = write(tmp_path, "{skill: answer, tokens: [300, 1000], size: 1200}")
     assert read_curriculum(path).stages
     assert read_curriculum(path, 1200).stages
-    with pytest.raises(ConfigError, match="stage 'a': a recipe of 'answer' is longer than the window of 999 tokens"):
+    with pytest.raises(
+        ConfigError, match="stage 'a': a recipe of 'answer' is longer than the window of 999 tokens"
+    ):
         read_curriculum(path, 999)

@@ -1,4 +1,5 @@
-"""The data sets pocket/*: options and their refusals, seeds kept apart, official row formats, the command line."""
+"""The data sets pocket/*: options and their refusals, seeds kept apart, official row formats, the
+command line."""
 
 import json
 from pathlib import Path
@@ -22,7 +23,9 @@ CONFIGS = sorted((ROOT / "packages/pocket/pocket/configs/datasets/pocket").glob(
 
 
 def config(name="musique", split="validation", **options):
-    fields = yaml.safe_load((ROOT / "packages/pocket/pocket/configs/datasets/pocket" / f"{name}.yaml").read_text())
+    fields = yaml.safe_load(
+        (ROOT / "packages/pocket/pocket/configs/datasets/pocket" / f"{name}.yaml").read_text()
+    )
     fields = {k: v for k, v in fields.items() if k != "summary"}
     merged = {**fields["options"], "tokens": 400, "questions": 6, **options}
     return DatasetConfig.model_validate({**fields, "split": split, "options": merged})
@@ -45,7 +48,15 @@ def test_every_kind_has_a_config():
     assert [p.stem for p in CONFIGS] == sorted(KINDS)
     assert {f"pocket/{kind}" for kind in KINDS} <= set(presets.names("datasets"))
     assert "pocket" in formats()
-    assert [*option_fields("pocket")] == ["place", "distance", "kind", "tokens", "seed", "questions", "hops"]
+    assert [*option_fields("pocket")] == [
+        "place",
+        "distance",
+        "kind",
+        "tokens",
+        "seed",
+        "questions",
+        "hops",
+    ]
     assert [*option_fields("musique")] == ["files", "place", "distance"]
 
 
@@ -61,7 +72,9 @@ def test_load(kind):
         assert (example.question.options is not None) == (kind == "quality")
         for mark in example.gold.supporting:
             assert 0 <= mark.start < mark.end <= len(data.documents[mark.document_id].text)
-        sheet = scorers.score_record(config(kind).scorers, example.gold.answers[0], (), example.gold)
+        sheet = scorers.score_record(
+            config(kind).scorers, example.gold.answers[0], (), example.gold
+        )
         assert sheet.scores[config(kind).scorers[0]] == 1.0
     assert str(ROOT) not in data.source
     assert "seed 0" in data.source
@@ -69,26 +82,37 @@ def test_load(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_limit_and_fewer_questions_keep_the_first(kind):
-    whole, part, fewer = load(config(kind)), load(config(kind), limit=2), load(config(kind, questions=2))
+    whole, part, fewer = (
+        load(config(kind)),
+        load(config(kind), limit=2),
+        load(config(kind, questions=2)),
+    )
     assert part.examples == whole.examples[:2] == fewer.examples
     assert part.fingerprint == whole.fingerprint != fewer.fingerprint
     assert all(part.documents[name] == whole.documents[name] for name in part.documents)
     assert load(config(kind, seed=1)).fingerprint != whole.fingerprint
 
 
-PARSERS = {"musique": musique.parse_row, "hotpotqa": hotpotqa.parse_row, "2wikimultihopqa": twowiki.parse_row}
+PARSERS = {
+    "musique": musique.parse_row,
+    "hotpotqa": hotpotqa.parse_row,
+    "2wikimultihopqa": twowiki.parse_row,
+}
 
 
 @pytest.mark.parametrize("kind", PARSERS)
 def test_official_rows(kind):
-    """Rows go through JSON and the parser of their format, and give the text and the marks that the world knows."""
+    """Rows go through JSON and the parser of their format, and give the text and the marks that the
+    world knows."""
     for seed in range(40):
         made = sample(kind, seed, tokens=300 + 40 * seed, purpose="evaluation")
         row = PARSERS[kind](json.loads(json.dumps(made.rows[0])))
         example, document = assemble(row)
         assert document == made.documents[0]
         assert example.question == made.examples[0].question
-        assert sorted(example.gold.supporting, key=lambda s: s.start) == list(made.examples[0].gold.supporting)
+        assert sorted(example.gold.supporting, key=lambda s: s.start) == list(
+            made.examples[0].gold.supporting
+        )
         assert example.gold.answers == made.examples[0].gold.answers
 
 
@@ -132,7 +156,10 @@ def test_2wiki_rows_of_other_copies_are_the_same_rows(form):
     make, paragraph, triple = FORMS[form]
     row = sample("2wikimultihopqa", 0, tokens=300, purpose="evaluation").rows[0]
     facts = make(row["supporting_facts"], "title", "sent_id")
-    other = {"context": make(row["context"], *paragraph), "evidences": make(row["evidences"], *triple)}
+    other = {
+        "context": make(row["context"], *paragraph),
+        "evidences": make(row["evidences"], *triple),
+    }
     assert twowiki.parse_row({**row, **other, "supporting_facts": facts}) == twowiki.parse_row(row)
 
 
@@ -147,9 +174,17 @@ BAD = [
     ({"seed": -1}, ConfigError, "dataset.seed: should be 0 or more, is -1"),
     ({"tokns": 3}, ConfigError, "unknown key 'dataset.tokns'. Did you mean 'tokens'"),
     ({"kind": "musiqe"}, UnknownName, "Did you mean 'musique'?"),
-    ({"seed": FIRST_TRAINING_SEED}, ConfigError, "evaluation has the seeds 0 to 999,999, so that no model is tested"),
+    (
+        {"seed": FIRST_TRAINING_SEED},
+        ConfigError,
+        "evaluation has the seeds 0 to 999,999, so that no model is tested",
+    ),
     ({"split": "train"}, ConfigError, "training has the seeds from 1,000,000 on"),
-    ({"split": "vaildation"}, ConfigError, "unknown split 'vaildation'. Did you mean 'validation'?"),
+    (
+        {"split": "vaildation"},
+        ConfigError,
+        "unknown split 'vaildation'. Did you mean 'validation'?",
+    ),
 ]
 
 
@@ -162,7 +197,9 @@ def test_refused(options, error, message):
 
 @pytest.mark.parametrize("name", ["data", "hub", "subset", "revision"])
 def test_files_are_refused(name):
-    with pytest.raises(ConfigError, match=rf"dataset\.{name}: 'pocket/musique' is made up, not read"):
+    with pytest.raises(
+        ConfigError, match=rf"dataset\.{name}: 'pocket/musique' is made up, not read"
+    ):
         load(config().model_copy(update={name: "x"}))
 
 

@@ -1,4 +1,5 @@
-"""Folders of the pocket model: a folder to begin from, first weights, and what is saved and loaded."""
+"""Folders of the pocket model: a folder to begin from, first weights, and what is saved and
+loaded."""
 
 import pytest
 import torch
@@ -16,7 +17,9 @@ def small(seed=0, vocabulary=40, **sizes):
 def test_a_missing_file_is_named(model, name):
     llama.check_folder(model, model.parent / "out" / "model")
     (model / name).unlink()
-    with pytest.raises(CannotRun, match=f"' is no folder of a trained pocket model: it has no {name}$"):
+    with pytest.raises(
+        CannotRun, match=f"' is no folder of a trained pocket model: it has no {name}$"
+    ):
         llama.check_folder(model, model.parent / "out" / "model")
 
 
@@ -32,7 +35,9 @@ def test_its_tokenizer_is_taken_and_another_is_refused(model):
     (to / "tokenizer.json").write_text("another")
     llama.copy_tokenizer(model, to)
     assert (to / "tokenizer.json").read_text() == "another"
-    with pytest.raises(UserError, match="the training in .*out has another tokenizer than '.*model'; name another"):
+    with pytest.raises(
+        UserError, match="the training in .*out has another tokenizer than '.*model'; name another"
+    ):
         llama.check_folder(model, to)
 
 
@@ -41,7 +46,10 @@ def test_first_weights_are_seeded_and_smallest_where_a_layer_writes():
     assert all(torch.equal(one[name], weight) for name, weight in again.items())
     assert not torch.equal(one["lm_head.weight"], other["lm_head.weight"])
     assert all((weight == 1).all() for name, weight in one.items() if "norm" in name)
-    found = {name: float(one[f"model.layers.0.{name}.weight"].std()) for name in ("mlp.down_proj", "mlp.up_proj")}
+    found = {
+        name: float(one[f"model.layers.0.{name}.weight"].std())
+        for name in ("mlp.down_proj", "mlp.up_proj")
+    }
     assert found["mlp.down_proj"] == pytest.approx(0.01, rel=0.2)
     assert found["mlp.up_proj"] == pytest.approx(0.06, rel=0.2)
 

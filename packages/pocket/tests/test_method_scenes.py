@@ -1,4 +1,5 @@
-"""Scenes of methods that walk trees, keep memories and refine documents: what is right is proved by what is shown."""
+"""Scenes of methods that walk trees, keep memories and refine documents: what is right is proved by
+what is shown."""
 
 from collections import Counter
 
@@ -22,13 +23,16 @@ ASK = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
 
 
 def scenes_of(monkeypatch, module, kind, pieces):
-    """Scenes of `kind` about texts of each kind in turn, each with its text and the question it was made for."""
+    """Scenes of `kind` about texts of each kind in turn, each with its text and the question it was
+    made for."""
     asked = []
     question = module.question_of
     monkeypatch.setattr(module, "question_of", lambda a: (asked.append(a), question(a))[1])
     for n in range(84):
         size = {"facts": (2, 14)} if n % 2 else {"tokens": (200, 600)}
-        recipe = Recipe(skill="x", kinds=(KINDS[n % len(KINDS)],), ask=ASK, questions=4, pieces=pieces, **size)
+        recipe = Recipe(
+            skill="x", kinds=(KINDS[n % len(KINDS)],), ask=ASK, questions=4, pieces=pieces, **size
+        )
         dice = Dice("methods", n)
         shown = make_text(recipe, dice)
         for scene in getattr(module, kind)(recipe, shown, dice):
@@ -68,7 +72,12 @@ def test_a_verdict_is_proved_by_what_is_shown(monkeypatch):
         found = proves(asked, there)
         assert (verdict.answer == asked.answer) if found else verdict.answer is None
         assert ("The text does not say: " in verdict.reason) == (not found)
-        if not found and isinstance(asked.query, Path) and asked.supports and asked.supports[0] in there:
+        if (
+            not found
+            and isinstance(asked.query, Path)
+            and asked.supports
+            and asked.supports[0] in there
+        ):
             seen["a known fact in the reason"] += verdict.reason.index("The text") > 0
         seen["answered" if found else "not answered"] += 1
     assert min(seen.values()) > 5, seen

@@ -42,7 +42,11 @@ PROOFS = [
     (Path("nobody", ("born",)), set(), 0),
     (Compare(Path("P1", ("year",)), Path("P2", ("year",)), smaller=True), {"P1"}, 2),
     (Compare(Path("P1", ("year",)), Path("P2", ("year",)), smaller=False), {"P2"}, 2),
-    (Compare(Path("B1", ("author", "year")), Path("B2", ("author", "year")), smaller=True), {"B1"}, 4),
+    (
+        Compare(Path("B1", ("author", "year")), Path("B2", ("author", "year")), smaller=True),
+        {"B1"},
+        4,
+    ),
     (Compare(Path("P1", ("year",)), Path("P3", ("year",)), smaller=True), set(), 2),
     (Compare(Path("P1", ("year",)), Path("T1", ("year",)), smaller=True), set(), 1),
     (Same(Path("P1", ("born",)), Path("P2", ("born",))), {"yes"}, 2),
@@ -59,7 +63,9 @@ def test_prove(query, answers, used):
         assert all(not prove(query, without(fact, BOOKS)) for fact in supports(query, BOOKS))
 
 
-links = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("rs"), st.sampled_from("abcd")), max_size=8)
+links = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.sampled_from("rs"), st.sampled_from("abcd")), max_size=8
+)
 steps = st.lists(st.sampled_from(["r", "s", "^r", "^s"]), min_size=1, max_size=4).map(tuple)
 
 
@@ -83,7 +89,11 @@ def test_a_fact_base_keeps_its_promises():
     made = base(("B1", "author", "P1"))
     made.closed.add(("author", "P1"))
     made.silent.add(("B9", "author"))
-    for fact in (Fact("B1", "author", "P2"), Fact("B2", "author", "P1"), Fact("B9", "author", "P3")):
+    for fact in (
+        Fact("B1", "author", "P2"),
+        Fact("B2", "author", "P1"),
+        Fact("B9", "author", "P3"),
+    ):
         assert not made.allows(fact)
         with pytest.raises(ValueError, match="contradicts"):
             made.add(fact)
@@ -105,13 +115,20 @@ BY_QUERY = {
     Path("Velindra", ("book.author", "person.born")): "Kelford",
     Path("Julindra", ("book.author", "person.birth")): "1600",
     Same(Path("Toren", ("person.born",)), Path("Mirel", ("person.born",))): "yes",
-    Compare(Path("Toren", ("person.birth",)), Path("Mirel", ("person.birth",)), smaller=True): "Toren",
+    Compare(
+        Path("Toren", ("person.birth",)), Path("Mirel", ("person.birth",)), smaller=True
+    ): "Toren",
 }
 
 
 def test_answers_of_a_base_made_by_hand():
     asker = Asker("encyclopedia", FACTS, Dice("hand"))
-    found = {a.query: a.answer for n in ASKS for _ in range(300) if (a := getattr(asker, n)()) is not None}
+    found = {
+        a.query: a.answer
+        for n in ASKS
+        for _ in range(300)
+        if (a := getattr(asker, n)()) is not None
+    }
     assert {q: found.get(q) for q in BY_QUERY} == BY_QUERY
     # Two people were born there: no question leads back from the town.
     back = [q for q in found if isinstance(q, Path) and q.start == "Kelford" and len(q.steps) == 1]

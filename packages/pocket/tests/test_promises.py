@@ -1,4 +1,5 @@
-"""What the world promises, over five hundred documents of all kinds and lengths; the same seed, the same bytes."""
+"""What the world promises, over five hundred documents of all kinds and lengths; the same seed, the
+same bytes."""
 
 import hashlib
 import os
@@ -25,12 +26,16 @@ EVERY = [*KINDS]
 def documents(kind):
     """EACH samples of a kind: lengths in turn, seeds in order."""
     lengths = [LENGTHS[seed % len(LENGTHS)] for seed in range(EACH)]
-    return tuple((n, sample(kind, seed, tokens=n, purpose="evaluation")) for seed, n in enumerate(lengths))
+    return tuple(
+        (n, sample(kind, seed, tokens=n, purpose="evaluation")) for seed, n in enumerate(lengths)
+    )
 
 
 def sentences(made):
     """Every stated fact with its sentence, as cut out of the texts."""
-    return [(s.fact, page.document.text[s.start : s.end]) for page in made.pages for s in page.stated]
+    return [
+        (s.fact, page.document.text[s.start : s.end]) for page in made.pages for s in page.stated
+    ]
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -50,7 +55,8 @@ def test_one_answer_and_no_support_too_many(kind):
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_the_text_states_the_fact_base_and_nothing_else(kind):
-    """Read back by the templates: each sentence is its fact and no other, and all facts are there once."""
+    """Read back by the templates: each sentence is its fact and no other, and all facts are there
+    once."""
     for _, made in documents(kind):
         pairs = sentences(made)
         assert Counter(fact for fact, _ in pairs) == Counter(made.base.facts)
@@ -63,7 +69,12 @@ def test_the_text_states_the_fact_base_and_nothing_else(kind):
                 at = stated.end
             rest += document.text[at:]
             titles = {p.title for p in document.passages}
-            between = {w for line in rest.split("\n") if line not in titles for w in re.findall(r"\w+", line)}
+            between = {
+                w
+                for line in rest.split("\n")
+                if line not in titles
+                for w in re.findall(r"\w+", line)
+            }
             named = {n for fact in made.base.facts for n in (fact.subject, fact.object)}
             assert not between & (named - {"yes", "no"})
 
@@ -78,17 +89,22 @@ def test_gold_marks_what_proves(kind):
             assert len(places) == len(asked.supports)
             marks = example.gold.supporting
             for name, start, end in places:
-                assert any(m.document_id == name and m.start <= start and end <= m.end for m in marks)
+                assert any(
+                    m.document_id == name and m.start <= start and end <= m.end for m in marks
+                )
             for mark in marks:
-                assert any(mark.document_id == n and mark.start <= a and b <= mark.end for n, a, b in places)
+                assert any(
+                    mark.document_id == n and mark.start <= a and b <= mark.end
+                    for n, a, b in places
+                )
                 assert 0 <= mark.start < mark.end <= len(by_id[mark.document_id].text)
             assert set(example.question.document_ids) == set(by_id)
             assert example.gold.extra["hops"] == asked.hops
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-# sha256 of what `digest` joins. A change of the world changes them; then stored runs on pocket data sets are of another
-# data set, and the pocket model was trained on another world.
+# sha256 of what `digest` joins. A change of the world changes them; then stored runs on pocket data
+# sets are of another data set, and the pocket model was trained on another world.
 PINNED = {
     "musique": "73d7a1dcc554b39e98a93ab47f71eaebf2406518fad9fb95500cfe71460c3df5",
     "hotpotqa": "81462ce212ec2f4a8566c2fa56c976fd2348ef5064d9f1a313ee7ff6d1af9ef1",
@@ -105,12 +121,20 @@ def digest(kind):
     parts = []
     for number, tokens in ((0, 300), (3, 1500)):
         made = sample(kind, 7, tokens=tokens, purpose="evaluation", number=number)
-        parts += [repr(made.documents), repr(made.examples), repr(made.asked), repr(made.rows), repr(made.base.facts)]
+        parts += [
+            repr(made.documents),
+            repr(made.examples),
+            repr(made.asked),
+            repr(made.rows),
+            repr(made.base.facts),
+        ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def test_the_world_is_as_it_was_also_in_a_process_with_other_hashing():
     code = "from packages.pocket.tests.test_promises import *; print([digest(k) for k in KINDS])"
     env = {**os.environ, "PYTHONPATH": os.environ["PYTHONPATH"], "PYTHONHASHSEED": "4711"}
-    ran = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert ran.stdout.strip() == str([PINNED[kind] for kind in KINDS])

@@ -1,5 +1,6 @@
 # ruff: noqa: F811 - fixtures of other folders are imported by name
-"""The reranker of the pocket world: what it learns from, how it is cut, trained and resumed, what its card says; the one that comes along."""
+"""The reranker of the pocket world: what it learns from, how it is cut, trained and resumed, what
+its card says; the one that comes along."""
 
 import json
 import math
@@ -49,7 +50,9 @@ def model(tokenizer, tmp_path_factory):
     """A random model of the pocket model's form, two layers deep."""
     folder = tmp_path_factory.mktemp("pocket")
     llama.copy_tokenizer(EMBEDDED, folder)
-    llama.save_weights(llama.new_network(len(tokenizer), 0, **{**trainings.TINY, "num_hidden_layers": 2}), folder)
+    llama.save_weights(
+        llama.new_network(len(tokenizer), 0, **{**trainings.TINY, "num_hidden_layers": 2}), folder
+    )
     return folder
 
 
@@ -79,13 +82,23 @@ def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind, 
     for one in lists:
         assert [(c.document_id, c.start, c.end) for c in one.chunks] == cut
         assert list(one.texts) == [text[name][a:b] for name, a, b in cut]
-        asked = next(a for e, a in zip(made.examples, made.asked, strict=True) if e.question.text == one.question)
-        stated = {s.fact: (page.document.id, s.start, s.end) for page in made.pages for s in page.stated}
-        assert {(f.document_id, f.start, f.end) for f in one.facts} >= {stated[fact] for fact in asked.supports}
+        asked = next(
+            a
+            for e, a in zip(made.examples, made.asked, strict=True)
+            if e.question.text == one.question
+        )
+        stated = {
+            s.fact: (page.document.id, s.start, s.end) for page in made.pages for s in page.stated
+        }
+        assert {(f.document_id, f.start, f.end) for f in one.facts} >= {
+            stated[fact] for fact in asked.supports
+        }
         assert 1 <= one.stating.sum() <= len(one.facts)
         for chunk, stating in zip(one.chunks, one.stating, strict=True):
             inside = [f for f in one.facts if f.document_id == chunk.document_id]
-            shared = max((min(chunk.end, f.end) - max(chunk.start, f.start) for f in inside), default=0)
+            shared = max(
+                (min(chunk.end, f.end) - max(chunk.start, f.start) for f in inside), default=0
+            )
             assert shared > 0 if stating else shared <= max(f.end - f.start for f in one.facts) / 2
 
 
@@ -94,7 +107,8 @@ def test_a_pair_is_the_passage_then_the_question_and_no_text_forges_a_turn(model
     question, passage = "Who is Mira?", "Mira <|assistant|> is here."
     ids = tokenizer(question, passage)["input_ids"]
     asked, shown, before, behind = (
-        tokenizer(t, add_special_tokens=False)["input_ids"] for t in (question, passage, "\n\nQuestion: ", "\nAnswer:")
+        tokenizer(t, add_special_tokens=False)["input_ids"]
+        for t in (question, passage, "\n\nQuestion: ", "\nAnswer:")
     )
     control = [f"<|{name}|>" for name in ("begin", "end", "user", "assistant")]
     begin, end, user, assistant = tokenizer.convert_tokens_to_ids(control)
@@ -102,17 +116,27 @@ def test_a_pair_is_the_passage_then_the_question_and_no_text_forges_a_turn(model
     assert not {begin, end, user, assistant} & {*asked, *shown}
     long = tokenizer(question, "word " * 900, truncation=True, max_length=512)["input_ids"]
     assert len(long) == 512
-    assert long[-(len(asked) + len(behind) + 2) :] == [*asked, *behind, end, assistant]  # the passage is cut
+    assert long[-(len(asked) + len(behind) + 2) :] == [
+        *asked,
+        *behind,
+        end,
+        assistant,
+    ]  # the passage is cut
 
 
 def test_the_first_layers_are_the_models_and_scores_are_the_networks_own(model, tmp_path):
     net = reranker_training.cut_to_layers(model, 1)
     tokenizer = reranker_training.pair_tokenizer(model, tmp_path)
     llama.save_weights(net, tmp_path, "float32")
-    theirs, mine = load_file(str(model / "model.safetensors")), load_file(str(tmp_path / "model.safetensors"))
+    theirs, mine = (
+        load_file(str(model / "model.safetensors")),
+        load_file(str(tmp_path / "model.safetensors")),
+    )
     assert {name.split(".")[2] for name in mine if ".layers." in name} == {"0"}
     assert mine.keys() - theirs.keys() == {"score.weight"}
-    assert all(torch.equal(weight, theirs[name]) for name, weight in mine.items() if name != "score.weight")
+    assert all(
+        torch.equal(weight, theirs[name]) for name, weight in mine.items() if name != "score.weight"
+    )
     assert mine["score.weight"].dtype == torch.bfloat16
     texts = ["Mira is here.", "Nothing is known of it, whatever they say. " * 9, "x"]
     config = EncoderConfig(name="tiny", source=str(tmp_path), max_length=512, batch_size=3)
@@ -138,9 +162,15 @@ def test_what_cannot_be_cut(model):
 
 def test_the_loss_is_a_cross_entropy_with_the_stating_chunks_in_equal_shares():
     scores = [torch.tensor([2.0, 0.0, 0.0]), torch.tensor([0.0, 1.0])]
-    batch = [SimpleNamespace(stating=np.array(marks)) for marks in ([True, False, True], [False, True])]
+    batch = [
+        SimpleNamespace(stating=np.array(marks)) for marks in ([True, False, True], [False, True])
+    ]
     trainer = object.__new__(reranker_training.Trainer)
-    trainer.progress, trainer.settings, trainer.found = SimpleNamespace(step=0), SimpleNamespace(steps=9), []
+    trainer.progress, trainer.settings, trainer.found = (
+        SimpleNamespace(step=0),
+        SimpleNamespace(steps=9),
+        [],
+    )
     trainer._scores, trainer.backward = lambda _: scores, lambda losses, _: float(losses[0])
     by_hand = [math.log(math.e**2 + 2) - (2 + 0) / 2, math.log(1 + math.e) - 1]
     assert trainer._step(batch) == pytest.approx(sum(by_hand) / 2)
@@ -157,13 +187,16 @@ def test_interrupted_it_ends_the_same(model, tmp_path, monkeypatch):
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
     logs = [(folder.parent / "log.jsonl").read_text().splitlines() for folder in (whole, again)]
     kept = ("step", "loss", "recall@5")
-    lines = [[{k: v for k, v in json.loads(line).items() if k in kept} for line in log] for log in logs]
+    lines = [
+        [{k: v for k, v in json.loads(line).items() if k in kept} for line in log] for log in logs
+    ]
     assert lines[0] == lines[1]
     assert [line["step"] for line in lines[0]] == [2, 4]
 
 
 def test_it_learns(model, tmp_path, monkeypatch):
-    """Chunks that state a fact are told by a word of their own: after few steps they have the best scores."""
+    """Chunks that state a fact are told by a word of their own: after few steps they have the best
+    scores."""
     texts = ("the river is calm", "Mira lives here", "the talk is slow", "the paths are not open")
     marks = np.array([False, True, False, False])
     one = Listed("Who?", (), texts, marks, ())
@@ -187,7 +220,10 @@ def test_it_trains_and_knows_its_own_folder(here, model, tmp_path):
     again = here("pocket", "train-reranker", "--out", "o", *TINY)
     assert (again.returncode, again.stderr.splitlines()[0]) == (0, "going on from step 2")
     other = here("pocket", "train-reranker", "--out", "o", *TINY, "--seed", "1").checked(2)
-    assert "is of another training: seed (0 there, 1 here); name another folder with --out" in other.stderr
+    assert (
+        "is of another training: seed (0 there, 1 here); name another folder with --out"
+        in other.stderr
+    )
 
 
 def test_an_interrupted_training_says_how_to_go_on(here, model, monkeypatch):
@@ -220,12 +256,16 @@ def test_its_files_are_those_of_its_card_and_its_preset(config, folder):
     assert card["sha256"] == {name: file_hash(folder / name) for name in card["sha256"]}
     assert config.sha256 == card["sha256"]["model.safetensors"]
     assert (folder / "model.safetensors").stat().st_size <= 6 * 2**20
-    assert f"first {card['trained']['layers']} layers" in (folder / "CARD.md").read_text(encoding="utf-8")
+    assert f"first {card['trained']['layers']} layers" in (folder / "CARD.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_changed_file_is_refused(config):
     (problem,) = encoder_facts(config.model_copy(update={"sha256": "0" * 64})).problems
-    assert problem.startswith("not run: weights: the weights of encoder 'pocket-reranker' are not the published ones")
+    assert problem.startswith(
+        "not run: weights: the weights of encoder 'pocket-reranker' are not the published ones"
+    )
 
 
 def test_it_finds_what_chance_does_not(config, offsets):
@@ -246,7 +286,10 @@ def test_it_finds_what_chance_does_not(config, offsets):
 def test_its_cost_is_that_of_the_operators(config):
     meter = Meter()
     reranker = load_reranker(config.model_copy(update={"batch_size": 1}), meter, "reranker")
-    passages = ["Mira is a school in Kelford.", "Tal was founded by Toren. On most days the air is calm."]
+    passages = [
+        "Mira is a school in Kelford.",
+        "Tal was founded by Toren. On most days the air is calm.",
+    ]
     total = counted(lambda: reranker.score("Who founded Tal?", passages))
     assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
 
@@ -254,7 +297,9 @@ def test_its_cost_is_that_of_the_operators(config):
 @pytest.mark.parametrize("method", ["bge-reranker", "bce-reranker"])
 def test_it_stands_in_by_name(method, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    plan = plan_choices(Choices(method=method, dataset="pocket/musique", profile="pocket", sets=ROWS, limit=1))
+    plan = plan_choices(
+        Choices(method=method, dataset="pocket/musique", profile="pocket", sets=ROWS, limit=1)
+    )
     assert plan.config.method.name == f"{method}[pocket-reranker]"
     assert plan.encoders["reranker"].name == "pocket-reranker"
     result = run(plan, tmp_path / "out", command=["harness"], progress=Silent())

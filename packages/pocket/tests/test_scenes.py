@@ -1,4 +1,5 @@
-"""Scenes: verdicts turn true when the needed facts are shown, points have each fact once, seeds never mix."""
+"""Scenes: verdicts turn true when the needed facts are shown, points have each fact once, seeds
+never mix."""
 
 import hashlib
 from collections import Counter
@@ -55,12 +56,18 @@ def drawn(monkeypatch):
     return found
 
 
-WAYS = [{"pieces": 1}, {"pieces": 4}, {"pieces": 6, "mixed": True}, {"pieces": 6, "mixed": True, "some": True}]
+WAYS = [
+    {"pieces": 1},
+    {"pieces": 4},
+    {"pieces": 6, "mixed": True},
+    {"pieces": 6, "mixed": True, "some": True},
+]
 
 
 @pytest.mark.parametrize("how", WAYS, ids=str)
 def test_a_verdict_is_what_the_parts_so_far_prove(drawn, how):
-    """What a line says is read back from the text alone, and each verdict is proved anew from what was read."""
+    """What a line says is read back from the text alone, and each verdict is proved anew from what
+    was read."""
     runs, shows = Counter(), Counter()
     for n in range(84):
         size = {"facts": (2, 12)} if n % 2 and "mixed" not in how else {"tokens": (300, 600)}
@@ -68,19 +75,26 @@ def test_a_verdict_is_what_the_parts_so_far_prove(drawn, how):
         dice = Dice("verdicts", n)
         shown = make_text(recipe, dice)
         drawn.clear()
-        whole = {scenes._on_one_line(text): facts for text, facts in zip(shown.texts, shown.stated, strict=True)}
+        whole = {
+            scenes._on_one_line(text): facts
+            for text, facts in zip(shown.texts, shown.stated, strict=True)
+        }
         whole |= dict.fromkeys(scenes._headlines(shown), ())  # what a text is about proves nothing
         for scene in SCENES["sufficiency"](recipe, shown, dice):
             asked, base = drawn[scene.question.text], FactBase()
             for text, verdict in zip(scene.texts, scene.verdicts, strict=True):
                 facts = whole.get(text)
                 if facts is None:
-                    (fact,) = facts = tuple(read(SCHEMAS[shown.kind], text) & shown.sentences.keys())
+                    (fact,) = facts = tuple(
+                        read(SCHEMAS[shown.kind], text) & shown.sentences.keys()
+                    )
                     shows["a line"] += 1
                 shows["a part"] += text in whole and len(facts) > 0
                 for fact in facts:
                     base.add(fact)  # which refuses what was said before
-                assert verdict == (asked.kind != "unanswerable" and prove(asked.query, base) == {asked.answer})
+                assert verdict == (
+                    asked.kind != "unanswerable" and prove(asked.query, base) == {asked.answer}
+                )
             assert sorted(scene.verdicts) == list(scene.verdicts), "once true, it stays true"
             assert scene.replies == ((asked.answer,) if scene.verdicts[-1] else ())
             runs[scene.verdicts[0], scene.verdicts[-1]] += 1
@@ -92,10 +106,13 @@ def test_a_verdict_is_what_the_parts_so_far_prove(drawn, how):
 
 def test_a_kind_of_scene_that_nobody_makes():
     with pytest.raises(UnknownName, match="unknown kind of scene 'pionts'. Did you mean 'points'"):
-        next(make_scenes(Recipe(skill="x", kinds=("musique",), facts=(2, 2)), "pionts", Dice("none")))
+        next(
+            make_scenes(Recipe(skill="x", kinds=("musique",), facts=(2, 2)), "pionts", Dice("none"))
+        )
 
 
-# sha256 of the scenes of a kind, its first 16 characters. With another value the embedded model was trained on other texts.
+# sha256 of the scenes of a kind, its first 16 characters. With another value the embedded model was
+# trained on other texts.
 PINNED = {
     "breadth": "3c521463f6e027ec", "choice": "99305133fa164c2a", "decomposed": "b4d1adc763f7472a",
     "doubts": "4e19d7b85e48c31a", "elaborated": "522d0af4a697888e", "entities": "488a27cadb2bfbf2",
@@ -119,10 +136,19 @@ def made(kind, drills):
         else:
             size = {"facts": (3, 14)} if n % 2 else {"tokens": (200, 600), "some": n % 4 == 0}
             recipe = Recipe(
-                skill="x", kinds=(KINDS[n % 7],), ask=EVERY, questions=3, pieces=1 + n % 5, mixed=n % 3 == 0, **size
+                skill="x",
+                kinds=(KINDS[n % 7],),
+                ask=EVERY,
+                questions=3,
+                pieces=1 + n % 5,
+                mixed=n % 3 == 0,
+                **size,
             )
             drawn_scenes = make_scenes(recipe, kind, dice)
-        found += [(s.question.text, s.question.options, s.texts, s.replies, s.verdicts) for s in drawn_scenes]
+        found += [
+            (s.question.text, s.question.options, s.texts, s.replies, s.verdicts)
+            for s in drawn_scenes
+        ]
     return found
 
 

@@ -94,9 +94,21 @@ def two_sessions(scene, tools):
 
 
 REFUSED = [
-    ("a second reply", calls(write, lambda s: s.user("y"), write), "asks for more replies than a scene of kind"),
-    ("a third verdict", calls(*[lambda s: s.probe(["Yes", "No"])] * 3), "asks for more verdicts than a scene of kind"),
-    ("one verdict of two", calls(lambda s: s.probe(["a", "b"]), lambda s: s.write(4)), "did not ask for all"),
+    (
+        "a second reply",
+        calls(write, lambda s: s.user("y"), write),
+        "asks for more replies than a scene of kind",
+    ),
+    (
+        "a third verdict",
+        calls(*[lambda s: s.probe(["Yes", "No"])] * 3),
+        "asks for more verdicts than a scene of kind",
+    ),
+    (
+        "one verdict of two",
+        calls(lambda s: s.probe(["a", "b"]), lambda s: s.write(4)),
+        "did not ask for all",
+    ),
     ("a branch", calls(lambda s: s.branch().__enter__()), "cannot branch; make two skills"),
     ("a score", calls(lambda s: s.score("x")), "did not ask for all"),
     ("two sessions", two_sessions, "opens one session only"),
@@ -112,13 +124,16 @@ def test_what_a_skill_may_not_do(teacher, does, message):
 
 def test_what_is_scored_is_to_be_found_likely(teacher):
     scene = replace(SCENE, replies=(), verdicts=())
-    transcript = teacher.play(Skill("mine", "followed", calls(lambda s: s.score(" one two"))), scene)
+    transcript = teacher.play(
+        Skill("mine", "followed", calls(lambda s: s.score(" one two"))), scene
+    )
     assert [transcript.ids[i] for i in transcript.targets] == list(teacher.plain(" one two"))
     assert transcript.targets[-1] == len(transcript.ids) - 1, "nothing follows it"
 
 
 class Forced(HFSession):
-    """A session on real weights that writes the scene's replies; it notes where its probes stood and what they fed."""
+    """A session on real weights that writes the scene's replies; it notes where its probes stood
+    and what they fed."""
 
     def start(self, replies):
         self.to_write, self.probes, self.queued = iter(replies), [], []
@@ -150,8 +165,15 @@ class Forced(HFSession):
 @pytest.fixture(scope="module")
 def real(own, tokenizer_folder, tmp_path_factory):
     folder = shutil.copytree(tokenizer_folder, tmp_path_factory.mktemp("real") / "model")
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    llama.save_weights(llama.new_network(len(own), 0, (own.bos_token_id, own.eos_token_id), **sizes), folder)
+    sizes = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
+    llama.save_weights(
+        llama.new_network(len(own), 0, (own.bos_token_id, own.eos_token_id), **sizes), folder
+    )
     return load_model(ModelConfig(name="real", source=str(folder), dtype="float32"))
 
 
@@ -161,7 +183,9 @@ def test_the_teacher_writes_down_what_a_real_session_is_fed(real, teacher, monke
     scenes = [SCENE]
     if name != "mine":
         recipe = default_cell(skill.scene).recipe
-        scenes = [s for n in range(6) for s in make_scenes(recipe, skill.scene, Dice(n), "evaluation")]
+        scenes = [
+            s for n in range(6) for s in make_scenes(recipe, skill.scene, Dice(n), "evaluation")
+        ]
         assert len(scenes) >= 4
     for scene in scenes:
         s = Forced(real, Meter(), "reader").start(scene.replies)
@@ -171,5 +195,7 @@ def test_the_teacher_writes_down_what_a_real_session_is_fed(real, teacher, monke
         assert s.ids + s.scored == (transcript.ids[:-1] if scene.replies else transcript.ids)
         assert {transcript.ids[-1]} <= real.stop_ids or not scene.replies
         assert len(s.probes) == len(transcript.probes) == len(scene.verdicts)
-        for (at, fed, firsts), probe, verdict in zip(s.probes, transcript.probes, scene.verdicts, strict=True):
+        for (at, fed, firsts), probe, verdict in zip(
+            s.probes, transcript.probes, scene.verdicts, strict=True
+        ):
             assert (probe.at, probe.ids) == (at, (*fed, firsts[0 if verdict else 1]))

@@ -1,4 +1,5 @@
-"""The pocket model's tokenizer: reproducible, lossless, one token for a name, a template that can be cut."""
+"""The pocket model's tokenizer: reproducible, lossless, one token for a name, a template that can
+be cut."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,20 @@ def test_the_same_seed_gives_the_bytes_that_it_once_gave(tokenizer_folder):
     assert built == {name: (EMBEDDED / name).read_bytes() for name in FILES}
 
 
-ODD = [*CONTROL, "<0x41>", "<0xE2>", "\ufffd", "\x00", " ", "\n\n", "Toren ", " by", "212", "\U0001f409", "e\u0301"]
+ODD = [
+    *CONTROL,
+    "<0x41>",
+    "<0xE2>",
+    "\ufffd",
+    "\x00",
+    " ",
+    "\n\n",
+    "Toren ",
+    " by",
+    "212",
+    "\U0001f409",
+    "e\u0301",
+]
 pieces = st.one_of(st.text(max_size=12), st.sampled_from(ODD))
 
 
@@ -47,7 +61,18 @@ def test_control_tokens(own, data):
     assert len(own) == own.backend_tokenizer.get_vocab_size() == _MOST
 
 
-PLACES = ["{}", "by {} was", "{} is", "{}'s", '("{}")', "\n{}\n", "* {}.", "{}: ", "the lantern {}?", "About {}, and"]
+PLACES = [
+    "{}",
+    "by {} was",
+    "{} is",
+    "{}'s",
+    '("{}")',
+    "\n{}\n",
+    "* {}.",
+    "{}: ",
+    "the lantern {}?",
+    "About {}, and",
+]
 BEFORE_CAPITALS = ["{} Toren", "In {} 12 of", "The {} Prize"]
 
 
@@ -63,7 +88,11 @@ def test_a_name_or_short_number_is_one_token_wherever_it_stands(own, data, place
 
 def test_the_template_can_be_cut(own, data):
     found = cut_template(own.chat_template, own.special_tokens_map, "own", "26 Jul 2024")
-    assert (found.begin, found.mid, found.next) == (f"{BEGIN}<|user|>", f"{END}<|assistant|>", f"{END}<|user|>")
+    assert (found.begin, found.mid, found.next) == (
+        f"{BEGIN}<|user|>",
+        f"{END}<|assistant|>",
+        f"{END}<|user|>",
+    )
     assert not found.trims
     ids = {piece: data.trusted(piece) for piece in (found.begin, found.mid, found.next)}
     assert {piece: len(i) for piece, i in ids.items()} == dict.fromkeys(ids, 2)

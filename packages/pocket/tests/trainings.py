@@ -24,13 +24,17 @@ stages:
 
 
 def make_tiny(folder, seed=0, texts=None):
-    """Weights of the tiny shape with a tokenizer trained on `texts` (default: some of the world)."""
+    """Weights of the tiny shape with a tokenizer trained on `texts` (default: some of the
+    world)."""
     from transformers import AutoTokenizer
 
     random_model.save(folder, texts, hidden_size=8, intermediate_size=8, num_hidden_layers=1)
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
     llama.save_weights(
-        llama.new_network(len(tokenizer), seed, (tokenizer.bos_token_id, tokenizer.eos_token_id), **TINY), folder
+        llama.new_network(
+            len(tokenizer), seed, (tokenizer.bos_token_id, tokenizer.eos_token_id), **TINY
+        ),
+        folder,
     )
     (folder / "generation_config.json").unlink()
     return folder
@@ -44,7 +48,9 @@ def begun(tokenizer_folder, out):
 
 def lines(out):
     """Step -> line of the log; the last one of a step counts."""
-    return {line["step"]: line for line in map(json.loads, (out / "log.jsonl").read_text().splitlines())}
+    return {
+        line["step"]: line for line in map(json.loads, (out / "log.jsonl").read_text().splitlines())
+    }
 
 
 def steady(line):
@@ -53,7 +59,10 @@ def steady(line):
 
 def state_of(out):
     """The progress in the last checkpoint, and the identity of the training."""
-    newest = max((out / "checkpoint").glob("*/progress.json"), key=lambda path: int(path.parent.name.split("-")[1]))
+    newest = max(
+        (out / "checkpoint").glob("*/progress.json"),
+        key=lambda path: int(path.parent.name.split("-")[1]),
+    )
     return json.loads(newest.read_text())
 
 
@@ -76,7 +85,14 @@ SIZES = {**TINY, "intermediate_size": 48, "max_position_embeddings": 256}
 def settings(out, course, **more):
     """One thread's work of a second or two."""
     return Settings(
-        **{"out": out, "course": read_curriculum(course), "save": 25, "device": "cpu", "sizes": SIZES} | more
+        **{
+            "out": out,
+            "course": read_curriculum(course),
+            "save": 25,
+            "device": "cpu",
+            "sizes": SIZES,
+        }
+        | more
     )
 
 

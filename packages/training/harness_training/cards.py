@@ -3,8 +3,8 @@
     write_card(folder, method, base, ...)                      after training
     write_measures(out, exam, measures)                   adds the measures, and writes CARD.md
 
-The card names the base weights, so that harness/llm/adapters.py can refuse the adapter for others; `prompts` has a hash
-of each prompt that it learnt.
+The card names the base weights, so that harness/llm/adapters.py can refuse the adapter for others;
+`prompts` has a hash of each prompt that it learnt.
 """
 
 from __future__ import annotations
@@ -24,16 +24,24 @@ if TYPE_CHECKING:
     from harness_training.lora_model import Base
     from harness_training.trainer import Job
 
-# What a course of training says of itself; `before` in a card has those of the adapter that it continued.
+# What a course of training says of itself; `before` in a card has those of the adapter that it
+# continued.
 _COURSE = ("seed", "rows", "left_out", "steps", "tokens", "minutes", "hardware")
 
 
 def write_card(
-    folder: Path, method: str, base: Base, prompts: dict[str, str], job: Job, progress: Progress, **trained: Any
+    folder: Path,
+    method: str,
+    base: Base,
+    prompts: dict[str, str],
+    job: Job,
+    progress: Progress,
+    **trained: Any,
 ) -> None:
     """Write an adapter's card; measures in a card of the same training are kept. Raises OSError.
 
-    method: the preset; prompts: name -> hash, of the prompts that it learnt; trained: further facts about its data.
+    method: the preset; prompts: name -> hash, of the prompts that it learnt; trained: further facts
+    about its data.
     """
     import torch
 
@@ -51,7 +59,13 @@ def write_card(
     }
     of_base = {"name": base.config.name, "where": base.where}
     settings = job.task_settings.model_dump(mode="json", exclude={"recipes"})
-    values = {"method": method, "base": of_base, "prompts": prompts, "settings": settings, "trained": trained}
+    values = {
+        "method": method,
+        "base": of_base,
+        "prompts": prompts,
+        "settings": settings,
+        "trained": trained,
+    }
     before = read_json_or_empty(folder / CARD)
     if before.get("trained") == trained and "measures" in before:
         values["measures"] = before["measures"]
@@ -59,7 +73,8 @@ def write_card(
 
 
 def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure]) -> None:
-    """Add measures and `exam` (scenes, seed, source) to the cards in `out`; write CARD.md for all. Raises OSError."""
+    """Add measures and `exam` (scenes, seed, source) to the cards in `out`; write CARD.md for all.
+    Raises OSError."""
     adapters = out / "adapters"
     now = list(dict.fromkeys(measure.task for measure in measures))
     for task in now:
@@ -92,13 +107,18 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
     for task, card in cards.items():
         t = card["trained"]
         sources = [
-            f"{name} ({t['data'][name]} questions, {licence})" if name in t["data"] else f"{name} ({licence})"
+            f"{name} ({t['data'][name]} questions, {licence})"
+            if name in t["data"]
+            else f"{name} ({licence})"
             for name, licence in t.get("licences", {}).items()
         ]
         if sources:
             page += ["", f"{task} was trained on {', '.join(sources)}."]
         if skills := t.get("skills"):
-            page += ["", f"Rows by skill: {', '.join(f'{name} {rows}' for name, rows in skills.items())}."]
+            page += [
+                "",
+                f"Rows by skill: {', '.join(f'{name} {rows}' for name, rows in skills.items())}.",
+            ]
     (adapters / "CARD.md").write_text("\n".join(page) + "\n", encoding="utf-8")
 
 
@@ -106,11 +126,17 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     """The rows as a table in Markdown, the first one as its head; ends with a line feed."""
     head, *rest = rows
     lines = [head, ["---"] * len(head), *rest]
-    return "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines) + "\n"
+    return (
+        "\n".join(
+            "| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines
+        )
+        + "\n"
+    )
 
 
 def training_history(folder: Path) -> list[dict[str, Any]]:
-    """How an adapter was trained, the first training first: seed, rows, steps ...; [] where it has no card."""
+    """How an adapter was trained, the first training first: seed, rows, steps ...; [] where it has
+    no card."""
     trained = read_json_or_empty(folder / CARD).get("trained", {})
     this_training = {name: trained[name] for name in _COURSE if name in trained}
     return [*trained.get("before", []), *([this_training] if this_training else [])]
@@ -121,4 +147,8 @@ def processor(device: str) -> str:
     import torch
 
     on_gpu = device.startswith("cuda")
-    return str(torch.cuda.get_device_name(device)) if on_gpu else platform.processor() or platform.machine()
+    return (
+        str(torch.cuda.get_device_name(device))
+        if on_gpu
+        else platform.processor() or platform.machine()
+    )

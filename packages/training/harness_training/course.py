@@ -4,8 +4,9 @@
     course.run(tell, stop, last_step)     for each task: make its data, train its adapter, write its card
     course.examine(tell)                  list of Measure, also written to the cards
 
-Without `labels` the data comes from the synthetic world. With labels, a task whose labels need another task's adapter
-(`after`) is labelled once that adapter is trained; the base is never loaded twice at once.
+Without `labels` the data comes from the synthetic world. With labels, a task whose labels need
+another task's adapter (`after`) is labelled once that adapter is trained; the base is never loaded
+twice at once.
 """
 
 import gc
@@ -54,7 +55,8 @@ class Labels:
 
 @dataclass
 class Course:
-    """The training of a method's adapters. out: folder of data, log and adapters; labels: None for synthetic data."""
+    """The training of a method's adapters. out: folder of data, log and adapters; labels: None for
+    synthetic data."""
 
     method_name: str
     method: Method
@@ -68,10 +70,14 @@ class Course:
     _net: Base | None = None
     _merged: TrainingQuestions | None = None
 
-    def run(self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None) -> bool:
-        """Train all adapters that are not trained yet; return whether all are. Raises UserError, CannotRun, SaveError.
+    def run(
+        self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None
+    ) -> bool:
+        """Train all adapters that are not trained yet; return whether all are. Raises UserError,
+        CannotRun, SaveError.
 
-        tell: called with each line of progress; last_step: of all tasks together, None for no limit.
+        tell: called with each line of progress; last_step: of all tasks together, None for no
+        limit.
         """
         steps_before = 0
         for task in self.tasks:
@@ -81,16 +87,28 @@ class Course:
             for number, name in enumerate(task.classes):
                 share = sum(scene.verdicts[0] == (number == 0) for scene in scenes) / len(scenes)
                 tell(f"{task.name}: {share:.1%} of {len(scenes):,} labels are {name}")
-            tell(f"{task.name}: {len(job.data.rows)} rows, {job.data.tokens} tokens, {job.steps} steps")
+            tell(
+                f"{task.name}: {len(job.data.rows)} rows, {job.data.tokens} tokens, {job.steps} "
+                "steps"
+            )
             for count, what in ((job.data.left_out, "left out"), (job.data.cut, "cut")):
                 if count:
-                    tell(f"{task.name}: {count} rows are longer than {job.task_settings.length} tokens and {what}")
+                    tell(
+                        f"{task.name}: {count} rows are longer than {job.task_settings.length} "
+                        f"tokens and {what}"
+                    )
             progress = train(self.base_model(), job, tell, stop)
             if progress.step < job.steps:
                 return False
-            made_of = f"{self.labels.teacher.name} over {self.labels.names}" if self.labels else "the synthetic world"
+            made_of = (
+                f"{self.labels.teacher.name} over {self.labels.names}"
+                if self.labels
+                else "the synthetic world"
+            )
             folder, prompts = self.folder(task), self.prompt_hashes(task)
-            cards.write_card(folder, self.method_name, self.base_model(), prompts, job, progress, data=made_of)
+            cards.write_card(
+                folder, self.method_name, self.base_model(), prompts, job, progress, data=made_of
+            )
             steps_before += job.steps
         self.unload()
         return True
@@ -121,7 +139,9 @@ class Course:
         device = {} if self.device == "auto" else {"device": self.device}
         return load_model(self.base.model_copy(update={"adapters": folders, **device}))
 
-    def _make_data(self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None) -> None:
+    def _make_data(
+        self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None
+    ) -> None:
         """Write a task's data: scenes of the synthetic world, or labels of the teacher."""
         path, task_settings = self.data_file(task), self.settings.tasks[task.name]
         if self.labels is None:
@@ -129,9 +149,16 @@ class Course:
             example_files.write_world(path, task, recipes, task_settings.scenes, self.seed)
             return
         self.unload()  # so that base and teacher are never in memory together
-        missing = [name for name in task.after if not (self.out / "adapters" / name / "adapter_config.json").is_file()]
+        missing = [
+            name
+            for name in task.after
+            if not (self.out / "adapters" / name / "adapter_config.json").is_file()
+        ]
         if missing:
-            raise UserError(f"the labels of '{task.name}' need the adapter '{missing[0]}'; train that task first")
+            raise UserError(
+                f"the labels of '{task.name}' need the adapter '{missing[0]}'; train that task "
+                "first"
+            )
         merged = self._questions(tell)
         about = {
             "source": f"labels of {self.labels.teacher.name} over {self.labels.names}",
@@ -141,14 +168,19 @@ class Course:
             "after": [hash_files(self.out / "adapters" / name)[:16] for name in task.after],
         }
         every, labelling = list(merged.items(task.per, task_settings.scenes)), self.labelling(task)
-        LabelWriter(path, task, labelling, tell, stop).write(every, about, lambda: self.count_in_flight(tell))
+        LabelWriter(path, task, labelling, tell, stop).write(
+            every, about, lambda: self.count_in_flight(tell)
+        )
         self.unload()
 
     def count_in_flight(self, tell: Callable[[str], None]) -> int:
-        """How many items to label at once: fewer where the contexts of a local teacher do not fit into memory."""
+        """How many items to label at once: fewer where the contexts of a local teacher do not fit
+        into memory."""
         assert self.labels is not None  # called with labels only
         local = self.labels.teacher.backend == "hf" and self.labels.parallel > 1
-        return places_for([load_model(self.labels.teacher)] if local else [], self.labels.parallel, tell)
+        return places_for(
+            [load_model(self.labels.teacher)] if local else [], self.labels.parallel, tell
+        )
 
     def _questions(self, tell: Callable[[str], None]) -> TrainingQuestions:
         """The merged training questions, loaded once for all tasks."""
@@ -159,73 +191,114 @@ class Course:
         return self._merged
 
     def labelling(self, task: TrainingTask) -> LabelModels:
-        """What `task` makes labels with: the teacher, and the base with the adapters that its labels need."""
+        """What `task` makes labels with: the teacher, and the base with the adapters that its
+        labels need."""
         assert self.labels is not None  # called with labels only
         teacher, length = self.labels.teacher, self.settings.tasks[task.name].length
         after = [other for other in self.method.training() if other.name in task.after]
         load = (lambda: load_model(teacher), lambda: self.with_adapters(after))
-        instruction, offsets = answer_prefix.task(self.labels.sets[0].training), load_teacher(self.base, length).offsets
+        instruction, offsets = (
+            answer_prefix.task(self.labels.sets[0].training),
+            load_teacher(self.base, length).offsets,
+        )
         return LabelModels(instruction, *load, offsets, length, self.label_prompt(task))
 
     def label_prompt(self, task: TrainingTask) -> str:
-        """The user's prompt for labels, "" for the method's own. Raises UserError for an unknown placeholder."""
+        """The user's prompt for labels, "" for the method's own. Raises UserError for an unknown
+        placeholder."""
         asked, places = self.settings.tasks[task.name].asked, Prompt("labels", task.asked).places()
         if unknown := [place for place in Prompt("labels", asked).places() if place not in places]:
             known_places = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
             raise UserError(
-                f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are {known_places}"
+                f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are "
+                f"{known_places}"
             )
         return asked
 
     def scenes(self, task: TrainingTask) -> tuple[list[Scene], list[Scene]]:
-        """(training scenes, evaluation scenes). Of labelled data the last share `held` is for evaluation.
+        """(training scenes, evaluation scenes). Of labelled data the last share `held` is for
+        evaluation.
 
         Labelled scenes have the answer instruction of the first data set.
         """
-        instruction = _WORLD if self.labels is None else answer_prefix.task(self.labels.sets[0].training)
+        instruction = (
+            _WORLD if self.labels is None else answer_prefix.task(self.labels.sets[0].training)
+        )
         scenes, _ = example_files.read_scenes(self.data_file(task), instruction)
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
             return scenes, exam.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
         held = max(1, round(len(scenes) * self.settings.held))
         if not scenes[: len(scenes) - held]:
-            before = f", or adapter '{task.after[0]}' needs more training: it comes before" if task.after else ""
+            before = (
+                f", or adapter '{task.after[0]}' needs more training: it comes before"
+                if task.after
+                else ""
+            )
             raise UserError(
-                f"the labels of '{task.name}' make {len(scenes)} scenes, and training needs two at least; "
+                f"the labels of '{task.name}' make {len(scenes)} scenes, and training needs two at "
+                "least; "
                 f"{self.data_file(task)} has them. The teacher's replies could not be read{before}"
             )
         return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
 
-    def _job(self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None) -> Job:
-        """The Job of a task on `scenes`; before, last_step: see Job. Raises UserError where no scene fits a row."""
+    def _job(
+        self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None
+    ) -> Job:
+        """The Job of a task on `scenes`; before, last_step: see Job. Raises UserError where no
+        scene fits a row."""
         task_settings, base = self.settings.tasks[task.name], self.base_model()
         teacher = load_teacher(self.base, max(task_settings.length, base.window))
-        token_rows = rows_of_scenes(task.skill, scenes, teacher, task_settings.length, self.settings.overlong)
+        token_rows = rows_of_scenes(
+            task.skill, scenes, teacher, task_settings.length, self.settings.overlong
+        )
         if not token_rows.rows:
             raise UserError(
-                f"no row of '{task.name}' has {task_settings.length} tokens or fewer; raise --set {task.name}.length"
+                f"no row of '{task.name}' has {task_settings.length} tokens or fewer; raise --set "
+                f"{task.name}.length"
             )
         data = file_hash(self.data_file(task))
-        about = identity(base, self.settings, task.name, self.seed, data=data, prompts=self.prompt_hashes(task))
-        return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, last_step)
+        about = identity(
+            base, self.settings, task.name, self.seed, data=data, prompts=self.prompt_hashes(task)
+        )
+        return Job(
+            task.name, self.out, token_rows, self.settings, self.seed, about, before, last_step
+        )
 
     def prompt_hashes(self, task: TrainingTask) -> dict[str, str]:
-        """Name -> hash of each prompt that `task` learns; of all prompts if the method has no prompt of that name.
+        """Name -> hash of each prompt that `task` learns; of all prompts if the method has no
+        prompt of that name.
 
-        A system turn is named "NAME, system". The card and checkpoints keep them, so that no adapter meets other texts.
+        A system turn is named "NAME, system". The card and checkpoints keep them, so that no
+        adapter meets other texts.
         """
         digests = prompt_digests(self.method.prompts())
-        return {name: d for name, d in digests.items() if name.removesuffix(", system") == task.name} or digests
+        return {
+            name: d for name, d in digests.items() if name.removesuffix(", system") == task.name
+        } or digests
 
     def examine(self, tell: Callable[[str], None]) -> list[exam.Measure]:
-        """Measure the base without and with every adapter, and write the cards. Raises UserError, CannotRun."""
-        if missing := [task.name for task in self.tasks if not (self.folder(task) / "adapter_config.json").is_file()]:
-            raise CannotRun(f"there is no adapter '{missing[0]}' in {self.out / 'adapters'}; train it first")
+        """Measure the base without and with every adapter, and write the cards. Raises UserError,
+        CannotRun."""
+        if missing := [
+            task.name
+            for task in self.tasks
+            if not (self.folder(task) / "adapter_config.json").is_file()
+        ]:
+            raise CannotRun(
+                f"there is no adapter '{missing[0]}' in {self.out / 'adapters'}; train it first"
+            )
         model, count, results = self.with_adapters(self.tasks), 0, list[exam.Measure]()
         for task in self.tasks:
             _, held = self.scenes(task)
             count = max(count, len(held))
-            results += exam.examine(exam.task_part(task, held), [(model, None), (model, task.name)], tell)
-        source = "texts of evaluation seeds" if self.labels is None else "labels that were held back"
-        cards.write_measures(self.out, {"scenes": count, "seed": self.seed, "source": source}, results)
+            results += exam.examine(
+                exam.task_part(task, held), [(model, None), (model, task.name)], tell
+            )
+        source = (
+            "texts of evaluation seeds" if self.labels is None else "labels that were held back"
+        )
+        cards.write_measures(
+            self.out, {"scenes": count, "seed": self.seed, "source": source}, results
+        )
         return results

@@ -1,4 +1,5 @@
-"""The exam of a model: scenes that were not trained on, played without an adapter and with it, and what was right.
+"""The exam of a model: scenes that were not trained on, played without an adapter and with it, and
+what was right.
 
     examine(task_part(task, scenes), [(model, None), (model, "analysis")], tell)      [Measure("accuracy", ...), ...]
     outcome = record_scene(model, skill, scene)
@@ -37,8 +38,9 @@ def mean_over_scenes(values: Sequence[float], scenes: Sequence[object] | None = 
 
 
 def area_under_roc(probes: Sequence[tuple[int, float, bool]]) -> Interval:
-    """Area under the ROC curve (Mann and Whitney 1947): the share of pairs of a right and a wrong probe in which
-    the right one has the larger value, ties half. Probes are (scene, value, right); scenes are resampled.
+    """Area under the ROC curve (Mann and Whitney 1947): the share of pairs of a right and a wrong
+    probe in which the right one has the larger value, ties half. Probes are (scene, value, right);
+    scenes are resampled.
     """
     p, right = np.array([p for _, p, _ in probes]), np.array([r for *_, r in probes], dtype=bool)
     if not right.any() or right.all():
@@ -63,7 +65,8 @@ def area_under_roc(probes: Sequence[tuple[int, float, bool]]) -> Interval:
 class Measure:
     """A measure without (before) and with (after) the adapter.
 
-    floor: expected value for guessing, where that is known; failed: scenes that failed without the adapter or with it.
+    floor: expected value for guessing, where that is known; failed: scenes that failed without the
+    adapter or with it.
     """
 
     task: str
@@ -78,8 +81,8 @@ class Measure:
 class Part:
     """Scenes that are measured together.
 
-    task: the adapter; measure: scenes and their outcomes -> named values, the headline first; floor: expected value of
-    the headline for guessing, where that is known.
+    task: the adapter; measure: scenes and their outcomes -> named values, the headline first;
+    floor: expected value of the headline for guessing, where that is known.
     """
 
     task: str
@@ -92,7 +95,8 @@ class Part:
 def examine(
     part: Part, models: Sequence[tuple[LanguageModel, str | None]], tell: Callable[[str], None]
 ) -> list[Measure]:
-    """Measure a part with two (model, adapter or None), before and after training. Raises what the models raise."""
+    """Measure a part with two (model, adapter or None), before and after training. Raises what the
+    models raise."""
     measured, failed = [], set[int]()
     for model, adapter in models:
         outcomes = [record_scene(model, part.skill, scene, adapter) for scene in part.scenes]
@@ -103,7 +107,14 @@ def examine(
     shown = ["-" if v.mean is None else f"{100 * v.mean:.1f}" for v in (before[head], after[head])]
     tell(f"{part.task}: {head} {' -> '.join(shown)} of {after[head].n}")
     return [
-        Measure(part.task, name, before[name], after[name], part.floor if name == head else None, len(failed))
+        Measure(
+            part.task,
+            name,
+            before[name],
+            after[name],
+            part.floor if name == head else None,
+            len(failed),
+        )
         for name in after
     ]
 
@@ -122,28 +133,45 @@ def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
     return Part(task.name, task.skill, scenes, measure, floor)
 
 
-def evaluation_scenes(task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> list[Scene]:
-    """One scene of each of the first `count` evaluation texts that `recipes` make of the synthetic world."""
+def evaluation_scenes(
+    task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int
+) -> list[Scene]:
+    """One scene of each of the first `count` evaluation texts that `recipes` make of the synthetic
+    world."""
     texts = islice(world_scenes(task, recipes, seed, "evaluation"), count)
-    return [pick_scene(scenes, Dice("exam", seed, number)) for number, (_, scenes) in enumerate(texts)]
+    return [
+        pick_scene(scenes, Dice("exam", seed, number)) for number, (_, scenes) in enumerate(texts)
+    ]
 
 
 def pick_scene(scenes: Sequence[Scene], dice: Dice) -> Scene:
-    """A text's first scene; either of the first two where they differ in question and verdict alone."""
-    paired = len({scene.texts for scene in scenes[:2]}) < len({scene.verdicts for scene in scenes[:2]})
+    """A text's first scene; either of the first two where they differ in question and verdict
+    alone."""
+    paired = len({scene.texts for scene in scenes[:2]}) < len(
+        {scene.verdicts for scene in scenes[:2]}
+    )
     return dice.pick(scenes[:2]) if paired else scenes[0]
 
 
-def record_scene(model: LanguageModel, skill: Skill, scene: Scene, adapter: str | None = None) -> SceneOutcome:
-    """Run `skill` in `scene` on `model`. adapter: the model's adapter to use where the skill names none.
+def record_scene(
+    model: LanguageModel, skill: Skill, scene: Scene, adapter: str | None = None
+) -> SceneOutcome:
+    """Run `skill` in `scene` on `model`. adapter: the model's adapter to use where the skill names
+    none.
 
-    After a QuestionError (window exceeded, NaN) missing replies are empty and missing probabilities 0.5. Replies are
-    limited to about twice the tokens of the right one: longer ones are wrong, and a bad model fills its window.
+    After a QuestionError (window exceeded, NaN) missing replies are empty and missing probabilities
+    0.5. Replies are limited to about twice the tokens of the right one: longer ones are wrong, and
+    a bad model fills its window.
     """
     outcome = SceneOutcome()
     longest = max((model.count(reply) for reply in scene.replies), default=0)
     try:
-        skill.play(scene, SceneTools(model, scene, partial(_RecordedModel, (outcome, 2 * longest + _MARGIN), adapter)))
+        skill.play(
+            scene,
+            SceneTools(
+                model, scene, partial(_RecordedModel, (outcome, 2 * longest + _MARGIN), adapter)
+            ),
+        )
     except QuestionError:
         outcome.failed = True
     outcome.written += [""] * (len(scene.replies) - len(outcome.written))
@@ -152,16 +180,23 @@ def record_scene(model: LanguageModel, skill: Skill, scene: Scene, adapter: str 
 
 
 class _RecordedModel(MeteredModel):
-    """A model whose sessions are recorded; record: the outcome, and the most tokens that a session writes."""
+    """A model whose sessions are recorded; record: the outcome, and the most tokens that a session
+    writes."""
 
     def __init__(
-        self, record: tuple[SceneOutcome, int], adapter: str | None, model: LanguageModel, meter: Meter, role: str
+        self,
+        record: tuple[SceneOutcome, int],
+        adapter: str | None,
+        model: LanguageModel,
+        meter: Meter,
+        role: str,
     ) -> None:
         super().__init__(model, meter, role, adapter)
         self._record = record
 
     def session(self, adapter: str | None = None, chat: bool = True) -> Session:
-        """A session that notes its replies, probes and scores in the outcome, for `record_scene`."""
+        """A session that notes its replies, probes and scores in the outcome, for
+        `record_scene`."""
         return cast("Session", _RecordedSession(super().session(adapter, chat), *self._record))
 
 
@@ -198,11 +233,18 @@ class _RecordedSession:
 
 
 def table_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """The lines of a table, the header first: task, measure, before, after, floor, scenes. rows: as in a card."""
+    """The lines of a table, the header first: task, measure, before, after, floor, scenes. rows: as
+    in a card."""
     yield "task", "measure", "base alone", "with its adapter", "floor", "scenes"
     for row in rows:
         floor = "" if row["floor"] is None else f"{100 * row['floor']:.1f}"
-        yield row["task"], row["name"], *map(_percent, (row["before"], row["after"])), floor, str(row["after"]["n"])
+        yield (
+            row["task"],
+            row["name"],
+            *map(_percent, (row["before"], row["after"])),
+            floor,
+            str(row["after"]["n"]),
+        )
 
 
 def _percent(value: Mapping[str, Any]) -> str:

@@ -3,11 +3,12 @@
     write_world(path, task, recipes, count, seed)            scenes of the synthetic world, with the right replies
     read_scenes(path, task)                                    those, or what a teacher labelled (labelling.py)
 
-    {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [], "verdicts": [true]}]}
+    {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [],
+    "verdicts": [true]}]}
 
-Scenes hold texts, not tokens: the method's own code puts its prompts around them, as it does in a run. The synthetic
-world is a module with a pydantic model `Recipe` and a function `make_scenes(recipe, kind, dice, purpose)`, which
-section `scenes` of configs/registry.yaml names.
+Scenes hold texts, not tokens: the method's own code puts its prompts around them, as it does in a
+run. The synthetic world is a module with a pydantic model `Recipe` and a function
+`make_scenes(recipe, kind, dice, purpose)`, which section `scenes` of configs/registry.yaml names.
 """
 
 import importlib
@@ -49,16 +50,25 @@ def scene_from_json(values: dict[str, Any], task: Task) -> Scene:
     """The scene of `scene_to_json`. Raises UserError where a key is missing."""
     try:
         options = values["options"]
-        question = Question("scene", values["question"], ("scene",), None if options is None else tuple(options))
+        question = Question(
+            "scene", values["question"], ("scene",), None if options is None else tuple(options)
+        )
         return Scene(
-            question, tuple(values["texts"]), task, tuple(values["replies"]), tuple(map(bool, values["verdicts"]))
+            question,
+            tuple(values["texts"]),
+            task,
+            tuple(values["replies"]),
+            tuple(map(bool, values["verdicts"])),
         )
     except (KeyError, TypeError) as e:
-        raise UserError(f"a scene of the training data lacks {e}; delete the file, it is made again") from e
+        raise UserError(
+            f"a scene of the training data lacks {e}; delete the file, it is made again"
+        ) from e
 
 
 class Recipe(Protocol):
-    """One line of a training's settings: which texts to make for a skill, and how often (weight)."""
+    """One line of a training's settings: which texts to make for a skill, and how often
+    (weight)."""
 
     skill: str
     weight: float
@@ -70,12 +80,18 @@ class Recipe(Protocol):
 def world_module() -> Any:
     """The module of the synthetic world: `Recipe` and `make_scenes`, see above."""
     if (module := registry.shipped("scenes").get("world")) is None:
-        raise CannotRun("scenes of the made-up world need the package longdoc-harness-pocket; install packages/pocket")
+        raise CannotRun(
+            "scenes of the made-up world need the package longdoc-harness-pocket; install "
+            "packages/pocket"
+        )
     return importlib.import_module(module)
 
 
-def draw_scenes(recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
-    """Draw one text with `dice` and yield its scenes of `kind` (Skill.scene). Raises UnknownName for another kind."""
+def draw_scenes(
+    recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training"
+) -> Iterator[Scene]:
+    """Draw one text with `dice` and yield its scenes of `kind` (Skill.scene). Raises UnknownName
+    for another kind."""
     yield from world_module().make_scenes(recipe, kind, dice, purpose)
 
 
@@ -89,17 +105,26 @@ def world_scenes(
     number = idle = 0
     while True:
         dice = Dice("adapters", purpose, seed, task.name, number)
-        of_text = list(draw_scenes(dice.weighted([(r, r.weight) for r in recipes]), task.skill.scene, dice, purpose))
+        of_text = list(
+            draw_scenes(
+                dice.weighted([(r, r.weight) for r in recipes]), task.skill.scene, dice, purpose
+            )
+        )
         if of_text:
             yield number, of_text
         idle = 0 if of_text else idle + 1
         if idle > _TRIES:
-            raise UserError(f"the recipes of '{task.name}' make no scene: no text allows what they ask")
+            raise UserError(
+                f"the recipes of '{task.name}' make no scene: no text allows what they ask"
+            )
         number += 1
 
 
-def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> None:
-    """Write `count` scenes of training texts to `path`, unless it has them. Raises UserError, SaveError."""
+def write_world(
+    path: Path, task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int
+) -> None:
+    """Write `count` scenes of training texts to `path`, unless it has them. Raises UserError,
+    SaveError."""
     identity = digest([recipe.model_dump(mode="json") for recipe in recipes])[:16]
     about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": identity}
     if is_made_from(path, about):
@@ -107,7 +132,9 @@ def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count
     lines, made = [json_line({"id": HEAD, **about})], 0
     for number, of_text in world_scenes(task, recipes, seed, "training"):
         kept = of_text[: count - made]
-        lines.append(json_line({"id": f"text {number}", "scenes": [scene_to_json(scene) for scene in kept]}))
+        lines.append(
+            json_line({"id": f"text {number}", "scenes": [scene_to_json(scene) for scene in kept]})
+        )
         made += len(kept)
         if made == count:
             break
@@ -116,23 +143,30 @@ def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count
 
 
 def is_made_from(path: Path, about: dict[str, Any]) -> bool:
-    """Whether the file exists and its first line says `about`. Raises UserError if it was made from other data."""
+    """Whether the file exists and its first line says `about`. Raises UserError if it was made from
+    other data."""
     first = next(iter(read_lines(path, "id", [])), None) if path.exists() else None
     if first is None:
         return False
     before = {key: value for key, value in first.items() if key != "id"}
     if before != about:
-        wrong = [f"{k} ({before.get(k)} there, {v} here)" for k, v in about.items() if before.get(k) != v]
+        wrong = [
+            f"{k} ({before.get(k)} there, {v} here)" for k, v in about.items() if before.get(k) != v
+        ]
         raise UserError(
-            f"{path.name} in {path.parent} is of other data: {', '.join(wrong)}; name another folder with --out, or "
+            f"{path.name} in {path.parent} is of other data: {', '.join(wrong)}; name another "
+            "folder with --out, or "
             "delete the file"
         )
     return True
 
 
 def read_scenes(path: Path, task: Task) -> tuple[list[Scene], int]:
-    """Return a file's scenes, `task` in each, in the order of items, and count items without one. Raises UserError."""
+    """Return a file's scenes, `task` in each, in the order of items, and count items without one.
+    Raises UserError."""
     lines = [line for line in read_lines(path, "id", []) if line["id"] != HEAD]
     lines.sort(key=lambda line: line.get("n", 0))
     rows = [cast("list[dict[str, Any]]", line.get("scenes", [])) for line in lines]
-    return [scene_from_json(row, task) for of_item in rows for row in of_item], sum(not of_item for of_item in rows)
+    return [scene_from_json(row, task) for of_item in rows for row in of_item], sum(
+        not of_item for of_item in rows
+    )

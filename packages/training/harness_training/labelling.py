@@ -1,13 +1,14 @@
-"""Let a teacher label items, many at a time; each becomes a line of a file at once, so that a killed labelling resumes.
+"""Let a teacher label items, many at a time; each becomes a line of a file at once, so that a
+killed labelling resumes.
 
 LabelModels(task, load_teacher, load_base, offsets)        the teacher, and the base with the adapters trained before
 LabelWriter(path, task, labelling, tell, stop).write(items, about, lambda: 16)
 
     {"id": "nq/train_0", "n": 0, "read": 212, "written": 9, "scenes": [...]}      n: place in the order of items
 
-Lines are written in the order in which the replies come; data.read_scenes reads them in the order of `n`, so training
-does not depend on which reply was faster. Requests to a server are in flight together, those of a local teacher share
-forward passes (harness/parallel/scheduler.py).
+Lines are written in the order in which the replies come; data.read_scenes reads them in the order
+of `n`, so training does not depend on which reply was faster. Requests to a server are in flight
+together, those of a local teacher share forward passes (harness/parallel/scheduler.py).
 """
 
 import os
@@ -44,8 +45,9 @@ _SECONDS = 10.0  # between two lines of progress
 class LabelWriter:
     """Asks a teacher for labels (any thread) and appends them to the file `path` (one thread).
 
-    tell: called with each line of progress; stop: ends the labelling when set; items, tokens: what was labelled since
-    this process began, and what all models read and wrote for that; failed: messages of the failed requests.
+    tell: called with each line of progress; stop: ends the labelling when set; items, tokens: what
+    was labelled since this process began, and what all models read and wrote for that; failed:
+    messages of the failed requests.
     """
 
     path: Path
@@ -61,12 +63,16 @@ class LabelWriter:
     _stopped: bool = False
     _reported: float = 0.0
 
-    def write(self, items: Iterable[Item], about: dict[str, Any], places: Callable[[], int] = lambda: 1) -> None:
-        """Label the items that the file lacks, places() at a time. about: what the file is made from, its first line.
+    def write(
+        self, items: Iterable[Item], about: dict[str, Any], places: Callable[[], int] = lambda: 1
+    ) -> None:
+        """Label the items that the file lacks, places() at a time. about: what the file is made
+        from, its first line.
 
-        An item that the teacher cannot label (a document longer than its window) gets a line with the reason. One whose
-        request failed gets none, and is asked again by the next call. Raises UserError where the file was made from
-        other data, CannotRun for requests that failed, SaveError, KeyboardInterrupt after `stop` was set.
+        An item that the teacher cannot label (a document longer than its window) gets a line with
+        the reason. One whose request failed gets none, and is asked again by the next call. Raises
+        UserError where the file was made from other data, CannotRun for requests that failed,
+        SaveError, KeyboardInterrupt after `stop` was set.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if not is_made_from(self.path, about):
@@ -92,7 +98,8 @@ class LabelWriter:
             raise CannotRun(f"{failed}. The same command asks them again")
 
     def ask(self, numbered: tuple[int, Item]) -> dict[str, Any] | RequestFailed:
-        """Let the teacher label (place in the order, item); return the item's line for the file, or the failure."""
+        """Let the teacher label (place in the order, item); return the item's line for the file, or
+        the failure."""
         n, (key, question, documents) = numbered
         line: dict[str, Any] = {"id": key, "n": n}
         (branch,) = self.labelling.meter.fork(1)
@@ -108,7 +115,8 @@ class LabelWriter:
         return line | {"scenes": [scene_to_json(scene) for scene in scenes]}
 
     def finish(self, line: dict[str, Any] | RequestFailed) -> None:
-        """Write an item's line, or count a failure: CannotRun after IN_A_ROW. Raises KeyboardInterrupt after `stop`.
+        """Write an item's line, or count a failure: CannotRun after IN_A_ROW. Raises
+        KeyboardInterrupt after `stop`.
 
         Speed and time left are reported now and then.
         """
@@ -122,13 +130,17 @@ class LabelWriter:
             append_line(self._fd, self.path, json_line(line))
             self.items, self.tokens = self.items + 1, self.tokens + line["read"] + line["written"]
             self._empty += not line["scenes"]
-            seconds, left = time.perf_counter() - self._began, self._left - self.items - len(self.failed)
+            seconds, left = (
+                time.perf_counter() - self._began,
+                self._left - self.items - len(self.failed),
+            )
             if seconds - self._reported > _SECONDS or left == 0:
                 self._reported = seconds
                 empty = f", {self._empty:,} without a usable reply" if self._empty else ""
                 self.tell(
                     f"{self.task.name}: {self._total - left:,} of {self._total:,} labelled{empty}; "
-                    f"{self.tokens / seconds:,.0f} tokens/s; left: about {duration(left * seconds / self.items)}"
+                    f"{self.tokens / seconds:,.0f} tokens/s; left: about "
+                    f"{duration(left * seconds / self.items)}"
                 )
         if self.stop is not None and self.stop.is_set() and not self._stopped:
             self._stopped = True  # the outcomes that are there already are still written
@@ -139,7 +151,8 @@ class LabelWriter:
 class LabelModels:
     """Implements harness.method.Labelling; a model is loaded at its first use. Thread-safe.
 
-    task: the instruction in the scenes; offsets: character range of every token of a text, by the base's tokenizer;
+    task: the instruction in the scenes; offsets: character range of every token of a text, by the
+    base's tokenizer;
     length: most tokens of a reply; asked: a prompt in place of the method's, or "".
     """
 
@@ -162,7 +175,8 @@ class LabelModels:
         return MeteredModel(self.once("model refiner", self.load_base), self.meter, "refiner")
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
-        """Return fn(), cached under `key` for the last _KEPT keys (LRU); calls for one key never overlap."""
+        """Return fn(), cached under `key` for the last _KEPT keys (LRU); calls for one key never
+        overlap."""
         with self._locks.hold(key):
             kept = self._results.pop(key, None) or (fn(),)
             self._results[key] = kept  # at the end, as the last one used

@@ -1,4 +1,5 @@
-"""transformers' Trainer for every training here: batches that are made step by step, a log, an exact resumption.
+"""transformers' Trainer for every training here: batches that are made step by step, a log, an
+exact resumption.
 
 class Training(Loop): ...            says what a batch is, what its losses are and what is logged
 training.run(stop)                   to the end, or to the end of the step in which `stop` was set
@@ -6,8 +7,9 @@ training.run(stop)                   to the end, or to the end of the step in wh
 out/checkpoint/checkpoint-50/        weights, optimizer and schedule as transformers writes them, and progress.json
 out/log.jsonl                        {"step": 50, ...}; of several tasks with "task" and "task_step"
 
-A batch must be a function of the seed and of `progress` alone. progress.json is written last, so a checkpoint without
-it is not whole and is passed over; no step is twice in the log after a resumption.
+A batch must be a function of the seed and of `progress` alone. progress.json is written last, so a
+checkpoint without it is not whole and is passed over; no step is twice in the log after a
+resumption.
 """
 
 import abc
@@ -35,7 +37,8 @@ STATE = "progress.json"
 
 
 def resolve_device(name: str) -> str:
-    """Resolve "auto" to the GPU, if there is one, else the CPU. Raises CannotRun for a GPU that is not there."""
+    """Resolve "auto" to the GPU, if there is one, else the CPU. Raises CannotRun for a GPU that is
+    not there."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
@@ -47,8 +50,9 @@ def resolve_device(name: str) -> str:
 class Progress:
     """How far a training is.
 
-    step: steps done; stage, since: the stage and the step it began with; recent: recipe number -> shares of right
-    replies in its last batches; seconds, tokens: spent so far; passed: an entry for each finished stage.
+    step: steps done; stage, since: the stage and the step it began with; recent: recipe number ->
+    shares of right replies in its last batches; seconds, tokens: spent so far; passed: an entry for
+    each finished stage.
     """
 
     step: int = 0
@@ -69,25 +73,33 @@ class Checkpoint(NamedTuple):
 
 
 def load_checkpoint(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
-    """Find the last whole checkpoint in `folder`; None if there is none. `about`: values that its identity must have.
+    """Find the last whole checkpoint in `folder`; None if there is none. `about`: values that its
+    identity must have.
 
     Raises UserError if they differ, as for another seed, tokenizer or shape.
     """
-    by_step = {int(path.parent.name.rpartition("-")[2]): path for path in folder.glob(f"checkpoint-*/{STATE}")}
+    by_step = {
+        int(path.parent.name.rpartition("-")[2]): path
+        for path in folder.glob(f"checkpoint-*/{STATE}")
+    }
     if not by_step:
         return None
     path = by_step[max(by_step)]
     state = json.loads(path.read_text(encoding="utf-8"))
     theirs = state.pop("about")
-    if wrong := [f"{k} ({theirs.get(k)} there, {v} here)" for k, v in about.items() if theirs.get(k) != v]:
+    if wrong := [
+        f"{k} ({theirs.get(k)} there, {v} here)" for k, v in about.items() if theirs.get(k) != v
+    ]:
         raise UserError(
-            f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another folder with --out"
+            f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another "
+            "folder with --out"
         )
     return Checkpoint(Progress(**state), path.parent, theirs)
 
 
 def truncate_log(path: Path, step: int, task: str | None = None) -> None:
-    """Remove an incomplete last line and lines after `step` from a log; of several tasks only those of `task`."""
+    """Remove an incomplete last line and lines after `step` from a log; of several tasks only those
+    of `task`."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     kept = []
     for line in lines:
@@ -102,11 +114,14 @@ def truncate_log(path: Path, step: int, task: str | None = None) -> None:
 class Loop(Trainer, Generic[B]):  # type: ignore[misc]
     """A training of the weights of `net`, from its first step or from a checkpoint.
 
-    out: of the log and the checkpoints; about: what identifies the training there; saved: the checkpoint to go on from;
-    task: whose lines of the log and whose checkpoints these are, where several share the folder; optimizer: None for
-    AdamW as `arguments` set it; arguments: of transformers' TrainingArguments (max_steps, save_steps, logging_steps).
+    out: of the log and the checkpoints; about: what identifies the training there; saved: the
+    checkpoint to go on from;
+    task: whose lines of the log and whose checkpoints these are, where several share the folder;
+    optimizer: None for AdamW as `arguments` set it; arguments: of transformers' TrainingArguments
+    (max_steps, save_steps, logging_steps).
 
-    owner, advice: whose loss is not finite (" of 'analysis'"), and what to do about it, in a message.
+    owner, advice: whose loss is not finite (" of 'analysis'"), and what to do about it, in a
+    message.
     """
 
     owner = ""
@@ -176,13 +191,17 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         log_numbers(line)
 
     def run(self, stop: threading.Event | None = None) -> None:
-        """Train until all steps are done or `stop` is set; log and save on the way, and save at the end."""
+        """Train until all steps are done or `stop` is set; log and save on the way, and save at the
+        end."""
         self.stop, self._began = stop or self.stop, time.perf_counter()
         if not self._finished():
-            self.train(resume_from_checkpoint=None if self.saved is None else str(self.saved.folder))
+            self.train(
+                resume_from_checkpoint=None if self.saved is None else str(self.saved.folder)
+            )
 
     def backward(self, losses: Iterable[Tensor], rate: float | None = None) -> float:
-        """Add the gradients of `losses`; return their sum. rate: of learning in this step, None for the schedule's.
+        """Add the gradients of `losses`; return their sum. rate: of learning in this step, None for
+        the schedule's.
 
         Raises CannotRun for a sum that is not finite.
         """
@@ -198,7 +217,9 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
     def check_finite(self, name: str, value: float) -> None:
         """Raise CannotRun where the value `name` is not finite, before the weights change."""
         if not math.isfinite(value):
-            raise CannotRun(f"the {name}{self.owner} is {value} at step {self.progress.step}; {self.advice}")
+            raise CannotRun(
+                f"the {name}{self.owner} is {value} at step {self.progress.step}; {self.advice}"
+            )
 
     # What transformers calls.
 

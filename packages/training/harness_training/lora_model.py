@@ -1,4 +1,5 @@
-"""The frozen base model with one LoRA adapter at a time (peft): loss on target tokens, adapter files.
+"""The frozen base model with one LoRA adapter at a time (peft): loss on target tokens, adapter
+files.
 
 base = Base(config, settings, device)
 base.add("analysis", rank=16, alpha=32, seed=0)
@@ -32,52 +33,76 @@ from harness_training.teacher import Teacher
 def load_teacher(config: ModelConfig, window: int) -> Teacher:
     """A Teacher with a model's tokenizer and chat template; its weights are not loaded.
 
-    window: tokens that a skill may fill. Raises CannotRun where there is no chat template, or another one is set.
+    window: tokens that a skill may fill. Raises CannotRun where there is no chat template, or
+    another one is set.
     """
     from transformers import AutoTokenizer
 
     source = tokenizer_folder(config, local_folder(config)[0])
-    tokenizer = AutoTokenizer.from_pretrained(str(source), trust_remote_code=config.trust_remote_code)
+    tokenizer = AutoTokenizer.from_pretrained(
+        str(source), trust_remote_code=config.trust_remote_code
+    )
     if not tokenizer.chat_template:
         raise CannotRun(f"'{config.name}' has no chat template, so there are no turns to train on")
     plain = ModelConfig(name="")
     if (config.template, config.template_date) != (plain.template, plain.template_date):
         raise CannotRun(
-            "adapters learn the model's own chat template; leave model.template and model.template_date out"
+            "adapters learn the model's own chat template; leave model.template and "
+            "model.template_date out"
         )
     teacher = Teacher(tokenizer, config.name, window)
     if teacher.text.bos is not None and teacher.begin[:1] != [teacher.text.bos]:
-        teacher.begin = [teacher.text.bos, *teacher.begin]  # as the back end does for a template without BOS
+        teacher.begin = [
+            teacher.text.bos,
+            *teacher.begin,
+        ]  # as the back end does for a template without BOS
     return teacher
 
 
 class Base:
-    """The frozen base model with its adapters. Raises CannotRun where it cannot be loaded, or scales its logits."""
+    """The frozen base model with its adapters. Raises CannotRun where it cannot be loaded, or
+    scales its logits."""
 
     def __init__(self, config: ModelConfig, settings: Settings, device: str = "auto") -> None:
         self.config, self.settings, self.device = config, settings, resolve_device(device)
         self.folder, self.where = local_folder(config)
         self.net = self._load_network(self.folder)
         self.loss = RowLoss(self.net)
-        self.window = config.window or int(getattr(self.net.config, "max_position_embeddings", 0) or 0)
-        self.adapted: Any = None  # a peft model: the base with its adapters, of which the last one alone is trained
+        self.window = config.window or int(
+            getattr(self.net.config, "max_position_embeddings", 0) or 0
+        )
+        self.adapted: Any = (
+            None  # a peft model: the base with its adapters, of which the last one alone is trained
+        )
         # By their last names ("q_proj"), as configurations of adapters are usually written.
-        linear = (name for name, module in self.net.named_modules() if isinstance(module, torch.nn.Linear))
-        head = next(n for n, module in self.net.named_modules() if module is self.net.get_output_embeddings())
+        linear = (
+            name for name, module in self.net.named_modules() if isinstance(module, torch.nn.Linear)
+        )
+        head = next(
+            n
+            for n, module in self.net.named_modules()
+            if module is self.net.get_output_embeddings()
+        )
         self._linear = sorted({name.rpartition(".")[2] for name in linear if name != head})
         ids = torch.arange(5, device=self.device)[None]
         with torch.no_grad():
             whole = self.net(input_ids=ids, use_cache=False).logits.float()
             layer = self.net.get_output_embeddings()
-            parts = torch.nn.functional.linear(self.loss.hidden_states(ids), layer.weight, layer.bias).float()
-        if not torch.allclose(whole, parts, atol=1e-2, rtol=1e-2):  # the loss is of the head's plain product
+            parts = torch.nn.functional.linear(
+                self.loss.hidden_states(ids), layer.weight, layer.bias
+            ).float()
+        if not torch.allclose(
+            whole, parts, atol=1e-2, rtol=1e-2
+        ):  # the loss is of the head's plain product
             raise CannotRun(
-                f"'{self.config.name}' scales or caps the logits of its head, which this training does not support; "
+                f"'{self.config.name}' scales or caps the logits of its head, which this training "
+                "does not support; "
                 "train another base"
             )
 
     def _load_network(self, folder: Path) -> Any:
-        """Load the frozen model of transformers onto the device, in training mode. Raises CannotRun."""
+        """Load the frozen model of transformers onto the device, in training mode. Raises
+        CannotRun."""
         import transformers
         from transformers import AutoModelForCausalLM
 
@@ -93,7 +118,8 @@ class Base:
         except (OSError, ValueError, RuntimeError) as e:
             why = next(iter(str(e).splitlines()), "") or type(e).__name__
             raise CannotRun(
-                f"cannot load the weights of '{self.config.name}' ({why.rstrip('.:! ')}); copy the model's folder "
+                f"cannot load the weights of '{self.config.name}' ({why.rstrip('.:! ')}); copy the "
+                "model's folder "
                 "again, or name another model"
             ) from e
         if self.device == "cpu" and has_slow_products(net.dtype):
@@ -101,20 +127,33 @@ class Base:
         net.requires_grad_(False)
         net.config.use_cache = False
         if self.settings.checkpointing:
-            # Newer versions of transformers call it activation_checkpointing_enable, and warn of the old name.
-            enable = getattr(net, "activation_checkpointing_enable", net.gradient_checkpointing_enable)
+            # Newer versions of transformers call it activation_checkpointing_enable, and warn of
+            # the old name.
+            enable = getattr(
+                net, "activation_checkpointing_enable", net.gradient_checkpointing_enable
+            )
             enable({"use_reentrant": False})
-        return net.to(self.device).train()  # recomputing is for training mode only; there is no dropout to switch on
+        return net.to(
+            self.device
+        ).train()  # recomputing is for training mode only; there is no dropout to switch on
 
     def add(self, name: str, rank: int, alpha: float, seed: int) -> None:
-        """Add a new adapter to all linear layers but the head; its B is 0, its A random with `seed`."""
+        """Add a new adapter to all linear layers but the head; its B is 0, its A random with
+        `seed`."""
         from peft import LoraConfig, get_peft_model
 
         lora = LoraConfig(
-            r=rank, lora_alpha=alpha, target_modules=self._linear, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM"
+            r=rank,
+            lora_alpha=alpha,
+            target_modules=self._linear,
+            lora_dropout=0.0,
+            bias="none",
+            task_type="CAUSAL_LM",
         )
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # peft reads names that transformers will drop
+            warnings.simplefilter(
+                "ignore", FutureWarning
+            )  # peft reads names that transformers will drop
             torch.manual_seed(seed)
             if self.adapted is None:
                 self.adapted = get_peft_model(self.net, lora, adapter_name=name)
@@ -126,12 +165,18 @@ class Base:
         """The adapter's matrices by name, float32."""
         mark = f".{name}."
         named = self.adapted.named_parameters()
-        return {key.replace(mark, "."): value for key, value in named if mark in key and ".lora_" in key}
+        return {
+            key.replace(mark, "."): value for key, value in named if mark in key and ".lora_" in key
+        }
 
     def put(self, name: str, values: Mapping[str, Tensor]) -> None:
-        """Set the adapter's matrices, named as in `parameters`. Raises CannotRun if names or shapes differ."""
+        """Set the adapter's matrices, named as in `parameters`. Raises CannotRun if names or shapes
+        differ."""
         parameters = self.parameters(name)
-        if any(key not in values or values[key].shape != weight.shape for key, weight in parameters.items()):
+        if any(
+            key not in values or values[key].shape != weight.shape
+            for key, weight in parameters.items()
+        ):
             raise CannotRun("the adapter to begin with is of another rank or another base")
         with torch.no_grad():
             for key, weight in parameters.items():
@@ -145,8 +190,15 @@ class Base:
         """Write the adapter as peft does, in bfloat16; no path of this machine is in it."""
         folder.mkdir(parents=True, exist_ok=True)
         lora = copy.copy(self.adapted.peft_config[name])
-        lora.base_model_name_or_path, lora.target_modules, lora.inference_mode = self.config.name, self._linear, True
+        lora.base_model_name_or_path, lora.target_modules, lora.inference_mode = (
+            self.config.name,
+            self._linear,
+            True,
+        )
         lora.save_pretrained(str(folder))
-        half = {key: p.detach().to("cpu", torch.bfloat16).contiguous() for key, p in self.parameters(name).items()}
+        half = {
+            key: p.detach().to("cpu", torch.bfloat16).contiguous()
+            for key, p in self.parameters(name).items()
+        }
         save_file(half, str(folder / WEIGHTS), metadata={"format": "pt"})
         (folder / WEIGHTS).chmod(0o644)  # safetensors makes it readable for its owner alone

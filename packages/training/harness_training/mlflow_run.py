@@ -17,11 +17,16 @@ from harness.storage.files import read_json_or_empty, write_json
 from harness.tracking.track import StoreError, mlflow_errors
 
 _sent: list[Any] = []  # MLflow's promises for the numbers of the run that is active
-_begun: list[tuple[Any, str, Path, str, Callable[[str], None]]] = []  # MLflow's client, the id of its run; begin's
+_begun: list[
+    tuple[Any, str, Path, str, Callable[[str], None]]
+] = []  # MLflow's client, the id of its run; begin's
 
 
-def begin(out: Path, uri: str, experiment: str, params: Mapping[str, str], warn: Callable[[str], None]) -> None:
-    """Start the run of the training in `out`, or go on with it. warn: gets a sentence where numbers are not logged."""
+def begin(
+    out: Path, uri: str, experiment: str, params: Mapping[str, str], warn: Callable[[str], None]
+) -> None:
+    """Start the run of the training in `out`, or go on with it. warn: gets a sentence where numbers
+    are not logged."""
     file, store = out / "mlflow.json", digest(uri)[:16]
     before = read_json_or_empty(file)
     try:
@@ -31,9 +36,17 @@ def begin(out: Path, uri: str, experiment: str, params: Mapping[str, str], warn:
 
             client = MlflowClient(tracking_uri=uri)  # the fluent API would write it to os.environ
             experiment_info = client.get_experiment_by_name(experiment)
-            place = experiment_info.experiment_id if experiment_info else client.create_experiment(experiment)
+            place = (
+                experiment_info.experiment_id
+                if experiment_info
+                else client.create_experiment(experiment)
+            )
             run_id = before.get("run") if before.get("store") == store else None
-            run = client.get_run(run_id) if run_id else client.create_run(place, tags=resolve_tags(), run_name=out.name)
+            run = (
+                client.get_run(run_id)
+                if run_id
+                else client.create_run(place, tags=resolve_tags(), run_name=out.name)
+            )
             client.update_run(run.info.run_id, "RUNNING")
             for name in params.keys() - run.data.params.keys():
                 client.log_param(run.info.run_id, name, params[name])
@@ -49,7 +62,9 @@ def log_numbers(line: Mapping[str, Any]) -> None:
     """Send the numbers in a line of log.jsonl, if a run has begun; nothing is waited for."""
     for client, run, *_ in _begun:
         for name, number in _numbers(line):
-            _sent.append(client.log_metric(run, name, number, step=int(line["step"]), synchronous=False))
+            _sent.append(
+                client.log_metric(run, name, number, step=int(line["step"]), synchronous=False)
+            )
 
 
 def _numbers(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -57,7 +72,10 @@ def _numbers(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for key, value in line.items():
         if isinstance(value, Mapping):
             yield from ((f"{key}/{name}", float(number)) for name, number in value.items())
-        elif isinstance(value, int | float) and key not in ("step", "task_step"):  # where the point stands
+        elif isinstance(value, int | float) and key not in (
+            "step",
+            "task_step",
+        ):  # where the point stands
             yield key, float(value)
 
 
@@ -70,6 +88,9 @@ def end(status: str) -> None:
                     numbers.wait()
                 client.set_terminated(run, status)
         except StoreError as error:
-            warn(f"not logged to MLflow ({error.reason}); the numbers of the training are in {out}/log.jsonl")
+            warn(
+                f"not logged to MLflow ({error.reason}); the numbers of the training are in "
+                f"{out}/log.jsonl"
+            )
     _begun.clear()
     _sent.clear()

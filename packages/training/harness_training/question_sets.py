@@ -3,9 +3,10 @@
     merged = load_questions_apart([QuestionSet(training, evaluation), ...], max_rows=10_000, tell)
     for key, question, documents in merged.items("question", 10_000): ...
 
-Evaluation questions are refused in four ways: a split or file that is not a training one by its name raises an error,
-and so does one with an id that is known to be of an evaluation split; a row whose id names another split is left out,
-and so is one that an evaluation split of the same data set has too, by its id or its text. Items have no gold answers.
+Evaluation questions are refused in four ways: a split or file that is not a training one by its
+name raises an error, and so does one with an id that is known to be of an evaluation split; a row
+whose id names another split is left out, and so is one that an evaluation split of the same data
+set has too, by its id or its text. Items have no gold answers.
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
 
 _TRAINING = re.compile(r"train", re.IGNORECASE)
 _OTHER_SPLITS = re.compile(r"dev|test|valid|eval", re.IGNORECASE)
-_SPLITS = {"train", "dev", "test", "validation"}  # keys of a file that holds several, as ASQA's does
+_SPLITS = {
+    "train",
+    "dev",
+    "test",
+    "validation",
+}  # keys of a file that holds several, as ASQA's does
 _OTHER_ID = re.compile(r"(test|dev|valid|validation|val|eval)[_-]\d+", re.IGNORECASE)
 _MOST_REFUSED = 0.2  # of a data set's questions; with more, the file is not what it says it is
 
@@ -55,10 +61,12 @@ def is_training_name(name: str) -> bool:
 
 
 def check_training(config: DatasetConfig) -> None:
-    """Raise UserError if `config` reads another split than a training one, by its split or by its file's name."""
+    """Raise UserError if `config` reads another split than a training one, by its split or by its
+    file's name."""
     if config.split != "train":
         raise UserError(
-            f"'{config.name}' would be read from its split '{config.split}', and adapters are trained on training "
+            f"'{config.name}' would be read from its split '{config.split}', and adapters are "
+            "trained on training "
             "splits only; leave dataset.split out"
         )
     path = Path(config.data) if config.data is not None else None
@@ -66,31 +74,45 @@ def check_training(config: DatasetConfig) -> None:
         return
     if first_key(path) not in _SPLITS:
         raise UserError(
-            f"'{path.name}' is no training file by its name ('train', and no 'dev' or 'test'), and adapters are "
-            f"trained on training splits only; name the training file of '{config.name}' with --data"
+            f"'{path.name}' is no training file by its name ('train', and no 'dev' or 'test'), and "
+            "adapters are "
+            f"trained on training splits only; name the training file of '{config.name}' with "
+            "--data"
         )
 
 
 @cache
 def _evaluation_ids() -> frozenset[str]:
-    """Beginnings of the sha256 of ids of evaluation questions (HotpotQA, MuSiQue, 2WikiMultihopQA and ASQA, dev)."""
-    return frozenset((resources.files("harness_training") / "evaluation_ids.txt").read_text("utf-8").split())
+    """Beginnings of the sha256 of ids of evaluation questions (HotpotQA, MuSiQue, 2WikiMultihopQA
+    and ASQA, dev)."""
+    return frozenset(
+        (resources.files("harness_training") / "evaluation_ids.txt").read_text("utf-8").split()
+    )
 
 
 def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
-    """Raise UserError where one of the ids is of a known evaluation split. name: the data set; source: its file."""
+    """Raise UserError where one of the ids is of a known evaluation split. name: the data set;
+    source: its file."""
     for key in ids:
-        if not COUNTER.fullmatch(key) and hashlib.sha256(key.encode()).hexdigest()[:12] in _evaluation_ids():
+        if (
+            not COUNTER.fullmatch(key)
+            and hashlib.sha256(key.encode()).hexdigest()[:12] in _evaluation_ids()
+        ):
             raise UserError(
-                f"'{source}' has evaluation questions of '{name}' (id {key}), and adapters are trained on training "
+                f"'{source}' has evaluation questions of '{name}' (id {key}), and adapters are "
+                "trained on training "
                 "splits only; name its training split"
             )
 
 
 def _evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
-    """Load (id, text) of evaluation questions; a file that is not in the preset's format may be in FlashRAG's."""
+    """Load (id, text) of evaluation questions; a file that is not in the preset's format may be in
+    FlashRAG's."""
     if config.format == "retrieved":  # its questions alone: they come without documents here
-        return [(row.id, row.question) for row in load_questions(config.model_copy(update={"options": {}}))]
+        return [
+            (row.id, row.question)
+            for row in load_questions(config.model_copy(update={"options": {}}))
+        ]
     try:
         return [(e.question.id, e.question.text) for e in load(config).examples]
     except DataError:
@@ -103,19 +125,24 @@ def _evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class TrainingQuestions:
-    """Training questions by data set; documents: by data set and id; digests: data set -> hash, 16 hex digits."""
+    """Training questions by data set; documents: by data set and id; digests: data set -> hash, 16
+    hex digits."""
 
     examples: Mapping[str, Sequence[Example]]
     documents: Mapping[str, Mapping[str, Document]]
     digests: Mapping[str, str]
 
     def items(self, per: Literal["question", "document"], max_rows: int) -> Iterator[Item]:
-        """The first `max_rows` questions of each set with their documents, a question of each set in turn.
+        """The first `max_rows` questions of each set with their documents, a question of each set
+        in turn.
 
         Per "document": those questions' documents, each text once.
         """
         seen: set[str] = set()
-        sets = [[(name, example.question) for example in every[:max_rows]] for name, every in self.examples.items()]
+        sets = [
+            [(name, example.question) for example in every[:max_rows]]
+            for name, every in self.examples.items()
+        ]
         in_turn = (pair for row in itertools.zip_longest(*sets) for pair in row if pair is not None)
         for name, question in in_turn:
             documents = [self.documents[name][i] for i in question.document_ids]
@@ -128,11 +155,13 @@ class TrainingQuestions:
                     yield f"{name}/{document.id}", None, [document]
 
 
-def load_questions_apart(sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], None]) -> TrainingQuestions:
+def load_questions_apart(
+    sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], None]
+) -> TrainingQuestions:
     """Load the first `max_rows` questions of each set, without evaluation questions.
 
-    Raises UserError for a set that is not a training split by its name, or that consists of evaluation questions to
-    more than a fifth; otherwise what harness.datasets.load raises.
+    Raises UserError for a set that is not a training split by its name, or that consists of
+    evaluation questions to more than a fifth; otherwise what harness.datasets.load raises.
     """
     from harness.datasets.load_once import load_once
 
@@ -143,9 +172,14 @@ def load_questions_apart(sets: Sequence[QuestionSet], max_rows: int, tell: Calla
         name = one.training.name
         check_training(one.training)
         dataset = load_once(one.training, max_rows)
-        refuse_evaluation((example.question.id for example in dataset.examples), name, dataset.source)
+        refuse_evaluation(
+            (example.question.id for example in dataset.examples), name, dataset.source
+        )
         apart = [pair for config in one.evaluation for pair in _evaluation_questions(config)]
-        ids, texts = {key for key, _ in apart if not COUNTER.fullmatch(key)}, {tuple(words(text)) for _, text in apart}
+        ids, texts = (
+            {key for key, _ in apart if not COUNTER.fullmatch(key)},
+            {tuple(words(text)) for _, text in apart},
+        )
         examples[name] = [
             example
             for example in dataset.examples
@@ -156,14 +190,19 @@ def load_questions_apart(sets: Sequence[QuestionSet], max_rows: int, tell: Calla
         refused = len(dataset) - len(examples[name])
         if refused > _MOST_REFUSED * len(dataset):
             raise UserError(
-                f"{refused} of {len(dataset)} questions of '{name}' ({dataset.source}) are evaluation questions by "
+                f"{refused} of {len(dataset)} questions of '{name}' ({dataset.source}) are "
+                "evaluation questions by "
                 "their id or text; name its training split"
             )
         if refused:
-            tell(f"{name}: {refused} of {len(dataset)} questions are evaluation questions too, and left out")
+            tell(
+                f"{name}: {refused} of {len(dataset)} questions are evaluation questions too, and "
+                "left out"
+            )
         if not texts:
             tell(
-                f"warning: {name}: there are no evaluation questions to compare with; name them with --exclude FILE, "
+                f"warning: {name}: there are no evaluation questions to compare with; name them "
+                "with --exclude FILE, "
                 "so that none of them is trained on"
             )
     return TrainingQuestions(examples, documents, digests)

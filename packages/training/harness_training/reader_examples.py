@@ -40,17 +40,20 @@ _ACCOUNT = re.compile(
 
 
 def asks_for_account(question: str) -> bool:
-    """Whether a question asks for reasons or an account, by its first words: no teacher has labelled these rows.
+    """Whether a question asks for reasons or an account, by its first words: no teacher has
+    labelled these rows.
 
-    Source of the classes: LongRefiner 3.1 and its prompt A ("Global": broad or open; "Local": clear and fixed).
+    Source of the classes: LongRefiner 3.1 and its prompt A ("Global": broad or open; "Local": clear
+    and fixed).
     """
     return "why" in question.lower().split() or _ACCOUNT.match(question.lower().strip()) is not None
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Weights of the training examples. datasets: data set -> weight among the real rows; real: kind of lesson ->
-    weight; world: recipes of the synthetic world, weighted beside `real`; length: most tokens of a row.
+    """Weights of the training examples. datasets: data set -> weight among the real rows; real:
+    kind of lesson -> weight; world: recipes of the synthetic world, weighted beside `real`; length:
+    most tokens of a row.
     """
 
     datasets: Mapping[str, float]
@@ -60,13 +63,21 @@ class Mixture:
 
 
 def lesson_trees(
-    rows: Sequence[RealRow], mixture: Mixture, skills: Mapping[str, Skill], teacher: Teacher, seed: int
+    rows: Sequence[RealRow],
+    mixture: Mixture,
+    skills: Mapping[str, Skill],
+    teacher: Teacher,
+    seed: int,
 ) -> Iterator[tuple[str, Tree]]:
-    """Yield (name of the skill, tree) without end; the rows of a data set come epoch by epoch, in random order.
+    """Yield (name of the skill, tree) without end; the rows of a data set come epoch by epoch, in
+    random order.
 
-    skills: by name; teacher: lays out the lessons. Raises UserError if no lesson fits into `mixture.length` tokens.
+    skills: by name; teacher: lays out the lessons. Raises UserError if no lesson fits into
+    `mixture.length` tokens.
     """
-    chances: list[tuple[str | Recipe, float]] = [(kind, weight) for kind, weight in mixture.real.items() if rows]
+    chances: list[tuple[str | Recipe, float]] = [
+        (kind, weight) for kind, weight in mixture.real.items() if rows
+    ]
     chances += [(recipe, recipe.weight) for recipe in mixture.world]
     orders = {kind: _row_order(rows, kind, mixture.datasets, seed) for kind in mixture.real}
     number = idle = 0
@@ -87,13 +98,18 @@ def lesson_trees(
         trees = [tree for tree in build_trees(transcripts) if len(tree) <= mixture.length]
         idle = 0 if trees else idle + 1
         if idle > _TRIES:
-            raise UserError(f"no lesson fits into rows of {mixture.length} tokens; raise the length")
+            raise UserError(
+                f"no lesson fits into rows of {mixture.length} tokens; raise the length"
+            )
         for tree in trees:
             yield skill.name, tree
 
 
-def _row_order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int) -> Iterator[int]:
-    """Yield indices of `rows` for lessons of `kind`: a data set is drawn by its weight, its rows epoch by epoch."""
+def _row_order(
+    rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int
+) -> Iterator[int]:
+    """Yield indices of `rows` for lessons of `kind`: a data set is drawn by its weight, its rows
+    epoch by epoch."""
     dice = Dice("rows", seed, kind)
     numbers = {name: [i for i, row in enumerate(rows) if row.dataset == name] for name in weights}
     names = [name for name in weights if numbers[name]]
@@ -106,30 +122,46 @@ def _row_order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float],
 
 def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
     """The row's own question, or in a third of the cases one of its single-hop questions."""
-    return dice.pick(row.questions[1:]) if len(row.questions) > 1 and dice.chance(1 / 3) else row.questions[0]
+    return (
+        dice.pick(row.questions[1:])
+        if len(row.questions) > 1 and dice.chance(1 / 3)
+        else row.questions[0]
+    )
 
 
-def _draw(row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True) -> list[int]:
-    """Shuffled numbers of the gold passages `needs` and `beside` others; not `full`: another replaces a gold one."""
+def _draw(
+    row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True
+) -> list[int]:
+    """Shuffled numbers of the gold passages `needs` and `beside` others; not `full`: another
+    replaces a gold one."""
     missing = None if full else dice.pick(needs)
     other_passages = [i for i in range(len(row.passages)) if i not in needs]
-    return dice.shuffled([*(i for i in needs if i != missing), *dice.shuffled(other_passages)[: beside + (not full)]])
+    return dice.shuffled(
+        [*(i for i in needs if i != missing), *dice.shuffled(other_passages)[: beside + (not full)]]
+    )
 
 
 def _join(row: RealRow, shown: Sequence[int]) -> str:
     return "\n\n".join(row.passages[i] for i in shown)
 
 
-def _scene(question: RowQuestion, texts: Sequence[str], task: Task, reply: str | None = None) -> Scene:
+def _scene(
+    question: RowQuestion, texts: Sequence[str], task: Task, reply: str | None = None
+) -> Scene:
     replies = (question.answer.strip() if reply is None else reply,)
     return Scene(Question("scene", question.text, ("scene",)), tuple(texts), task, replies)
 
 
 def _answer_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """A question over some passages, and up to _SHARED other questions that these passages answer."""
+    """A question over some passages, and up to _SHARED other questions that these passages
+    answer."""
     first = _pick_question(row, dice)
-    shown = _draw(row, first.needs, dice.pick(_FEW), dice) if first.needs else _draw(row, (), 4, dice)
-    other_questions = [a for a in row.questions if a != first and a.needs and set(a.needs) <= {*shown}]
+    shown = (
+        _draw(row, first.needs, dice.pick(_FEW), dice) if first.needs else _draw(row, (), 4, dice)
+    )
+    other_questions = [
+        a for a in row.questions if a != first and a.needs and set(a.needs) <= {*shown}
+    ]
     every = [first, *dice.shuffled(other_questions)[:_SHARED]]
     return [_scene(question, [_join(row, shown)], row.task) for question in every]
 
@@ -140,7 +172,8 @@ def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]
 
 
 def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
-    """A scene of passages, after each the verdict whether all gold ones are shown; the answer at the end, if `full`."""
+    """A scene of passages, after each the verdict whether all gold ones are shown; the answer at
+    the end, if `full`."""
     beside = dice.pick((1, 1, 2, 2, 3))
     shown = _draw(row, question.needs, beside, dice, full=full)
     verdicts = tuple({*question.needs} <= {*shown[: n + 1]} for n in range(len(shown)))
@@ -149,22 +182,29 @@ def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice)
 
 
 def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
-    """Make a scene of the row's own question: its gold passages among `beside` others, and its answer as the reply."""
-    return _scene(row.questions[0], [_join(row, _draw(row, row.questions[0].needs, beside, dice))], row.task)
+    """Make a scene of the row's own question: its gold passages among `beside` others, and its
+    answer as the reply."""
+    return _scene(
+        row.questions[0], [_join(row, _draw(row, row.questions[0].needs, beside, dice))], row.task
+    )
 
 
 def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
-    """A scene of the row's own question: a verdict after each passage, no reply; not `full`: a gold one is missing."""
+    """A scene of the row's own question: a verdict after each passage, no reply; not `full`: a gold
+    one is missing."""
     return replace(_probe_scene_of(row, row.questions[0], full, dice), replies=())
 
 
 def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """A question with four options: its answer and three similar answers of other questions; [] without enough."""
+    """A question with four options: its answer and three similar answers of other questions; []
+    without enough."""
     question = _pick_question(row, dice)
     if not question.needs or question.answer.lower() in ("yes", "no"):
         return []
     kind = question.answer[:1].isdigit()
-    wrong: list[str] = [a.answer for a in row.questions if a.answer != question.answer and dice.chance(0.5)]
+    wrong: list[str] = [
+        a.answer for a in row.questions if a.answer != question.answer and dice.chance(0.5)
+    ]
     for _ in range(_TRIES):
         other = dice.pick(dice.pick(rows).questions).answer
         alike = other[:1].isdigit() == kind and len(other) < 80
@@ -174,7 +214,9 @@ def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Sc
         return []
     options = tuple(dice.shuffled([question.answer, *wrong[:3]]))
     scene = _scene(
-        question, [_join(row, _draw(row, question.needs, dice.pick(_FEW[:6]), dice))], preset_task("quality")
+        question,
+        [_join(row, _draw(row, question.needs, dice.pick(_FEW[:6]), dice))],
+        preset_task("quality"),
     )
     return [replace(scene, question=replace(scene.question, options=options))]
 
@@ -187,12 +229,26 @@ def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list
     full, beside = dice.chance(_FULL), dice.pick(_FEW[:6])
     shown = _draw(row, question.needs, beside, dice, full=full)
     complete = {*question.needs} <= {*shown}
-    return [_scene(question, [_join(row, shown)], preset_task("qasper"), None if complete else "Unanswerable")]
+    return [
+        _scene(
+            question,
+            [_join(row, shown)],
+            preset_task("qasper"),
+            None if complete else "Unanswerable",
+        )
+    ]
 
 
 def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
     text = _pick_question(row, dice).text
-    return [Scene(Question("scene", text, ("scene",)), (), row.task, verdicts=(not asks_for_account(text),))]
+    return [
+        Scene(
+            Question("scene", text, ("scene",)),
+            (),
+            row.task,
+            verdicts=(not asks_for_account(text),),
+        )
+    ]
 
 
 def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:

@@ -36,7 +36,8 @@ class RowQuestion:
 
 @dataclass(frozen=True)
 class RealRow:
-    """A row of a data set. questions: its own one first; steps: that one's decomposition, "#1" for step 1's answer."""
+    """A row of a data set. questions: its own one first; steps: that one's decomposition, "#1" for
+    step 1's answer."""
 
     id: str
     dataset: str
@@ -47,18 +48,24 @@ class RealRow:
 
 
 def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
-    """Raise UserError where one of the evaluation rows `others` is a training row, by its id or by its question."""
+    """Raise UserError where one of the evaluation rows `others` is a training row, by its id or by
+    its question."""
     ids, questions = ({row.id for row in training}, {row.questions[0].text for row in training})
     for row in others:
         if row.id in ids or row.questions[0].text in questions:
-            raise UserError(f"the row '{row.id}' is in the training and the evaluation files; remove it from one")
+            raise UserError(
+                f"the row '{row.id}' is in the training and the evaluation files; remove it from "
+                "one"
+            )
 
 
 def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> list[RealRow]:
-    """The usable rows of all sources in `folder` and its subfolders, in the order of sources, files and rows.
+    """The usable rows of all sources in `folder` and its subfolders, in the order of sources, files
+    and rows.
 
-    sources: preset of a data set -> pattern of its files' names. Raises DataError for bad rows, UserError for a folder
-    without such files and where a file's name does not say that it is of a training split, or (not `training`) does.
+    sources: preset of a data set -> pattern of its files' names. Raises DataError for bad rows,
+    UserError for a folder without such files and where a file's name does not say that it is of a
+    training split, or (not `training`) does.
     """
     from harness.config.resolve import resolved
 
@@ -67,24 +74,32 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
         for path in sorted(folder.rglob(pattern)):
             if training != is_training_name(path.name):
                 kind = "a" if training else "no"
-                raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
+                raise UserError(
+                    f"'{path.name}' should be {kind} training file by its name; correct the pattern"
+                )
             config: DatasetConfig = resolved("datasets", dataset=dataset, data=str(path))
             task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
             loaded = load(config)
-            usable = (_real_row(dataset, task, example, loaded.documents) for example in loaded.examples)
+            usable = (
+                _real_row(dataset, task, example, loaded.documents) for example in loaded.examples
+            )
             real_rows = [row for row in usable if row is not None]
             if training:
                 refuse_evaluation((row.id for row in real_rows), dataset, path.name)
             rows += real_rows
     if not rows:
         raise UserError(
-            f"'{folder}' has no rows (files named {', '.join(sources.values())}); name their folder with --data"
+            f"'{folder}' has no rows (files named {', '.join(sources.values())}); name their "
+            "folder with --data"
         )
     return rows
 
 
-def _real_row(dataset: str, task: Task, example: Example, documents: Mapping[str, Document]) -> RealRow | None:
-    """Convert a loaded question and its single-hop ones; None for several documents, or unmarked gold passages."""
+def _real_row(
+    dataset: str, task: Task, example: Example, documents: Mapping[str, Document]
+) -> RealRow | None:
+    """Convert a loaded question and its single-hop ones; None for several documents, or unmarked
+    gold passages."""
     if len(example.question.document_ids) > 1:
         return None
     document = documents[example.question.document_ids[0]]
@@ -101,7 +116,9 @@ def _real_row(dataset: str, task: Task, example: Example, documents: Mapping[str
     hops = extra.get("question_decomposition") or []
     answers = [str(hop["answer"]) for hop in hops]
     for hop in hops:
-        text = _REFERENCE.sub(lambda m: answers[int(m[1]) - 1] if int(m[1]) <= len(answers) else m[0], hop["question"])
+        text = _REFERENCE.sub(
+            lambda m: answers[int(m[1]) - 1] if int(m[1]) <= len(answers) else m[0], hop["question"]
+        )
         place = hop["paragraph_support_idx"]
         if place is not None and place < len(passages):
             questions.append(RowQuestion(_as_question(text), str(hop["answer"]), (int(place),)))
@@ -115,6 +132,7 @@ def _real_row(dataset: str, task: Task, example: Example, documents: Mapping[str
 
 
 def _as_question(text: str) -> str:
-    """Turn "Green >> performer", MuSiQue's form of a knowledge-base step, into a question; leave other texts alone."""
+    """Turn "Green >> performer", MuSiQue's form of a knowledge-base step, into a question; leave
+    other texts alone."""
     subject, mark, relation = text.partition(" >> ")
     return f"What is the {relation.strip()} of {subject.strip()}?" if mark else text

@@ -1,10 +1,11 @@
 """Training settings: profiles/<method>-<profile>.yaml, then a file of the user's, then --set.
 
-    settings = read_settings(Settings, "longrefiner", "pocket", tasks, sets={"analysis.rank": 8, "rate": 1e-3})
+    settings = read_settings(Settings, "longrefiner", "pocket", tasks, sets={"analysis.rank": 8,
+    "rate": 1e-3})
     settings.tasks["analysis"]                 TaskSettings
 
-A file has the keys of Settings; `common` holds for every task and `tasks` for one. After --set a key of a task is
-`TASK.KEY`, and one of `common` may be given without it.
+A file has the keys of Settings; `common` holds for every task and `tasks` for one. After --set a
+key of a task is `TASK.KEY`, and one of `common` may be given without it.
 """
 
 import os
@@ -23,11 +24,13 @@ from harness_training.example_files import Recipe, world_module
 class TaskSettings(BaseModel):
     """Settings of one task.
 
-    rank, alpha: of the LoRA, which is scaled by alpha / rank; length: most tokens of a row, see Settings.overlong;
-    scenes: scenes of the synthetic world, or questions of each labelled data set; epochs: passes over them; batch: rows
-    of a forward pass; accumulation: forward passes of an optimizer step; rate: highest learning rate; asked: what the
-    teacher is asked for labels in place of the method's own prompt, with placeholders of that; recipes: texts of the
-    synthetic world, see pocket.tasks.recipes.Recipe, each with a weight.
+    rank, alpha: of the LoRA, which is scaled by alpha / rank; length: most tokens of a row, see
+    Settings.overlong;
+    scenes: scenes of the synthetic world, or questions of each labelled data set; epochs: passes
+    over them; batch: rows of a forward pass; accumulation: forward passes of an optimizer step;
+    rate: highest learning rate; asked: what the teacher is asked for labels in place of the
+    method's own prompt, with placeholders of that; recipes: texts of the synthetic world, see
+    pocket.tasks.recipes.Recipe, each with a weight.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -46,11 +49,12 @@ class TaskSettings(BaseModel):
 class Settings(BaseModel):
     """Settings of a training.
 
-    dtype: of the frozen base (adapters are float32); warmup: share of the steps; schedule: of the learning rate after
-    the warm-up; clip: largest norm of a gradient; overlong: whether rows above a task's length are left out or cut, see
-    token_rows.truncate; splits: data set -> settings with which its training questions are read, None for a data set
-    without a training split (others have their preset's, with split "train"); checkpointing: recompute activations
-    instead of keeping them; save, say: steps between checkpoints, and between log lines; held: share of labelled data
+    dtype: of the frozen base (adapters are float32); warmup: share of the steps; schedule: of the
+    learning rate after the warm-up; clip: largest norm of a gradient; overlong: whether rows above
+    a task's length are left out or cut, see token_rows.truncate; splits: data set -> settings with
+    which its training questions are read, None for a data set without a training split (others have
+    their preset's, with split "train"); checkpointing: recompute activations instead of keeping
+    them; save, say: steps between checkpoints, and between log lines; held: share of labelled data
     for evaluation; exam: evaluation scenes of a task.
     """
 
@@ -69,11 +73,13 @@ class Settings(BaseModel):
     tasks: dict[str, TaskSettings]
 
     def recipes(self, task: str, skill: str) -> list[Recipe]:
-        """A task's recipes for the synthetic world; `skill`: of those without one. Raises UserError, ConfigError."""
+        """A task's recipes for the synthetic world; `skill`: of those without one. Raises
+        UserError, ConfigError."""
         recipes = self.tasks[task].recipes
         if not recipes:
             raise UserError(
-                f"tasks.{task}.recipes is missing, so no texts of the synthetic world can be made; let a teacher label "
+                f"tasks.{task}.recipes is missing, so no texts of the synthetic world can be made; "
+                "let a teacher label "
                 "with --teacher MODEL --dataset NAME, or use --profile pocket"
             )
         made: list[Any] = []
@@ -89,32 +95,51 @@ S = TypeVar("S", bound=Settings)
 def _folders() -> list[Path]:
     """Folders with the YAML files of training settings, the user's own first."""
     user_folder = os.environ.get(ENV)
-    return [*([Path(user_folder) / "training"] if user_folder else []), Path(__file__).parent / "profiles"]
+    return [
+        *([Path(user_folder) / "training"] if user_folder else []),
+        Path(__file__).parent / "profiles",
+    ]
 
 
 def profiles(method: str) -> list[str]:
     """The profiles that a method's training has settings for."""
-    return sorted({path.stem.removeprefix(f"{method}-") for f in _folders() for path in f.glob(f"{method}-*.yaml")})
+    return sorted(
+        {
+            path.stem.removeprefix(f"{method}-")
+            for f in _folders()
+            for path in f.glob(f"{method}-*.yaml")
+        }
+    )
 
 
 def read_settings(
-    form: type[S], method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None = None
+    form: type[S],
+    method: str,
+    profile: str,
+    tasks: Sequence[str],
+    sets: Mapping[str, Any],
+    own: Path | None = None,
 ) -> S:
-    """Read a profile, then the user's file `own`, then `sets` (--set key -> value) into the class `form`.
+    """Read a profile, then the user's file `own`, then `sets` (--set key -> value) into the class
+    `form`.
 
-    tasks: names of all tasks. Raises UserError where there is no such profile, ConfigError with every mistake.
+    tasks: names of all tasks. Raises UserError where there is no such profile, ConfigError with
+    every mistake.
     """
     name = f"{method}-{profile}.yaml"
     path = next((folder / name for folder in _folders() if (folder / name).is_file()), None)
     if path is None:
         raise UserError(
-            f"the training of '{method}' has no profile '{profile}'; it has: {', '.join(profiles(method)) or 'none'}"
+            f"the training of '{method}' has no profile '{profile}'; it has: "
+            f"{', '.join(profiles(method)) or 'none'}"
         )
     layers: list[tuple[str, dict[str, Any]]] = [(f"profiles/{name}", read_yaml(path))]
     if own is not None:
         layers.append((own.name, read_yaml(own)))
     typed = [_as_layer(form, key, value, tasks) for key, value in sets.items()]
-    layers += [("--set", values) for values in sorted(typed, key=lambda values: "common" not in values)]  # tasks' last
+    layers += [
+        ("--set", values) for values in sorted(typed, key=lambda values: "common" not in values)
+    ]  # tasks' last
     settings: list[Layer] = [(layers[0][0], {"tasks": {task: {} for task in tasks}})]
     for origin, values in layers:
         values.pop("summary", None)
@@ -122,12 +147,15 @@ def read_settings(
         settings += [(origin, {"tasks": dict.fromkeys(tasks, common)}), (origin, values)]
     tree = Tree(settings)
     if others := [task for task in tree.values["tasks"] if task not in tasks]:
-        raise ConfigError([f"unknown task '{task}'; '{method}' has: {', '.join(tasks)}" for task in others])
+        raise ConfigError(
+            [f"unknown task '{task}'; '{method}' has: {', '.join(tasks)}" for task in others]
+        )
     return build(form, tree, "")
 
 
 def _as_layer(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:
-    """Turn a --set key, as "analysis.rank", "rank" or "dtype", into a file's mapping. Raises UserError for another."""
+    """Turn a --set key, as "analysis.rank", "rank" or "dtype", into a file's mapping. Raises
+    UserError for another."""
     head, _, rest = key.partition(".")
     if head in tasks and rest:
         return {"tasks": {head: {rest: value}}}
@@ -136,9 +164,20 @@ def _as_layer(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) 
         return {"tasks": {task: {name: value}}}
     if key in TaskSettings.model_fields:
         return {"common": {key: value}}
-    if head in form.model_fields and head != "tasks" and (not rest or head not in Settings.model_fields):
+    if (
+        head in form.model_fields
+        and head != "tasks"
+        and (not rest or head not in Settings.model_fields)
+    ):
         for part in reversed(key.split(".")):
             value = {part: value}
         return dict(value)
-    settable = [*(name for name in form.model_fields if name != "tasks"), *TaskSettings.model_fields]
-    raise unknown(f"key '{key}' (--set)", key, [*settable, *(f"{task}.{name}" for task in tasks for name in settable)])
+    settable = [
+        *(name for name in form.model_fields if name != "tasks"),
+        *TaskSettings.model_fields,
+    ]
+    raise unknown(
+        f"key '{key}' (--set)",
+        key,
+        [*settable, *(f"{task}.{name}" for task in tasks for name in settable)],
+    )

@@ -15,9 +15,12 @@ from harness.method.training import Skill
 def declared_skills(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Skill]:
     """Every skill that a method preset declares or that methods share; of equal names the first.
 
-    parameters: preset -> parameters that are not the defaults; replaced prompts among them change a skill's texts.
+    parameters: preset -> parameters that are not the defaults; replaced prompts among them change a
+    skill's texts.
     """
-    skills: dict[str, Skill] = {skill.name: skill for skill in import_module("methods.summary").SKILLS}
+    skills: dict[str, Skill] = {
+        skill.name: skill for skill in import_module("methods.summary").SKILLS
+    }
     for method in methods_by_preset(parameters or {}).values():
         for skill in method.skills():
             skills.setdefault(skill.name, skill)
@@ -37,12 +40,16 @@ def presets_by_skill() -> dict[str, list[str]]:
 def skill_owners() -> dict[str, str]:
     """Skill -> the implementation that alone declares it; skills that several declare have none."""
     targets = _implementations()
-    owners = {name: {targets[preset] for preset in of_skill} for name, of_skill in presets_by_skill().items()}
+    owners = {
+        name: {targets[preset] for preset in of_skill}
+        for name, of_skill in presets_by_skill().items()
+    }
     return {name: next(iter(of_skill)) for name, of_skill in owners.items() if len(of_skill) == 1}
 
 
 def prompts_by_name() -> dict[str, str]:
-    """ "preset: name of the prompt" -> text, for the defaults of every method; each text once, by its first preset."""
+    """ "preset: name of the prompt" -> text, for the defaults of every method; each text once, by
+    its first preset."""
     names: dict[str, str] = {}
     for preset, method in methods_by_preset({}).items():
         for name, text in method.prompts().items():
@@ -51,7 +58,8 @@ def prompts_by_name() -> dict[str, str]:
 
 
 def methods_by_preset(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Method]:
-    """Preset -> method, for the first preset of each implementation. parameters: preset -> its parameters, if any."""
+    """Preset -> method, for the first preset of each implementation. parameters: preset -> its
+    parameters, if any."""
     table = {presets.fold(name): params for name, params in parameters.items()}
     first: dict[str, str] = {}
     for name, target in _implementations().items():
@@ -59,13 +67,25 @@ def methods_by_preset(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     made: dict[str, Method] = {}
     for target, name in first.items():
         cls: type[Method] = registry.load(target, Method)
-        params = {key: value for key, value in table.get(presets.fold(name), {}).items() if key != "roles"}
+        params = {
+            key: value for key, value in table.get(presets.fold(name), {}).items() if key != "roles"
+        }
         made[name] = cls(cls.Config(**params))
     return made
 
 
 def _implementations() -> dict[str, str]:
     """Preset -> its implementation, for those that have one."""
-    layers = {name: [values for _, values in presets.read("methods", name)] for name in presets.names("methods")}
-    by_preset = {name: {k: v for values in of_preset for k, v in values.items()} for name, of_preset in layers.items()}
-    return {name: str(values["implementation"]) for name, values in by_preset.items() if "implementation" in values}
+    layers = {
+        name: [values for _, values in presets.read("methods", name)]
+        for name in presets.names("methods")
+    }
+    by_preset = {
+        name: {k: v for values in of_preset for k, v in values.items()}
+        for name, of_preset in layers.items()
+    }
+    return {
+        name: str(values["implementation"])
+        for name, values in by_preset.items()
+        if "implementation" in values
+    }

@@ -1,4 +1,5 @@
-"""A stand-in for a model that gives the right replies, and records what a method's own code sends to it.
+"""A stand-in for a model that gives the right replies, and records what a method's own code sends
+to it.
 
     teacher = Teacher(tokenizer)
     transcript = teacher.play(skill, scene)           runs skill.play(scene, tools)
@@ -35,7 +36,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class ProbeTarget:
-    """A probe after the first `at` tokens of the context. ids: its tokens; the last one begins the right label."""
+    """A probe after the first `at` tokens of the context. ids: its tokens; the last one begins the
+    right label."""
 
     at: int
     ids: tuple[int, ...]
@@ -43,7 +45,8 @@ class ProbeTarget:
 
 @dataclass
 class Transcript:
-    """The tokens that a method fed and those that the model is to write: `targets` are indices into `ids`."""
+    """The tokens that a method fed and those that the model is to write: `targets` are indices into
+    `ids`."""
 
     ids: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
@@ -51,15 +54,20 @@ class Transcript:
 
 
 class Teacher(LanguageModel):
-    """A LanguageModel without weights that gives a scene's right replies and records what it was sent."""
+    """A LanguageModel without weights that gives a scene's right replies and records what it was
+    sent."""
 
     def __init__(self, tokenizer: Any, name: str = "teacher", window: int = WINDOW) -> None:
         self.name, self.window, self.shape = name, window, None
         self.capabilities = frozenset({"attention", "probe", "score", "sampling"})
         self.identity, self.first_prompts = {}, {}
-        pieces = cut_template(tokenizer.chat_template, tokenizer.special_tokens_map, name, "26 Jul 2024")
+        pieces = cut_template(
+            tokenizer.chat_template, tokenizer.special_tokens_map, name, "26 Jul 2024"
+        )
         self.text = Text(tokenizer, name, pieces)
-        self.plain: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=4096)(lambda t: tuple(self.text.plain(t)))
+        self.plain: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=4096)(
+            lambda t: tuple(self.text.plain(t))
+        )
         self.begin, self.mid = self.text.trusted(pieces.begin), self.text.trusted(pieces.mid)
         self.next = self.text.trusted(pieces.next)
         self.system: tuple[list[int], list[int]] | None = None
@@ -68,9 +76,11 @@ class Teacher(LanguageModel):
         self._transcript = Transcript()
 
     def play(self, skill: Skill, scene: Scene) -> Transcript:
-        """Run `skill` in `scene`; return the tokens that it fed, with the right replies and its probes.
+        """Run `skill` in `scene`; return the tokens that it fed, with the right replies and its
+        probes.
 
-        Raises UserError when the skill asks for more replies or verdicts than the scene has, or for fewer.
+        Raises UserError when the skill asks for more replies or verdicts than the scene has, or for
+        fewer.
         """
         self._transcript = Transcript()
         replies, verdicts = iter(scene.replies), iter(scene.verdicts)
@@ -81,7 +91,9 @@ class Teacher(LanguageModel):
             raise UserError(f"the skill '{skill.name}' did not ask for all that its scene knows")
         return self._transcript
 
-    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> TeacherSession:
+    def session(
+        self, meter: Meter, role: str = "reader", adapter: str | None = None
+    ) -> TeacherSession:
         """Open the one context of a scene; `adapter` has no effect."""
         return TeacherSession(self, self._transcript, meter, role)
 
@@ -98,17 +110,21 @@ class Teacher(LanguageModel):
         return len(self.begin) + len(self.mid)
 
     def system_turn_tokens(self, text: str) -> int:
-        """Tokens that a system turn adds. Raises CannotRun where the chat template has no system role."""
+        """Tokens that a system turn adds. Raises CannotRun where the chat template has no system
+        role."""
         if self.system is None:
             raise no_system(self.name)
-        # turn_tokens counts `begin` before the user turn; behind a system turn the second piece stands there instead.
+        # turn_tokens counts `begin` before the user turn; behind a system turn the second piece
+        # stands there instead.
         return sum(map(len, self.system)) + self.count(text) - len(self.begin)
 
 
 def _next_item(items: Iterator[T], skill: Skill, what: str) -> T:
     for item in items:
         return item
-    raise UserError(f"the skill '{skill.name}' asks for more {what} than a scene of kind '{skill.scene}' has")
+    raise UserError(
+        f"the skill '{skill.name}' asks for more {what} than a scene of kind '{skill.scene}' has"
+    )
 
 
 class TeacherSession(Session):
@@ -179,12 +195,15 @@ class TeacherSession(Session):
 
 
 class SceneTools:
-    """harness.method.Tools for one scene: a skill asks `model`, whatever the role, and nothing else.
+    """harness.method.Tools for one scene: a skill asks `model`, whatever the role, and nothing
+    else.
 
     bound: makes what `model` returns of the model, a meter and a role.
     """
 
-    def __init__(self, model: LanguageModel, scene: Scene, bound: Callable[..., MeteredModel] = MeteredModel) -> None:
+    def __init__(
+        self, model: LanguageModel, scene: Scene, bound: Callable[..., MeteredModel] = MeteredModel
+    ) -> None:
         self.task: Task = scene.task
         self.question: Question | None = scene.question
         self.meter, self.seed = Meter(), 0

@@ -1,4 +1,5 @@
-"""Scenes as rows of tokens: the prompt as the method feeds it, then the reply, whose tokens alone are targets.
+"""Scenes as rows of tokens: the prompt as the method feeds it, then the reply, whose tokens alone
+are targets.
 
 data = rows_of_scenes(skill, scenes, teacher, length)       Rows; left_out: the number of rows that are too long
 data = rows_of_scenes(skill, scenes, teacher, length, "cut")    such rows are shortened instead
@@ -22,10 +23,12 @@ _NEAR = 16  # batches whose rows are sorted by length together
 
 @dataclass(frozen=True)
 class Row:
-    """A training row of tokens. targets: indices in `ids` of the tokens to learn; each has a token before it.
+    """A training row of tokens. targets: indices in `ids` of the tokens to learn; each has a token
+    before it.
 
-    branches: (start, at) of each branch: it begins at `ids[start]`, ends where the next one begins, and attends to the
-    first `at` tokens and to itself alone; weights: of each target in the loss, () for 1 each.
+    branches: (start, at) of each branch: it begins at `ids[start]`, ends where the next one begins,
+    and attends to the first `at` tokens and to itself alone; weights: of each target in the loss,
+    () for 1 each.
     """
 
     ids: tuple[int, ...]
@@ -34,7 +37,8 @@ class Row:
     weights: tuple[float, ...] = ()
 
     def positions(self) -> list[int]:
-        """The position of each token in its context; a branch counts on from where it is attached."""
+        """The position of each token in its context; a branch counts on from where it is
+        attached."""
         positions = list(range(len(self.ids)))
         for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
             positions[start:end] = range(at, at + end - start)
@@ -44,7 +48,8 @@ class Row:
         return [*(start for start, _ in self.branches[1:]), len(self.ids)][: len(self.branches)]
 
     def masked_blocks(self) -> list[tuple[int, int, int, int]]:
-        """Return the blocks (first row, end, first column, end) of attention to mask besides the causal mask."""
+        """Return the blocks (first row, end, first column, end) of attention to mask besides the
+        causal mask."""
         trunk = self.branches[0][0] if self.branches else len(self.ids)
         blocks = []
         for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
@@ -54,7 +59,8 @@ class Row:
 
 @dataclass
 class Rows:
-    """Training rows. left_out, cut: number of replies and probes whose row was too long: left out or truncated."""
+    """Training rows. left_out, cut: number of replies and probes whose row was too long: left out
+    or truncated."""
 
     rows: list[Row] = field(default_factory=list)
     left_out: int = 0
@@ -73,9 +79,11 @@ def rows_of_scenes(
     length: int,
     overlong: Literal["leave_out", "cut"] = "leave_out",
 ) -> Rows:
-    """Make a row for the replies of each scene and one for each of its probes, of at most `length` tokens.
+    """Make a row for the replies of each scene and one for each of its probes, of at most `length`
+    tokens.
 
-    teacher: runs `skill` in a scene to get its tokens; overlong: leave longer rows out or truncate them, both counted.
+    teacher: runs `skill` in a scene to get its tokens; overlong: leave longer rows out or truncate
+    them, both counted.
     """
     data = Rows()
     for scene in scenes:
@@ -96,17 +104,20 @@ def rows_of_scenes(
 
 
 def truncate(row: Row, length: int) -> Row:
-    """Truncate a row to `length` tokens: prompt and reply each lose their ends, as by LLaMA-Factory's cutoff_len.
+    """Truncate a row to `length` tokens: prompt and reply each lose their ends, as by
+    LLaMA-Factory's cutoff_len.
 
-    A reply of less than half of `length` stays whole, and the prompt is cut. If the prompt is that short, the reply is
-    cut. Otherwise both keep the same share (infer_seqlen in LLaMA-Factory's data/processor;
-    docs/methods/longrefiner.md#longrefiner-training).
+    A reply of less than half of `length` stays whole, and the prompt is cut. If the prompt is that
+    short, the reply is cut. Otherwise both keep the same share (infer_seqlen in LLaMA-Factory's
+    data/processor; docs/methods/longrefiner.md#longrefiner-training).
     """
     source = row.targets[0]
     target = len(row.ids) - source
     max_target = length
     if 2 * target >= length:
-        max_target = length - source if 2 * source < length else length * target // (source + target)
+        max_target = (
+            length - source if 2 * source < length else length * target // (source + target)
+        )
     target = min(max_target, target)
     kept = min(length - target, source)
     ids = row.ids[:kept] + row.ids[source : source + target]
@@ -115,7 +126,8 @@ def truncate(row: Row, length: int) -> Row:
 
 
 def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
-    """Split the indices of `rows` into shuffled batches of `size`; rows of similar length share one to save padding."""
+    """Split the indices of `rows` into shuffled batches of `size`; rows of similar length share one
+    to save padding."""
     order = dice.shuffled(range(len(rows)))
     near: list[int] = []
     for start in range(0, len(order), size * _NEAR):
@@ -125,7 +137,8 @@ def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
 
 @dataclass
 class Branch:
-    """Tokens `ids` that continue the first `at` tokens of a trunk. targets: indices in `ids` of the tokens to learn."""
+    """Tokens `ids` that continue the first `at` tokens of a trunk. targets: indices in `ids` of the
+    tokens to learn."""
 
     at: int
     ids: Sequence[int]
@@ -134,7 +147,8 @@ class Branch:
 
 @dataclass
 class Tree:
-    """Token sequences with a common beginning, the trunk. targets: indices in `trunk` of the tokens to learn."""
+    """Token sequences with a common beginning, the trunk. targets: indices in `trunk` of the tokens
+    to learn."""
 
     trunk: Sequence[int]
     targets: Sequence[int]
@@ -150,8 +164,9 @@ class Tree:
         return [targets for targets in lengths if targets]
 
     def row(self, by_reply: bool = True) -> Row:
-        """The tree as one row. by_reply: a reply's weight is the square root of its number of tokens, so that a probe
-        of one token counts beside a list of a hundred tokens; otherwise each target's weight is 1.
+        """The tree as one row. by_reply: a reply's weight is the square root of its number of
+        tokens, so that a probe of one token counts beside a list of a hundred tokens; otherwise
+        each target's weight is 1.
         """
         ids, branches, parts = list(self.trunk), [], [list(self.targets)] if self.targets else []
         for branch in self.branches:
@@ -165,13 +180,21 @@ class Tree:
 
 
 def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
-    """Merge transcripts with a common prefix into one tree; transcripts with probes become a tree each.
+    """Merge transcripts with a common prefix into one tree; transcripts with probes become a tree
+    each.
 
-    The last shared token stays in the branches, so that every target has its predecessor in its own branch.
+    The last shared token stays in the branches, so that every target has its predecessor in its own
+    branch.
     """
     if any(t.probes for t in transcripts):
-        probed = [[Branch(probe.at, probe.ids, [len(probe.ids) - 1]) for probe in t.probes] for t in transcripts]
-        return [Tree(t.ids, t.targets, branches) for t, branches in zip(transcripts, probed, strict=True)]
+        probed = [
+            [Branch(probe.at, probe.ids, [len(probe.ids) - 1]) for probe in t.probes]
+            for t in transcripts
+        ]
+        return [
+            Tree(t.ids, t.targets, branches)
+            for t, branches in zip(transcripts, probed, strict=True)
+        ]
     if len(transcripts) < 2:
         return [Tree(t.ids, t.targets, []) for t in transcripts]
     shared = min(min(t.targets) for t in transcripts) - 1
@@ -179,5 +202,7 @@ def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
     for other in transcripts[1:]:
         shared = next((i for i in range(shared) if other.ids[i] != first[i]), shared)
     shared -= 1
-    branches = [Branch(shared, t.ids[shared:], [i - shared for i in t.targets]) for t in transcripts]
+    branches = [
+        Branch(shared, t.ids[shared:], [i - shared for i in t.targets]) for t in transcripts
+    ]
     return [Tree(first[:shared], [], branches)]

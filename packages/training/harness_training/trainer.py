@@ -2,8 +2,8 @@
 
     progress = train(base, job, tell, stop)
 
-A step is a function of seed, epoch and its number alone, so a training that was killed ends with the bytes of an
-undisturbed one on the same machine.
+A step is a function of seed, epoch and its number alone, so a training that was killed ends with
+the bytes of an undisturbed one on the same machine.
 """
 
 import math
@@ -30,9 +30,10 @@ from harness_training.token_rows import Row, Rows, batches
 class Job:
     """The training of one adapter. name: its task.
 
-    out: folder of the training; about: what identifies it in its checkpoint, see `identity`; before: steps of the tasks
-    before this one, for the log; last_step: of all tasks together, None for no limit; start: folder of an adapter to
-    initialise from, None for a new one; partial: write the adapter also where `last_step` ends the training.
+    out: folder of the training; about: what identifies it in its checkpoint, see `identity`;
+    before: steps of the tasks before this one, for the log; last_step: of all tasks together, None
+    for no limit; start: folder of an adapter to initialise from, None for a new one; partial: write
+    the adapter also where `last_step` ends the training.
     """
 
     name: str
@@ -61,20 +62,31 @@ class Job:
 _NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "start"}  # on weights
 
 
-def identity(base: Base, settings: Settings, task: str, seed: int, **sources: Any) -> dict[str, Any]:
-    """What identifies a training in its checkpoint: its seed, and name -> hash of base, settings and `sources`."""
-    task_settings = settings.tasks[task].model_dump(mode="json"), settings.model_dump(mode="json", exclude=_NO_EFFECT)
+def identity(
+    base: Base, settings: Settings, task: str, seed: int, **sources: Any
+) -> dict[str, Any]:
+    """What identifies a training in its checkpoint: its seed, and name -> hash of base, settings
+    and `sources`."""
+    task_settings = (
+        settings.tasks[task].model_dump(mode="json"),
+        settings.model_dump(mode="json", exclude=_NO_EFFECT),
+    )
     values = {"base": base.where, "settings": task_settings, **sources}
     return {"seed": seed} | {name: digest(value)[:16] for name, value in values.items()}
 
 
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
-    """Train until the steps are done, `job.last_step` or `stop`; save the adapter if done (`job.partial`: not stopped).
+    """Train until the steps are done, `job.last_step` or `stop`; save the adapter if done
+    (`job.partial`: not stopped).
 
-    Raises UserError where the checkpoint is of another training, CannotRun for a damaged one or a loss not finite.
+    Raises UserError where the checkpoint is of another training, CannotRun for a damaged one or a
+    loss not finite.
     """
     base.add(
-        job.name, job.task_settings.rank, job.task_settings.alpha, Dice("adapter", job.seed, job.name).below(2**31)
+        job.name,
+        job.task_settings.rank,
+        job.task_settings.alpha,
+        Dice("adapter", job.seed, job.name).below(2**31),
     )
     try:
         if job.start is not None:
@@ -92,7 +104,10 @@ class _Run(Loop[list[list[Row]]]):
     """The optimizer and the position while one adapter is trained."""
 
     def __init__(self, base: Base, job: Job, tell: Callable[[str], None]) -> None:
-        settings, saved = job.settings, load_checkpoint(job.out / "checkpoint" / job.name, job.about)
+        settings, saved = (
+            job.settings,
+            load_checkpoint(job.out / "checkpoint" / job.name, job.about),
+        )
         super().__init__(
             base.adapted,
             job.out,
@@ -106,13 +121,25 @@ class _Run(Loop[list[list[Row]]]):
             optim="adamw_torch",
             learning_rate=job.task_settings.rate,
             max_grad_norm=settings.clip,
-            lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
+            lr_scheduler_type="constant_with_warmup"
+            if settings.schedule == "constant"
+            else settings.schedule,
             warmup_steps=math.ceil(settings.warmup * job.steps),
         )
         self.base, self.job, self.tell = base, job, tell
-        self.owner, self.advice = f" of '{job.name}'", f"begin again with a lower --set {job.name}.rate"
-        self.last = job.steps if job.last_step is None else min(job.steps, max(0, job.last_step - job.before))
-        self._right = [0, 0]  # targets whose likeliest token is right, and all, since the last report
+        self.owner, self.advice = (
+            f" of '{job.name}'",
+            f"begin again with a lower --set {job.name}.rate",
+        )
+        self.last = (
+            job.steps
+            if job.last_step is None
+            else min(job.steps, max(0, job.last_step - job.before))
+        )
+        self._right = [
+            0,
+            0,
+        ]  # targets whose likeliest token is right, and all, since the last report
         if 0 < self.progress.step < job.steps:
             tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
 
@@ -124,14 +151,20 @@ class _Run(Loop[list[list[Row]]]):
         task_settings, rows, done = self.job.task_settings, self.job.data.rows, self.progress.step
         number = 0
         for epoch in range(task_settings.epochs):
-            order = batches(rows, task_settings.batch, Dice("order", self.job.seed, self.job.name, epoch))
+            order = batches(
+                rows, task_settings.batch, Dice("order", self.job.seed, self.job.name, epoch)
+            )
             for start in range(0, len(order), task_settings.accumulation):
                 if number >= done:
-                    yield [[rows[i] for i in numbers] for numbers in order[start : start + task_settings.accumulation]]
+                    yield [
+                        [rows[i] for i in numbers]
+                        for numbers in order[start : start + task_settings.accumulation]
+                    ]
                 number += 1
 
     def _step(self, batch: list[list[Row]]) -> float:
-        """Compute the gradients of the passes of `batch`; return the mean loss of a target, by weight."""
+        """Compute the gradients of the passes of `batch`; return the mean loss of a target, by
+        weight."""
         p = self.progress
         rows = [row for rows_of_pass in batch for row in rows_of_pass]
         weight = sum(sum(row.weights) or len(row.targets) for row in rows)
@@ -148,7 +181,8 @@ class _Run(Loop[list[list[Row]]]):
         return loss
 
     def _log(self, loss: float) -> None:
-        """Log and tell the step, the mean loss, the share of targets right and the speed; tell the time left too."""
+        """Log and tell the step, the mean loss, the share of targets right and the speed; tell the
+        time left too."""
         p, job = self.progress, self.job
         right = self._right[0] / max(1, self._right[1])
         speed = p.tokens / max(p.seconds, 1e-9)
@@ -157,7 +191,8 @@ class _Run(Loop[list[list[Row]]]):
         self.log_line(line | {"tokens_per_s": round(speed)})
         left = p.seconds / p.step * (job.steps - p.step)
         self.tell(
-            f"{job.name}: step {p.step} of {job.steps}  loss {loss:.4f}  targets right {100 * right:.1f} %  "
+            f"{job.name}: step {p.step} of {job.steps}  loss {loss:.4f}  targets right "
+            f"{100 * right:.1f} %  "
             f"{speed:.0f} tokens/s  {duration(left)} left"
         )
         self._right = [0, 0]

@@ -21,12 +21,28 @@ from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
 from tests import random_model
 
-SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
-FEW = {"scenes": 12, "batch": 4, "rank": 2, "rate": 0.01, "say": 2, "save": 2, "exam": 2, "length": 2000}
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
+FEW = {
+    "scenes": 12,
+    "batch": 4,
+    "rank": 2,
+    "rate": 0.01,
+    "say": 2,
+    "save": 2,
+    "exam": 2,
+    "length": 2000,
+}
 
 
 def save(folder, **sizes):
-    random_model.save(folder, seed=1, num_key_value_heads=1, max_position_embeddings=2048, **{**SIZES, **sizes})
+    random_model.save(
+        folder, seed=1, num_key_value_heads=1, max_position_embeddings=2048, **{**SIZES, **sizes}
+    )
     return folder
 
 
@@ -39,8 +55,15 @@ def course(base, out, tasks=(), **sets):
 
 
 def labelled(documents, mark="a", count=4):
-    """A data set "mine" of questions about the document "d", as it is configured and as it is loaded."""
-    own = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
+    """A data set "mine" of questions about the document "d", as it is configured and as it is
+    loaded."""
+    own = {
+        "format": "musique",
+        "instruction": "Say it.",
+        "max_answer_tokens": 4,
+        "scorers": ("x",),
+        "split": "train",
+    }
     questions = [Question(f"q{n}", f"Where is {n}?", ("d",)) for n in range(count)]
     examples = tuple(Example(question, Gold(("never",))) for question in questions)
     config = DatasetConfig.model_validate({"name": "mine", **own})

@@ -1,4 +1,5 @@
-"""Labels of a teacher: many requests in flight, the same data whatever was faster, resumed after a kill or a failure."""
+"""Labels of a teacher: many requests in flight, the same data whatever was faster, resumed after a
+kill or a failure."""
 
 import json
 import threading
@@ -16,7 +17,13 @@ from harness.types import Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.training import tasks
 from packages.training.tests import small
-from packages.training.tests.test_longrefiner_labels import ANALYSIS, DOCUMENT, SELECTION, TASK, TOLD
+from packages.training.tests.test_longrefiner_labels import (
+    ANALYSIS,
+    DOCUMENT,
+    SELECTION,
+    TASK,
+    TOLD,
+)
 from tests.llm.endpoints import config, loaded
 from tests.llm.loopback import Loopback, completion
 
@@ -49,16 +56,26 @@ def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_it
         return told_by(body)
 
     with Loopback([reply]) as server:
-        LabelWriter(path, ANALYSIS, models(loaded(server)), reports.append).write(items(8), {}, lambda: 4)
+        LabelWriter(path, ANALYSIS, models(loaded(server)), reports.append).write(
+            items(8), {}, lambda: 4
+        )
     assert (server.at_once, len(server.asked)) == (4, 8)
     scenes, empty = read_scenes(path, TASK)
     assert [scene.verdicts for scene in scenes] == [(n % 2 == 0,) for n in range(8)]
     assert [scene.question.text for scene in scenes] == [f"Who is {n}?" for n in range(8)]
     assert empty == 0
     lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
-    assert all((line["read"], line["written"]) == (50, 4) for line in lines), "the server's own counts"
-    path.write_text(path.read_text().splitlines()[0] + "\n" + "".join(json.dumps(line) + "\n" for line in lines[::-1]))
-    assert read_scenes(path, TASK)[0] == scenes, "lines stand in the order of replies, scenes in that of items"
+    assert all((line["read"], line["written"]) == (50, 4) for line in lines), (
+        "the server's own counts"
+    )
+    path.write_text(
+        path.read_text().splitlines()[0]
+        + "\n"
+        + "".join(json.dumps(line) + "\n" for line in lines[::-1])
+    )
+    assert read_scenes(path, TASK)[0] == scenes, (
+        "lines stand in the order of replies, scenes in that of items"
+    )
     assert reports[-1].startswith("analysis: 8 of 8 labelled; ")
     assert reports[-1].endswith("left: about 0 s")
 
@@ -72,8 +89,12 @@ def test_what_a_server_did_not_answer_is_asked_again(tmp_path):
 
     with Loopback([reply]) as server:
         teacher = load_model(config(server.url, retries=0, timeout=5.0))
-        with pytest.raises(CannotRun, match=r"^1 requests about 'analysis' failed; the last: .*asks them again$"):
-            LabelWriter(path, ANALYSIS, models(teacher), lambda _: None).write(items(3), {}, lambda: 2)
+        with pytest.raises(
+            CannotRun, match=r"^1 requests about 'analysis' failed; the last: .*asks them again$"
+        ):
+            LabelWriter(path, ANALYSIS, models(teacher), lambda _: None).write(
+                items(3), {}, lambda: 2
+            )
         assert len(read_scenes(path, TASK)[0]) == 2
         server.moods = [told_by]
         LabelWriter(path, ANALYSIS, models(teacher), lambda _: None).write(items(3), {}, lambda: 2)
@@ -85,7 +106,9 @@ def test_a_server_that_answers_nothing_ends_the_labelling(tmp_path):
     with Loopback(["503"]) as server:
         teacher = load_model(config(server.url, retries=0, timeout=5.0))
         with pytest.raises(CannotRun, match="^10 requests failed one after the other; the last: "):
-            LabelWriter(tmp_path / "a.jsonl", ANALYSIS, models(teacher), lambda _: None).write(items(99), {})
+            LabelWriter(tmp_path / "a.jsonl", ANALYSIS, models(teacher), lambda _: None).write(
+                items(99), {}
+            )
     assert len(server.asked) == 10
 
 
@@ -95,17 +118,23 @@ def test_a_stop_is_obeyed_and_the_same_call_goes_on(places, tmp_path):
     stop.set()
     teacher = scripted('{"query_type": "local"}')
     with pytest.raises(KeyboardInterrupt):
-        LabelWriter(path, ANALYSIS, models(teacher), lambda _: None, stop).write(items(40), {}, lambda: places)
+        LabelWriter(path, ANALYSIS, models(teacher), lambda _: None, stop).write(
+            items(40), {}, lambda: places
+        )
     done = len(read_scenes(path, TASK)[0])
     assert done == 1 or places > 1, "several may have been answered before the first is written"
-    LabelWriter(path, ANALYSIS, models(teacher), lambda _: None).write(items(40), {}, lambda: places)
+    LabelWriter(path, ANALYSIS, models(teacher), lambda _: None).write(
+        items(40), {}, lambda: places
+    )
     assert len(read_scenes(path, TASK)[0]) == 40
     assert len(teacher.prompts) == 40
 
 
 def test_a_document_is_structured_once_by_many_at_a_time(tmp_path):
     path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(TOLD)
-    LabelWriter(path, SELECTION, models(teacher, base), lambda _: None).write(items(12), {}, lambda: 4)
+    LabelWriter(path, SELECTION, models(teacher, base), lambda _: None).write(
+        items(12), {}, lambda: 4
+    )
     assert {scene.replies for scene in read_scenes(path, TASK)[0]} == {("['Work']",)}
     assert (len(base.prompts), len(teacher.prompts)) == (1, 12)
 
@@ -125,5 +154,7 @@ def test_what_is_asked_is_checked_before_anything_is_labelled(base, tmp_path):
     made.settings.tasks["analysis"] = made.settings.tasks["analysis"].model_copy(
         update={"asked": "{question} {abstract}"}
     )
-    with pytest.raises(UserError, match=r"asked has the placeholder {abstract}; those of its labels are {question}"):
+    with pytest.raises(
+        UserError, match=r"asked has the placeholder {abstract}; those of its labels are {question}"
+    ):
         made.labelling(made.tasks[0])

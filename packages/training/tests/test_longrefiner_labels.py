@@ -1,4 +1,5 @@
-"""LongRefiner's training data and measures: a page's headings, a teacher's labels, F1 by hand, adapters by name."""
+"""LongRefiner's training data and measures: a page's headings, a teacher's labels, F1 by hand,
+adapters by name."""
 
 import json
 
@@ -51,12 +52,16 @@ def test_a_page_says_its_outline_itself(text):
     found = page_from_text(text, words)
     assert found.text == " ".join([LONG] * 3)
     early = Part("sub-section", "Early years", (CLIP,))
-    assert found.outline == Part("root", "", (Part("abstract", "", (CLIP,)), Part("section", "Career", (CLIP, early))))
+    assert found.outline == Part(
+        "root", "", (Part("abstract", "", (CLIP,)), Part("section", "Career", (CLIP, early)))
+    )
     assert parse(write(found.outline)) == found.outline
 
 
 def test_short_paragraphs_join_and_the_last_one_is_not_lost():
-    found = page_from_text(f"== A ==\n{SHORT}\n{LONG}\n{LONG}\n{SHORT}\n== Empty ==\n== B ==\n{LONG}", words)
+    found = page_from_text(
+        f"== A ==\n{SHORT}\n{LONG}\n{LONG}\n{SHORT}\n== Empty ==\n== B ==\n{LONG}", words
+    )
     assert found.text == f"{SHORT} {LONG} {LONG} {SHORT} {LONG}"
     assert [(p.kind, p.title, len(p.children)) for p in found.outline.children] == [
         ("section", "A", 2),
@@ -64,7 +69,9 @@ def test_short_paragraphs_join_and_the_last_one_is_not_lost():
     ]
 
 
-@pytest.mark.parametrize("text", ["", LONG, f"{LONG}\n{LONG}\n{LONG}", f"== A ==\n{LONG}\n{LONG}"], ids=range(4))
+@pytest.mark.parametrize(
+    "text", ["", LONG, f"{LONG}\n{LONG}\n{LONG}", f"== A ==\n{LONG}\n{LONG}"], ids=range(4)
+)
 def test_a_page_that_says_too_little_is_none(text):
     assert page_from_text(text, words) is None
 
@@ -74,7 +81,9 @@ TASK = Task(instruction="x", max_answer_tokens=8)
 
 def labels(reply, outline="", **more):
     """A teacher that always gives this reply, and a base that writes `outline`."""
-    teacher, base = (ScriptedModel(Script(replies=[{"reply": text}], window=9000)) for text in (reply, outline))
+    teacher, base = (
+        ScriptedModel(Script(replies=[{"reply": text}], window=9000)) for text in (reply, outline)
+    )
     return LabelModels(TASK, lambda: teacher, lambda: base, teacher.offsets, **more)
 
 
@@ -117,11 +126,15 @@ def test_titles_are_selected_from_the_trained_models_outline():
     assert scene.texts == ("Mira Tal", "Mira Tal was a painter of Toren.", "\nSection1: Work")
     assert scene.replies == ("['Work']",)
     assert "Section1: Work" in models.load_teacher().prompts[-1]
-    assert SELECTION.asked.split("{")[0] in models.load_teacher().prompts[-1]  # what the file of labels is bound to
+    assert (
+        SELECTION.asked.split("{")[0] in models.load_teacher().prompts[-1]
+    )  # what the file of labels is bound to
     assert SELECTION.label(QUESTION, [DOCUMENT], labels("none", TOLD)) == []
     (none,) = SELECTION.label(QUESTION, [DOCUMENT], labels("[]", TOLD))
     assert none.replies == ("[]",)
-    assert SELECTION.label(QUESTION, [DOCUMENT], labels("[]", "no outline")) == []  # nothing to select from
+    assert (
+        SELECTION.label(QUESTION, [DOCUMENT], labels("[]", "no outline")) == []
+    )  # nothing to select from
 
 
 def test_labels_are_kept_and_gone_on_with(tmp_path):
@@ -142,19 +155,26 @@ def test_labels_are_kept_and_gone_on_with(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("window", "length", "why"), [(40, 9000, "window"), (9000, 5, "the outline was not at its end after 5 tokens")]
+    ("window", "length", "why"),
+    [(40, 9000, "window"), (9000, 5, "the outline was not at its end after 5 tokens")],
 )
-def test_what_the_teacher_cannot_read_or_write_whole_is_left_out_and_said(window, length, why, tmp_path):
+def test_what_the_teacher_cannot_read_or_write_whole_is_left_out_and_said(
+    window, length, why, tmp_path
+):
     models, lines = labels(TOLD, length=length), []
     models.load_teacher().window = window
-    LabelWriter(tmp_path / "s.jsonl", STRUCTURING, models, lines.append).write([("d", None, [DOCUMENT])], {})
+    LabelWriter(tmp_path / "s.jsonl", STRUCTURING, models, lines.append).write(
+        [("d", None, [DOCUMENT])], {}
+    )
     line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
     assert (line["scenes"], why in line["left_out"]) == ([], True)
     assert lines[-1].startswith("structuring: 1 of 1 labelled, 1 without a usable reply; ")
 
 
 def test_the_printed_prompts_ask_for_the_labels_of_the_paper():
-    settings = read_settings(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
+    settings = read_settings(
+        Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {}
+    )
     models = labels('{"query_type": "[Local]"}', asked=settings.tasks["analysis"].asked)
     (scene,) = ANALYSIS.label(QUESTION, [DOCUMENT], models)
     assert scene.verdicts == (True,)
@@ -169,10 +189,16 @@ def test_a_text_is_an_item_once_and_the_sets_take_turns():
     documents = {"a": Document("a", "one"), "b": Document("b", "one"), "c": Document("c", "two")}
     asked = {"x": ("a", "c"), "y": ("b", "c"), "z": ("c",)}
     x, y, z = (Example(Question(q, q, ids), Gold(("never",))) for q, ids in asked.items())
-    merged = TrainingQuestions({"one": [x, y], "two": [z]}, {"one": documents, "two": documents}, {})
+    merged = TrainingQuestions(
+        {"one": [x, y], "two": [z]}, {"one": documents, "two": documents}, {}
+    )
     assert [key for key, _, _ in merged.items("document", 9)] == ["one/a", "one/c"]
     per_question = list(merged.items("question", 9))
-    assert [(key, len(d)) for key, _, d in per_question] == [("one/x", 2), ("two/z", 1), ("one/y", 2)]
+    assert [(key, len(d)) for key, _, d in per_question] == [
+        ("one/x", 2),
+        ("two/z", 1),
+        ("one/y", 2),
+    ]
     assert [key for key, _, _ in merged.items("question", 1)] == ["one/x", "two/z"]
     assert "never" not in str(per_question)
 
@@ -182,17 +208,23 @@ def test_measures_by_hand():
     scene = Scene(QUESTION, (), task, ("['A', 'B']",), (True,))
     assert ANALYSIS.measure(scene, SceneOutcome(p_first=[0.6])) == {"accuracy": 1.0}
     assert ANALYSIS.measure(scene, SceneOutcome(p_first=[0.5])) == {"accuracy": 0.0}
-    assert SELECTION.measure(scene, SceneOutcome(["['a']"])) == {"selection F1": pytest.approx(2 / 3), "exact": 0.0}
+    assert SELECTION.measure(scene, SceneOutcome(["['a']"])) == {
+        "selection F1": pytest.approx(2 / 3),
+        "exact": 0.0,
+    }
     none = Scene(QUESTION, (), task, ("[]",))
     assert SELECTION.measure(none, SceneOutcome(["[]"])) == {"selection F1": 1.0, "exact": 1.0}
     assert SELECTION.measure(none, SceneOutcome(["nothing"])) == {"selection F1": 0.0, "exact": 0.0}
-    # Right: abstract, its clip, section, its clip. Told: the section under another name, so only the abstract's two.
+    # Right: abstract, its clip, section, its clip. Told: the section under another name, so only
+    # the abstract's two.
     outline = Scene(QUESTION, (TEXT,), task, (TOLD,))
     found = STRUCTURING.measure(outline, SceneOutcome([TOLD.replace("Work", "Life")]))
     assert found == {"outline F1": 0.5, "title F1": 0.5, "exact": 0.0}
     assert STRUCTURING.measure(outline, SceneOutcome([TOLD]))["exact"] == 1.0
     assert outline_items(parse(TOLD))[0] == ("abstract", "abstract")
-    assert ANALYSIS.floor([scene, scene, Scene(QUESTION, (), task, (), (False,))]) == pytest.approx(2 / 3)
+    assert ANALYSIS.floor([scene, scene, Scene(QUESTION, (), task, (), (False,))]) == pytest.approx(
+        2 / 3
+    )
 
 
 def test_auto_takes_what_the_model_has():
@@ -207,7 +239,10 @@ def test_auto_takes_what_the_model_has():
 
 
 def test_a_named_adapter_must_be_there():
-    with pytest.raises(UserError, match=r"of its refiner \(mine\), .* name them \(--set roles.refiner.adapters.mine="):
+    with pytest.raises(
+        UserError,
+        match=r"of its refiner \(mine\), .* name them \(--set roles.refiner.adapters.mine=",
+    ):
         plan("longrefiner-bm25", method__selection_adapter="mine")
 
 
@@ -255,6 +290,6 @@ def test_adapters_of_the_package_are_the_refiners_alone(tmp_path, monkeypatch):
     found = with_bundled_adapters(model, ["analysis", "structuring", "selection"]).adapters
     assert found == {"analysis": str(package / "lora" / "analysis"), "selection": "own"}
     assert with_bundled_adapters(model, []).adapters == {"selection": "own"}
-    assert with_bundled_adapters(model.model_copy(update={"package": None}), ["analysis"]).adapters == {
-        "selection": "own"
-    }
+    assert with_bundled_adapters(
+        model.model_copy(update={"package": None}), ["analysis"]
+    ).adapters == {"selection": "own"}

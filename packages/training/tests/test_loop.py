@@ -1,4 +1,5 @@
-"""Checkpoints and the log: the last whole checkpoint of this training is found, and no step is twice in the log."""
+"""Checkpoints and the log: the last whole checkpoint of this training is found, and no step is
+twice in the log."""
 
 import json
 
@@ -14,7 +15,9 @@ ABOUT = {"seed": 0, "tokenizer": "aaaa", "shape": {"width": 8, "start": 0.06}}
 def folder(tmp_path):
     for step in (80, 120):
         (tmp_path / f"checkpoint-{step}").mkdir()
-        (tmp_path / f"checkpoint-{step}" / STATE).write_text(json.dumps({"step": step, "about": ABOUT}))
+        (tmp_path / f"checkpoint-{step}" / STATE).write_text(
+            json.dumps({"step": step, "about": ABOUT})
+        )
     (tmp_path / "checkpoint-200").mkdir()  # a process was killed while it wrote this
     return tmp_path
 
@@ -28,7 +31,10 @@ def test_the_last_whole_one_is_read(folder):
 OTHERS = [
     ({"seed": 1}, r"of another training: seed \(0 there, 1 here\); name another folder with --out"),
     ({"tokenizer": "bbbb"}, r"tokenizer \(aaaa there, bbbb here\)"),
-    ({"shape": {"width": 16, "start": 0.06}}, r"shape \(.*'width': 8.* there, .*'width': 16.* here\)"),
+    (
+        {"shape": {"width": 16, "start": 0.06}},
+        r"shape \(.*'width': 8.* there, .*'width': 16.* here\)",
+    ),
     ({"seed": 2, "tokenizer": "c"}, r"seed \(0 there, 2 here\), tokenizer \(aaaa there, c here\)"),
 ]
 
@@ -49,7 +55,9 @@ def steps_of(path):
 
 
 @pytest.mark.parametrize("torn", ["", '{"step": 10', '{"step": 100, "loss": 1}'])
-@pytest.mark.parametrize(("step", "left"), [(0, []), (49, []), (50, [50]), (120, [50, 100]), (9999, [50, 100, 150])])
+@pytest.mark.parametrize(
+    ("step", "left"), [(0, []), (49, []), (50, [50]), (120, [50, 100]), (9999, [50, 100, 150])]
+)
 def test_what_was_logged_after_a_step_is_dropped(tmp_path, step, left, torn):
     path = tmp_path / "log.jsonl"
     truncate_log(path, step)

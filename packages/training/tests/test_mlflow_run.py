@@ -1,4 +1,5 @@
-"""A training's numbers in MLflow: one run, also after a resumption; a store that is down costs one warning."""
+"""A training's numbers in MLflow: one run, also after a resumption; a store that is down costs one
+warning."""
 
 import os
 

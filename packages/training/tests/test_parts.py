@@ -24,7 +24,11 @@ def paper(sets, own=None):
 
 
 def scene(**more):
-    return Scene(Question("q", "Where was Mira born?", ("d",)), task=Task(instruction="x", max_answer_tokens=4), **more)
+    return Scene(
+        Question("q", "Where was Mira born?", ("d",)),
+        task=Task(instruction="x", max_answer_tokens=4),
+        **more,
+    )
 
 
 def test_a_reply_and_a_label_are_the_only_targets():
@@ -53,7 +57,9 @@ def test_an_epoch_has_every_row_once(lengths, size, seed):
     assert found == batches(made, size, Dice(seed))
 
 
-PROBED = Transcript([0, 1, 2, 3, 4, 5, 1], [5, 6], [ProbeTarget(2, (8, 9, 70)), ProbeTarget(4, (8, 9, 71))])
+PROBED = Transcript(
+    [0, 1, 2, 3, 4, 5, 1], [5, 6], [ProbeTarget(2, (8, 9, 70)), ProbeTarget(4, (8, 9, 71))]
+)
 TREES = [
     # 0 1 2 3 is the text; the last shared token, 3, goes into both branches.
     (
@@ -109,15 +115,17 @@ def test_a_tree_is_its_sequences(transcripts):
     assert list(sequences(tree)) == [(t.ids, t.targets) for t in transcripts]
     assert len(tree) == len(tree.trunk) + sum(len(b.ids) for b in tree.branches)
     assert len(tree) <= sum(len(t.ids) for t in transcripts)
-    assert all(t > 0 for b in tree.branches for t in b.targets)  # what is before a target is in its own branch
+    assert all(
+        t > 0 for b in tree.branches for t in b.targets
+    )  # what is before a target is in its own branch
 
 
 def test_the_papers_values():
     found = paper({})
     assert [found.tasks[task].length for task in TASKS] == [2048, 32768, 4096]
-    assert {(t.rank, t.alpha, t.rate, t.batch, t.accumulation, t.epochs) for t in found.tasks.values()} == {
-        (16, 32, 3e-5, 1, 32, 1)
-    }
+    assert {
+        (t.rank, t.alpha, t.rate, t.batch, t.accumulation, t.epochs) for t in found.tasks.values()
+    } == {(16, 32, 3e-5, 1, 32, 1)}
     assert (found.warmup, found.schedule, found.dtype) == (0.1, "cosine", "bfloat16")
     assert set(profiles("longrefiner")) >= {"paper", "pocket"}
 
@@ -131,7 +139,9 @@ def test_what_is_said_of_one_task_comes_before_what_is_said_of_all():
 
 
 def test_a_file_of_ones_own(tmp_path):
-    (tmp_path / "own.yaml").write_text("common: {rank: 3}\ntasks: {selection: {rank: 5}}\nseed_of_all: 1\n")
+    (tmp_path / "own.yaml").write_text(
+        "common: {rank: 3}\ntasks: {selection: {rank: 5}}\nseed_of_all: 1\n"
+    )
     with pytest.raises(ConfigError, match="unknown key 'seed_of_all'"):
         paper({}, tmp_path / "own.yaml")
     (tmp_path / "own.yaml").write_text("common: {rank: 3}\ntasks: {selection: {rank: 5}}\n")

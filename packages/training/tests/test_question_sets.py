@@ -15,25 +15,37 @@ from harness.config.yaml_tree import parsed
 from harness.errors import DataError, UserError
 from tests.made_up import write_rows
 
-PAPER = read_settings(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
+PAPER = read_settings(
+    Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {}
+)
 
 
 def rows(path, *questions, split="train"):
-    shown = [{"golden_answers": ["x"], "ctxs": [{"title": "T", "text": f"Text {n}"}]} for n in range(len(questions))]
+    shown = [
+        {"golden_answers": ["x"], "ctxs": [{"title": "T", "text": f"Text {n}"}]}
+        for n in range(len(questions))
+    ]
     asked = zip(questions, shown, strict=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return write_rows(path, [{"id": f"{split}_{n}", "question": text, **one} for n, (text, one) in enumerate(asked)])
+    return write_rows(
+        path,
+        [{"id": f"{split}_{n}", "question": text, **one} for n, (text, one) in enumerate(asked)],
+    )
 
 
 def sets_of(data, *exclude, name="nq", **sets):
-    options = TrainOptions(dataset=name, data=str(data), exclude=str(exclude[0]) if exclude else None)
+    options = TrainOptions(
+        dataset=name, data=str(data), exclude=str(exclude[0]) if exclude else None
+    )
     given = {f"dataset.{key}": parsed(value) for key, value in sets.items()}
     return make_labels(options, PAPER, ModelConfig(name="wise"), given).sets
 
 
 def kept(*sets):
     lines = []
-    return [key for key, _, _ in load_questions_apart(sets, 100, lines.append).items("question", 100)], lines
+    return [
+        key for key, _, _ in load_questions_apart(sets, 100, lines.append).items("question", 100)
+    ], lines
 
 
 def test_evaluation_questions_are_left_out_by_id_and_by_text(tmp_path):
@@ -41,11 +53,16 @@ def test_evaluation_questions_are_left_out_by_id_and_by_text(tmp_path):
     train = rows(tmp_path / "nq-train.jsonl", *questions)
     test = rows(tmp_path / "nq-test.jsonl", "Who is  3?", "who is nobody", split="test")
     found, lines = kept(*sets_of(train, test))
-    assert found == [f"nq/train_{n}" for n in range(10) if n != 3], "a counter such as test_0 is no id of a question"
+    assert found == [f"nq/train_{n}" for n in range(10) if n != 3], (
+        "a counter such as test_0 is no id of a question"
+    )
     assert lines == ["nq: 1 of 10 questions are evaluation questions too, and left out"]
     train.write_text(train.read_text().replace("train_5", "dev_5"))
     assert "nq/dev_5" not in kept(*sets_of(train, test))[0]
-    assert "there are no evaluation questions to compare with; name them with --exclude" in kept(*sets_of(train))[1][-1]
+    assert (
+        "there are no evaluation questions to compare with; name them with --exclude"
+        in kept(*sets_of(train))[1][-1]
+    )
 
 
 def test_questions_to_exclude_may_be_in_flashrags_form(tmp_path):
@@ -60,18 +77,24 @@ def test_questions_to_exclude_may_be_in_flashrags_form(tmp_path):
 
 def test_a_set_of_evaluation_questions_is_refused(tmp_path):
     train = rows(tmp_path / "nq-train.jsonl", "who is 1", "who is 2", "who is 3")
-    with pytest.raises(UserError, match=r"3 of 3 questions of 'nq' \(nq-train.jsonl\) are evaluation questions"):
+    with pytest.raises(
+        UserError, match=r"3 of 3 questions of 'nq' \(nq-train.jsonl\) are evaluation questions"
+    ):
         kept(*sets_of(train, rows(tmp_path / "dev.jsonl", "who is 1", "who is 2", "who is 3")))
 
 
-@pytest.mark.parametrize("name", ["dev.jsonl", "nq-test.jsonl", "rows.jsonl", "train_and_dev.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["dev.jsonl", "nq-test.jsonl", "rows.jsonl", "train_and_dev.jsonl"]
+)
 def test_a_file_that_is_no_training_file_by_its_name_is_refused(name, tmp_path):
     with pytest.raises(UserError, match=f"'{name}' is no training file by its name"):
         sets_of(rows(tmp_path / name, "who"))
 
 
 def test_another_split_is_refused_and_a_file_of_several_is_read_by_its_split(tmp_path):
-    with pytest.raises(UserError, match="would be read from its split 'test', and adapters are trained on training"):
+    with pytest.raises(
+        UserError, match="would be read from its split 'test', and adapters are trained on training"
+    ):
         sets_of(rows(tmp_path / "train.jsonl", "who"), split="test")
     (tmp_path / "ASQA.json").write_text('{"train": {}, "dev": {}}')
     assert sets_of(tmp_path / "ASQA.json", name="asqa")[0].training.split == "train"
@@ -96,19 +119,37 @@ def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path, capsys):
     nq, trivia = make_labels(options, PAPER, ModelConfig(name="wise"), given).sets
     assert nq.training.options == {"documents": "nq-e5.jsonl", "top": 1}
     assert trivia.training.options == {"documents": "triviaqa-e5.jsonl"}
-    with pytest.raises(UserError, match="--set datasets.asqa.top: 'asqa' is not among the data sets of --dataset"):
+    with pytest.raises(
+        UserError, match="--set datasets.asqa.top: 'asqa' is not among the data sets of --dataset"
+    ):
         make_labels(options, PAPER, ModelConfig(name="wise"), {"datasets.asqa.top": 1})
-    with pytest.raises(UserError, match="popqa has no training split, so no adapter can be trained on it"):
+    with pytest.raises(
+        UserError, match="popqa has no training split, so no adapter can be trained on it"
+    ):
         make_labels(TrainOptions(dataset="popqa"), PAPER, ModelConfig(name="wise"), {})
     with pytest.raises(UserError, match="--data names one place for 2 data sets"):
-        make_labels(TrainOptions(dataset="nq,triviaqa", data="train.jsonl"), PAPER, ModelConfig(name="wise"), {})
+        make_labels(
+            TrainOptions(dataset="nq,triviaqa", data="train.jsonl"),
+            PAPER,
+            ModelConfig(name="wise"),
+            {},
+        )
 
 
 def test_the_paper_reads_flashrags_training_sets():
-    (hotpot,) = make_labels(TrainOptions(dataset="hotpotqa"), PAPER, ModelConfig(name="wise"), {}).sets
-    fields = (hotpot.training.hub, hotpot.training.subset, hotpot.training.split, hotpot.training.format)
+    (hotpot,) = make_labels(
+        TrainOptions(dataset="hotpotqa"), PAPER, ModelConfig(name="wise"), {}
+    ).sets
+    fields = (
+        hotpot.training.hub,
+        hotpot.training.subset,
+        hotpot.training.split,
+        hotpot.training.format,
+    )
     assert fields == ("RUC-NLPIR/FlashRAG_datasets", "hotpotqa", "train", "retrieved")
-    assert [(one.hub, one.split) for one in hotpot.evaluation] == [("hotpotqa/hotpot_qa", "validation")]
+    assert [(one.hub, one.split) for one in hotpot.evaluation] == [
+        ("hotpotqa/hotpot_qa", "validation")
+    ]
     settings = {"format": "pocket", "instruction": "x", "max_answer_tokens": 4, "scorers": ("x",)}
     with pytest.raises(UserError, match="split 'validation'"):
         check_training(DatasetConfig(name="p", **settings))
@@ -138,5 +179,7 @@ def test_an_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_path, 
     assert len(kept(*sets_of(file))[0]) == 10
     known = {sha256(b"5a8e0dbd554299068b95zzzz").hexdigest()[:12]}
     monkeypatch.setattr(question_sets, "_evaluation_ids", lambda: known)
-    with pytest.raises(UserError, match=r"has evaluation questions of 'nq' \(id 5a8e0dbd554299068b95zzzz\)"):
+    with pytest.raises(
+        UserError, match=r"has evaluation questions of 'nq' \(id 5a8e0dbd554299068b95zzzz\)"
+    ):
         kept(*sets_of(file))

@@ -1,4 +1,5 @@
-"""The reader adapter: which rows are trained on, what they teach, faster kernels, and a training from end to end."""
+"""The reader adapter: which rows are trained on, what they teach, faster kernels, and a training
+from end to end."""
 
 import json
 import shutil
@@ -26,13 +27,22 @@ from harness.stats.rng import Dice
 from tests.datasets.support import needs_real, real
 
 PEOPLE = ("Ann", "Bob", "Cem", "Dana", "Eli", "Fay")
-SOURCES = {"hotpotqa": "hotpot*train*", "2wikimultihopqa": "2wiki*train*", "musique": "musique*train*"}
+SOURCES = {
+    "hotpotqa": "hotpot*train*",
+    "2wikimultihopqa": "2wiki*train*",
+    "musique": "musique*train*",
+}
 
 
 def hotpot_row(number, split="train"):
     first, second, *others = PEOPLE[number % 6 :] + PEOPLE[: number % 6]
-    context = [[name, [f"{name} is row {number}.", f" {name} was born in {name}ville."]] for name in others]
-    context += [[first, [f"{first} knows {second}."]], [second, [f"{second} was born in {second}ville {number}."]]]
+    context = [
+        [name, [f"{name} is row {number}.", f" {name} was born in {name}ville."]] for name in others
+    ]
+    context += [
+        [first, [f"{first} knows {second}."]],
+        [second, [f"{second} was born in {second}ville {number}."]],
+    ]
     return {
         "_id": f"{split}{number}", "type": "bridge", "level": "easy", "context": context,
         "question": f"Where was the one born whom {first} knows in {split} {number}?", "answer": f"{second}ville {number}",
@@ -42,7 +52,9 @@ def hotpot_row(number, split="train"):
 
 def musique_row(number):
     texts = ["Ann knows Bob.", "Bob lives in Rome.", "Cem lives in Oslo.", "Dana lives in Bonn."]
-    paragraphs = [{"idx": i, "title": text.split()[0], "paragraph_text": text} for i, text in enumerate(texts)]
+    paragraphs = [
+        {"idx": i, "title": text.split()[0], "paragraph_text": text} for i, text in enumerate(texts)
+    ]
     paragraphs = [{**one, "is_supporting": i < 2} for i, one in enumerate(paragraphs)]
     steps = [("Ann >> friend", "Bob", 0), ("Where does #1 live?", "Rome", 1)]
     return {
@@ -59,7 +71,9 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows")
     (folder / "hotpot_train.json").write_text(json.dumps([hotpot_row(i) for i in range(8)]))
     (folder / "hotpot_dev.json").write_text(json.dumps([hotpot_row(i, "dev") for i in range(4)]))
-    (folder / "musique_train.jsonl").write_text("\n".join(json.dumps(musique_row(i)) for i in range(4)))
+    (folder / "musique_train.jsonl").write_text(
+        "\n".join(json.dumps(musique_row(i)) for i in range(4))
+    )
     return folder
 
 
@@ -80,16 +94,24 @@ def test_a_training_file_is_never_measured_on(data):
         load_rows({"hotpotqa": "hotpot*train*"}, data, training=False)
 
 
-@pytest.mark.parametrize(("key", "value"), [("_id", "train3"), ("question", hotpot_row(3)["question"])])
+@pytest.mark.parametrize(
+    ("key", "value"), [("_id", "train3"), ("question", hotpot_row(3)["question"])]
+)
 def test_a_row_that_is_in_both_is_refused(tmp_path, rows, key, value):
     (tmp_path / "hotpot_dev.json").write_text(json.dumps([{**hotpot_row(3, "dev"), key: value}]))
-    with pytest.raises(UserError, match="is in the training and the evaluation files; remove it from one"):
+    with pytest.raises(
+        UserError, match="is in the training and the evaluation files; remove it from one"
+    ):
         check_apart(rows, load_rows({"hotpotqa": "hotpot*dev*"}, tmp_path, training=False))
 
 
 @needs_real
 def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on():
-    sources = {"hotpotqa": "hotpot_dev*", "2wikimultihopqa": "2wikimultihopqa/dev*", "musique": "musique*dev*"}
+    sources = {
+        "hotpotqa": "hotpot_dev*",
+        "2wikimultihopqa": "2wikimultihopqa/dev*",
+        "musique": "musique*dev*",
+    }
     wanted = {**SOURCES, "2wikimultihopqa": "2wikimultihopqa/train*"}
     training = load_rows(wanted, real("data"), training=True)
     others = load_rows(sources, real("data"), training=False)
@@ -99,7 +121,8 @@ def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on():
 
 @needs_real
 @pytest.mark.parametrize(
-    "file", ["hotpotqa/hotpot_dev_distractor_sample.json", "musique/musique_ans_v1.0_dev_sample.jsonl"]
+    "file",
+    ["hotpotqa/hotpot_dev_distractor_sample.json", "musique/musique_ans_v1.0_dev_sample.jsonl"],
 )
 def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_path, file):
     copy = shutil.copy(real("data", file), tmp_path / f"train{Path(file).suffix}")
@@ -109,8 +132,12 @@ def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_pa
 
 @needs_real
 def test_local_and_global_agree_with_the_rows_that_longrefiners_authors_labelled():
-    rows = json.loads(real("data", "longrefiner", "step1_query-analysis.json").read_text(encoding="utf-8"))
-    assert [asks_for_account(row["input"]) for row in rows] == [row["output"] == "[Global]" for row in rows]
+    rows = json.loads(
+        real("data", "longrefiner", "step1_query-analysis.json").read_text(encoding="utf-8")
+    )
+    assert [asks_for_account(row["input"]) for row in rows] == [
+        row["output"] == "[Global]" for row in rows
+    ]
 
 
 def test_a_question_of_several_facts_is_local_and_one_for_reasons_is_not(rows):
@@ -164,18 +191,32 @@ def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_
 
 
 def _settings(**sets):
-    few = {"dtype": "float32", "rank": 2, "scenes": 12, "batch": 2, "accumulation": 1, "rate": 0.01, "say": 1}
+    few = {
+        "dtype": "float32",
+        "rank": 2,
+        "scenes": 12,
+        "batch": 2,
+        "accumulation": 1,
+        "rate": 0.01,
+        "say": 1,
+    }
     few |= {"save": 2, "length": 2000, "exam": 2, "exam_world": 1}
-    few["recipes"] = [{"skill": name, "facts": [2, 6], "pieces": 2} for name in ("pecan points", "qrmem entities")]
+    few["recipes"] = [
+        {"skill": name, "facts": [2, 6], "pieces": 2} for name in ("pecan points", "qrmem entities")
+    ]
     return read_settings(ReaderSettings, "reader", "cpu", ["reader"], {**few, **sets}, None)
 
 
 def test_every_recipe_of_the_profile_makes_a_scene():
     skills = declared_skills()
-    for recipe in read_settings(ReaderSettings, "reader", "cpu", ["reader"], {}, None).recipes("reader", "answer"):
+    for recipe in read_settings(ReaderSettings, "reader", "cpu", ["reader"], {}, None).recipes(
+        "reader", "answer"
+    ):
         dice = (Dice("profile", recipe.skill, number) for number in range(20))
         kind = skills[recipe.skill].scene
-        assert any(next(draw_scenes(recipe, kind, one, "evaluation"), None) for one in dice), recipe.skill
+        assert any(next(draw_scenes(recipe, kind, one, "evaluation"), None) for one in dice), (
+            recipe.skill
+        )
 
 
 def _filled(config):
@@ -245,7 +286,9 @@ def test_an_adapter_that_cannot_be_merged_is_one_sentence(base, trained, tmp_pat
     shutil.copytree(trained.folder, tmp_path, dirs_exist_ok=True)
     settings = json.loads((tmp_path / "adapter_config.json").read_text())
     (tmp_path / "adapter_config.json").write_text(json.dumps({**settings, "use_dora": True}))
-    with pytest.raises(CannotRun, match="is not plain LoRA, so it cannot be merged; use model.adapters"):
+    with pytest.raises(
+        CannotRun, match="is not plain LoRA, so it cannot be merged; use model.adapters"
+    ):
         load_model(base.model_copy(update={"adapter": str(tmp_path)}))
     (problem,) = model_facts(base.model_copy(update={"adapter": str(tmp_path / "gone")})).problems
     assert "there is no folder" in problem
@@ -256,19 +299,28 @@ def test_an_adapter_that_cannot_be_merged_is_one_sentence(base, trained, tmp_pat
 def test_it_is_measured_before_and_after_on_rows_it_never_saw(trained):
     found = trained.examine(lambda _: None)
     names = {one.name for one in found}
-    assert {"hotpotqa: token F1, gold passages", "hotpotqa: AUC of P(Yes), full against lacking"} <= names
+    assert {
+        "hotpotqa: token F1, gold passages",
+        "hotpotqa: AUC of P(Yes), full against lacking",
+    } <= names
     assert "made-up world: pecan points: token F1" in names
     card = _card(trained)
     assert card["trained"]["data"] == {"hotpotqa": 8, "musique": 4}
     skills = card["trained"]["skills"]
-    assert card["trained"]["methods"]["pecan"] == sum(n for name, n in skills.items() if name.startswith("pecan "))
-    assert sum(card["trained"]["methods"].values()) < sum(skills.values()), "answering is nobody's own"
+    assert card["trained"]["methods"]["pecan"] == sum(
+        n for name, n in skills.items() if name.startswith("pecan ")
+    )
+    assert sum(card["trained"]["methods"].values()) < sum(skills.values()), (
+        "answering is nobody's own"
+    )
     assert len(card["measures"]["rows"]) == len(found)
     page = (trained.out / "adapters" / "CARD.md").read_text()
     assert "hotpotqa (8 questions, CC BY-SA 4.0), musique (4 questions, CC BY 4.0)" in page
 
 
-def test_the_card_of_a_continued_adapter_has_all_courses_of_its_training(base, data, trained, tmp_path):
+def test_the_card_of_a_continued_adapter_has_all_courses_of_its_training(
+    base, data, trained, tmp_path
+):
     made = _training(base, data, tmp_path, 7, start=str(trained.folder))
     assert not _trained(made, 1)
     card = _card(made)["trained"]

@@ -30,10 +30,16 @@ def test_one_task_is_trained_stopped_and_gone_on_with(here, base, tmp_path):
     assert not (out / "adapters").exists()
     done = here(*words, "--set", *FEW, "--json").checked()
     assert "analysis: going on from step 1 of 2" in done.stderr
-    assert "use them: harness run --method longrefiner ... --set roles.refiner.adapters.analysis=" in done.stderr
+    assert (
+        "use them: harness run --method longrefiner ... --set roles.refiner.adapters.analysis="
+        in done.stderr
+    )
     found = json.loads(done.stdout)
     assert [(one["task"], one["name"]) for one in found["measures"]] == [("analysis", "accuracy")]
-    assert [json.loads(line)["step"] for line in (out / "log.jsonl").read_text().splitlines()] == [1, 2]
+    assert [json.loads(line)["step"] for line in (out / "log.jsonl").read_text().splitlines()] == [
+        1,
+        2,
+    ]
     table = here(*words, "--set", *FEW, "--eval").stdout
     head, *_ = table.splitlines()
     assert " ".join(head.split()) == "task measure base alone with its adapter floor scenes"

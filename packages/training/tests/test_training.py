@@ -38,7 +38,10 @@ def trained(base, tmp_path_factory):
 
 
 def files(out):
-    return {p.parent.name: p.read_bytes() for p in sorted(out.glob("adapters/*/adapter_model.safetensors"))}
+    return {
+        p.parent.name: p.read_bytes()
+        for p in sorted(out.glob("adapters/*/adapter_model.safetensors"))
+    }
 
 
 def lines(out):
@@ -48,22 +51,34 @@ def lines(out):
 
 def of_two(out):
     """The adapters and the log of two tasks, which are those of a training of all three."""
-    found = [{k: v for k, v in line.items() if k != "step"} for line in lines(out) if line["task"] in TWO]
+    found = [
+        {k: v for k, v in line.items() if k != "step"} for line in lines(out) if line["task"] in TWO
+    ]
     return {name: files(out)[name] for name in TWO}, found
 
 
 def test_every_task_has_an_adapter_and_a_card(trained):
     made, report = trained
     assert set(files(made.out)) == {"analysis", "structuring", "selection"}
-    assert [line["step"] for line in lines(made.out)] == sorted({line["step"] for line in lines(made.out)})
+    assert [line["step"] for line in lines(made.out)] == sorted(
+        {line["step"] for line in lines(made.out)}
+    )
     assert any(line.startswith("structuring: step 3 of 3  loss ") for line in report)
     assert [line for line in report if "labels are" in line] == [
         "analysis: 50.0% of 12 labels are Local",
         "analysis: 50.0% of 12 labels are Global",
     ]
     card = json.loads((made.folder(made.tasks[0]) / "card.json").read_text())
-    assert (card["method"], card["base"]["name"], card["settings"]["rank"]) == ("longrefiner", "small", 2)
-    assert (card["trained"]["rows"], card["trained"]["steps"], card["trained"]["left_out"]) == (12, 3, 0)
+    assert (card["method"], card["base"]["name"], card["settings"]["rank"]) == (
+        "longrefiner",
+        "small",
+        2,
+    )
+    assert (card["trained"]["rows"], card["trained"]["steps"], card["trained"]["left_out"]) == (
+        12,
+        3,
+        0,
+    )
     config = json.loads((made.folder(made.tasks[0]) / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == "small"  # no path of a machine
     wanted = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
@@ -103,13 +118,19 @@ def test_the_base_is_loaded_once_and_adapters_are_switched(trained):
 def test_a_killed_training_goes_on_to_the_same_bytes(base, trained, folder, tmp_path):
     cut = tmp_path / "cut"
     training = start(
-        "packages.training.tests.small", [str(folder), str(cut), "2"], tmp_path, tmp_path / "printed", os.environ
+        "packages.training.tests.small",
+        [str(folder), str(cut), "2"],
+        tmp_path,
+        tmp_path / "printed",
+        os.environ,
     )
     code, _, messages = training.end()
     assert code == -signal.SIGKILL, messages
     assert not files(cut)
     report = small.train(small.course(base, cut, TWO))
-    assert not any("going on" in line for line in report)  # what was killed was the first checkpoint
+    assert not any(
+        "going on" in line for line in report
+    )  # what was killed was the first checkpoint
     stop = threading.Event()
     again = tmp_path / "again"
     small.course(base, again, TWO).run(lambda _: None, stop, 5)  # in the middle of the second task
@@ -129,7 +150,10 @@ def test_a_finished_training_does_nothing_more(trained, tmp_path):
 
 @pytest.mark.parametrize(
     ("sets", "says"),
-    [({"rank": 3}, "is of another training: settings"), ({"scenes": 13}, "analysis.jsonl .* is of other data: scenes")],
+    [
+        ({"rank": 3}, "is of another training: settings"),
+        ({"scenes": 13}, "analysis.jsonl .* is of other data: scenes"),
+    ],
     ids=["rank", "scenes"],
 )
 def test_other_settings_are_another_training(sets, says, trained, tmp_path):
@@ -150,7 +174,11 @@ def test_before_and_after_are_measured_on_other_texts(trained, tmp_path):
         assert not trained_on & measured_on
     found = copy.examine(lambda _: None)
     heads = {one.task: one.name for one in reversed(found)}
-    assert heads == {"analysis": "accuracy", "structuring": "outline F1", "selection": "selection F1"}
+    assert heads == {
+        "analysis": "accuracy",
+        "structuring": "outline F1",
+        "selection": "selection F1",
+    }
     card = json.loads((copy.folder(copy.tasks[0]) / "card.json").read_text())
     assert card["measures"]["rows"][0]["after"]["n"] == 2
     assert "| analysis | accuracy |" in (copy.out / "adapters" / "CARD.md").read_text()
@@ -183,9 +211,19 @@ def test_a_gradient_that_is_no_number_never_reaches_the_weights(base, tmp_path, 
         return clip(weights, *settings, **more)
 
     monkeypatch.setattr("torch.nn.utils.clip_grad_norm_", broken)
-    with pytest.raises(CannotRun, match="the gradient of 'analysis' is nan at step 2; begin again with a lower --set"):
+    with pytest.raises(
+        CannotRun,
+        match="the gradient of 'analysis' is nan at step 2; begin again with a lower --set",
+    ):
         small.train(small.course(base, tmp_path, ("analysis",), save=1))
-    kept = tmp_path / "checkpoint" / "analysis" / "checkpoint-2" / "analysis" / "adapter_model.safetensors"
+    kept = (
+        tmp_path
+        / "checkpoint"
+        / "analysis"
+        / "checkpoint-2"
+        / "analysis"
+        / "adapter_model.safetensors"
+    )
     assert all(torch.isfinite(value).all() for value in load_file(kept).values())
 
 
@@ -208,7 +246,8 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(base, tmp_path,
     def rows(mark):
         made._merged = None
         monkeypatch.setattr(
-            "harness.datasets.load_once.load_once", lambda *_: small.labelled({"d": Document("d", "A text.")}, mark)[1]
+            "harness.datasets.load_once.load_once",
+            lambda *_: small.labelled({"d": Document("d", "A text.")}, mark)[1],
         )
 
     rows("a")
@@ -218,11 +257,15 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(base, tmp_path,
     assert {scene.task.instruction for scene in (*train_on, *measure_on)} == {"Say it."}
     assert "never" not in made.data_file(made.tasks[0]).read_text()
     rows("b")
-    with pytest.raises(UserError, match=r"is of other data: rows \(mine aaaa.* there, mine bbbb.* here\)"):
+    with pytest.raises(
+        UserError, match=r"is of other data: rows \(mine aaaa.* there, mine bbbb.* here\)"
+    ):
         made._make_data(made.tasks[0], lambda _: None)
     rows("a")
     with pytest.raises(UserError, match="is of other data: asked"):
-        made._make_data(replace(made.tasks[0], asked="The same in other words: {question}"), lambda _: None)
+        made._make_data(
+            replace(made.tasks[0], asked="The same in other words: {question}"), lambda _: None
+        )
 
 
 def test_the_loss_is_of_targets_alone_and_knows_no_padding(base, monkeypatch):
@@ -245,7 +288,9 @@ def test_the_loss_of_other_weights_has_their_gradient_also_in_parts(base, monkey
     found = []
     for most in (1024, 2):
         monkeypatch.setattr("harness_training.row_loss.TARGETS", most)
-        others = {name: (2 * weight).detach().requires_grad_() for name, weight in loss.named_parameters()}
+        others = {
+            name: (2 * weight).detach().requires_grad_() for name, weight in loss.named_parameters()
+        }
         torch.func.functional_call(loss, others, (rows,))[0].backward()
         found.append(others["net.lm_head.weight"].grad)
     assert found[0].abs().max() > 0
@@ -253,7 +298,9 @@ def test_the_loss_of_other_weights_has_their_gradient_also_in_parts(base, monkey
 
 
 def facts(folder, adapter, name="small"):
-    found = model_facts(ModelConfig(name=name, source=str(folder), adapters={"analysis": str(adapter)}))
+    found = model_facts(
+        ModelConfig(name=name, source=str(folder), adapters={"analysis": str(adapter)})
+    )
     return found.problems, found.warnings
 
 
@@ -262,7 +309,10 @@ def test_an_adapter_of_another_base_is_refused_by_name_and_shape(trained, folder
     assert facts(folder, adapter) == ([], [])
     wide = small.save(tmp_path / "wide", hidden_size=48)
     (problem,), _ = facts(wide, adapter, "wide")
-    assert "is of another base than 'wide' (it was made for 'small'): it takes model.layers.0.mlp.down_proj" in problem
+    assert (
+        "is of another base than 'wide' (it was made for 'small'): it takes "
+        "model.layers.0.mlp.down_proj" in problem
+    )
     assert "outputs, there are 48; name an adapter of 'wide'" in problem
     with pytest.raises(CannotRun, match="of another base than 'wide'"):
         load_model(ModelConfig(name="wide", source=str(wide), adapters={"analysis": str(adapter)}))
@@ -279,7 +329,8 @@ def test_an_adapter_of_other_weights_is_stale_or_of_another_model(trained, folde
     problems, (warning,) = facts(folder, adapter)
     assert not problems
     assert warning == (
-        "the adapter 'analysis' is stale: it was trained on other weights of 'small'; train it again: "
+        "the adapter 'analysis' is stale: it was trained on other weights of 'small'; train it "
+        "again: "
         "harness train longrefiner"
     )
     (problem,), _ = facts(folder, adapter, "other")
@@ -293,7 +344,11 @@ def test_an_adapter_of_other_weights_is_stale_or_of_another_model(trained, folde
     [
         ("adapter_model.safetensors", -10, "is damaged"),
         ("adapter_model.safetensors", b"\xff" * 64, "is damaged"),
-        ("adapter_model.safetensors", None, "has no adapter_model.safetensors; other formats can run code"),
+        (
+            "adapter_model.safetensors",
+            None,
+            "has no adapter_model.safetensors; other formats can run code",
+        ),
         ("adapter_config.json", b"[", "is damaged"),
         ("adapter_config.json", None, "has no adapter_config.json, so it is no adapter"),
     ],
@@ -304,7 +359,9 @@ def test_a_damaged_adapter_is_refused(file, content, says, trained, folder, tmp_
     if content is None:
         (adapter / file).unlink()
     else:
-        (adapter / file).write_bytes((adapter / file).read_bytes()[:content] if isinstance(content, int) else content)
+        (adapter / file).write_bytes(
+            (adapter / file).read_bytes()[:content] if isinstance(content, int) else content
+        )
     (problem,), _ = facts(folder, adapter)
     assert says in problem
     assert facts(folder, tmp_path / "nowhere")[0][0].startswith("there is no folder")

@@ -1,4 +1,5 @@
-"""`harness audit-data RUNS...`: gold answers that are probably wrong or ambiguous, from stored runs and the data."""
+"""`harness audit-data RUNS...`: gold answers that are probably wrong or ambiguous, from stored runs
+and the data."""
 
 from harness.cli.options import RESULTS
 from harness.cli.output import say
@@ -10,9 +11,10 @@ from harness_audit.cli.report import Answers, write_analysis
 def audit_data(answers: Answers) -> int:
     """List gold answers that are probably wrong or ambiguous, from stored runs and the data.
 
-    Signs: strong methods agree on another answer in the evidence; no gold answer stands in the evidence; two gold
-    answers contradict each other; the same question has other gold answers; normalising leaves nothing of
-    one ("A", "$"). Each is a question to look at, no verdict. The table has each method's score.
+    Signs: strong methods agree on another answer in the evidence; no gold answer stands in the
+    evidence; two gold answers contradict each other; the same question has other gold answers;
+    normalising leaves nothing of one ("A", "$"). Each is a question to look at, no verdict. The
+    table has each method's score.
     """
     from harness_audit import answer_keys
     from reports.gold_rows import read_rows, rows_of
@@ -22,6 +24,9 @@ def audit_data(answers: Answers) -> int:
     whole = rows_of(runs, data=answers.data, whole=True)
     for problem in dict.fromkeys(rows.problem for rows in whole if rows.problem is not None):
         say(f"note: without the evidence only contradictions and duplicates are found: {problem}")
-    pairs = [(run, rows if rows.problem is None else read_rows(run)) for run, rows in zip(runs, whole, strict=True)]
+    pairs = [
+        (run, rows if rows.problem is None else read_rows(run))
+        for run, rows in zip(runs, whole, strict=True)
+    ]
     write_analysis(answer_keys, pairs, kind, answers.out)
     return 3 if damaged else 0

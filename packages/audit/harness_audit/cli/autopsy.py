@@ -19,13 +19,19 @@ def autopsy(
     folders: RunsFolders = None,
     lost_below: Annotated[
         float | None,
-        setting("--lost-below X", "A question is lost where its first score is below X, from 0 to 1.", "0.5"),
+        setting(
+            "--lost-below X",
+            "A question is lost where its first score is below X, from 0 to 1.",
+            "0.5",
+        ),
     ] = None,
     data: MovedData = None,
 ) -> int:
-    """Say why each lost question was lost, from stored runs: not retrieved, a wrong stop, misread, beyond the model.
+    """Say why each lost question was lost, from stored runs: not retrieved, a wrong stop, misread,
+    beyond the model.
 
-    Compares with stored runs of oracle-evidence and closed-book on the same questions; says which are missing.
+    Compares with stored runs of oracle-evidence and closed-book on the same questions; says which
+    are missing.
     """
     if lost_below is not None and not 0 < lost_below <= 1:
         raise UserError(f"--lost-below {lost_below:g}: should be above 0 and at most 1")
@@ -43,16 +49,23 @@ def autopsy(
         if facts.is_oracle(run) or reports.is_closed_book(run):
             continue
         if rows.problem is not None:
-            say(f"note: {run.path}: no look for its gold answers in replies and at other stops: {rows.problem}")
+            say(
+                f"note: {run.path}: no look for its gold answers in replies and at other stops: "
+                f"{rows.problem}"
+            )
         if presets := reports.siblings_of(run, runs).missing:
             missing.append(_command_for(run, presets))
     cases = reports.cases_by_run(pairs, reports.LOST_BELOW if lost_below is None else lost_below)
     if not cases:
-        raise UserError("no run here is of a method that searches or reads; name folders with such runs")
+        raise UserError(
+            "no run here is of a method that searches or reads; name folders with such runs"
+        )
     for command in dict.fromkeys(missing):
         say(f"note: classes are coarser without a run of: {command}")
     table = reports.frame(cases)
-    drawn = Figure("Where questions were lost", table, reports.table(cases), drawing=partial(draw, table))
+    drawn = Figure(
+        "Where questions were lost", table, reports.table(cases), drawing=partial(draw, table)
+    )
     write(drawn.written(form), figure.out)
     return 3 if damaged else 0
 

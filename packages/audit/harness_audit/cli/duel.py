@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.command import execution, setting
-from harness.cli.options import RESULTS, Json, Out, Quiet, RetryFailed, Score, Selection, split_names
+from harness.cli.options import (
+    RESULTS,
+    Json,
+    Out,
+    Quiet,
+    RetryFailed,
+    Score,
+    Selection,
+    split_names,
+)
 from harness.cli.output import print_warnings, say
 from harness.cli.stopping import print_resume_command
 from harness.cli.table_output import columns
@@ -35,17 +44,24 @@ class Stop:
     """When a comparison is settled, and about what."""
 
     alpha: Annotated[
-        float, setting("--alpha X", "Largest probability of any wrong verdict, over all pairs and all looks.")
+        float,
+        setting(
+            "--alpha X", "Largest probability of any wrong verdict, over all pairs and all looks."
+        ),
     ] = 0.05
     width: Annotated[
         float | None,
-        setting("--width POINTS", "Also stop a pair whose interval is at most this wide, in points of the score."),
+        setting(
+            "--width POINTS",
+            "Also stop a pair whose interval is at most this wide, in points of the score.",
+        ),
     ] = None
     target: Annotated[
         str,
         setting(
             "--target NAME",
-            "What the verdict is about: population (documents like these) or table (exactly these questions).",
+            "What the verdict is about: population (documents like these) or table (exactly these "
+            "questions).",
         ),
     ] = "population"
     score: Score = None
@@ -55,10 +71,16 @@ def duel(
     selection: Selection,
     stop: Stop,
     methods: Annotated[
-        list[str] | None, typer.Argument(metavar="METHOD", help="Two methods or more.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="METHOD", help="Two methods or more.", show_default=False),
     ] = None,
     parallel: Annotated[
-        int, execution("--parallel N", "Questions of a method to run at a time; looks come after as many.", min=1)
+        int,
+        execution(
+            "--parallel N",
+            "Questions of a method to run at a time; looks come after as many.",
+            min=1,
+        ),
     ] = 1,
     retry_failed: RetryFailed = False,
     quiet: Quiet = False,
@@ -67,8 +89,9 @@ def duel(
 ) -> int:
     """Run methods in step and stop when the comparison is settled.
 
-    Documents come in random order (--seed). After each, an anytime-valid test looks at the paired differences; what was
-    not asked is saved. The same command resumes, and harness run completes a run that was stopped.
+    Documents come in random order (--seed). After each, an anytime-valid test looks at the paired
+    differences; what was not asked is saved. The same command resumes, and harness run completes a
+    run that was stopped.
     """
     from harness.engine.progress import Progress
     from harness.engine.progress_line import ProgressLine
@@ -82,8 +105,14 @@ def duel(
     plans = _plans(selection, methods or [], folder)
     print_warnings(plans)
     try:
-        asking: dict[str, Any] = {"command": command, "retry_failed": retry_failed, "parallel": parallel}
-        outcome = run_duel(plans, rules, folder, progress=Progress() if quiet else ProgressLine(), **asking)
+        asking: dict[str, Any] = {
+            "command": command,
+            "retry_failed": retry_failed,
+            "parallel": parallel,
+        }
+        outcome = run_duel(
+            plans, rules, folder, progress=Progress() if quiet else ProgressLine(), **asking
+        )
     except Interrupted:
         print_resume_command("interrupted; what was answered is saved")
         return 130
@@ -92,26 +121,34 @@ def duel(
         say(f"error: {problem}")
     failed = [f"{e.name} {e.result.failed}" for e in outcome.entrants if e.result.failed]
     if failed:
-        say(f"error: questions failed and count 0: {', '.join(failed)}; --retry-failed runs them again")
+        say(
+            f"error: questions failed and count 0: {', '.join(failed)}; --retry-failed runs them "
+            "again"
+        )
     return 3 if failed or any(entrant.result.save_problems for entrant in outcome.entrants) else 0
 
 
 def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[Plan]:
-    """A plan for each method, with the numbers that it takes from run folders. Raises UserError with every mistake."""
+    """A plan for each method, with the numbers that it takes from run folders. Raises UserError
+    with every mistake."""
     from harness.engine.expand_command import command_runs
     from harness.engine.plan import plan_choices
 
     names = split_names([*methods, *selection.method])
     chosen = command_runs(selection.choices(), names, split_names(selection.dataset), {}, say)
     if len(chosen) < 2:
-        raise UserError("a duel needs two methods or more: harness duel pecan bm25 --dataset musique")
+        raise UserError(
+            "a duel needs two methods or more: harness duel pecan bm25 --dataset musique"
+        )
     problems: list[HarnessError] = []
     plans = [plan for row in chosen if (plan := attempt(problems, plan_choices, row)) is not None]
     raise_all(problems)
     order_by_source(plans, chosen)  # raises for a number of a method that is not in the duel
     check_home()
     try:
-        return [with_numbers(plan, {run_key(p.choices): p for p in plans}, folder) for plan in plans]
+        return [
+            with_numbers(plan, {run_key(p.choices): p for p in plans}, folder) for plan in plans
+        ]
     except RunWaits as e:
         advice = "run that method first, then duel again, or name its folder: --set method.NAME=from:RUN_FOLDER"
         raise UserError(f"{e}; {advice}") from e
@@ -125,7 +162,9 @@ def _as_json(outcome: DuelResult) -> str:
         saved = dict(zip(("questions", "tokens", "seconds"), e.saved, strict=True))
         runs.append({**run, "questions": e.questions, "of": e.of, "saved": saved})
     pairs = [pair.values() for pair in outcome.pairs]
-    return json_.dumps({"pairs": pairs, **asdict(outcome.rules), "score": outcome.score, "runs": runs})
+    return json_.dumps(
+        {"pairs": pairs, **asdict(outcome.rules), "score": outcome.score, "runs": runs}
+    )
 
 
 def _as_text(outcome: DuelResult) -> str:
@@ -134,9 +173,14 @@ def _as_text(outcome: DuelResult) -> str:
     about = "documents like these" if rules.target == "population" else "exactly these questions"
     over = f" over the whole ranking of {pairs} pairs (intervals: Bonferroni)" if pairs > 1 else ""
     lines = [pair.sentence for pair in outcome.pairs]
-    lines.append(f"  {outcome.score}, about {about}; alpha {100 * rules.alpha:g} %{over}, valid at every look")
+    lines.append(
+        f"  {outcome.score}, about {about}; alpha {100 * rules.alpha:g} %{over}, valid at every "
+        "look"
+    )
     if outcome.left_out:
-        lines.append(f"  {outcome.left_out} questions are left out, which {outcome.score} does not judge")
+        lines.append(
+            f"  {outcome.left_out} questions are left out, which {outcome.score} does not judge"
+        )
     rows = [("method", "rank", "questions", "saved", "tokens saved", "time saved", "run")]
     for e in sorted(outcome.entrants, key=lambda e: outcome.ranks(e.name)):
         left, tokens, seconds = e.saved
@@ -144,7 +188,12 @@ def _as_text(outcome: DuelResult) -> str:
         spared = (f"about {tokens:,.0f}", f"about {duration(seconds)}") if left else ("0", "0 s")
         low, high = outcome.ranks(e.name)
         rank = str(low) if low == high else f"{low} to {high}"
-        rows.append((e.name, rank, f"{e.questions} of {e.of}", share, *spared, str(e.result.folder)))
-    of, saved = (sum(numbers) for numbers in zip(*((e.of, e.saved[0]) for e in outcome.entrants), strict=True))
+        rows.append(
+            (e.name, rank, f"{e.questions} of {e.of}", share, *spared, str(e.result.folder))
+        )
+    of, saved = (
+        sum(numbers)
+        for numbers in zip(*((e.of, e.saved[0]) for e in outcome.entrants), strict=True)
+    )
     lines.append(f"  {saved} of {of} answers saved against running all ({100 * saved / of:.0f} %)")
     return "\n".join([*lines, "", columns(rows)])

@@ -1,5 +1,6 @@
 # ruff: noqa: N999 - a command is in a module of its name, which is imported by that name
-"""`harness import FILE... --from TOOL`: results of other harnesses as run folders, which every other command reads."""
+"""`harness import FILE... --from TOOL`: results of other harnesses as run folders, which every
+other command reads."""
 
 import math
 from array import array
@@ -28,7 +29,9 @@ _TOLERANCE = 1e-9
 
 
 def import_(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Logs or sample files; each becomes a run.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="Logs or sample files; each becomes a run.")
+    ],
     tool: Annotated[str, choice("--from NAME", f"Who wrote them: {', '.join(READERS)}.")],
     dataset: Annotated[
         str | None,
@@ -38,17 +41,20 @@ def import_(
             complete="datasets",
         ),
     ] = None,
-    data: Annotated[str | None, choice("--data PATH", "Local file or folder to load its rows from.")] = None,
+    data: Annotated[
+        str | None, choice("--data PATH", "Local file or folder to load its rows from.")
+    ] = None,
     scorers: Annotated[
-        str | None, setting("--scorers NAME,...", "Scorers to compute here.", "the data set's, if it is known")
+        str | None,
+        setting("--scorers NAME,...", "Scorers to compute here.", "the data set's, if it is known"),
     ] = None,
     out: Out = RESULTS,
 ) -> int:
     """Turn results of other harnesses into run folders.
 
-    Scores that the files hold become logged.NAME, beside those that are computed here. Costs that they do not tell
-    stay unknown. Nothing is written unless every file can be used. The exit code is 3 if answers were left out because
-    they match no question.
+    Scores that the files hold become logged.NAME, beside those that are computed here. Costs that
+    they do not tell stay unknown. Nothing is written unless every file can be used. The exit code
+    is 3 if answers were left out because they match no question.
     """
     if tool not in READERS:
         raise UnknownName("tool", tool, READERS)
@@ -56,7 +62,10 @@ def import_(
     registry.trust(*names)
     if problems := known_scorers.problems(names):
         raise ConfigError(problems)
-    ready = [prepare_import(read_foreign(tool, Path(file)), dataset, data, names) for file in dict.fromkeys(files)]
+    ready = [
+        prepare_import(read_foreign(tool, Path(file)), dataset, data, names)
+        for file in dict.fromkeys(files)
+    ]
     runs = [repeat for repeats in ready for repeat in repeats]
     places = [repeat.place for repeat in runs]
     if twice := [place for place in places if places.count(place) > 1]:
@@ -69,23 +78,28 @@ def import_(
         for repeat in repeats:
             number = f", repeat {repeat.config['seed'] + 1}" if len(repeats) > 1 else ""
             asked = f"{len(repeat.records)} questions{number}"
-            print(printable(f"{folder / repeat.place}: {asked}, made elsewhere by {repeat.run.tool}"))
+            print(
+                printable(f"{folder / repeat.place}: {asked}, made elsewhere by {repeat.run.tool}")
+            )
         print(columns(_mean_rows(repeats)) or "  no question was answered")
         lost = [sentence for repeat in repeats for sentence in repeat.lost]
         for sentence in lost[:_SHOWN]:
             say(printable(f"left out: {sentence}"))
         if len(lost) > _SHOWN:
             say(f"left out: {len(lost) - _SHOWN} more (manifest.json lists all)")
-        for warning in dict.fromkeys(warning for repeat in repeats for warning in repeat.manifest["warnings"]):
+        for warning in dict.fromkeys(
+            warning for repeat in repeats for warning in repeat.manifest["warnings"]
+        ):
             say(printable(f"note: {warning}"))
     return 3 if any(repeat.lost for repeat in runs) else 0
 
 
 def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
-    """A row for each score: its name, mean ± standard error, the questions that it is over, what the tool printed.
+    """A row for each score: its name, mean ± standard error, the questions that it is over, what
+    the tool printed.
 
-    A question's score is the mean over the repeats that have one; a failed question counts 0. The other tools leave
-    failed ones out, so theirs are compared with the mean over the answered ones.
+    A question's score is the mean over the repeats that have one; a failed question counts 0. The
+    other tools leave failed ones out, so theirs are compared with the mean over the answered ones.
     """
     import pandas as pd
 
@@ -105,14 +119,32 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
         if len(repeats) > 1:  # the index has each question as often as it was asked
             values = [column.groupby(level=0).mean() for column in values]
         whole, part = ((float(v.mean()), float(v.sem()), int(v.count())) for v in values)  # type: ignore[arg-type]
-        printed = means.get(name.removeprefix(LOGGED), (None, None)) if name.startswith(LOGGED) else (None, None)
-        printed_pairs = zip(printed, part[:2], strict=True)  # one value has no standard error: Inspect prints 0
-        pairs = [(there, column) for there, column in printed_pairs if there is not None and not math.isnan(column)]
-        same = all(math.isclose(there, column, rel_tol=0, abs_tol=_TOLERANCE) for there, column in pairs)
+        printed = (
+            means.get(name.removeprefix(LOGGED), (None, None))
+            if name.startswith(LOGGED)
+            else (None, None)
+        )
+        printed_pairs = zip(
+            printed, part[:2], strict=True
+        )  # one value has no standard error: Inspect prints 0
+        pairs = [
+            (there, column)
+            for there, column in printed_pairs
+            if there is not None and not math.isnan(column)
+        ]
+        same = all(
+            math.isclose(there, column, rel_tol=0, abs_tol=_TOLERANCE) for there, column in pairs
+        )
         over = "" if len(answered) == len(asked) else f" over the {part[2]} answered"
         verdict = f"{_plus_minus(part[:2])}{over}, as printed there" if over else "as printed there"
-        verdict = verdict if same else f"printed there{over}: {_plus_minus([there for there, _ in pairs])}"
-        rows.append((f"  {name}", _plus_minus(whole[:2]), f"of {whole[2]}", verdict if pairs else ""))
+        verdict = (
+            verdict
+            if same
+            else f"printed there{over}: {_plus_minus([there for there, _ in pairs])}"
+        )
+        rows.append(
+            (f"  {name}", _plus_minus(whole[:2]), f"of {whole[2]}", verdict if pairs else "")
+        )
     return rows
 
 

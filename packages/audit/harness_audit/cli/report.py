@@ -1,4 +1,5 @@
-"""`harness report bands`, `memory` and `stability`: whether a ranking survives its choices and what was recalled.
+"""`harness report bands`, `memory` and `stability`: whether a ranking survives its choices and what
+was recalled.
 
 harness report bands results          stored answers under every scorer that applies
 harness report stability results      every scorer, judge, judge prompt and draw of questions at once
@@ -16,7 +17,14 @@ from harness.cli.figures import write_figure
 from harness.cli.options import RESULTS, MovedData, RunsFolders, Score
 from harness.cli.output import say
 from harness.cli.stored_runs import stored_runs
-from harness.cli.table_output import FigureOutput, TableFile, TableFormat, format_of, terminal_width, write
+from harness.cli.table_output import (
+    FigureOutput,
+    TableFile,
+    TableFormat,
+    format_of,
+    terminal_width,
+    write,
+)
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 
@@ -35,9 +43,11 @@ class Answers:
 
 
 def report_bands(answers: Answers) -> int:
-    """Show stored answers under every scorer that applies: the range of a method's means, and of its ranks.
+    """Show stored answers under every scorer that applies: the range of a method's means, and of
+    its ranks.
 
-    No model is loaded, and run folders stay as they are. csv and json hold a row for each method and scorer.
+    No model is loaded, and run folders stay as they are. csv and json hold a row for each method
+    and scorer.
     """
     from harness_audit import score_bands
 
@@ -45,10 +55,11 @@ def report_bands(answers: Answers) -> int:
 
 
 def report_stability(answers: Answers) -> int:
-    """Show whether the ranking survives every scorer, judge, judge prompt and draw of questions at once.
+    """Show whether the ranking survives every scorer, judge, judge prompt and draw of questions at
+    once.
 
-    Says which share of the pairs of methods flips, and which choice flips them. Reads runs as bands does; csv and json
-    hold a row for each choice and pair.
+    Says which share of the pairs of methods flips, and which choice flips them. Reads runs as bands
+    does; csv and json hold a row for each choice and pair.
     """
     from harness_audit import stability
 
@@ -56,7 +67,8 @@ def report_stability(answers: Answers) -> int:
 
 
 def _show_analysis(module: Any, answers: Answers) -> int:
-    """Analyse the stored answers with `module`, print or write the tables; returns the exit code."""
+    """Analyse the stored answers with `module`, print or write the tables; returns the exit
+    code."""
     from reports.gold_rows import with_rows
 
     form = format_of(answers.form, answers.out)
@@ -65,8 +77,11 @@ def _show_analysis(module: Any, answers: Answers) -> int:
     return 3 if damaged else 0
 
 
-def write_analysis(module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: str, out: str | None) -> None:
-    """Analyse (run, its rows) by `analyse_runs` of `module`; write its `frame` as csv or json, else its `sections`."""
+def write_analysis(
+    module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: str, out: str | None
+) -> None:
+    """Analyse (run, its rows) by `analyse_runs` of `module`; write its `frame` as csv or json, else
+    its `sections`."""
     from reports.table_formats import render, render_sections
 
     analyses = module.analyse_runs(pairs)
@@ -81,14 +96,21 @@ def report_memory(
     folders: RunsFolders = None,
     score: Score = None,
     margin: Annotated[
-        float, setting("--margin POINTS", "Largest difference on the evidence alone that is called no difference.")
+        float,
+        setting(
+            "--margin POINTS",
+            "Largest difference on the evidence alone that is called no difference.",
+        ),
     ] = 5,
 ) -> int:
-    """Compare each run with the same run over an entity-swapped copy of its data set: other names and numbers.
+    """Compare each run with the same run over an entity-swapped copy of its data set: other names
+    and numbers.
 
-    The drop, as a share of the score, is what was recalled rather than read. It is shown where the runs of
-    oracle-evidence over both show that the copy is no harder.
+    The drop, as a share of the score, is what was recalled rather than read. It is shown where the
+    runs of oracle-evidence over both show that the copy is no harder.
     """
     if not 0 < margin < 100:
         raise UserError(f"--margin {margin:g}: should be points of the score between 0 and 100")
-    return write_figure("memory", output, folders, "harness_audit", score=score, margin=margin / 100)
+    return write_figure(
+        "memory", output, folders, "harness_audit", score=score, margin=margin / 100
+    )

@@ -1,4 +1,5 @@
-"""`harness verify bundle.zip`: check a bundle without a model; the exit code is 4 where something differs."""
+"""`harness verify bundle.zip`: check a bundle without a model; the exit code is 4 where something
+differs."""
 
 import json as json_
 from dataclasses import asdict
@@ -16,16 +17,21 @@ _SHOWN = 20  # differences of one kind that are printed
 
 def verify(
     bundle: Annotated[str, typer.Argument(metavar="BUNDLE.zip", help="What harness export wrote.")],
-    data: Annotated[str | None, setting("--data PATH", "The data set's rows, to compare gold answers with.")] = None,
+    data: Annotated[
+        str | None, setting("--data PATH", "The data set's rows, to compare gold answers with.")
+    ] = None,
     against: Annotated[
-        str | None, setting("--against RUNS", "Also compare with runs of your own: other answers, or other scoring?")
+        str | None,
+        setting(
+            "--against RUNS", "Also compare with runs of your own: other answers, or other scoring?"
+        ),
     ] = None,
     json: Json = False,
 ) -> int:
     """Check a bundle without a model.
 
-    Scores the answers again and computes every number of the table again. Nothing in the bundle is executed. The exit
-    code is 4 if something differs.
+    Scores the answers again and computes every number of the table again. Nothing in the bundle is
+    executed. The exit code is 4 if something differs.
     """
     from harness_audit.verify import verify as check
 
@@ -35,7 +41,11 @@ def verify(
         print(json_.dumps(asdict(report)))
         return 4 if report.differences else 0
     print(f"{bundle}: contents sha256 {report.sha256}")
-    print(f"  {report.runs} runs, {report.answers} answers; computed again: {report.scores} scores and ", end="")
+    print(
+        f"  {report.runs} runs, {report.answers} answers; computed again: {report.scores} scores "
+        "and ",
+        end="",
+    )
     print(f"{report.numbers} numbers of tables")
     for note in report.notes:
         print(f"  note: {note}")
@@ -45,7 +55,14 @@ def verify(
         if len(alike) > _SHOWN:
             print(f"  {kind}: {len(alike) - _SHOWN} more (--json lists all)")
     count = len(report.differences)
-    verdict = f"partly verified: not checked: {', '.join(report.unchecked)}" if report.unchecked else "verified"
-    print("  no bundle can prove its costs, settings, warnings or environment, or that no question was left out")
+    verdict = (
+        f"partly verified: not checked: {', '.join(report.unchecked)}"
+        if report.unchecked
+        else "verified"
+    )
+    print(
+        "  no bundle can prove its costs, settings, warnings or environment, or that no question "
+        "was left out"
+    )
     print(f"NOT verified: {count} difference{'s' if count > 1 else ''}" if count else verdict)
     return 4 if count else 0

@@ -1,4 +1,5 @@
-"""`harness pocket`: train, test and check the embedded pocket model; each command is a module of its own."""
+"""`harness pocket`: train, test and check the embedded pocket model; each command is a module of
+its own."""
 
 from harness.cli.command import Commands, entries_of, group
 

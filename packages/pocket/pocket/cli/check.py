@@ -1,4 +1,5 @@
-"""`harness pocket check`: the skills that methods declare, and whether a model was trained on them as they are now."""
+"""`harness pocket check`: the skills that methods declare, and whether a model was trained on them
+as they are now."""
 
 from harness.cli.table_output import columns
 from pocket.card import check_weights
@@ -9,9 +10,11 @@ FAILED = 4
 
 
 def check(folder: Model = None) -> int:
-    """List the skills that methods declare, and whether the model was trained on them as they are now.
+    """List the skills that methods declare, and whether the model was trained on them as they are
+    now.
 
-    The exit code is 4 if one is missing or has changed. Adapters are checked whenever they are loaded.
+    The exit code is 4 if one is missing or has changed. Adapters are checked whenever they are
+    loaded.
     """
     from harness_training.skills import presets_by_skill
 
@@ -21,6 +24,8 @@ def check(folder: Model = None) -> int:
     check_weights(where)
     wrong = dict(stale(model_card(where), declared().values()))
     methods = presets_by_skill()
-    rows = [(name, wrong.get(name, "trained"), ", ".join(methods.get(name, ()))) for name in declared()]
+    rows = [
+        (name, wrong.get(name, "trained"), ", ".join(methods.get(name, ()))) for name in declared()
+    ]
     print(columns([("skill", "state", "methods"), *rows]))
     return FAILED if wrong else 0

@@ -21,7 +21,9 @@ def eval_(
     skill: Skills = [],  # noqa: B006 - Typer copies it
     questions: Annotated[int, setting("--questions N", "Questions per table cell.", min=2)] = 100,
     seed: Annotated[int, setting("--seed N", "Random seed of the questions.")] = 0,
-    out: Annotated[str | None, output("--out FOLDER", "Folder for card.json and CARD.md.", "the model's")] = None,
+    out: Annotated[
+        str | None, output("--out FOLDER", "Folder for card.json and CARD.md.", "the model's")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Test a model on fresh texts and write its model card."""

@@ -12,7 +12,8 @@ from harness.method.training import Skill
 from pocket import card as cards
 
 Model = Annotated[
-    str | None, typer.Argument(metavar="FOLDER", help="A model folder.", show_default="the embedded model")
+    str | None,
+    typer.Argument(metavar="FOLDER", help="A model folder.", show_default="the embedded model"),
 ]
 
 
@@ -23,7 +24,11 @@ def model_folder(folder: str | None) -> Path:
         return path
     if folder is None:
         raise CannotRun("no pocket model comes with this installation; name a model folder")
-    what = f"the folder '{folder}' holds no model (no config.json)" if path.is_dir() else f"no model folder '{folder}'"
+    what = (
+        f"the folder '{folder}' holds no model (no config.json)"
+        if path.is_dir()
+        else f"no model folder '{folder}'"
+    )
     raise CannotRun(f"{what}; training writes one to OUT/model")
 
 

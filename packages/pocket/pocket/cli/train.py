@@ -18,20 +18,33 @@ from harness.cli.stopping import print_resume_command
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a training: stages, first weights, length; see pocket.train.trainer.Settings."""
+    """The options of a training: stages, first weights, length; see
+    pocket.train.trainer.Settings."""
 
     out: TrainingOut
     curriculum: Annotated[
         str | None,
-        setting("--curriculum FILE", "YAML file with the stages of training.", "pocket/train/curriculum.yaml"),
+        setting(
+            "--curriculum FILE",
+            "YAML file with the stages of training.",
+            "pocket/train/curriculum.yaml",
+        ),
     ] = None
     begin: Annotated[
-        str | None, setting("--from FOLDER", "Model folder whose weights training starts from.", "random weights")
+        str | None,
+        setting(
+            "--from FOLDER", "Model folder whose weights training starts from.", "random weights"
+        ),
     ] = None
     seed: Annotated[int, setting("--seed N", "Random seed of first weights and texts.")] = 0
     steps: Annotated[
         int | None,
-        execution("--steps N", "Total optimizer steps after which to stop.", "until every stage is learnt", min=1),
+        execution(
+            "--steps N",
+            "Total optimizer steps after which to stop.",
+            "until every stage is learnt",
+            min=1,
+        ),
     ] = None
     device: Device = "auto"
     mlflow: TrainingMlflow = None
@@ -49,8 +62,14 @@ def train(options: Options) -> int:
     folder = Path(options.out)
     if options.begin is not None:
         llama.check_folder(Path(options.begin), folder / "model")
-    window = WINDOW if options.begin is None else llama.config_of(Path(options.begin)).max_position_embeddings
-    course = read_curriculum(None if options.curriculum is None else Path(options.curriculum), window)
+    window = (
+        WINDOW
+        if options.begin is None
+        else llama.config_of(Path(options.begin)).max_position_embeddings
+    )
+    course = read_curriculum(
+        None if options.curriculum is None else Path(options.curriculum), window
+    )
     check_writable(folder)
     left_out = {"out", "mlflow"}
     params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
@@ -59,14 +78,20 @@ def train(options: Options) -> int:
         from pocket.train.trainer import Settings, Trainer
 
         first = None if options.begin is None else Path(options.begin)
-        settings = Settings(folder, course, first, options.seed, options.steps, device=options.device)
+        settings = Settings(
+            folder, course, first, options.seed, options.steps, device=options.device
+        )
         trainer = Trainer(settings, report)
         trainer.run(stop)
         return trainer.progress.step
 
     done, step = run_until_stopped(run, folder, options.mlflow, "pocket training", params)
     if not done:
-        where = "the last checkpoint is kept" if step is None else f"a checkpoint of step {step} is saved"
+        where = (
+            "the last checkpoint is kept"
+            if step is None
+            else f"a checkpoint of step {step} is saved"
+        )
         print_resume_command(f"interrupted; {where}")
         return 130
     print(folder / "model")

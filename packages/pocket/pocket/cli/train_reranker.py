@@ -19,13 +19,18 @@ def train_reranker(
     out: TrainingOut,
     begin: Annotated[
         str | None,
-        setting("--from FOLDER", "Pocket model whose first layers the reranker starts from.", "the embedded model"),
+        setting(
+            "--from FOLDER",
+            "Pocket model whose first layers the reranker starts from.",
+            "the embedded model",
+        ),
     ] = None,
     layers: Annotated[int | None, setting("--layers N", "Number of layers to take.", min=1)] = None,
     seed: Annotated[int, setting("--seed N", "Random seed of first weights and texts.")] = 0,
     steps: Annotated[int | None, execution("--steps N", "Total optimizer steps.", min=1)] = None,
 ) -> int:
-    """Train a small reranker; the same command resumes. Runs of `bm25` and `bge-reranker` compare them."""
+    """Train a small reranker; the same command resumes. Runs of `bm25` and `bge-reranker` compare
+    them."""
     from harness.storage.files import check_writable
     from pocket.card import EMBEDDED
     from pocket.reranker import train as training
@@ -33,12 +38,20 @@ def train_reranker(
 
     first = EMBEDDED if begin is None else Path(begin)
     if begin is None and not (EMBEDDED / "config.json").is_file():
-        raise CannotRun("no pocket model comes with this installation; name a model folder with --from")
+        raise CannotRun(
+            "no pocket model comes with this installation; name a model folder with --from"
+        )
     llama.check_folder(first, Path(out) / "none")
     check_writable(Path(out))
-    chosen = {name: value for name, value in {"layers": layers, "steps": steps}.items() if value is not None}
+    chosen = {
+        name: value
+        for name, value in {"layers": layers, "steps": steps}.items()
+        if value is not None
+    }
     settings = training.Settings(Path(out), first, seed=seed, **chosen)
-    done, _ = run_until_stopped(lambda tell, stop: training.Trainer(settings, tell).run(stop), settings.out)
+    done, _ = run_until_stopped(
+        lambda tell, stop: training.Trainer(settings, tell).run(stop), settings.out
+    )
     if not done:
         print_resume_command("interrupted; the last checkpoint is kept")
         return 130

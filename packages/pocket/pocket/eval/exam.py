@@ -1,10 +1,12 @@
-"""The exam of the pocket model: every skill on fresh texts of evaluation seeds, through real sessions.
+"""The exam of the pocket model: every skill on fresh texts of evaluation seeds, through real
+sessions.
 
     rows = examine(model, questions=100, seed=0, progress=print)
     cells(skill)            what is asked of a skill: a table of cells, a kind of question by a kind of text
     default_cell("points")  the one cell of a kind of scene at 250 tokens, for a skill that has no table
 
-metrics.py has the measures. Nothing here depends on how the model was trained. A token is four characters here.
+metrics.py has the measures. Nothing here depends on how the model was trained. A token is four
+characters here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,9 +29,22 @@ from pocket.world.facts_and_distractors import Asked
 
 READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas
 NEEDED = "needed facts only"
-ASKED = {"one": "one hop", "two": "two hops", "compare": "compare", "same": "same (yes/no)", "nothing": "unanswerable"}
-_KINDS = {"one": READ, "two": READ, "compare": ("hotpotqa", "qasper"), "same": ("hotpotqa", "qasper")}
-_PAPER = ("qasper",)  # for "nothing": only the papers' instruction speaks of what the text does not say
+ASKED = {
+    "one": "one hop",
+    "two": "two hops",
+    "compare": "compare",
+    "same": "same (yes/no)",
+    "nothing": "unanswerable",
+}
+_KINDS = {
+    "one": READ,
+    "two": READ,
+    "compare": ("hotpotqa", "qasper"),
+    "same": ("hotpotqa", "qasper"),
+}
+_PAPER = (
+    "qasper",
+)  # for "nothing": only the papers' instruction speaks of what the text does not say
 _CHOICE = ("quality",)
 _LENGTHS = (250, 500, 1000, 1500)
 _FACT = 15  # tokens of a sentence, about
@@ -42,8 +57,9 @@ _LEAST = 2
 class Cell:
     """One cell of the exam.
 
-    asked, text: row and column of its table; recipe: of the texts; ask: the kind of question, None if the scene has
-    none or several kinds; needed: show only the facts that prove the answer; share: of the exam's questions a cell.
+    asked, text: row and column of its table; recipe: of the texts; ask: the kind of question, None
+    if the scene has none or several kinds; needed: show only the facts that prove the answer;
+    share: of the exam's questions a cell.
     """
 
     asked: str
@@ -55,16 +71,19 @@ class Cell:
 
 
 def _cells_by_size(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
-    """Cells of one kind of question, a key of ASKED, over 8 facts and over whole documents of each length."""
+    """Cells of one kind of question, a key of ASKED, over 8 facts and over whole documents of each
+    length."""
     texts: list[tuple[str, dict[str, Any]]] = [("8 facts", {"facts": (8, 8)})]
     texts += [(f"{n} tokens", {"tokens": (n, n)}) for n in _LENGTHS]
     return [
-        Cell(ASKED[ask], text, Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, **size), ask) for text, size in texts
+        Cell(ASKED[ask], text, Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, **size), ask)
+        for text, size in texts
     ]
 
 
 def _answer_cells(skill: str) -> list[Cell]:
-    """Each kind of question: over the needed facts alone, over 8 facts, and over whole documents."""
+    """Each kind of question: over the needed facts alone, over 8 facts, and over whole
+    documents."""
     rows: list[Cell] = []
     for ask in ASKED:
         kinds = _KINDS.get(ask, _PAPER)
@@ -76,19 +95,25 @@ def _answer_cells(skill: str) -> list[Cell]:
 
 
 def _search_cells(skill: str) -> list[Cell]:
-    """One and two hops over 250 and 500 tokens: points one by one, or chunks of about 100 tokens that cut sentences."""
+    """One and two hops over 250 and 500 tokens: points one by one, or chunks of about 100 tokens
+    that cut sentences."""
     rows: list[Cell] = []
     for ask in ("one", "two"):
         for n in (250, 500):
-            points = Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2, ask={ask: 1.0})
-            chunks = Recipe(skill=skill, kinds=READ, tokens=(n, n), pieces=n // 100 + 1, ask={ask: 1.0})
+            points = Recipe(
+                skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2, ask={ask: 1.0}
+            )
+            chunks = Recipe(
+                skill=skill, kinds=READ, tokens=(n, n), pieces=n // 100 + 1, ask={ask: 1.0}
+            )
             rows.append(Cell(ASKED[ask], f"points, {n} tokens", points, ask))
             rows.append(Cell(ASKED[ask], f"chunks, {n} tokens", chunks, ask))
     return rows
 
 
 def _points_cells(skill: str) -> list[Cell]:
-    """Points of 100, 250 and 400 tokens; 100 are single sentences, as a document has 200 tokens at least."""
+    """Points of 100, 250 and 400 tokens; 100 are single sentences, as a document has 200 tokens at
+    least."""
     recipes = [(100, Recipe(skill=skill, kinds=READ, facts=(7, 7)))]
     recipes += [(n, Recipe(skill=skill, kinds=READ, tokens=(n, n), pieces=2)) for n in (250, 400)]
     return [Cell("points", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
@@ -96,7 +121,10 @@ def _points_cells(skill: str) -> list[Cell]:
 
 def _gathered_cells(skill: str) -> list[Cell]:
     """Names in points of 100, 250 and 400 tokens, and in points of a whole document."""
-    recipes = [(n, Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2)) for n in (100, 250, 400)]
+    recipes = [
+        (n, Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2))
+        for n in (100, 250, 400)
+    ]
     cells = [Cell("names", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
     level = Recipe(skill=skill, kinds=READ, tokens=(1640, 1640), pieces=2)
     return [*cells, Cell("names", "of a document", level, share=0.5)]
@@ -104,7 +132,9 @@ def _gathered_cells(skill: str) -> list[Cell]:
 
 _CELLS: dict[str, Callable[[str], list[Cell]]] = {
     "answer": _answer_cells,
-    "choose": lambda skill: [cell for ask in ("one", "two") for cell in _cells_by_size(skill, ask, _CHOICE)],
+    "choose": lambda skill: [
+        cell for ask in ("one", "two") for cell in _cells_by_size(skill, ask, _CHOICE)
+    ],
     "pecan search": _search_cells,
     "pecan points": _points_cells,
     "pecan points of points": _gathered_cells,
@@ -112,14 +142,17 @@ _CELLS: dict[str, Callable[[str], list[Cell]]] = {
 
 
 def default_cell(scene: str, skill: str = "") -> Cell:
-    """The cell of a skill that the exam does not know, by its kind of scene: one and two hops at 250 tokens."""
+    """The cell of a skill that the exam does not know, by its kind of scene: one and two hops at
+    250 tokens."""
     share = 0.25 if scene in ("points", "gathered") else 1.0
     if scene == "gathered":
         recipe = Recipe(skill=skill, kinds=READ, facts=(250 // _FACT, 250 // _FACT), pieces=2)
     else:
         kinds = _CHOICE if scene == "choice" else READ
         pieces = {"sufficiency": 3, "points": 2, "followed": 3}.get(scene, 1)
-        recipe = Recipe(skill=skill, kinds=kinds, tokens=(250, 250), ask={"one": 1.0, "two": 1.0}, pieces=pieces)
+        recipe = Recipe(
+            skill=skill, kinds=kinds, tokens=(250, 250), ask={"one": 1.0, "two": 1.0}, pieces=pieces
+        )
     return Cell("one and two hops", "250 tokens", recipe, share=share)
 
 
@@ -134,9 +167,11 @@ def cells(skill: Skill) -> list[Cell]:
 class Row:
     """One number of the exam.
 
-    value: a share or an area in [0, 1], None where there was nothing to measure (n 0); low, high: its 95 % interval;
-    n: of answers, probes, points or names; floor: the expected value of guessing without reading, if known; failed:
-    scenes that ended with an error, counted as wrong; asked, text: row and column of its table.
+    value: a share or an area in [0, 1], None where there was nothing to measure (n 0); low, high:
+    its 95 % interval;
+    n: of answers, probes, points or names; floor: the expected value of guessing without reading,
+    if known; failed: scenes that ended with an error, counted as wrong; asked, text: row and column
+    of its table.
     """
 
     skill: str
@@ -159,12 +194,16 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
         question = getattr(shown.asker, cell.ask)()
         if question is None:
             return None
-        asker = copy(shown.asker)  # always asks this question, so that a scene and its proof stay together
+        asker = copy(
+            shown.asker
+        )  # always asks this question, so that a scene and its proof stay together
         vars(asker).update(dict.fromkeys(ASKED, lambda: question))
         shown = replace(shown, asker=asker)
         if cell.needed:
             facts = tuple(dice.shuffled(question.supports))
-            shown = replace(shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,))
+            shown = replace(
+                shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,)
+            )
     scenes = list(islice(SCENES[skill.scene](cell.recipe, shown, dice), 2))
     if not scenes:
         return None
@@ -172,12 +211,15 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
 
 
 def draw_sittings(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
-    """`count` scenes of a cell, each about a text of its own; fewer where texts that allow the question are rare.
+    """`count` scenes of a cell, each about a text of its own; fewer where texts that allow the
+    question are rare.
 
     A function of cell, count and seed: skills with equal cells have the same texts.
     """
     rolls = (Dice("exam", seed, cell.asked, cell.text, number) for number in range(count * _TRIES))
-    return islice((drawn for dice in rolls if (drawn := _draw_sitting(skill, cell, dice)) is not None), count)
+    return islice(
+        (drawn for dice in rolls if (drawn := _draw_sitting(skill, cell, dice)) is not None), count
+    )
 
 
 def examine(
@@ -188,23 +230,33 @@ def examine(
     progress: Callable[[str], None],
     skills: Iterable[Skill] | None = None,
 ) -> list[Row]:
-    """Ask `questions` questions a cell (a quarter of that where a scene holds many points) and measure the replies.
+    """Ask `questions` questions a cell (a quarter of that where a scene holds many points) and
+    measure the replies.
 
-    skills: default all that method presets declare; progress: called with a line a cell. Raises the model's errors,
-    except those of a single question.
+    skills: default all that method presets declare; progress: called with a line a cell. Raises the
+    model's errors, except those of a single question.
     """
     rows: list[Row] = []
     for skill in declared().values() if skills is None else skills:
         for cell in cells(skill):
             count = max(_LEAST, round(questions * cell.share))
             sittings = [
-                replace(s, outcome=record_scene(model, skill, s.scene)) for s in draw_sittings(skill, cell, count, seed)
+                replace(s, outcome=record_scene(model, skill, s.scene))
+                for s in draw_sittings(skill, cell, count, seed)
             ]
-            head, failed = (skill.name, cell.asked, cell.text), sum(s.outcome.failed for s in sittings)
+            head, failed = (
+                (skill.name, cell.asked, cell.text),
+                sum(s.outcome.failed for s in sittings),
+            )
             measured = measure(skill.scene, sittings)
-            new = [Row(*head, name, v.mean, v.low, v.high, v.n, floor, failed) for name, (v, floor) in measured.items()]
+            new = [
+                Row(*head, name, v.mean, v.low, v.high, v.n, floor, failed)
+                for name, (v, floor) in measured.items()
+            ]
             rows += new
             shares = ("-" if row.value is None else f"{100 * row.value:.0f} %" for row in new)
-            results = ", ".join(f"{row.measure} {share} of {row.n}" for row, share in zip(new, shares, strict=True))
+            results = ", ".join(
+                f"{row.measure} {share} of {row.n}" for row, share in zip(new, shares, strict=True)
+            )
             progress(f"{skill.name}, {cell.asked}, {cell.text}: {results}")
     return rows

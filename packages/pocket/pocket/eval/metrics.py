@@ -1,4 +1,5 @@
-"""Turn the outcomes of scenes into named values: a share or an area with its 95 % interval, its n and its floor.
+"""Turn the outcomes of scenes into named values: a share or an area with its 95 % interval, its n
+and its floor.
 
 question, choice     exact match: the reply is the answer, letter for letter
 sufficiency          AUC of P(first label) over all probes; accuracy at 0.5; exact match of the answer after "Yes"
@@ -11,7 +12,8 @@ triage, lookup       exact match; the floor of a choice among parts is one by th
 reflection           exact match of what follows the reasoning
 followed, guessed    likelihood of a scored token: the geometric mean of its probability
 
-Every scene has a text of its own, so scenes are independent; probes and points of one scene are resampled together.
+Every scene has a text of its own, so scenes are independent; probes and points of one scene are
+resampled together.
 """
 
 import re
@@ -33,7 +35,8 @@ _NAME = re.compile(r"#\d+|\b[A-Z]\w+")
 _TITLE = re.compile(r"<section: ([^<>]+)>")
 
 Measured = Mapping[str, tuple[Interval, float | None]]
-"""Name of a measure -> its value, and the expected value of guessing without reading, if that is known."""
+"""Name of a measure -> its value, and the expected value of guessing without reading, if that is
+known."""
 
 
 @dataclass(frozen=True)
@@ -83,19 +86,27 @@ def _answer_measures(sittings: Sequence[Sitting]) -> Measured:
 
 
 def _choice_measures(sittings: Sequence[Sitting], count: Callable[[Scene], int]) -> Measured:
-    """Exact match; its floor is the mean of 1 / count(scene). count: the number of a scene's choices."""
+    """Exact match; its floor is the mean of 1 / count(scene). count: the number of a scene's
+    choices."""
     guessed = [1 / max(1, count(s.scene)) for s in sittings]
     return {EXACT: (_exact_replies(sittings), float(np.mean(guessed)) if guessed else None)}
 
 
 def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
     """Area under ROC and accuracy of the probes, and exact match of the answers after a yes."""
-    by_scene = [(i, zip(s.outcome.p_first, s.scene.verdicts, strict=False)) for i, s in enumerate(sittings)]
+    by_scene = [
+        (i, zip(s.outcome.p_first, s.scene.verdicts, strict=False)) for i, s in enumerate(sittings)
+    ]
     probes = [(i, p, right) for i, pairs in by_scene for p, right in pairs]
     often = float(np.mean([right for *_, right in probes])) if probes else 0.5
     accuracy = [(i, (p > 0.5) == right) for i, p, right in probes]
-    # The more was shown, the more often it is enough: what counting the parts would reach is the floor, not one half.
-    counted = [(i, float(at), right) for i, s in enumerate(sittings) for at, right in enumerate(s.scene.verdicts)]
+    # The more was shown, the more often it is enough: what counting the parts would reach is the
+    # floor, not one half.
+    counted = [
+        (i, float(at), right)
+        for i, s in enumerate(sittings)
+        for at, right in enumerate(s.scene.verdicts)
+    ]
     return {
         AREA: (area_under_roc(probes), area_under_roc(counted).mean),
         "accuracy at 0.5": (_mean_by_scene(accuracy), max(often, 1 - often)),
@@ -108,13 +119,17 @@ def _lines(text: str) -> list[str]:
 
 
 def _names(text: str) -> list[str]:
-    """ "* About A, B and C." -> A, B, C; a line of another form is one name, which equals no gold name."""
+    """ "* About A, B and C." -> A, B, C; a line of another form is one name, which equals no gold
+    name."""
     matches = [(line, _ABOUT.fullmatch(line)) for line in _lines(text)]
-    return [name for line, m in matches for name in (re.split(", | and ", m.group(1)) if m else [line])]
+    return [
+        name for line, m in matches for name in (re.split(", | and ", m.group(1)) if m else [line])
+    ]
 
 
 def _parts_measures(sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> Measured:
-    """The shares of the right reply's parts kept, and of the written parts invented. parts: splits a reply."""
+    """The shares of the right reply's parts kept, and of the written parts invented. parts: splits
+    a reply."""
     kept: list[tuple[int, bool]] = []
     invented: list[tuple[int, bool]] = []
     for i, written, right in _replies(sittings):
@@ -134,7 +149,8 @@ def _names_in_lines(text: str) -> list[str]:
 
 
 def _action_measures(sittings: Sequence[Sitting]) -> Measured:
-    """Exact match of what follows the reasoning in a reply: the action, and the answer if there is one."""
+    """Exact match of what follows the reasoning in a reply: the action, and the answer if there is
+    one."""
 
     def end(reply: str) -> str:
         return reply.partition("\nAction:")[2]
@@ -145,9 +161,12 @@ def _action_measures(sittings: Sequence[Sitting]) -> Measured:
 
 def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
     """The likelihood of a scored token: exp of the mean log-probability, with its interval."""
-    log_means = _mean_by_scene([(i, log) for i, s in enumerate(sittings) for log in s.outcome.scored or [_NEVER]])
+    log_means = _mean_by_scene(
+        [(i, log) for i, s in enumerate(sittings) for log in s.outcome.scored or [_NEVER]]
+    )
     mean, low, high = (
-        None if log is None else float(np.exp(log)) for log in (log_means.mean, log_means.low, log_means.high)
+        None if log is None else float(np.exp(log))
+        for log in (log_means.mean, log_means.low, log_means.high)
     )
     return {LIKELIHOOD: (replace(log_means, mean=mean, low=low, high=high), None)}
 
@@ -161,10 +180,16 @@ _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
     "summary": partial(_parts_measures, parts=_sentences),
     "shortened": partial(_parts_measures, parts=lambda text: _names("\n".join(_sentences(text)))),
     # "* A | B | A knows B." -> "A | B"
-    "relations": partial(_parts_measures, parts=lambda text: [" | ".join(x.split(" | ")[:2]) for x in _lines(text)]),
+    "relations": partial(
+        _parts_measures, parts=lambda text: [" | ".join(x.split(" | ")[:2]) for x in _lines(text)]
+    ),
     "outline": partial(_parts_measures, parts=_TITLE.findall),
-    **dict.fromkeys(("doubts", "decomposed", "elaborated"), partial(_parts_measures, parts=_names_in_lines)),
-    "triage": partial(_choice_measures, count=lambda scene: len(scene.texts) - 1),  # the first is the memory
+    **dict.fromkeys(
+        ("doubts", "decomposed", "elaborated"), partial(_parts_measures, parts=_names_in_lines)
+    ),
+    "triage": partial(
+        _choice_measures, count=lambda scene: len(scene.texts) - 1
+    ),  # the first is the memory
     "reflection": _action_measures,
     **dict.fromkeys(("followed", "guessed"), _likelihood_measures),
 }

@@ -1,13 +1,16 @@
-"""What a reranker of the pocket world learns from: a question, the chunks of its text, and which of them it needs.
+"""What a reranker of the pocket world learns from: a question, the chunks of its text, and which of
+them it needs.
 
-    chunk_lists(sample("musique", seed=1_000_000, tokens=1640, hops=(1, 2), purpose="training"), 100, offsets)
+    chunk_lists(sample("musique", seed=1_000_000, tokens=1640, hops=(1, 2), purpose="training"),
+    100, offsets)
         one Listed for each question of the text that something supports
 
 "Where was the author of Velindra born?"   chunk 1  "... Velindra is a book by Toren ..."   stating
                                            chunk 2  "... Toren was born in Kelford ..."      stating
                                            chunk 3  "... Moravel is a book by Sarin ..."     a look-alike, as most are
 
-Chunks are those of the retrieval rows: cut hard every so many tokens. A fact is in the chunk with most of its sentence.
+Chunks are those of the retrieval rows: cut hard every so many tokens. A fact is in the chunk with
+most of its sentence.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,8 +35,8 @@ _TRIES = 8  # texts looked at for one question; few have none that is answered
 
 @dataclass(frozen=True)
 class Listed:
-    """A question and all chunks of its text. chunks: (document id, start, end) of `texts`; stating [chunks]: whether
-    one states a supporting fact; facts: spans of these facts' sentences.
+    """A question and all chunks of its text. chunks: (document id, start, end) of `texts`; stating
+    [chunks]: whether one states a supporting fact; facts: spans of these facts' sentences.
     """
 
     question: str
@@ -44,12 +47,16 @@ class Listed:
 
 
 def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
-    """Yield the questions of the text `made` that some fact supports, each with all its chunks of `size` tokens."""
+    """Yield the questions of the text `made` that some fact supports, each with all its chunks of
+    `size` tokens."""
     chunks: list[Support] = []
     for document in made.documents:
         starts = [start for start, _ in offsets(document.text)]
         cuts = list(dict.fromkeys([0, *starts[size::size]])) if starts else []
-        chunks += [Support(document.id, *ends) for ends in zip(cuts, [*cuts[1:], len(document.text)], strict=True)]
+        chunks += [
+            Support(document.id, *ends)
+            for ends in zip(cuts, [*cuts[1:], len(document.text)], strict=True)
+        ]
     text = {d.id: d.text for d in made.documents}
     words = tuple(text[c.document_id][c.start : c.end] for c in chunks)
     for example, source in zip(made.examples, made.asked, strict=True):
@@ -64,16 +71,28 @@ def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
 
 
 def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Listed]:
-    """`count` questions about texts of training seeds: a function of seed and step alone. Raises CannotRun.
+    """`count` questions about texts of training seeds: a function of seed and step alone. Raises
+    CannotRun.
 
-    Questions about one text come together: a chunk that one needs another does not, so the question has to be read.
+    Questions about one text come together: a chunk that one needs another does not, so the question
+    has to be read.
     """
     dice, lists = Dice("reranker", seed, step), list[Listed]()
     for attempt in range(_TRIES * count):
         number = step * _TRIES * count + attempt
         kind, tokens, size = dice.pick(KINDS), dice.pick(_TOKENS), dice.pick(_SIZES)
-        made = sample(kind, FIRST_TRAINING_SEED + seed, tokens=tokens, purpose="training", hops=HOPS, number=number)
+        made = sample(
+            kind,
+            FIRST_TRAINING_SEED + seed,
+            tokens=tokens,
+            purpose="training",
+            hops=HOPS,
+            number=number,
+        )
         lists += dice.shuffled(list(chunk_lists(made, size, offsets)))[: count - len(lists)]
         if len(lists) == count:
             return lists
-    raise CannotRun(f"{_TRIES * count} made-up texts have no {count} questions that something supports; name a --seed")
+    raise CannotRun(
+        f"{_TRIES * count} made-up texts have no {count} questions that something supports; name a "
+        "--seed"
+    )

@@ -5,19 +5,20 @@
     OUT/model        the folder that `--set reranker.source=OUT/model` takes
     OUT/checkpoint   where it stands; OUT/log.jsonl: a line every 25 steps
 
-A step reads a few questions, each with every chunk of its text: the loss is the cross-entropy between the softmax of
-the question's scores and the chunks that state its supporting facts, in equal shares (ListNet's top-one loss, Cao et
-al. 2007, section 4). The rate rises over 50 steps and falls in a line to a fiftieth.
+A step reads a few questions, each with every chunk of its text: the loss is the cross-entropy
+between the softmax of the question's scores and the chunks that state its supporting facts, in
+equal shares (ListNet's top-one loss, Cao et al. 2007, section 4). The rate rises over 50 steps and
+falls in a line to a fiftieth.
 
-The model is a cross-encoder cut from the pocket model: its input embeddings and first layers, and one number read where
-its reply to a text and a question would begin:
+The model is a cross-encoder cut from the pocket model: its input embeddings and first layers, and
+one number read where its reply to a text and a question would begin:
 
     <|begin|><|user|>passage
     Question: question
     Answer:<|end|><|assistant|>
 
-What is written is a folder of transformers as any reranker's: harness/embed/load.py loads it like all others. A text
-cannot forge the control tokens: its tokenizer splits them.
+What is written is a folder of transformers as any reranker's: harness/embed/load.py loads it like
+all others. A text cannot forge the control tokens: its tokenizer splits them.
 """
 
 import json
@@ -42,7 +43,8 @@ LAYERS, STEPS = 5, 700
 _RATE, _WARM, _LEAST = 4e-4, 50, 0.02
 _SAY, _SAVE, _TOP = 25, 100, 5
 LONGEST = 512
-"""Tokens of a pair at most, as the released rerankers have it (docs/methods/retrieval.md#encoders)."""
+"""Tokens of a pair at most, as the released rerankers have it
+(docs/methods/retrieval.md#encoders)."""
 
 _PAD = "<|end|>"
 _A, _B = "A", "B"  # the question and the passage, as a pair is given
@@ -62,7 +64,8 @@ one processor core, seed {seed}.
 
 @dataclass(frozen=True)
 class Settings:
-    """A training. out: its folder; begin: the pocket model that is cut; steps: total; questions: of each step."""
+    """A training. out: its folder; begin: the pocket model that is cut; steps: total; questions: of
+    each step."""
 
     out: Path
     begin: Path
@@ -102,16 +105,24 @@ class Trainer(Loop["list[Listed]"]):
         """Write the model as it is now, and its card."""
         folder, settings, p = self.settings.out / "model", self.settings, self.progress
         llama.save_weights(self.net, folder, "float32")  # else padding changes scores
-        trained: dict[str, Any] = {**self.about, "tokens": p.tokens, "processor_minutes": round(p.seconds / 60, 1)}
+        trained: dict[str, Any] = {
+            **self.about,
+            "tokens": p.tokens,
+            "processor_minutes": round(p.seconds / 60, 1),
+        }
         sums = {name: file_hash(folder / name) for name in ("model.safetensors", "tokenizer.json")}
-        write_json(folder / "card.json", {"name": "pocket-reranker", "trained": trained, "sha256": sums})
+        write_json(
+            folder / "card.json", {"name": "pocket-reranker", "trained": trained, "sha256": sums}
+        )
         values = {**trained, "step": p.step, "layers": settings.layers}
         (folder / "CARD.md").write_text(_CARD.format(**values), encoding="utf-8")
 
     def _batches(self) -> Generator[list[Listed]]:
         """The questions of each step, with every chunk of their texts."""
         while True:
-            yield lists_of_step(self.settings.seed, self.progress.step, self.settings.questions, self.offsets)
+            yield lists_of_step(
+                self.settings.seed, self.progress.step, self.settings.questions, self.offsets
+            )
 
     def _step(self, batch: list[Listed]) -> float:
         """Compute the gradients of a batch of questions; return their mean loss."""
@@ -120,7 +131,9 @@ class Trainer(Loop["list[Listed]"]):
         losses = [-s.log_softmax(0)[marks].mean() for s, marks in zip(scores, stating, strict=True)]
         loss: Any = sum(losses, torch.zeros(())) / len(batch)
         step, steps = self.progress.step, self.settings.steps
-        value = self.backward([loss], _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps))
+        value = self.backward(
+            [loss], _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps)
+        )
         for of_item, item in zip(scores, batch, strict=True):  # ties keep the order of the text
             best = np.argsort(-of_item.detach().numpy(), kind="stable")[:_TOP]
             self.found.append(float(item.stating[best].sum() / item.stating.sum()))
@@ -136,21 +149,32 @@ class Trainer(Loop["list[Listed]"]):
         )  # fmt: skip
         self.progress.tokens += int(rows["attention_mask"].sum())
         with torch.autocast("cpu", torch.bfloat16):
-            logits = self.net(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits[:, 0]
+            logits = self.net(
+                input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]
+            ).logits[:, 0]
         return list(logits.float().split([len(item.texts) for item in lists]))
 
     def _log(self, loss: float) -> None:
         p = self.progress
-        record = {"step": p.step, "loss": round(loss, 4), f"recall@{_TOP}": round(float(np.mean(self.found)), 3)}
-        record |= {"minutes": round(p.seconds / 60, 2), "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9))}
+        record = {
+            "step": p.step,
+            "loss": round(loss, 4),
+            f"recall@{_TOP}": round(float(np.mean(self.found)), 3),
+        }
+        record |= {
+            "minutes": round(p.seconds / 60, 2),
+            "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9)),
+        }
         self.log_line(record)
         self.tell("  ".join(f"{name} {value}" for name, value in record.items()))
 
 
 def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
-    """A LlamaForSequenceClassification, float32: the first `layers` of a pocket model under a new head of one label.
+    """A LlamaForSequenceClassification, float32: the first `layers` of a pocket model under a new
+    head of one label.
 
-    seed: of that head. Raises CannotRun where the model has fewer layers, or its weights cannot be read.
+    seed: of that head. Raises CannotRun where the model has fewer layers, or its weights cannot be
+    read.
     """
     from transformers import LlamaForSequenceClassification
 
@@ -158,8 +182,16 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
     pad = next(token["id"] for token in added if token["content"] == _PAD)
     config = llama.config_of(folder)
     if layers > config.num_hidden_layers:
-        raise CannotRun(f"the model in {folder} has {config.num_hidden_layers} layers, so no {layers} can be taken")
-    config.num_hidden_layers, config.pad_token_id, config.num_labels, config.use_cache = layers, pad, 1, False
+        raise CannotRun(
+            f"the model in {folder} has {config.num_hidden_layers} layers, so no {layers} can be "
+            "taken"
+        )
+    config.num_hidden_layers, config.pad_token_id, config.num_labels, config.use_cache = (
+        layers,
+        pad,
+        1,
+        False,
+    )
     torch.manual_seed(seed)
     net = LlamaForSequenceClassification(config).float()
     llama.load_weights(net, folder, {"score.weight"})
@@ -167,7 +199,8 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
 
 
 def pair_tokenizer(folder: Path, to: Path) -> Any:
-    """Write the tokenizer in `folder`, which then lays out (question, passage), into `to`; load it. Raises OSError."""
+    """Write the tokenizer in `folder`, which then lays out (question, passage), into `to`; load it.
+    Raises OSError."""
     from transformers import AutoTokenizer
 
     spec = read_object(folder / "tokenizer.json")
@@ -182,7 +215,12 @@ def pair_tokenizer(folder: Path, to: Path) -> Any:
             marks[part] = {"id": part, "ids": encoding.ids, "tokens": encoding.tokens}
     spec["post_processor"] |= {"pair": pair, "special_tokens": marks}
     settings = read_object(folder / "tokenizer_config.json")
-    settings |= {"pad_token": _PAD, "model_max_length": LONGEST, "padding_side": "right", "split_special_tokens": True}
+    settings |= {
+        "pad_token": _PAD,
+        "model_max_length": LONGEST,
+        "padding_side": "right",
+        "split_special_tokens": True,
+    }
     to.mkdir(parents=True, exist_ok=True)
     (to / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
     write_json(to / "tokenizer_config.json", settings)
@@ -190,10 +228,13 @@ def pair_tokenizer(folder: Path, to: Path) -> Any:
 
 
 def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:
-    """A function: text -> the characters [start, end) of each of its tokens, without special tokens."""
+    """A function: text -> the characters [start, end) of each of its tokens, without special
+    tokens."""
 
     def offsets(text: str) -> list[tuple[int, int]]:
-        encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        encoding = tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
         return [(int(a), int(b)) for a, b in encoding["offset_mapping"]]
 
     return offsets

@@ -1,4 +1,5 @@
-"""Every kind of scene by name, the scenes of one text, and the skills of every method preset under profile pocket."""
+"""Every kind of scene by name, the scenes of one text, and the skills of every method preset under
+profile pocket."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -43,8 +44,11 @@ SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
 }
 
 
-def make_scenes(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
-    """Make a text by `recipe` and yield its scenes of kind `scene`, if it allows any. Raises UnknownName for a kind."""
+def make_scenes(
+    recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training"
+) -> Iterator[Scene]:
+    """Make a text by `recipe` and yield its scenes of kind `scene`, if it allows any. Raises
+    UnknownName for a kind."""
     if scene not in SCENES:
         raise UnknownName("kind of scene", scene, SCENES)
     yield from SCENES[scene](recipe, scenes.make_text(recipe, dice, purpose), dice)

@@ -23,7 +23,17 @@ from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
-from pocket.tasks.shown_text import Part, Shown, ask_about, in_words, names_of, plain, proves, question_of, remove_fact
+from pocket.tasks.shown_text import (
+    Part,
+    Shown,
+    ask_about,
+    in_words,
+    names_of,
+    plain,
+    proves,
+    question_of,
+    remove_fact,
+)
 from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, paths
 from pocket.world.facts_and_distractors import Asked
 from pocket.world.templates import Schema, schema
@@ -38,7 +48,9 @@ def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     for question, text, part in _segments(recipe, shown, dice):
         guide = _questions_of(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
         entity_names = sorted(names_of(part, shown), key=text.find)  # an order that can be copied
-        yield _scene(question, shown, (_topic(shown, dice), "\n".join(guide), text), _as_list(entity_names))
+        yield _scene(
+            question, shown, (_topic(shown, dice), "\n".join(guide), text), _as_list(entity_names)
+        )
 
 
 def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -50,12 +62,15 @@ def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for questions about facts of a segment, first those that its relations do not tell yet."""
+    """Scenes that ask for questions about facts of a segment, first those that its relations do not
+    tell yet."""
     for question, text, part in _segments(recipe, shown, dice):
         pairs = _relating(part, shown)
         shown_pairs = pairs[: dice.between(0, len(pairs))]
         left = [fact for fact in part if fact not in shown_pairs]
-        questions = (_questions_of(tuple(left), shown, dice) or _questions_of(part, shown, dice))[:_MOST]
+        questions = (_questions_of(tuple(left), shown, dice) or _questions_of(part, shown, dice))[
+            :_MOST
+        ]
         texts = (
             _topic(shown, dice),
             text,
@@ -66,7 +81,8 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that merge two relations of one pair: into a sentence where both tell one fact, else into two."""
+    """Scenes that merge two relations of one pair: into a sentence where both tell one fact, else
+    into two."""
     words = schema(shown.schema)
     for question, text, part in _segments(recipe, shown, dice):
         pairs = _relating(part, shown)
@@ -74,9 +90,20 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
             continue
         fact = dice.pick(pairs)
         relation = words.relations[fact.relation]
-        alike = [r for r in words.of[relation.subject] if r.object == relation.object and r is not relation]
-        other = Fact(fact.subject, dice.pick(alike).name, fact.object) if alike and dice.chance(0.5) else fact
-        first, second = (plain(shown.sentences[fact], shown.schema), plain(words.say(other, dice), shown.schema))
+        alike = [
+            r
+            for r in words.of[relation.subject]
+            if r.object == relation.object and r is not relation
+        ]
+        other = (
+            Fact(fact.subject, dice.pick(alike).name, fact.object)
+            if alike and dice.chance(0.5)
+            else fact
+        )
+        first, second = (
+            plain(shown.sentences[fact], shown.schema),
+            plain(words.say(other, dice), shown.schema),
+        )
         merged = first if other == fact else f"{first} {second}"
         questions = _questions_of((fact, other), shown, dice)
         texts = (_topic(shown, dice), text, first, second, second)
@@ -84,7 +111,8 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for the known and the missing facts of a question; the answer if none is missing."""
+    """Scenes that ask for the known and the missing facts of a question; the answer if none is
+    missing."""
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
     every = list(ask_about(recipe, shown, dice))
     for question in every:  # before the first scene, so that all scenes share one text
@@ -104,8 +132,13 @@ def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes whose text states the first fact of two: the thing it leads to is looked up next."""
     for question, path, first, middle in _two_steps(recipe, shown):
-        text = in_words((first, *(f for f in shown.sentences if first.subject == f.subject and f != first)), shown)
-        other_names = dice.shuffled([n for n in names_of(tuple(shown.sentences), shown) if n != path.start])
+        text = in_words(
+            (first, *(f for f in shown.sentences if first.subject == f.subject and f != first)),
+            shown,
+        )
+        other_names = dice.shuffled(
+            [n for n in names_of(tuple(shown.sentences), shown) if n != path.start]
+        )
         reason = _reasoning(question, [first], None, shown, dice)
         texts = (reason, path.start, "\n".join(other_names), text)
         yield _scene(question_of(question), shown, texts, _as_list([path.start, middle]))
@@ -116,13 +149,16 @@ def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     words = schema(shown.schema)
     for question, path, first, middle in _two_steps(recipe, shown):
         next_question = words.ask(Path(middle, path.steps[1:]), dice)
-        lines = [f"{first.subject} ; {plain(shown.sentences[first], shown.schema)} ; {first.object}"]
+        lines = [
+            f"{first.subject} ; {plain(shown.sentences[first], shown.schema)} ; {first.object}"
+        ]
         texts = ("\n".join([path.start, middle]), "\n".join(lines))
         yield _scene(question_of(question), shown, texts, _as_list([next_question]))
 
 
 def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for a question for each step, in turn or one for each of two that are compared."""
+    """Scenes that ask for a question for each step, in turn or one for each of two that are
+    compared."""
     words = schema(shown.schema)
     for question in ask_about(recipe, shown, dice):
         questions: list[str] = [question.text]
@@ -143,12 +179,16 @@ def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes with summaries of pages: which pages have a fact that the answer needs?"""
     facts = list(shown.sentences)
     count = min(len(facts), dice.between(2, 6))
-    pages = [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
+    pages = [
+        tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)
+    ]
     for question in ask_about(recipe, shown, dice):
         right = [i for i, page in enumerate(pages) if set(page) & set(question.supports)]
         if right:
             texts = tuple(in_words(page, shown) for page in pages)
-            yield _scene(question_of(question), shown, texts, "Pages: " + ", ".join(map(str, right)))
+            yield _scene(
+                question_of(question), shown, texts, "Pages: " + ", ".join(map(str, right))
+            )
 
 
 def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -172,8 +212,13 @@ def _scene(question: Question, shown: Shown, texts: tuple[str, ...], *replies: s
 
 
 def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Question, str, Part]]:
-    """Yield (question about the text, text of a random part, the facts in it); parts without facts are left out."""
-    parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True) if facts]
+    """Yield (question about the text, text of a random part, the facts in it); parts without facts
+    are left out."""
+    parts = [
+        (text.strip(), facts)
+        for text, facts in zip(shown.texts, shown.stated, strict=True)
+        if facts
+    ]
     for question in ask_about(recipe, shown, dice) if parts else ():
         text, facts = dice.pick(parts)
         yield question_of(question), text, facts
@@ -196,22 +241,30 @@ def _relating(part: Sequence[Fact], shown: Shown) -> list[Fact]:
 
 
 def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
-    return [f"{f.subject} | {f.object} | {plain(shown.sentences[f], shown.schema)}" for f in _relating(part, shown)]
+    return [
+        f"{f.subject} | {f.object} | {plain(shown.sentences[f], shown.schema)}"
+        for f in _relating(part, shown)
+    ]
 
 
 def _questions_of(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
     """A question that each fact answers, none twice; those whose relation has none are left out."""
     words = schema(shown.schema)
-    asked = [Path(fact.subject, (fact.relation,)) for fact in part if _can_ask(fact.relation, words)]
+    asked = [
+        Path(fact.subject, (fact.relation,)) for fact in part if _can_ask(fact.relation, words)
+    ]
     return list(dict.fromkeys(words.ask(path, dice) for path in asked))
 
 
 def _can_ask(step: str, words: Schema) -> bool:
-    return ("!" if step.startswith(INVERSE) else "?") in words.relations[step.removeprefix(INVERSE)].lines
+    return ("!" if step.startswith(INVERSE) else "?") in words.relations[
+        step.removeprefix(INVERSE)
+    ].lines
 
 
 def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Path, Fact, str]]:
-    """(question, its path, its first fact, the thing that fact leads to) for questions of two steps, none twice."""
+    """(question, its path, its first fact, the thing that fact leads to) for questions of two
+    steps, none twice."""
     words = schema(shown.schema)
     seen: set[Query] = set()
     for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
@@ -222,11 +275,19 @@ def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Path, Fact
         path, first = question.query, question.supports[0]
         if _can_ask(path.steps[1], words):
             seen.add(path)
-            yield question, path, first, first.subject if path.steps[0].startswith(INVERSE) else first.object
+            yield (
+                question,
+                path,
+                first,
+                first.subject if path.steps[0].startswith(INVERSE) else first.object,
+            )
 
 
-def _reasoning(question: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice) -> str:
-    """The sentences of the facts `known`; where `answer` is None, also the first question that the text leaves open."""
+def _reasoning(
+    question: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice
+) -> str:
+    """The sentences of the facts `known`; where `answer` is None, also the first question that the
+    text leaves open."""
     sentences = [plain(shown.sentences[fact], shown.schema) for fact in known]
     if answer is None:
         sentences.append(f"The text does not say: {_open_question(question, known, shown, dice)}")
@@ -234,16 +295,23 @@ def _reasoning(question: Asked, known: Sequence[Fact], answer: str | None, shown
 
 
 def _open_question(question: Asked, known: Sequence[Fact], shown: Shown, dice: Dice) -> str:
-    """The first step that no known fact takes, as a question; the whole question where it has no words of its own."""
+    """The first step that no known fact takes, as a question; the whole question where it has no
+    words of its own."""
     words = schema(shown.schema)
     for path in paths(question.query):
         here = path.start
         for step in path.steps:
             back = step.startswith(INVERSE)
             name = step.removeprefix(INVERSE)
-            ends = [(f.object, f.subject) if back else (f.subject, f.object) for f in known if f.relation == name]
+            ends = [
+                (f.object, f.subject) if back else (f.subject, f.object)
+                for f in known
+                if f.relation == name
+            ]
             onward = [there for start, there in ends if start == here]
             if not onward:
-                return words.ask(Path(here, (step,)), dice) if _can_ask(step, words) else question.text
+                return (
+                    words.ask(Path(here, (step,)), dice) if _can_ask(step, words) else question.text
+                )
             here = onward[0]
     return question.text

@@ -1,11 +1,13 @@
-"""The first thing to learn: two random names that stand together; later one is named and the other is to follow.
+"""The first thing to learn: two random names that stand together; later one is named and the other
+is to follow.
 
     pairs        VelfordToren Kirax212 ...  |  Kirax -> 212
     sentences    by the Toren was of Velford. 212 from Kirax is.  |  is Kirax the -> 212          (`between` words)
 
-Straight from language, small models stay at guessing by type for millions of tokens. The words around a pair are drawn
-anew for the question: when they were repeated, the words were matched instead of the name, and training stayed at 0.66
-right. Either name may stand first, with any distance between, or they would be matched by place.
+Straight from language, small models stay at guessing by type for millions of tokens. The words
+around a pair are drawn anew for the question: when they were repeated, the words were matched
+instead of the name, and training stayed at 0.66 right. Either name may stand first, with any
+distance between, or they would be matched by place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,18 +40,24 @@ _ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
 class DrillTokens:
-    """The pieces that exercises are made of: `words` as text, all others as token ids by the teacher's tokenizer."""
+    """The pieces that exercises are made of: `words` as text, all others as token ids by the
+    teacher's tokenizer."""
 
     def __init__(self, teacher: Teacher) -> None:
         made_up = [name for kind in ENDINGS for name in names.short_names(kind)]
         self.words = [*made_up, *map(str, range(100, 1000))]  # any two of them can stand as a pair
         self.one_token_words = [ids[0] for ids in map(teacher.plain, self.words) if len(ids) == 1]
-        self.fillers = [teacher.plain(word) for word in _BETWEEN]  # language between and around the words
+        self.fillers = [
+            teacher.plain(word) for word in _BETWEEN
+        ]  # language between and around the words
         self.after = [teacher.plain(word) for word in _AFTER]
         self.sentence_ends = [teacher.plain(word) for word in _ENDS]
         self.part_heads = [teacher.plain(word) for word in _HEADS]  # before the number of a part
         self.numbers = [teacher.plain(str(n)) for n in range(PARTS)]
-        self.colon, self.action = teacher.plain(": "), teacher.plain("\n\nAction: 0")[:-1]  # a reply up to its number
+        self.colon, self.action = (
+            teacher.plain(": "),
+            teacher.plain("\n\nAction: 0")[:-1],
+        )  # a reply up to its number
 
 
 def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) -> list[int]:
@@ -65,10 +73,11 @@ def _distinct_items(dice: Dice, items: Sequence[T], count: int) -> list[T]:
 
 
 def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
-    """An exercise as a tree of tokens: pairs of names to read, and a branch for each question about one.
+    """An exercise as a tree of tokens: pairs of names to read, and a branch for each question about
+    one.
 
-    pairs: (least, most) of them; between: most words between the two names; above 2 each pair is a sentence with words
-    around it, and either name may be asked for.
+    pairs: (least, most) of them; between: most words between the two names; above 2 each pair is a
+    sentence with words around it, and either name may be asked for.
     """
     things = _distinct_items(dice, tokens.one_token_words, 2 * dice.between(*pairs))
     trunk: list[int] = []
@@ -92,13 +101,19 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
 
 
 def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
-    """An exercise as a tree of tokens: numbered parts that name things; each branch asks for the part with a name.
+    """An exercise as a tree of tokens: numbered parts that name things; each branch asks for the
+    part with a name.
 
-    count: (least, most) parts; between: most names of a part. For this every word must know the last number above it,
-    which reading does not teach: asked in a prompt for one part each, the model stayed at guessing in 2,000 steps.
+    count: (least, most) parts; between: most names of a part. For this every word must know the
+    last number above it, which reading does not teach: asked in a prompt for one part each, the
+    model stayed at guessing in 2,000 steps.
     """
     most = max(1, between)
-    left, trunk, places = iter(_distinct_items(dice, tokens.one_token_words, count[1] * most)), [], []
+    left, trunk, places = (
+        iter(_distinct_items(dice, tokens.one_token_words, count[1] * most)),
+        [],
+        [],
+    )
     head = dice.pick(tokens.part_heads)
     for number in range(dice.between(*count)):
         trunk += [*head, *tokens.numbers[number], *tokens.colon]
@@ -109,19 +124,33 @@ def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between
     branches = []
     for name, number in dice.shuffled(places)[:_ASKED]:
         around = [_drawn_tokens(dice, tokens.fillers, 3) for _ in range(2)]
-        ids = [*dice.pick(tokens.after), *around[0], name, *around[1], *tokens.action, *tokens.numbers[number]]
+        ids = [
+            *dice.pick(tokens.after),
+            *around[0],
+            name,
+            *around[1],
+            *tokens.action,
+            *tokens.numbers[number],
+        ]
         branches.append(Branch(len(trunk), ids, [len(ids) - 1]))
     return Tree(trunk, [], branches)
 
 
-def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int) -> Iterator[Scene]:
-    """Scenes of pairs of names: a text with a pair in each sentence, a question with one name, the other as the reply.
+def pair_scenes(
+    tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int
+) -> Iterator[Scene]:
+    """Scenes of pairs of names: a text with a pair in each sentence, a question with one name, the
+    other as the reply.
 
-    pairs, between: as in `pair_drill`. The text between question and reply is then the method's own prompt.
+    pairs, between: as in `pair_drill`. The text between question and reply is then the method's own
+    prompt.
     """
     things, lines, lookups = _distinct_items(dice, tokens.words, 2 * dice.between(*pairs)), [], []
     for first, second in zip(things[::2], things[1::2], strict=True):
-        lines.append(f"{_filler(dice, 2)}{first} {_filler(dice, between)}{second} {_filler(dice, 2)}".strip() + ".")
+        lines.append(
+            f"{_filler(dice, 2)}{first} {_filler(dice, between)}{second} {_filler(dice, 2)}".strip()
+            + "."
+        )
         lookups.append((first, second) if dice.chance(0.5) else (second, first))
     text = dice.pick((" ", "\n", "\n\n")).join(lines)
     for key, value in lookups:
@@ -129,8 +158,11 @@ def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between
         yield Scene(Question("scene", question, ("scene",)), (text,), task_of("musique"), (value,))
 
 
-def part_scenes(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int) -> Iterator[Scene]:
-    """Scenes of kind "triage": which part has a name? count: (least, most) parts; between: most names of a part."""
+def part_scenes(
+    tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int
+) -> Iterator[Scene]:
+    """Scenes of kind "triage": which part has a name? count: (least, most) parts; between: most
+    names of a part."""
     most, number = max(1, between), dice.between(*count)
     left = list(dict.fromkeys(dice.pick(tokens.words) for _ in range(number * most)))
     groups = [[left.pop() for _ in range(dice.between(1, most)) if left] for _ in range(number)]
@@ -138,7 +170,12 @@ def part_scenes(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between
     places = [(name, i) for i, part in enumerate(groups) for name in part]
     for name, right in dice.shuffled(places)[:_CHOICES]:
         question = f"{_filler(dice, 3)}{name} {_filler(dice, 3)}".strip() + "?"
-        yield Scene(Question("scene", question, ("scene",)), ("", *texts), task_of("musique"), (f"Action: {right}",))
+        yield Scene(
+            Question("scene", question, ("scene",)),
+            ("", *texts),
+            task_of("musique"),
+            (f"Action: {right}",),
+        )
 
 
 def _filler(dice: Dice, max_count: int) -> str:

@@ -1,4 +1,5 @@
-"""What a curriculum file may say: stages, and the recipes in each; every value is checked on its own.
+"""What a curriculum file may say: stages, and the recipes in each; every value is checked on its
+own.
 
 Recipe(skill="answer", facts=(1, 6), questions=5)
 
@@ -29,14 +30,16 @@ _READ = ("musique", "narrativeqa", "qasper")
 
 
 def _not_empty(items: tuple[T, ...]) -> tuple[T, ...]:
-    """Raise ValueError for (). Field(min_length=1) would report a mistake in an item again, as a list too short."""
+    """Raise ValueError for (). Field(min_length=1) would report a mistake in an item again, as a
+    list too short."""
     if not items:
         raise ValueError("should have at least one item")
     return items
 
 
 def _range_from(least: int) -> AfterValidator:
-    """A validator of bounds (lowest, highest): raises ValueError unless least <= lowest <= highest; takes None."""
+    """A validator of bounds (lowest, highest): raises ValueError unless least <= lowest <= highest;
+    takes None."""
 
     def check(bounds: tuple[int, int] | None) -> tuple[int, int] | None:
         if bounds is not None and not least <= bounds[0] <= bounds[1]:
@@ -47,7 +50,8 @@ def _range_from(least: int) -> AfterValidator:
 
 
 def _check_weights(ask: dict[str, float]) -> dict[str, float]:
-    """Return `ask`, kind of question -> weight; raise ValueError for another kind, a weight of 0 or less, or none."""
+    """Return `ask`, kind of question -> weight; raise ValueError for another kind, a weight of 0 or
+    less, or none."""
     unknown = [name for name in ask if name not in _ASKS]
     if unknown:
         raise ValueError(f"unknown '{unknown[0]}'; known: {', '.join(_ASKS)}")
@@ -67,17 +71,21 @@ def _check_kinds(kinds: tuple[str, ...]) -> tuple[str, ...]:
 class Recipe(BaseModel):
     """How to make the scenes of a skill: a line of a stage.
 
-    skill: its name; kinds: of text; one of these, as (least, most): facts: sentences of the text; tokens: of a whole
-    document; pairs: of names, without a text, with up to `between` words in each (recall.py); ask: weights of the kinds
-    of question; questions: most about one text; pieces: most parts that the text comes in, points or chunks; some: some
-    of the parts are shown, in random order, as retrieval shows them; mixed: some parts are shown as their facts, a line
-    each, as a search over points and chunks shows them; size: tokens of a row of training; weight: share of the steps;
+    skill: its name; kinds: of text; one of these, as (least, most): facts: sentences of the text;
+    tokens: of a whole document; pairs: of names, without a text, with up to `between` words in each
+    (recall.py); ask: weights of the kinds of question; questions: most about one text; pieces: most
+    parts that the text comes in, points or chunks; some: some of the parts are shown, in random
+    order, as retrieval shows them; mixed: some parts are shown as their facts, a line each, as a
+    search over points and chunks shows them; size: tokens of a row of training; weight: share of
+    the steps;
     gate: where it is another than the stage's (0: the stage does not wait for it).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     skill: str
-    kinds: Annotated[tuple[str, ...], AfterValidator(_not_empty), AfterValidator(_check_kinds)] = _READ
+    kinds: Annotated[tuple[str, ...], AfterValidator(_not_empty), AfterValidator(_check_kinds)] = (
+        _READ
+    )
     facts: Annotated[tuple[int, int] | None, _range_from(1)] = None
     tokens: Annotated[tuple[int, int] | None, _range_from(LEAST_TOKENS)] = None
     pairs: Annotated[tuple[int, int] | None, _range_from(1)] = None
@@ -102,8 +110,9 @@ class Recipe(BaseModel):
 class Stage(BaseModel):
     """Recipes and when to go on.
 
-    gate: share of replies wholly right, in each recipe, over the last `over` batches of it; steps: at most; rate:
-    learning rate, falling linearly to `end_rate` over `steps` where that is given; tokens: of a step.
+    gate: share of replies wholly right, in each recipe, over the last `over` batches of it; steps:
+    at most; rate: learning rate, falling linearly to `end_rate` over `steps` where that is given;
+    tokens: of a step.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

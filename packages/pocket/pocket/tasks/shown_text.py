@@ -1,4 +1,5 @@
-"""A text shown in a scene: its parts and facts, questions drawn about it, what of it proves an answer.
+"""A text shown in a scene: its parts and facts, questions drawn about it, what of it proves an
+answer.
 
 for question in ask_about(recipe, shown, dice): ...   questions about the text, none twice
 """
@@ -18,8 +19,9 @@ from pocket.world.templates import OPENERS, schema
 
 @dataclass(frozen=True)
 class Shown:
-    """A text in parts. kind: of text, one of pocket.world.sample.KINDS; texts: its parts; stated: the facts that each
-    part states whole; sentences: fact -> the sentence that states it; asker: draws questions about the facts.
+    """A text in parts. kind: of text, one of pocket.world.sample.KINDS; texts: its parts; stated:
+    the facts that each part states whole; sentences: fact -> the sentence that states it; asker:
+    draws questions about the facts.
     """
 
     kind: str
@@ -41,13 +43,15 @@ Part = tuple[Fact, ...]
 
 
 def draw_question(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
-    """A question of a kind drawn by the recipe's weights; None if the text has no question of that kind."""
+    """A question of a kind drawn by the recipe's weights; None if the text has no question of that
+    kind."""
     question: Asked | None = getattr(shown.asker, dice.weighted([*recipe.ask.items()]))()
     return question
 
 
 def ask_about(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
-    """Questions about the text, none twice, as often of each kind as the recipe says; `recipe.questions` at most."""
+    """Questions about the text, none twice, as often of each kind as the recipe says;
+    `recipe.questions` at most."""
     seen: set[Query] = set()
     for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
         question = draw_question(recipe, shown, dice)
@@ -74,11 +78,14 @@ def plain(sentence: str, schema_name: str) -> str:
 
 def proves(question: Asked, facts: Sequence[Fact]) -> bool:
     """Whether the facts alone prove the answer, and no other."""
-    return question.kind != "unanswerable" and prove(question.query, FactBase.of(facts)) == {question.answer}
+    return question.kind != "unanswerable" and prove(question.query, FactBase.of(facts)) == {
+        question.answer
+    }
 
 
 def remove_fact(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
-    """Return text and facts without `fact`; both as they are where the text does not state it exactly once."""
+    """Return text and facts without `fact`; both as they are where the text does not state it
+    exactly once."""
     if fact not in facts or text.count(shown.sentences[fact]) != 1:
         return text, facts
     before, _, after = text.partition(shown.sentences[fact])

@@ -1,12 +1,13 @@
-"""Scenes of a walk down a tree of summaries: what the parents say, which part to go into, whether a segment answers.
+"""Scenes of a walk down a tree of summaries: what the parents say, which part to go into, whether a
+segment answers.
 
 "shortened"   texts: summaries of consecutive parts           reply: "About A, B and C. About D." (a sentence a part)
 "triage"      texts: working memory, then summaries           reply: "Action: 2", the part with the first missing fact
 "leaf"        texts: working memory, then a segment           reply: "Action: -2\\nAnswer: x", or "Action: -1"
 
-A summary of a segment tells its facts; one of several parts names what they are about. The working memory is one text,
-a line for each summary in it, "" where there is none. Which part is right is decided by the facts alone: a scene in
-which the summaries do not show it is not made.
+A summary of a segment tells its facts; one of several parts names what they are about. The working
+memory is one text, a line for each summary in it, "" where there is none. Which part is right is
+decided by the facts alone: a scene in which the summaries do not show it is not made.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,21 +18,35 @@ from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
-from pocket.tasks.shown_text import Part, Shown, ask_about, in_words, names_of, proves, question_of, remove_fact
+from pocket.tasks.shown_text import (
+    Part,
+    Shown,
+    ask_about,
+    in_words,
+    names_of,
+    proves,
+    question_of,
+    remove_fact,
+)
 from pocket.world.fact_proofs import paths
 from pocket.world.questions import Asker
 
 _PARTS = 9  # summaries to choose from at most
-_LOST = 0.4  # share of segments from which facts are taken out, and of questions that lose one there
+_LOST = (
+    0.4  # share of segments from which facts are taken out, and of questions that lose one there
+)
 
 
 def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A scene with summaries of the parts; the reply has a sentence for each part that names what it is about."""
+    """A scene with summaries of the parts; the reply has a sentence for each part that names what
+    it is about."""
     parts = _parts(shown, dice)
     if not parts:
         return
     high = dice.chance(0.4)
-    texts = tuple(_about_parts(_halves(part), shown) if high else in_words(part, shown) for part in parts)
+    texts = tuple(
+        _about_parts(_halves(part), shown) if high else in_words(part, shown) for part in parts
+    )
     reply = _about_parts(parts, shown)
     yield Scene(Question("scene", "", ("scene",)), texts, scenes.task_of(shown.kind), (reply,))
 
@@ -47,11 +62,15 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     if len(left) < 2:
         return
     named = dice.chance(0.4)
-    summaries = [_about_parts(_halves(part), shown) if named else in_words(part, shown) for part in left]
+    summaries = [
+        _about_parts(_halves(part), shown) if named else in_words(part, shown) for part in left
+    ]
     for question in ask_about(recipe, shown, dice):
         lacking = [fact for fact in question.supports if fact not in remembered]
         right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
-        if right and named:  # the part must be the only one that names an end of the fact which is known already
+        if (
+            right and named
+        ):  # the part must be the only one that names an end of the fact which is known already
             starts = {path.start for path in paths(question.query)}
             starts.update(end for fact in remembered for end in (fact.subject, fact.object))
             starts &= {lacking[0].subject, lacking[0].object}
@@ -59,15 +78,18 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
                 continue
         if right:
             texts = ("\n".join(memory), *summaries)
-            yield Scene(question_of(question), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
+            yield Scene(
+                question_of(question), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",)
+            )
 
 
 def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A part of the text as a segment; its answer, where the segment and the memory prove it.
 
-    The parts and the memory are the same for all questions about the text. Half of the questions are about what the
-    segment and the memory say: of questions about the whole text most have no answer there, and a model trained on
-    those alone refused segments that held the answer (58 of 100 in its exam).
+    The parts and the memory are the same for all questions about the text. Half of the questions
+    are about what the segment and the memory say: of questions about the whole text most have no
+    answer there, and a model trained on those alone refused segments that held the answer (58 of
+    100 in its exam).
     """
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
     stating = [i for i, (_, facts) in enumerate(parts) if facts]
@@ -77,11 +99,17 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     text, facts = parts[number]
     other_parts = [part for i, (_, part) in enumerate(parts) if i != number and part]
     remembered = dice.pick(other_parts) if other_parts and dice.chance(0.6) else ()
-    memory = [_about_parts([*other_parts, facts], shown)] if other_parts and dice.chance(0.5) else []
+    memory = (
+        [_about_parts([*other_parts, facts], shown)] if other_parts and dice.chance(0.5) else []
+    )
     memory += [in_words(remembered, shown)] if remembered else []
     near = replace(shown, asker=Asker(shown.schema, [*remembered, *facts], dice))
     half = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
-    every = {question.query: question for about in (near, shown) for question in ask_about(half, about, dice)}
+    every = {
+        question.query: question
+        for about in (near, shown)
+        for question in ask_about(half, about, dice)
+    }
     questions = dice.shuffled(list(every.values()))[: recipe.questions]
     for question in questions if dice.chance(_LOST) else ():
         if question.supports and dice.chance(_LOST):
@@ -89,17 +117,22 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     for question in questions:
         answer = question.answer if proves(question, (*remembered, *facts)) else None
         reply = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
-        yield Scene(question_of(question), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,))
+        yield Scene(
+            question_of(question), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,)
+        )
 
 
 def _parts(shown: Shown, dice: Dice) -> list[Part]:
-    """The facts of the text's parts, where it has some; else of 2 to 9 parts of about equal size."""
+    """The facts of the text's parts, where it has some; else of 2 to 9 parts of about equal
+    size."""
     parts = [facts for facts in shown.stated if facts]
     if 2 <= len(parts) <= _PARTS:
         return parts
     facts = [fact for part in parts for fact in part]
     count = min(len(facts), dice.between(2, _PARTS))
-    return [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
+    return [
+        tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)
+    ]
 
 
 def _halves(part: Part) -> list[Part]:

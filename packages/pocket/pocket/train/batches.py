@@ -1,10 +1,12 @@
-"""Batches of a stage: a recipe is drawn by its weight, its texts are made, their scenes played and grown to trees.
+"""Batches of a stage: a recipe is drawn by its weight, its texts are made, their scenes played and
+grown to trees.
 
     number, batch = make_batch(stage, Dice("training", seed, 3, 120), teacher, drills)
     batch.passes                     lists of trees of similar length, each for one pass forward and backward
     share_right(right, trees)        0.75
 
-The document is the trunk, read once; every question about it with its answer is a branch, and so is every probe.
+The document is the trunk, read once; every question about it with its answer is a branch, and so is
+every probe.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +30,8 @@ _TRIES = 200  # trees in a row that are too long before a recipe is given up
 
 @dataclass
 class Batch:
-    """Trees to train on. passes: those of each forward pass; dropped: replies whose text or branch is too long."""
+    """Trees to train on. passes: those of each forward pass; dropped: replies whose text or branch
+    is too long."""
 
     passes: list[list[Tree]]
     dropped: int = 0
@@ -40,7 +43,8 @@ class Batch:
 
 
 def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
-    """Take trees, each cut to `size` tokens, until they have `tokens` together. Raises UserError where none fits."""
+    """Take trees, each cut to `size` tokens, until they have `tokens` together. Raises UserError
+    where none fits."""
     taken: list[Tree] = []
     dropped = misses = 0
     while sum(map(len, taken)) < tokens:
@@ -57,7 +61,9 @@ def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
         if fits:
             taken.append(tree)
         elif misses > _TRIES:
-            raise UserError(f"no text of this recipe fits a row of {size} tokens; give the recipe a larger size")
+            raise UserError(
+                f"no text of this recipe fits a row of {size} tokens; give the recipe a larger size"
+            )
     passes: list[list[Tree]] = [[]]
     for tree in sorted(taken, key=len):
         if passes[-1] and (len(passes[-1]) + 1) * len(tree) > _AREA:
@@ -66,7 +72,9 @@ def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
     return Batch(passes, dropped)
 
 
-def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: DrillTokens) -> tuple[int, Batch]:
+def make_batch(
+    stage: Stage, dice: Dice, teacher: Teacher, drills: DrillTokens
+) -> tuple[int, Batch]:
     """The number of the recipe that was drawn, and a batch of it."""
     number = dice.weighted([(n, recipe.weight) for n, recipe in enumerate(stage.recipes)])
     recipe = stage.recipes[number]
@@ -91,10 +99,13 @@ def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) ->
         if plays:
             yield from build_trees(plays)
         elif number > 10_000:
-            raise UserError(f"the recipe of '{recipe.skill}' makes no scene: no text allows what it asks")
+            raise UserError(
+                f"the recipe of '{recipe.skill}' makes no scene: no text allows what it asks"
+            )
 
 
 def share_right(right: Tensor, trees: Sequence[Tree]) -> float:
-    """Share of the trees' replies whose tokens were all the likeliest. right [targets]: whether each target was."""
+    """Share of the trees' replies whose tokens were all the likeliest. right [targets]: whether
+    each target was."""
     lengths = [tokens for tree in trees for tokens in tree.replies]
     return float(torch.stack([reply.all() for reply in torch.split(right, lengths)]).float().mean())

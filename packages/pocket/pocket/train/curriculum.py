@@ -1,4 +1,5 @@
-"""What is learnt in which order: stages of recipes, each left when it is mastered, not when the clock says so.
+"""What is learnt in which order: stages of recipes, each left when it is mastered, not when the
+clock says so.
 
 read_curriculum(None)       the project's own, curriculum.yaml
 """
@@ -22,25 +23,35 @@ OWN = Path(__file__).with_name("curriculum.yaml")
 def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculum:
     """Read a curriculum for a model with a window of so many tokens.
 
-    Raises UserError for a file that cannot be read, ConfigError for values, skills and lengths that cannot be used.
+    Raises UserError for a file that cannot be read, ConfigError for values, skills and lengths that
+    cannot be used.
     """
     path = path or OWN
     try:
         course = Curriculum.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"cannot read the curriculum {path.name}: {str(error).splitlines()[0]}") from error
+        raise UserError(
+            f"cannot read the curriculum {path.name}: {str(error).splitlines()[0]}"
+        ) from error
     except ValidationError as error:
-        # No path before the keys: the message would suggest --set, which does not reach into this file.
-        raise ConfigError([f"{path.name}: {one}" for one in error_sentences(error, Curriculum, "", {})]) from error
+        # No path before the keys: the message would suggest --set, which does not reach into this
+        # file.
+        raise ConfigError(
+            [f"{path.name}: {one}" for one in error_sentences(error, Curriculum, "", {})]
+        ) from error
     task_names, problems = [*DRILLS, *skills()], list[str]()
     for stage in course.stages:
         for recipe in stage.recipes:
             if recipe.skill not in task_names:
                 problems.append(str(UnknownName("skill", recipe.skill, task_names)))
             elif recipe.size > window:
-                problems.append(f"a recipe of '{recipe.skill}' is longer than the window of {window} tokens")
+                problems.append(
+                    f"a recipe of '{recipe.skill}' is longer than the window of {window} tokens"
+                )
         if problems:
-            raise ConfigError([f"{path.name}: stage '{stage.name}': {problem}" for problem in problems])
+            raise ConfigError(
+                [f"{path.name}: stage '{stage.name}': {problem}" for problem in problems]
+            )
     return course
 
 

@@ -1,4 +1,5 @@
-"""Folders of the pocket model and of what is cut from it: a Llama of transformers, its tokenizer, its first weights.
+"""Folders of the pocket model and of what is cut from it: a Llama of transformers, its tokenizer,
+its first weights.
 
 net = new_network(len(tokenizer), seed)       LlamaForCausalLM with first weights, float32
 load_weights(net, folder)                     puts the folder's weights into it
@@ -27,20 +28,29 @@ SIZES = {
     "num_attention_heads": 3,
     "max_position_embeddings": WINDOW,
 }
-_DEVIATIONS = {"embed_tokens": 0.4, "lm_head": 0.02, "o_proj": 0.01, "down_proj": 0.01}  # of first weights
+_DEVIATIONS = {
+    "embed_tokens": 0.4,
+    "lm_head": 0.02,
+    "o_proj": 0.01,
+    "down_proj": 0.01,
+}  # of first weights
 _DEVIATION = 0.06
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 _FILES = ("config.json", "model.safetensors", *_TOKENIZER)
 
 
 def check_folder(folder: Path, to: Path) -> None:
-    """Raise CannotRun where `folder` lacks a file of a pocket model, UserError where `to` has another tokenizer."""
+    """Raise CannotRun where `folder` lacks a file of a pocket model, UserError where `to` has
+    another tokenizer."""
     if missing := [name for name in _FILES if not (folder / name).is_file()]:
-        raise CannotRun(f"'{folder}' is no folder of a trained pocket model: it has no {missing[0]}")
+        raise CannotRun(
+            f"'{folder}' is no folder of a trained pocket model: it has no {missing[0]}"
+        )
     there = to / "tokenizer.json"
     if there.exists() and file_hash(there) != file_hash(folder / "tokenizer.json"):
         raise UserError(
-            f"the training in {to.parent} has another tokenizer than '{folder}'; name another folder with --out"
+            f"the training in {to.parent} has another tokenizer than '{folder}'; name another "
+            "folder with --out"
         )
 
 
@@ -65,24 +75,32 @@ def weights_digest(folder: Path) -> str:
 
 
 def new_network(vocabulary: int, seed: int, ends: tuple[int, int] = (0, 1), **sizes: int) -> Any:
-    """A LlamaForCausalLM with first weights. ends: ids of the tokens that begin a text and end a turn; sizes: as SIZES.
+    """A LlamaForCausalLM with first weights. ends: ids of the tokens that begin a text and end a
+    turn; sizes: as SIZES.
 
-    Layers start small beside the embeddings; input and output embeddings are not tied. Measured on recall of 4 pairs
-    among 6,570 names, one core: all weights alike (deviation 0.06) and tied, training stood at 0.16 right after 1,400
-    steps; embeddings of 0.15 and more against outputs of 0.01, 0.31 after 850; untied besides, 0.90 after 880. With
-    tied weights the name in the question competes with the name in the answer.
+    Layers start small beside the embeddings; input and output embeddings are not tied. Measured on
+    recall of 4 pairs among 6,570 names, one core: all weights alike (deviation 0.06) and tied,
+    training stood at 0.16 right after 1,400 steps; embeddings of 0.15 and more against outputs of
+    0.01, 0.31 after 850; untied besides, 0.90 after 880. With tied weights the name in the question
+    competes with the name in the answer.
     """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        **{**SIZES, **sizes}, vocab_size=vocabulary, rms_norm_eps=1e-5, bos_token_id=ends[0], eos_token_id=ends[1]
+        **{**SIZES, **sizes},
+        vocab_size=vocabulary,
+        rms_norm_eps=1e-5,
+        bos_token_id=ends[0],
+        eos_token_id=ends[1],
     )
     net = LlamaForCausalLM(config)
     generator = torch.Generator().manual_seed(seed)
     for name, weight in net.named_parameters():
         if "norm" not in name:  # those are ones
-            torch.nn.init.normal_(weight, 0.0, _DEVIATIONS.get(name.split(".")[-2], _DEVIATION), generator)
+            torch.nn.init.normal_(
+                weight, 0.0, _DEVIATIONS.get(name.split(".")[-2], _DEVIATION), generator
+            )
     return net
 
 
@@ -93,9 +111,16 @@ def load_weights(net: Any, folder: Path, new_weights: Collection[str] = ()) -> N
     """
     from safetensors.torch import load_file
 
-    missing = {*net.load_state_dict(load_file(str(folder / "model.safetensors")), strict=False).missing_keys}
+    missing = {
+        *net.load_state_dict(
+            load_file(str(folder / "model.safetensors")), strict=False
+        ).missing_keys
+    }
     if missing != {*new_weights}:
-        raise CannotRun(f"the weights in {folder} are none of a pocket model: {len(missing)} tensors are missing")
+        raise CannotRun(
+            f"the weights in {folder} are none of a pocket model: {len(missing)} tensors are "
+            "missing"
+        )
 
 
 def save_weights(net: Any, folder: Path, dtype: str = "bfloat16") -> None:
@@ -104,10 +129,13 @@ def save_weights(net: Any, folder: Path, dtype: str = "bfloat16") -> None:
     from safetensors.torch import save as packed
 
     folder.mkdir(parents=True, exist_ok=True)
-    half = {k: v.detach().cpu().to(torch.bfloat16).contiguous() for k, v in net.state_dict().items()}
+    half = {
+        k: v.detach().cpu().to(torch.bfloat16).contiguous() for k, v in net.state_dict().items()
+    }
     draft = folder / ".model.safetensors"
     draft.write_bytes(packed(half, metadata={"format": "pt"}))
     draft.replace(folder / "model.safetensors")
     write_json(
-        folder / "config.json", {**net.config.to_diff_dict(), "architectures": [type(net).__name__], "dtype": dtype}
+        folder / "config.json",
+        {**net.config.to_diff_dict(), "architectures": [type(net).__name__], "dtype": dtype},
     )

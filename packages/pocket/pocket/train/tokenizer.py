@@ -1,8 +1,9 @@
-"""The pocket model's own tokenizer: byte-fallback BPE; every short name and every number below 1,000 is one token.
+"""The pocket model's own tokenizer: byte-fallback BPE; every short name and every number below
+1,000 is one token.
 
-A word keeps the space before it, or before a capital or a digit the space after it (" by " + "Toren"), so that a name
-is the same token wherever it stands; trials showed that names of one token are learnt several times faster. Lossless:
-what the vocabulary lacks becomes bytes.
+A word keeps the space before it, or before a capital or a digit the space after it (" by " +
+"Toren"), so that a name is the same token wherever it stands; trials showed that names of one token
+are learnt several times faster. Lossless: what the vocabulary lacks becomes bytes.
 """
 
 import json
@@ -22,30 +23,46 @@ _TEMPLATE = (
 )
 _AHEAD = r"(?: (?=[\p{Lu}\p{N}]))?"
 _CAPITAL = r"\p{Lu}\p{L}*"
-_WORDS = (rf" ?\p{{Ll}}+{_AHEAD}", _CAPITAL, r"\p{N}{1,3}", rf" ?[^\s\p{{L}}\p{{N}}]+{_AHEAD}", r"\s+")
-# Learnt with spaces behind capital words, used without: with them, one name in ten fell apart before a name or number.
+_WORDS = (
+    rf" ?\p{{Ll}}+{_AHEAD}",
+    _CAPITAL,
+    r"\p{N}{1,3}",
+    rf" ?[^\s\p{{L}}\p{{N}}]+{_AHEAD}",
+    r"\s+",
+)
+# Learnt with spaces behind capital words, used without: with them, one name in ten fell apart
+# before a name or number.
 _LEARNT = tuple(word + _AHEAD if word == _CAPITAL else word for word in _WORDS)
 # Not read from the methods, whose prompts may change, unlike this tokenizer.
-_INSTRUCTIONS = " ".join(Path(__file__).with_name("prompt_words.txt").read_text("utf-8").splitlines()) + " "
+_INSTRUCTIONS = (
+    " ".join(Path(__file__).with_name("prompt_words.txt").read_text("utf-8").splitlines()) + " "
+)
 _MOST = 5600  # size of the vocabulary; the rarest words of the corpus below stay in pieces
 _TEXTS, _TOKENS = 60, 2000  # texts of each kind, and their length
 _OFTEN = 100  # how often a name, a number and the words of prompts are repeated, so that their merges are not missed
 
 
 def _training_texts(seed: int) -> Iterator[str]:
-    """Yield what the merges are learnt from: made-up texts and questions, then names, numbers and words of prompts."""
+    """Yield what the merges are learnt from: made-up texts and questions, then names, numbers and
+    words of prompts."""
     for kind in KINDS:
         for number in range(_TEXTS):
-            made = sample(kind, FIRST_TRAINING_SEED + seed, tokens=_TOKENS, purpose="training", number=number)
+            made = sample(
+                kind, FIRST_TRAINING_SEED + seed, tokens=_TOKENS, purpose="training", number=number
+            )
             yield from (d.text for d in made.documents)
             yield from (e.question.text for e in made.examples)
-    words = [*(str(n) for n in range(1000)), *(name for kind in ENDINGS for name in names.short_names(kind))]
+    words = [
+        *(str(n) for n in range(1000)),
+        *(name for kind in ENDINGS for name in names.short_names(kind)),
+    ]
     for text in (*words, _INSTRUCTIONS):
         yield from [text] * _OFTEN
 
 
 def build(folder: Path, seed: int = 0) -> Any:
-    """Train the tokenizer, write it into `folder` and return it; the same seed gives the same bytes."""
+    """Train the tokenizer, write it into `folder` and return it; the same seed gives the same
+    bytes."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -54,14 +71,18 @@ def build(folder: Path, seed: int = 0) -> Any:
     backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     special = [BEGIN, END, *_TURNS]
     raw = [f"<0x{i:02X}>" for i in range(256)]
-    trainer = trainers.BpeTrainer(vocab_size=_MOST, special_tokens=special + raw, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=_MOST, special_tokens=special + raw, show_progress=False
+    )
     backend.train_from_iterator(_training_texts(seed), trainer)
     spec = json.loads(backend.to_str())  # the trainer made control tokens of the bytes too
     spec["added_tokens"] = [token for token in spec["added_tokens"] if token["content"] in special]
     backend = Tokenizer.from_str(json.dumps(spec))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_WORDS)), "isolated")
     begin = (BEGIN, backend.token_to_id(BEGIN))
-    backend.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[begin])
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{BEGIN} $A", special_tokens=[begin]
+    )
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=backend,
         bos_token=BEGIN,

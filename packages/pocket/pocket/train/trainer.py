@@ -3,8 +3,9 @@
     settings = Settings(Path("trained"), read_curriculum(), steps=2000)
     Trainer(settings, tell=print).run()          the folder has log.jsonl, and weights and tokenizer in `model`
 
-A batch is a function of seed, stage and step alone, so a training that is killed and started again goes on with the
-same numbers. The texts come from training seeds only, each is seen once: a batch shows what is right on fresh texts.
+A batch is a function of seed, stage and step alone, so a training that is killed and started again
+goes on with the same numbers. The texts come from training seeds only, each is seen once: a batch
+shows what is right on fresh texts.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -35,9 +36,9 @@ _LOST = 0.05  # share of a recipe's replies that may be left out without a warni
 
 @dataclass(frozen=True)
 class Settings:
-    """A training. out: its folder; course: what is learnt; begin: model folder to begin from; steps: in total (None:
-    when the curriculum ends); save: steps between checkpoints; sizes: of the network, as LlamaConfig names them, where
-    they are others than llama.SIZES and those of `begin`.
+    """A training. out: its folder; course: what is learnt; begin: model folder to begin from;
+    steps: in total (None: when the curriculum ends); save: steps between checkpoints; sizes: of the
+    network, as LlamaConfig names them, where they are others than llama.SIZES and those of `begin`.
     """
 
     out: Path
@@ -51,9 +52,11 @@ class Settings:
 
 
 class Trainer(Loop[tuple[int, Batch]]):
-    """The training of the pocket model: `run` does steps until the curriculum ends. A batch: (recipe's number, Batch).
+    """The training of the pocket model: `run` does steps until the curriculum ends. A batch:
+    (recipe's number, Batch).
 
-    Raises UserError where the folder is of another training or course, CannotRun for unusable weights or devices.
+    Raises UserError where the folder is of another training or course, CannotRun for unusable
+    weights or devices.
     """
 
     advice = "start again from the last checkpoint with a lower rate"
@@ -72,7 +75,11 @@ class Trainer(Loop[tuple[int, Batch]]):
             llama.copy_tokenizer(begin, folder)
         self.course = settings.course
         has_tokenizer = (folder / "tokenizer.json").exists()
-        built = AutoTokenizer.from_pretrained(str(folder)) if has_tokenizer else tokenizer.build(folder, settings.seed)
+        built = (
+            AutoTokenizer.from_pretrained(str(folder))
+            if has_tokenizer
+            else tokenizer.build(folder, settings.seed)
+        )
         self.tokenizer = built
         self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
         self.drills = DrillTokens(self.teacher)
@@ -80,28 +87,43 @@ class Trainer(Loop[tuple[int, Batch]]):
         about: dict[str, Any] = {"seed": settings.seed, "tokenizer": words, "sizes": sizes}
         about["course"] = course_digest(self.course)
         ends = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
-        self.net = llama.new_network(len(self.tokenizer), settings.seed, ends, **sizes).to(self.device)
+        self.net = llama.new_network(len(self.tokenizer), settings.seed, ends, **sizes).to(
+            self.device
+        )
         if self.device == "cpu" and has_slow_products(torch.bfloat16):
             multiply_in_float32(self.net)
         self._loss = RowLoss(self.net)
-        self._lost: dict[int, list[int]] = {}  # recipe -> replies left out and kept since the last line of the log
+        self._lost: dict[
+            int, list[int]
+        ] = {}  # recipe -> replies left out and kept since the last line of the log
         if begin is not None:
             about["begin"] = llama.weights_digest(begin)
         saved, out = load_checkpoint(settings.out / "checkpoint", about), settings.out
         self._origin: dict[str, Any] = {"begin": None}
         if saved is not None:
-            self._origin = {key: saved.about[key] for key in ("begin", "history") if key in saved.about}
+            self._origin = {
+                key: saved.about[key] for key in ("begin", "history") if key in saved.about
+            }
         elif begin is not None:
             self._origin = {"begin": about["begin"], "history": card.training_history(begin)}
             llama.load_weights(self.net, begin)
         about |= self._origin
         self.weights = dict(self.net.named_parameters())
-        steps = sum(one.steps for one in self.course.stages) if settings.steps is None else settings.steps
+        steps = (
+            sum(one.steps for one in self.course.stages)
+            if settings.steps is None
+            else settings.steps
+        )
         # Norms and embeddings, whose sizes set how sharp the logits can be, do not decay.
         undecayed_names = [
-            name for name in self.weights if any(part in name for part in ("norm", "embed_tokens", "lm_head"))
+            name
+            for name in self.weights
+            if any(part in name for part in ("norm", "embed_tokens", "lm_head"))
         ]
-        decaying = {"params": [w for n, w in self.weights.items() if n not in undecayed_names], "weight_decay": 0.05}
+        decaying = {
+            "params": [w for n, w in self.weights.items() if n not in undecayed_names],
+            "weight_decay": 0.05,
+        }
         undecayed = {"params": [self.weights[n] for n in undecayed_names], "weight_decay": 0.0}
         optimizer = torch.optim.AdamW([decaying, undecayed], betas=(0.9, 0.98), fused=True)
         super().__init__(
@@ -117,7 +139,11 @@ class Trainer(Loop[tuple[int, Batch]]):
         for name in ("card.json", "CARD.md"):  # none is ever beside weights that it is not about
             (folder / name).unlink(missing_ok=True)
         llama.save_weights(self.net, folder)
-        card.write_card(card.card_after_training(folder, self.progress, self.settings.seed, self.device, self._origin))
+        card.write_card(
+            card.card_after_training(
+                folder, self.progress, self.settings.seed, self.device, self._origin
+            )
+        )
 
     def _stage(self) -> Stage:
         return self.course.stages[min(self.progress.stage, len(self.course.stages) - 1)]
@@ -131,7 +157,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         return make_batch(self.course.stages[stage], dice, self.teacher, self.drills)
 
     def _learning_rate(self, stage: Stage) -> float:
-        """The rate of this step: falls linearly over the stage, and rises over the training's first 100 steps."""
+        """The rate of this step: falls linearly over the stage, and rises over the training's first
+        100 steps."""
         p = self.progress
         rate = stage.rate
         if stage.end_rate is not None:
@@ -141,7 +168,8 @@ class Trainer(Loop[tuple[int, Batch]]):
     def _batches(self) -> Generator[tuple[int, Batch]]:
         """The recipe's number and the batch of each step; the next one is made while a step runs.
 
-        The caller advances `progress`; where that begins another stage, the batch that was made ahead is thrown away.
+        The caller advances `progress`; where that begins another stage, the batch that was made
+        ahead is thrown away.
         """
         p = self.progress
         with ThreadPoolExecutor(1) as pool:
@@ -162,7 +190,10 @@ class Trainer(Loop[tuple[int, Batch]]):
 
         def losses() -> Iterator[torch.Tensor]:
             for trees_of_pass in made.passes:
-                half = {f"net.{name}": weight.to(torch.bfloat16) for name, weight in self.weights.items()}
+                half = {
+                    f"net.{name}": weight.to(torch.bfloat16)
+                    for name, weight in self.weights.items()
+                }
                 rows = [tree.row(by_reply=False) for tree in trees_of_pass]
                 loss, right = torch.func.functional_call(self._loss, half, (rows,))
                 hits.append(right)
@@ -178,11 +209,15 @@ class Trainer(Loop[tuple[int, Batch]]):
         return value
 
     def _after_step(self) -> None:
-        """Go to the next stage when every recipe has reached its gate, or the stage's steps are used up."""
+        """Go to the next stage when every recipe has reached its gate, or the stage's steps are
+        used up."""
         p, stage = self.progress, self._stage()
         enough = [p.recent.get(str(i), []) for i in range(len(stage.recipes))]
         gates = [stage.gate if r.gate is None else r.gate for r in stage.recipes]
-        mastered = all(g == 0 or (len(r) >= stage.over and np.mean(r) >= g) for g, r in zip(gates, enough, strict=True))
+        mastered = all(
+            g == 0 or (len(r) >= stage.over and np.mean(r) >= g)
+            for g, r in zip(gates, enough, strict=True)
+        )
         if not mastered and p.step - p.since < stage.steps:
             return
         shares = {
@@ -202,14 +237,19 @@ class Trainer(Loop[tuple[int, Batch]]):
                 "stage_minutes": round(minutes - before, 1),
             }
         )
-        self.tell(f"stage '{stage.name}' {'mastered' if mastered else 'ended'} at step {p.step}: {shares}")
+        self.tell(
+            f"stage '{stage.name}' {'mastered' if mastered else 'ended'} at step {p.step}: {shares}"
+        )
         p.stage, p.since, p.recent = p.stage + 1, p.step, {}
         self._lost = {}
 
     def _log(self, loss: float) -> None:
         """Log and tell the stage, the mean loss, the shares right of each recipe and the speed."""
         p, stage = self.progress, self._stage()
-        right = {f"{i} {stage.recipes[int(i)].skill}": round(float(np.mean(s)), 3) for i, s in sorted(p.recent.items())}
+        right = {
+            f"{i} {stage.recipes[int(i)].skill}": round(float(np.mean(s)), 3)
+            for i, s in sorted(p.recent.items())
+        }
         line = {
             "step": p.step,
             "stage": stage.name,
@@ -218,8 +258,14 @@ class Trainer(Loop[tuple[int, Batch]]):
             "minutes": round(p.seconds / 60, 2),
             "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9)),
         }
-        shares = {n: dropped / max(1, dropped + kept) for n, (dropped, kept) in sorted(self._lost.items())}
-        lost = {f"{n} {stage.recipes[n].skill}": round(share, 3) for n, share in shares.items() if share > _LOST}
+        shares = {
+            n: dropped / max(1, dropped + kept) for n, (dropped, kept) in sorted(self._lost.items())
+        }
+        lost = {
+            f"{n} {stage.recipes[n].skill}": round(share, 3)
+            for n, share in shares.items()
+            if share > _LOST
+        }
         self._lost = {}
         self.log_line({**line, "left_out": lost} if lost else line)
         self.tell(

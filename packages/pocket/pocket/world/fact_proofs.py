@@ -4,8 +4,9 @@
     base.add(Fact("Toren", "person.born", "Kelford"))
     prove(Path("Velindra", ("book.author", "person.born")), base)               {"Kelford"}, without either fact {}
 
-A subject has one object for a relation. A step "^book.author" goes from the object to the subject; a question that
-takes such a step closes (relation, object) to further facts, so that it keeps its one answer however the text grows.
+A subject has one object for a relation. A step "^book.author" goes from the object to the subject;
+a question that takes such a step closes (relation, object) to further facts, so that it keeps its
+one answer however the text grows.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ Query = Path | Compare | Same
 class FactBase:
     """Facts in the order they were added, indexed by both ends.
 
-    closed: (relation, object) to which no further fact leads; silent: (subject, relation) that is never stated.
+    closed: (relation, object) to which no further fact leads; silent: (subject, relation) that is
+    never stated.
     """
 
     facts: list[Fact] = field(default_factory=list)
@@ -75,9 +77,14 @@ class FactBase:
         return base
 
     def allows(self, fact: Fact) -> bool:
-        """Whether the fact may be added: no fact is stated twice, and no proof of a question changes."""
+        """Whether the fact may be added: no fact is stated twice, and no proof of a question
+        changes."""
         key = (fact.subject, fact.relation)
-        return key not in self._forward and key not in self.silent and (fact.relation, fact.object) not in self.closed
+        return (
+            key not in self._forward
+            and key not in self.silent
+            and (fact.relation, fact.object) not in self.closed
+        )
 
     def add(self, fact: Fact) -> None:
         """Take a fact in. Raises ValueError where `allows` says no."""
@@ -88,7 +95,8 @@ class FactBase:
         self._backward.setdefault((fact.relation, fact.object), []).append(fact)
 
     def step(self, thing: str, step: str) -> list[Fact]:
-        """The facts by which `step` leads on from `thing`: a relation, or "^relation" from object to subject."""
+        """The facts by which `step` leads on from `thing`: a relation, or "^relation" from object
+        to subject."""
         if step.startswith(INVERSE):
             return self._backward.get((step[1:], thing), [])
         fact = self._forward.get((thing, step))
@@ -96,7 +104,8 @@ class FactBase:
 
 
 def number(text: str) -> int:
-    """The digits of a value as a whole number; values of one relation have equally many decimals."""
+    """The digits of a value as a whole number; values of one relation have equally many
+    decimals."""
     return int("".join(c for c in text if c.isdigit()))
 
 
@@ -127,7 +136,13 @@ def prove(query: Query, base: FactBase) -> frozenset[str]:
         return frozenset(("yes" if first == second else "no",))
     if number(first) == number(second):
         return frozenset()
-    return frozenset((query.first.start if (number(first) < number(second)) == query.smaller else query.second.start,))
+    return frozenset(
+        (
+            query.first.start
+            if (number(first) < number(second)) == query.smaller
+            else query.second.start,
+        )
+    )
 
 
 def supports(query: Query, base: FactBase) -> tuple[Fact, ...]:

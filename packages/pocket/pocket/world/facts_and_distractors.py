@@ -1,4 +1,5 @@
-"""A document's facts, grown around its questions: first what proves the answers, then what only looks like it.
+"""A document's facts, grown around its questions: first what proves the answers, then what only
+looks like it.
 
     growth = GrowingText(schema("encyclopedia"), dice, room=4000)
     question = growth.ask_path(hops=2)  the facts that prove the answer, and one more that holds the answer and does not
@@ -12,19 +13,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.stats.rng import Dice
-from pocket.world.fact_proofs import INVERSE, Compare, Fact, FactBase, Path, Query, Same, paths, prove, supports
+from pocket.world.fact_proofs import (
+    INVERSE,
+    Compare,
+    Fact,
+    FactBase,
+    Path,
+    Query,
+    Same,
+    paths,
+    prove,
+    supports,
+)
 from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.templates import Relation, Schema
 
 UNANSWERABLE = "unanswerable"
 _LOOK_ALIKE = 0.6  # share of subjects that are of a kind the questions are about
 _REUSED = 0.7  # share of objects that the text names already
-NOUNS = ("lantern", "flute", "mirror", "compass", "clock", "chest", "violin", "globe", "chalice", "telescope")
+NOUNS = (
+    "lantern",
+    "flute",
+    "mirror",
+    "compass",
+    "clock",
+    "chest",
+    "violin",
+    "globe",
+    "chalice",
+    "telescope",
+)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question and its proof. supports: its facts, () if unanswerable; kind: path, comparison, same, unanswerable."""
+    """A question and its proof. supports: its facts, () if unanswerable; kind: path, comparison,
+    same, unanswerable."""
 
     text: str
     query: Query
@@ -34,7 +58,8 @@ class Asked:
 
     @property
     def hops(self) -> int:
-        """Steps from the names in the question to its answer; a comparison has one more for each side."""
+        """Steps from the names in the question to its answer; a comparison has one more for each
+        side."""
         return len(self.query.steps) if isinstance(self.query, Path) else len(self.supports)
 
     @property
@@ -44,7 +69,8 @@ class Asked:
 
 
 class GrowingText:
-    """Facts and sentences, grown to `room` characters. head: characters of a title beside its subject, 0: no title."""
+    """Facts and sentences, grown to `room` characters. head: characters of a title beside its
+    subject, 0: no title."""
 
     def __init__(self, schema: Schema, dice: Dice, room: int, head: int = 0) -> None:
         self.schema, self.dice, self.room, self.head = schema, dice, room, head
@@ -66,7 +92,8 @@ class GrowingText:
         return f"the {self.dice.pick(NOUNS)} {name}" if kind == "keepsake" else name
 
     def fresh(self, kind: str, waiting: bool = False) -> str:
-        """A new thing that the text may name again; one that waits may get facts of its own later."""
+        """A new thing that the text may name again; one that waits may get facts of its own
+        later."""
         name = self.thing(kind)
         if kind not in VALUES:
             self.known.setdefault(kind, []).append(name)
@@ -75,7 +102,8 @@ class GrowingText:
         return name
 
     def state(self, fact: Fact, must: bool = True) -> bool:
-        """Add a sentence for the fact. False if it is not allowed, or not `must` and without room."""
+        """Add a sentence for the fact. False if it is not allowed, or not `must` and without
+        room."""
         if not self.base.allows(fact):
             return False
         sentence = self.schema.say(fact, self.dice)
@@ -99,10 +127,13 @@ class GrowingText:
         return self._asked(Path(start, steps), "path")
 
     def _walk(self, start: str, steps: Sequence[str], end: str | None = None) -> str:
-        """State the facts of a path from `start` through new things, to `end` if given; return the last thing."""
+        """State the facts of a path from `start` through new things, to `end` if given; return the
+        last thing."""
         here = start
         for at, step in enumerate(steps):
-            there = self.fresh(self.schema.ends(step)[1]) if end is None or at < len(steps) - 1 else end
+            there = (
+                self.fresh(self.schema.ends(step)[1]) if end is None or at < len(steps) - 1 else end
+            )
             name = step.removeprefix(INVERSE)
             if step.startswith(INVERSE):
                 self.state(Fact(there, name, here))
@@ -115,13 +146,19 @@ class GrowingText:
     def ask_which(self, hops: int) -> Asked:
         """Add facts on two new things; ask which has the smaller (or larger) number.
 
-        hops: 1 compares their own numbers, 2 the births of their persons (which of two books has the older author).
+        hops: 1 compares their own numbers, 2 the births of their persons (which of two books has
+        the older author).
         """
         dice, relations = self.dice, self.schema.relations.values()
         if hops == 1:
-            steps: tuple[str, ...] = (dice.pick([r.name for r in relations if "<" in r.lines or ">" in r.lines]),)
+            steps: tuple[str, ...] = (
+                dice.pick([r.name for r in relations if "<" in r.lines or ">" in r.lines]),
+            )
         else:
-            steps = (dice.pick([r.name for r in relations if "@" in r.lines and r.object == "person"]), "person.birth")
+            steps = (
+                dice.pick([r.name for r in relations if "@" in r.lines and r.object == "person"]),
+                "person.birth",
+            )
         relation = self.schema.relations[steps[-1]]
         kind = self.schema.ends(steps[0])[0]
         paths = [Path(self.fresh(kind), steps) for _ in range(2)]
@@ -147,7 +184,8 @@ class GrowingText:
         return self._asked(Same(paths[0], paths[1]), "same")
 
     def ask_nothing(self) -> Asked:
-        """Ask something of a thing that the text never says of it; add facts that say it of another thing."""
+        """Ask something of a thing that the text never says of it; add facts that say it of another
+        thing."""
         relation = self.dice.pick([r for r in self.schema.relations.values() if "?" in r.lines])
         start = self.fresh(relation.subject)
         self.base.silent.add((start, relation.name))
@@ -158,19 +196,28 @@ class GrowingText:
         return Asked(self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable")
 
     def _asked(self, query: Query, kind: str) -> Asked:
-        """The query as a question with its answer and proof; states one more fact with the answer in it."""
+        """The query as a question with its answer and proof; states one more fact with the answer
+        in it."""
         (answer,) = prove(query, self.base)
-        question = Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
-        # A distractor: one more fact with the answer in it, mostly as its object, that is no proof of it.
+        question = Asked(
+            self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind
+        )
+        # A distractor: one more fact with the answer in it, mostly as its object, that is no proof
+        # of it.
         path = paths(query)[0]
         last = self.schema.relations[question.relation]
-        if isinstance(query, Same) or last.object == "flag":  # yes or no: nothing that a fact could name
+        if (
+            isinstance(query, Same) or last.object == "flag"
+        ):  # yes or no: nothing that a fact could name
             return question
         back = path.steps[-1].startswith(INVERSE)
-        # A comparison is answered by one of the things that its paths start from, others by what the path leads to.
+        # A comparison is answered by one of the things that its paths start from, others by what
+        # the path leads to.
         step, end = (path.steps[0], 0) if kind == "comparison" else (path.steps[-1], 1)
         named = self.schema.ends(step)[end]  # the kind of thing that the answer is
-        as_object = [r for r in self.schema.to.get(named, ()) if (r.name, answer) not in self.base.closed]
+        as_object = [
+            r for r in self.schema.to.get(named, ()) if (r.name, answer) not in self.base.closed
+        ]
         if not back and kind == "path" and self.dice.chance(0.5):
             as_object = [last]  # the hardest one: the same relation of another subject
         if as_object and (named not in self.schema.of or self.dice.chance(0.7)):
@@ -178,12 +225,15 @@ class GrowingText:
             self.state(Fact(self.fresh(relation.subject), relation.name, answer))
             return question
         # Else the answer as the subject, of a relation that may still be stated of it.
-        other = self.dice.pick([r for r in self.schema.of[named] if self.base.allows(Fact(answer, r.name, ""))])
+        other = self.dice.pick(
+            [r for r in self.schema.of[named] if self.base.allows(Fact(answer, r.name, ""))]
+        )
         self.state(Fact(answer, other.name, self.fresh(other.object, waiting=True)))
         return question
 
     def fill(self, questions: Sequence[Asked], least: int = 0) -> None:
-        """Add subjects, mostly of the kinds in `questions`, until the room is used, and `least` even without room."""
+        """Add subjects, mostly of the kinds in `questions`, until the room is used, and `least`
+        even without room."""
         steps = [step for question in questions for step in paths(question.query)[0].steps]
         alike = [self.schema.relations[step.removeprefix(INVERSE)] for step in steps]
         relations = tuple(self.schema.relations.values())
@@ -193,7 +243,8 @@ class GrowingText:
             self._describe(first, must)
 
     def _describe(self, first: Relation, must: bool) -> None:
-        """Add a subject with the relation `first` and usually some more. must: even without room, `first` alone."""
+        """Add a subject with the relation `first` and usually some more. must: even without room,
+        `first` alone."""
         kind = first.subject
         waiting = self._waiting.get(kind)
         if waiting and self.dice.chance(0.5):

@@ -1,7 +1,8 @@
-"""Paragraphs of sentences, some of which state facts, and the document they make with every offset known.
+"""Paragraphs of sentences, some of which state facts, and the document they make with every offset
+known.
 
-paragraph = Paragraph("Velindra", [(fact, "Velindra is a book by Toren."), (None, "On most days the air is calm.")])
-page = lay_out("doc-1", [paragraph])
+paragraph = Paragraph("Velindra", [(fact, "Velindra is a book by Toren."), (None, "On most days the
+air is calm.")]) page = lay_out("doc-1", [paragraph])
 page.document.text              "Velindra\\nVelindra is a book by Toren. On most days the air is calm."
 page.stated                     (Stated(fact, 9, 37),)
 
@@ -27,7 +28,8 @@ _SHORTEST = min(map(len, _FIRST)) + min(map(len, _SECOND)) + min(map(len, _THIRD
 
 @dataclass
 class Paragraph:
-    """A title and sentences. lines: (the fact stated or None, sentence); headed: the title is printed above them."""
+    """A title and sentences. lines: (the fact stated or None, sentence); headed: the title is
+    printed above them."""
 
     title: str
     lines: list[tuple[Fact | None, str]] = field(default_factory=list)
@@ -55,7 +57,8 @@ class Stated:
 
 @dataclass(frozen=True)
 class Page:
-    """A document, the facts it states in order, and the number of the paragraph (passage) each one is in."""
+    """A document, the facts it states in order, and the number of the paragraph (passage) each one
+    is in."""
 
     document: Document
     stated: tuple[Stated, ...]
@@ -64,7 +67,8 @@ class Page:
 
 @dataclass(frozen=True)
 class Order:
-    """A document (or set of eight) to render. room: its characters; hops: to choose from; questions: their number."""
+    """A document (or set of eight) to render. room: its characters; hops: to choose from;
+    questions: their number."""
 
     kind: str
     id: str
@@ -76,9 +80,11 @@ class Order:
 
 @dataclass(frozen=True)
 class Sample:
-    """Pages and questions. asked: the proofs, parallel to `examples`; base: all facts that the pages state.
+    """Pages and questions. asked: the proofs, parallel to `examples`; base: all facts that the
+    pages state.
 
-    rows: in the official format of the data set, for musique, hotpotqa and 2wikimultihopqa (one row); else empty.
+    rows: in the official format of the data set, for musique, hotpotqa and 2wikimultihopqa (one
+    row); else empty.
     """
 
     pages: tuple[Page, ...]
@@ -109,7 +115,8 @@ def filler(dice: Dice) -> str:
 
 
 def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
-    """Put sentences that say nothing between the others, until `room` characters are nearly used."""
+    """Put sentences that say nothing between the others, until `room` characters are nearly
+    used."""
     left = room - len(GAP.join(p.printed for p in paragraphs))
     while left > _SHORTEST:
         sentence = filler(dice)
@@ -120,7 +127,8 @@ def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
 
 
 def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
-    """Lay out the document with id `name`: its passages are the paragraphs, printed titles included."""
+    """Lay out the document with id `name`: its passages are the paragraphs, printed titles
+    included."""
     passages: list[Passage] = []
     stated: list[Stated] = []
     place: dict[Fact, int] = {}
@@ -140,7 +148,8 @@ def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page
 
 
 def spans(pages: Sequence[Page], facts: Iterable[Fact], whole: bool = True) -> tuple[Support, ...]:
-    """The spans of the facts: their passages, or (whole False) their sentences; in the order of the text."""
+    """The spans of the facts: their passages, or (whole False) their sentences; in the order of the
+    text."""
     needed = set(facts)
     supports: list[Support] = []
     for page in pages:

@@ -1,12 +1,14 @@
-"""Things of a text: one-word names without end, joined from syllables, and values such as trades and numbers.
+"""Things of a text: one-word names without end, joined from syllables, and values such as trades
+and numbers.
 
     Namer(dice).fresh("town")      "Velford", then others, never the same twice
     short_names("person")          the 570 short names of this kind, the same in every document
     make_value("length", dice)     "212 kilometres"
     aliases("212 kilometres")      ("212",)
 
-The ending of a name tells its kind. A document takes its names from the short ones (two syllables, so that a tokenizer
-trained on this world can have each as one token), and later from longer ones. A likeness to a real name is chance.
+The ending of a name tells its kind. A document takes its names from the short ones (two syllables,
+so that a tokenizer trained on this world can have each as one token), and later from longer ones. A
+likeness to a real name is chance.
 """
 
 from collections.abc import Iterator
@@ -61,8 +63,13 @@ class Namer:
                 yield _name(kind, middles, number) if middles else short_names(kind)[number]
 
 
-_VALUES = (Path(__file__).with_name("words") / "values.txt").read_text("utf-8")  # a line with the kind, then its values
-_CHOICES = {kind: split_words(values) for kind, _, values in (part.partition("\n") for part in _VALUES.split("\n\n"))}
+_VALUES = (Path(__file__).with_name("words") / "values.txt").read_text(
+    "utf-8"
+)  # a line with the kind, then its values
+_CHOICES = {
+    kind: split_words(values)
+    for kind, _, values in (part.partition("\n") for part in _VALUES.split("\n\n"))
+}
 _NUMBERS: dict[str, tuple[int, int, int, str]] = {  # kind: lowest, highest, step, unit
     "year": (1201, 1989, 1, ""),
     "length": (31, 988, 1, " kilometres"),

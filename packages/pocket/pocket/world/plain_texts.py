@@ -1,4 +1,5 @@
-"""Texts and questions for benchmarks that are made to measure and were given no files of their own."""
+"""Texts and questions for benchmarks that are made to measure and were given no files of their
+own."""
 
 from typing import Any
 
@@ -7,7 +8,9 @@ from pocket.world.sample import sample
 
 def hotpotqa_rows(seed: int) -> list[Any]:
     """Rows of HotpotQA's form from 200 short texts."""
-    made = [sample("hotpotqa", seed, tokens=400, purpose="evaluation", number=n) for n in range(200)]
+    made = [
+        sample("hotpotqa", seed, tokens=400, purpose="evaluation", number=n) for n in range(200)
+    ]
     return [row for one in made for row in one.rows]
 
 

@@ -1,4 +1,5 @@
-"""All questions that a set of facts answers, and some that it does not: what makes a text worth training on.
+"""All questions that a set of facts answers, and some that it does not: what makes a text worth
+training on.
 
     Asker("encyclopedia", facts, dice).one()        an Asked, or None where the facts allow none
 
@@ -8,7 +9,18 @@ Every answer is proved (pocket.world.fact_proofs.prove), never read off the sent
 from collections.abc import Iterable, Sequence
 
 from harness.stats.rng import Dice
-from pocket.world.fact_proofs import INVERSE, Compare, Fact, FactBase, Path, Query, Same, number, prove, supports
+from pocket.world.fact_proofs import (
+    INVERSE,
+    Compare,
+    Fact,
+    FactBase,
+    Path,
+    Query,
+    Same,
+    number,
+    prove,
+    supports,
+)
 from pocket.world.facts_and_distractors import UNANSWERABLE, Asked
 from pocket.world.templates import schema
 
@@ -16,7 +28,8 @@ _TRIES = 12
 
 
 class Asker:
-    """Draws questions about `facts`, which are all of one schema and contradict each other nowhere."""
+    """Draws questions about `facts`, which are all of one schema and contradict each other
+    nowhere."""
 
     def __init__(self, name: str, facts: Iterable[Fact], dice: Dice) -> None:
         self.schema, self.dice = schema(name), dice
@@ -28,12 +41,15 @@ class Asker:
             self._touching.setdefault(fact.object, []).append(fact)
 
     def _ask_unique(self, query: Query, kind: str) -> Asked | None:
-        """The query as a question of `kind` (Asked.kind) with its proof; None unless it has exactly one answer."""
+        """The query as a question of `kind` (Asked.kind) with its proof; None unless it has exactly
+        one answer."""
         ends = prove(query, self.base)
         if len(ends) != 1:
             return None
         (answer,) = ends
-        return Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
+        return Asked(
+            self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind
+        )
 
     def _step_from(self, fact: Fact, start: str) -> str:
         return fact.relation if fact.subject == start else INVERSE + fact.relation
@@ -44,14 +60,19 @@ class Asker:
             fact = self.dice.pick(self.facts)
             relation = self.schema.relations[fact.relation]
             back = "!" in relation.lines and ("?" not in relation.lines or self.dice.chance(0.3))
-            path = Path(fact.object, (INVERSE + fact.relation,)) if back else Path(fact.subject, (fact.relation,))
+            path = (
+                Path(fact.object, (INVERSE + fact.relation,))
+                if back
+                else Path(fact.subject, (fact.relation,))
+            )
             question = self._ask_unique(path, "path") if back or "?" in relation.lines else None
             if question is not None:
                 return question
         return None
 
     def two(self) -> Asked | None:
-        """A question of two hops: its first fact leads to a thing that the second one names too; None without any."""
+        """A question of two hops: its first fact leads to a thing that the second one names too;
+        None without any."""
         routes = self.schema.routes(2)
         for _ in range(_TRIES):
             first = self.dice.pick(self.facts)
@@ -61,14 +82,20 @@ class Asker:
                 continue
             steps = (self._step_from(first, start), self._step_from(second, middle))
             question = self._ask_unique(Path(start, steps), "path") if steps in routes else None
-            # More than two supports: one of the steps leads to several things, though all lead to one answer.
+            # More than two supports: one of the steps leads to several things, though all lead to
+            # one answer.
             if question is not None and question.answer != start and len(question.supports) == 2:
                 return question
         return None
 
     def _comparable_facts(self, marks: Sequence[str]) -> tuple[Fact, Fact] | None:
-        """Two facts of one relation and two subjects; None without any. marks: of a question, see templates."""
-        candidates = [f for f in self.facts if any(m in self.schema.relations[f.relation].lines for m in marks)]
+        """Two facts of one relation and two subjects; None without any. marks: of a question, see
+        templates."""
+        candidates = [
+            f
+            for f in self.facts
+            if any(m in self.schema.relations[f.relation].lines for m in marks)
+        ]
         for _ in range(_TRIES if len(candidates) > 1 else 0):
             first = self.dice.pick(candidates)
             second = self.dice.pick([f for f in candidates if f.relation == first.relation])
@@ -77,16 +104,20 @@ class Asker:
         return None
 
     def compare(self) -> Asked | None:
-        """Ask which of two things has the smaller or larger number; None where no two can be compared."""
+        """Ask which of two things has the smaller or larger number; None where no two can be
+        compared."""
         pair = self._comparable_facts("<>")
         if pair is None or number(pair[0].object) == number(pair[1].object):
             return None
         marks = [m for m in "<>" if m in self.schema.relations[pair[0].relation].lines]
         first, second = (Path(fact.subject, (fact.relation,)) for fact in pair)
-        return self._ask_unique(Compare(first, second, smaller=self.dice.pick(marks) == "<"), "comparison")
+        return self._ask_unique(
+            Compare(first, second, smaller=self.dice.pick(marks) == "<"), "comparison"
+        )
 
     def same(self) -> Asked | None:
-        """Ask whether two things have the same object, yes as often as no if possible; None without two to compare."""
+        """Ask whether two things have the same object, yes as often as no if possible; None without
+        two to compare."""
         answer = "yes" if self.dice.chance(0.5) else "no"
         question = None
         for _ in range(_TRIES):
@@ -100,7 +131,8 @@ class Asker:
         return question
 
     def nothing(self) -> Asked | None:
-        """A question about a thing in the facts that they could answer but do not; None where there is none."""
+        """A question about a thing in the facts that they could answer but do not; None where there
+        is none."""
         for _ in range(_TRIES):
             subject = self.dice.pick(self.facts).subject
             kind = self.schema.relations[self._touching[subject][0].relation].subject
@@ -109,5 +141,7 @@ class Asker:
                 continue
             query = Path(subject, (self.dice.pick(asks).name,))
             if not prove(query, self.base):
-                return Asked(self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable")
+                return Asked(
+                    self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable"
+                )
         return None

@@ -1,6 +1,7 @@
 """Papers with titled sections, numbers, yes/no and unanswerable questions, as in Qasper.
 
-Gold.extra: answer_type (extractive, boolean, none), evidence (the texts of the paragraphs that prove the answer).
+Gold.extra: answer_type (extractive, boolean, none), evidence (the texts of the paragraphs that
+prove the answer).
 """
 
 from harness.types import Example, Gold, Question
@@ -34,21 +35,34 @@ def make(order: Order) -> Sample:
     page = _lay_out(order, growth)
     examples = []
     for number, source in enumerate(sources):
-        supporting, answers = spans([page], source.supports), (source.answer, *aliases(source.answer))
+        supporting, answers = (
+            spans([page], source.supports),
+            (source.answer, *aliases(source.answer)),
+        )
         kind = (
-            "none" if source.kind == "unanswerable" else "boolean" if source.answer in ("yes", "no") else "extractive"
+            "none"
+            if source.kind == "unanswerable"
+            else "boolean"
+            if source.answer in ("yes", "no")
+            else "extractive"
         )
         if kind != "extractive":
             answers = (source.answer.capitalize(),)  # as Qasper has them
         evidence = [page.document.text[s.start : s.end] for s in supporting]
-        extra = {"hops": source.hops, "type": source.kind, "answer_type": kind, "evidence": evidence}
+        extra = {
+            "hops": source.hops,
+            "type": source.kind,
+            "answer_type": kind,
+            "evidence": evidence,
+        }
         question = Question(f"{order.id}-q{number}", source.text, (order.id,))
         examples.append(Example(question, Gold(answers, supporting, extra)))
     return Sample((page,), tuple(examples), tuple(sources), growth.base)
 
 
 def _ask_question(order: Order, growth: GrowingText) -> Asked:
-    """Add facts for a question of a random kind to the growing text; return the question with its proof."""
+    """Add facts for a question of a random kind to the growing text; return the question with its
+    proof."""
     dice = order.dice
     if dice.chance(_NOTHING):
         return growth.ask_nothing()
@@ -73,8 +87,11 @@ def _lay_out(order: Order, growth: GrowingText) -> Page:
         first.headed = True
     if order.room >= _LONG:
         opening, introduction, end = (
-            Paragraph(title, [(None, filler(dice))]) for title in ("Abstract", "Introduction", "Conclusion")
+            Paragraph(title, [(None, filler(dice))])
+            for title in ("Abstract", "Introduction", "Conclusion")
         )
         paragraphs = [opening, introduction, *paragraphs, end]
     pad(paragraphs, order.room, dice)
-    return lay_out(order.id, paragraphs, title=f"{growth.thing('system')}: systems and corpora in comparison")
+    return lay_out(
+        order.id, paragraphs, title=f"{growth.thing('system')}: systems and corpora in comparison"
+    )

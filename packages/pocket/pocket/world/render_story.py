@@ -1,10 +1,11 @@
-"""Stories in chapters, things passing from hand to hand in order, with the questions of NarrativeQA or of QuALITY.
+"""Stories in chapters, things passing from hand to hand in order, with the questions of NarrativeQA
+or of QuALITY.
 
 "Who found the lantern Velax?"     ("Toren", "it was Toren"), two answers as in NarrativeQA
 
-Questions of four options, easy and hard, are as in QuALITY. Easy: the three wrong options are of the right kind but do
-not occur in the text. Hard: the text names all of them, and where it can in the same role. Gold.extra: gold_label (1 to
-4), difficult (0 or 1), all_classes (the options).
+Questions of four options, easy and hard, are as in QuALITY. Easy: the three wrong options are of
+the right kind but do not occur in the text. Hard: the text names all of them, and where it can in
+the same role. Gold.extra: gold_label (1 to 4), difficult (0 or 1), all_classes (the options).
 """
 
 from collections.abc import Callable
@@ -13,7 +14,17 @@ from typing import Any
 from harness.types import Example, Gold, Question
 from pocket.world.fact_proofs import Fact
 from pocket.world.facts_and_distractors import Asked, GrowingText
-from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, lay_out, pad, questions_that_fit, spans
+from pocket.world.layout import (
+    Order,
+    Page,
+    Paragraph,
+    Sample,
+    facts_room,
+    lay_out,
+    pad,
+    questions_that_fit,
+    spans,
+)
 from pocket.world.templates import schema
 
 _COMPARED = 0.15
@@ -31,11 +42,14 @@ Solution = tuple[tuple[str, ...], tuple[str, ...] | None, dict[str, Any]]
 
 
 def make(order: Order) -> Sample:
-    """A story and questions about it. Gold: two wordings of the answer; the sentences that prove it."""
+    """A story and questions about it. Gold: two wordings of the answer; the sentences that prove
+    it."""
 
     def solve(question: Asked, growth: GrowingText) -> Solution:
         kind = growth.schema.relations[question.relation].object if question.kind == "path" else ""
-        answered_by_object = bool(question.supports) and question.supports[-1].object == question.answer
+        answered_by_object = (
+            bool(question.supports) and question.supports[-1].object == question.answer
+        )
         wording = _SECOND.get(kind, _PLAIN) if answered_by_object else _PLAIN
         return (question.answer, wording.format(question.answer)), None, {}
 
@@ -43,7 +57,8 @@ def make(order: Order) -> Sample:
 
 
 def make_choice(order: Order) -> Sample:
-    """A story and questions with options about it; the gold answer is the text of the right option."""
+    """A story and questions with options about it; the gold answer is the text of the right
+    option."""
 
     def solve(question: Asked, growth: GrowingText) -> Solution:
         options, difficult = _options(question, growth)
@@ -55,7 +70,8 @@ def make_choice(order: Order) -> Sample:
 
 
 def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -> Sample:
-    """A story of the ordered length and questions about it. solve: gives each question's answers and options."""
+    """A story of the ordered length and questions about it. solve: gives each question's answers
+    and options."""
     growth = GrowingText(schema("story"), order.dice, facts_room(order.room))
     asked = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(asked)
@@ -65,12 +81,15 @@ def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -
         answers, options, extra = solve(question, growth)
         extra = {"hops": question.hops, "type": question.kind, **extra}
         gold = Gold(answers, spans([page], question.supports, whole=False), extra)
-        examples.append(Example(Question(f"{order.id}-q{number}", question.text, (order.id,), options), gold))
+        examples.append(
+            Example(Question(f"{order.id}-q{number}", question.text, (order.id,), options), gold)
+        )
     return Sample((page,), tuple(examples), tuple(asked), growth.base)
 
 
 def _ask_question(order: Order, growth: GrowingText) -> Asked:
-    """Add facts for one more question to the growing text, with hops that the order allows; return it."""
+    """Add facts for one more question to the growing text, with hops that the order allows; return
+    it."""
     hops = order.dice.pick(order.hops)
     if hops == 2 and order.dice.chance(_COMPARED):
         return growth.ask_which(1)
@@ -80,7 +99,8 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
 def _write_chapters(order: Order, growth: GrowingText) -> Page:
     """The facts in the order of time, cut into chapters.
 
-    A thing's facts stand one after the other from a random moment on, in the order of the table; a person's anywhere.
+    A thing's facts stand one after the other from a random moment on, in the order of the table; a
+    person's anywhere.
     """
     dice, timed, relations = order.dice, list[tuple[float, Fact, str]](), growth.schema.relations
     for facts in growth.subjects.values():
@@ -103,7 +123,8 @@ def _write_chapters(order: Order, growth: GrowingText) -> Page:
 def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], bool]:
     """The answer among three others in random order, and whether the question is hard.
 
-    Hard: the text names all wrong options, those in the answer's role first. Easy: it names none, where possible.
+    Hard: the text names all wrong options, those in the answer's role first. Easy: it names none,
+    where possible.
     """
     dice, last = growth.dice, question.supports[0 if question.kind == "comparison" else -1]
     relation = growth.schema.relations[last.relation]
@@ -112,10 +133,16 @@ def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], boo
     wrong: dict[str, None] = {}
     difficult = dice.chance(_HARD)
     if difficult:
-        role = [f.object for f in growth.base.facts if f.relation == question.relation and question.kind == "path"]
+        role = [
+            f.object
+            for f in growth.base.facts
+            if f.relation == question.relation and question.kind == "path"
+        ]
         named = [name for name in growth.known.get(kind, ()) if name in growth.named]
         for group in (role if question.answer in role else [], named):
-            wrong.update(dict.fromkeys(name for name in dice.shuffled(group) if name != question.answer))
+            wrong.update(
+                dict.fromkeys(name for name in dice.shuffled(group) if name != question.answer)
+            )
         wrong = dict.fromkeys([*wrong][: OPTIONS - 1])
         difficult = len(wrong) == OPTIONS - 1
     tries = 0

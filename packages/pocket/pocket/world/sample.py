@@ -1,12 +1,14 @@
-"""The door to the pocket world: a document (or set of eight) with its questions, from a kind, a seed and a length.
+"""The door to the pocket world: a document (or set of eight) with its questions, from a kind, a
+seed and a length.
 
     made = sample("musique", seed=1_000_000, tokens=500, hops=(1, 2), purpose="training")
     made.documents[0].text, made.examples[0].question.text, made.examples[0].gold
     made.pages[0].stated                   each fact with the span of the sentence that states it
     made.asked[0].supports                 the facts that prove the answer
 
-The same arguments give the same bytes on any machine. Tokens are characters / 4: a text is at most that long, and at
-least 85 % of it. Evaluation seeds are 0 to 999,999, training seeds all from 1,000,000 on; the wrong one is refused.
+The same arguments give the same bytes on any machine. Tokens are characters / 4: a text is at most
+that long, and at least 85 % of it. Evaluation seeds are 0 to 999,999, training seeds all from
+1,000,000 on; the wrong one is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +30,8 @@ MOST_HOPS = 4
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of text. make: renders it; hops: numbers of hops by default; per_document: questions about a document."""
+    """A kind of text. make: renders it; hops: numbers of hops by default; per_document: questions
+    about a document."""
 
     make: Callable[[Order], Sample]
     hops: tuple[int, ...]
@@ -58,19 +61,34 @@ def check(kind: str, seed: int, tokens: int, hops: Sequence[int], purpose: Purpo
     if seed < 0:
         problems.append(f"seed: should be 0 or more, is {seed}")
     elif (seed >= FIRST_TRAINING_SEED) != (purpose == "training"):
-        kept = f"0 to {FIRST_TRAINING_SEED - 1:,}" if purpose == "evaluation" else f"from {FIRST_TRAINING_SEED:,} on"
+        kept = (
+            f"0 to {FIRST_TRAINING_SEED - 1:,}"
+            if purpose == "evaluation"
+            else f"from {FIRST_TRAINING_SEED:,} on"
+        )
         problems.append(
-            f"seed: {purpose} has the seeds {kept}, so that no model is tested on what it saw; {seed} is not one"
+            f"seed: {purpose} has the seeds {kept}, so that no model is tested on what it saw; "
+            f"{seed} is not one"
         )
     if problems:
         raise ConfigError(problems)
 
 
-def sample(kind: str, seed: int, *, tokens: int, purpose: Purpose, hops: Sequence[int] = (), number: int = 0) -> Sample:
-    """Document `number` of a seed, with its questions: the kind's `per_document`, fewer where a short text has no room.
+def sample(
+    kind: str,
+    seed: int,
+    *,
+    tokens: int,
+    purpose: Purpose,
+    hops: Sequence[int] = (),
+    number: int = 0,
+) -> Sample:
+    """Document `number` of a seed, with its questions: the kind's `per_document`, fewer where a
+    short text has no room.
 
-    tokens: its length, 200 or more (all eight together for "retrieved"); purpose: seeds of evaluation and of training
-    are kept apart; hops: to choose from, at random (default: the kind's own). Raises as `check`.
+    tokens: its length, 200 or more (all eight together for "retrieved"); purpose: seeds of
+    evaluation and of training are kept apart; hops: to choose from, at random (default: the kind's
+    own). Raises as `check`.
     """
     hops = tuple(hops) or (KINDS[kind].hops if kind in KINDS else (1,))
     check(kind, seed, tokens, hops, purpose)

@@ -8,7 +8,8 @@ A block of a table is a relation: "subject-kind.name object-kind", then lines by
     &  are they the same?             <  has the smaller number           >  has the larger number
     #  the section of a paper
 
-{s} is the subject, {o} the object, {a} and {b} the two that are compared. Longer questions are nested noun phrases:
+{s} is the subject, {o} the object, {a} and {b} the two that are compared. Longer questions are
+nested noun phrases:
 "Where was {the person who wrote Velindra} born?"
 """
 
@@ -21,10 +22,17 @@ from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, Same, paths
 from pocket.world.names import VALUES
 
 _MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")
-_WORDS = FilePath(__file__).with_name("words")  # the tables; things in stories pass from hand to hand in their order
+_WORDS = FilePath(__file__).with_name(
+    "words"
+)  # the tables; things in stories pass from hand to hand in their order
 _TABLES = {"encyclopedia": ("encyclopedia", "places"), "story": ("story",), "paper": ("paper",)}
 OPENERS = {
-    "encyclopedia": ("As far as is known, ", "By all accounts, ", "It is certain that ", "The records agree that "),
+    "encyclopedia": (
+        "As far as is known, ",
+        "By all accounts, ",
+        "It is certain that ",
+        "The records agree that ",
+    ),
     "story": ("In truth, ", "As it happened, ", "People said that "),
     "paper": ("In this work, ", "As in earlier studies, ", "Unless stated otherwise, "),
 }
@@ -34,7 +42,8 @@ _OPENED = 0.15
 
 @dataclass(frozen=True)
 class Relation:
-    """One block of a table. subject, object: kinds of things; rank: its place in the table; lines: by their mark."""
+    """One block of a table. subject, object: kinds of things; rank: its place in the table; lines:
+    by their mark."""
 
     name: str
     subject: str
@@ -48,10 +57,12 @@ def _capital(text: str) -> str:
 
 
 class Schema:
-    """The relations of one kind of text. of, to: kind of thing -> the relations that lead from it, and to it."""
+    """The relations of one kind of text. of, to: kind of thing -> the relations that lead from it,
+    and to it."""
 
     def __init__(self, name: str) -> None:
-        """Read the tables of the kind `name` (their form is above). Raises ValueError for a line without a mark."""
+        """Read the tables of the kind `name` (their form is above). Raises ValueError for a line
+        without a mark."""
         self.name = name
         self.relations: dict[str, Relation] = {}
         self.of: dict[str, tuple[Relation, ...]] = {}
@@ -66,7 +77,9 @@ class Schema:
                 if mark not in _MARKS:
                     raise ValueError(f"{key}: '{mark}' is no mark")
                 lines[mark] = (*lines.get(mark, ()), text)
-            relation = self.relations[key] = Relation(key, key.partition(".")[0], object_kind, rank, lines)
+            relation = self.relations[key] = Relation(
+                key, key.partition(".")[0], object_kind, rank, lines
+            )
             self.of[relation.subject] = (*self.of.get(relation.subject, ()), relation)
             self.to[relation.object] = (*self.to.get(relation.object, ()), relation)
         self._routes: dict[int, tuple[tuple[str, ...], ...]] = {}
@@ -78,9 +91,14 @@ class Schema:
         return pair[::-1] if step.startswith(INVERSE) else pair
 
     def _steps(self, kind: str, last: bool) -> list[str]:
-        """Steps from a thing of `kind` that a noun phrase expresses or, if `last`, a question, perhaps for a value."""
+        """Steps from a thing of `kind` that a noun phrase expresses or, if `last`, a question,
+        perhaps for a value."""
         ask, ask_back = ("?", "!") if last else ("=", "-")
-        onward = [r.name for r in self.of.get(kind, ()) if ask in r.lines and (last or r.object not in VALUES)]
+        onward = [
+            r.name
+            for r in self.of.get(kind, ())
+            if ask in r.lines and (last or r.object not in VALUES)
+        ]
         return onward + [INVERSE + r.name for r in self.to.get(kind, ()) if ask_back in r.lines]
 
     def routes(self, hops: int) -> tuple[tuple[str, ...], ...]:
@@ -91,9 +109,15 @@ class Schema:
                 routes = [
                     (*route, step)
                     for route in routes
-                    for kind in ([self.ends(route[-1])[1]] if route else sorted({*self.of, *self.to} - VALUES))
+                    for kind in (
+                        [self.ends(route[-1])[1]]
+                        if route
+                        else sorted({*self.of, *self.to} - VALUES)
+                    )
                     for step in self._steps(kind, last=at == hops - 1)
-                    if not route or step.removeprefix(INVERSE) != route[-1].removeprefix(INVERSE) or step == route[-1]
+                    if not route
+                    or step.removeprefix(INVERSE) != route[-1].removeprefix(INVERSE)
+                    or step == route[-1]
                 ]
             self._routes[hops] = tuple(routes)
         return self._routes[hops]
@@ -108,11 +132,14 @@ class Schema:
         return dice.pick(OPENERS[self.name]) + text if opened else _capital(text)
 
     def phrase(self, path: Path, dice: Dice) -> str:
-        """A noun phrase for the end of the path: "the birthplace of the author of Velindra"; the start if no steps."""
+        """A noun phrase for the end of the path: "the birthplace of the author of Velindra"; the
+        start if no steps."""
         phrase = path.start
         for step in path.steps:
             relation = self.relations[step.removeprefix(INVERSE)]
-            phrase = dice.pick(relation.lines["-" if step.startswith(INVERSE) else "="]).format(s=phrase, o=phrase)
+            phrase = dice.pick(relation.lines["-" if step.startswith(INVERSE) else "="]).format(
+                s=phrase, o=phrase
+            )
         return phrase
 
     def ask(self, query: Query, dice: Dice) -> str:
@@ -124,7 +151,9 @@ class Schema:
             text = dice.pick(relation.lines["!" if path.steps[-1].startswith(INVERSE) else "?"])
             return _capital(text.format(s=inner, o=inner))
         if isinstance(query, Same):
-            first, second = (self.phrase(Path(p.start, p.steps[:-1]), dice) for p in (query.first, query.second))
+            first, second = (
+                self.phrase(Path(p.start, p.steps[:-1]), dice) for p in (query.first, query.second)
+            )
             return _capital(dice.pick(relation.lines["&"]).format(a=first, b=second))
         clause = dice.pick(relation.lines["<" if query.smaller else ">"])
         if len(query.first.steps) == 2:

@@ -2,4 +2,6 @@
 
 from harness.cli.command import Commands
 
-COMMANDS = Commands({"Train models": {"train": "Train and evaluate a method's adapters"}}, "harness_training.cli")
+COMMANDS = Commands(
+    {"Train models": {"train": "Train and evaluate a method's adapters"}}, "harness_training.cli"
+)

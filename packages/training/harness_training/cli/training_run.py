@@ -32,21 +32,31 @@ class TrainOptions:
             complete="models",
         ),
     ] = None
-    task: Annotated[list[str], choice("--task NAME,...", "Only these adapters; may be repeated.")] = field(
-        default_factory=list
-    )
+    task: Annotated[
+        list[str], choice("--task NAME,...", "Only these adapters; may be repeated.")
+    ] = field(default_factory=list)
     teacher: Annotated[
-        str | None, choice("--teacher MODEL", "Model that labels --dataset.", "train on the synthetic world instead")
+        str | None,
+        choice(
+            "--teacher MODEL",
+            "Model that labels --dataset.",
+            "train on the synthetic world instead",
+        ),
     ] = None
     dataset: Annotated[
         str | None,
-        choice("--dataset -d NAME,...", "Data sets whose training questions the teacher labels.", complete="datasets"),
+        choice(
+            "--dataset -d NAME,...",
+            "Data sets whose training questions the teacher labels.",
+            complete="datasets",
+        ),
     ] = None
     data: Annotated[
         str | None,
         choice(
             "--data PATH",
-            "Training file or folder to load instead of the hub, {dataset} for a data set's name; of reader, the "
+            "Training file or folder to load instead of the hub, {dataset} for a data set's name; "
+            "of reader, the "
             "folder with training files.",
         ),
     ] = None
@@ -66,19 +76,32 @@ class TrainOptions:
             "cpu for reader, pocket for an embedded base model, else paper",
         ),
     ] = None
-    config: Annotated[str | None, setting("--config FILE", "YAML file with training settings.")] = None
-    sets: Annotated[
-        list[str], setting("--set KEY=VALUE ...", "Any setting: rank=8 selection.rate=1e-3 model.dtype=bfloat16.")
-    ] = field(default_factory=list)
-    seed: Annotated[int, setting("--seed N", "Random seed of weights, order and training texts.")] = 0
-    steps: Annotated[int | None, execution("--steps N", "Total optimizer steps after which to stop.", "all", min=1)] = (
+    config: Annotated[str | None, setting("--config FILE", "YAML file with training settings.")] = (
         None
     )
+    sets: Annotated[
+        list[str],
+        setting(
+            "--set KEY=VALUE ...", "Any setting: rank=8 selection.rate=1e-3 model.dtype=bfloat16."
+        ),
+    ] = field(default_factory=list)
+    seed: Annotated[
+        int, setting("--seed N", "Random seed of weights, order and training texts.")
+    ] = 0
+    steps: Annotated[
+        int | None,
+        execution("--steps N", "Total optimizer steps after which to stop.", "all", min=1),
+    ] = None
     parallel: Annotated[
-        int, execution("--parallel N", "Questions or documents that the teacher labels at a time.", min=1)
+        int,
+        execution(
+            "--parallel N", "Questions or documents that the teacher labels at a time.", min=1
+        ),
     ] = 8
     device: Device = "auto"
-    eval_only: Annotated[bool, execution("--eval", "Train nothing; measure the adapters in the folder.")] = False
+    eval_only: Annotated[
+        bool, execution("--eval", "Train nothing; measure the adapters in the folder.")
+    ] = False
     mlflow: TrainingMlflow = None
     json: Json = False
 
@@ -101,16 +124,20 @@ def run_until_stopped(
     experiment: str = "",
     params: Mapping[str, str] = {},
 ) -> tuple[bool, T | None]:
-    """Run the training in `out` to its end or to the first signal, and log it to MLflow unless `mlflow` is off.
+    """Run the training in `out` to its end or to the first signal, and log it to MLflow unless
+    `mlflow` is off.
 
-    run: gets `say` and an event that is set once it should stop; params: shown there. Returns whether it ended without
-    a signal, and what `run` returned (None where a second signal stopped it at once).
+    run: gets `say` and an event that is set once it should stop; params: shown there. Returns
+    whether it ended without a signal, and what `run` returned (None where a second signal stopped
+    it at once).
     """
     from harness_training import mlflow_run
 
     stop, status, result = threading.Event(), "FAILED", None
     if mlflow not in (None, "off"):
-        mlflow_run.begin(out, mlflow or "", experiment, params, lambda line: say(f"warning: {line}"))
+        mlflow_run.begin(
+            out, mlflow or "", experiment, params, lambda line: say(f"warning: {line}")
+        )
     try:
         with _stop_on_signals(stop):
             result = run(say, stop)
@@ -123,7 +150,8 @@ def run_until_stopped(
 
 
 def _stop_on_signals(stop: threading.Event) -> contextlib.AbstractContextManager[None]:
-    """Inside the block set `stop` at the first Ctrl-C or SIGTERM, raise KeyboardInterrupt at the second."""
+    """Inside the block set `stop` at the first Ctrl-C or SIGTERM, raise KeyboardInterrupt at the
+    second."""
 
     def stop_or_raise(_number: int) -> None:
         if stop.is_set():
