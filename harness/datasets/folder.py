@@ -30,6 +30,7 @@ from harness.datasets.base import Dataset
 from harness.datasets.check_rows import RowChecker
 from harness.datasets.files import RowPlace, Rows, as_row, parse_each, read_rows
 from harness.datasets.find_files import FileOptions, Source
+from harness.datasets.folder_files import document_files
 from harness.datasets.html_pages import page_text
 from harness.datasets.open_rows import parse_question
 from harness.datasets.rows import Group, RowError, Skip, StrictRow, canonical_line, type_name
@@ -131,17 +132,15 @@ def read_pages(folder: Path) -> tuple[list[Page], list[str]]:
         The pages, and for each file that was not read a phrase "logo.png (not text)".
 
     Raises:
-        DataError: The folder has no page, or two pages have one id.
+        DataError: The folder has no page, two pages have one id, or a link leads out of the folder.
     """
     pages: dict[str, Page] = {}
     files: dict[str, str] = {}  # a page's id -> its file
     unread = []
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+    for path in document_files(folder):
         # The name in UTF-8 whatever the locale; a byte that is none is spelled out.
         name = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "backslashreplace")
         suffix = path.suffix.lower()
-        if any(part.startswith(".") for part in Path(name).parts):
-            continue
         if suffix not in (*_MARKDOWN, *_PLAIN, *_HTML, *_ROWS, _PDF):
             unread.append(f"{name} ({suffix or 'no suffix'} is not read)")
             continue

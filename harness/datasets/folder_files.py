@@ -1,0 +1,51 @@
+"""The files of a folder of documents.
+
+What a run reads here it sends to a model's server, and the folder may come from someone else (a
+pull request that a test server checks out). So a link may only lead to what the folder shows
+anyway.
+
+    wiki/setup.md  wiki/faq.md -> setup.md     both are read
+    wiki/notes.md -> ~/.ssh/id_ed25519         refused, with the link's name
+    wiki/notes.md -> .git/config               refused: hidden files are not read
+"""
+
+import os
+from pathlib import Path
+
+from harness.errors import DataError
+
+
+def document_files(folder: Path) -> list[Path]:
+    """List the files of a folder and its subfolders that are not hidden, in the order of their
+    paths.
+
+    Raises:
+        DataError: A link leads out of the folder, or to a hidden file of it.
+    """
+    root = folder.resolve()
+    files = []
+    for path in sorted(folder.rglob("*")):
+        if _is_hidden(path, folder):
+            continue
+        if path.is_symlink():
+            _check_link(path, folder, root)
+        if path.is_file():
+            files.append(path)
+    return files
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
+def _check_link(link: Path, folder: Path, root: Path) -> None:
+    """Raise DataError unless `link` leads to something of the folder that is not hidden."""
+    target = Path(os.path.realpath(link))  # of a link to itself: that link
+    if target.is_relative_to(root) and not _is_hidden(target, root):
+        return
+    name = link.relative_to(folder).as_posix()
+    problem = (
+        f"is a link to something outside of {folder.name}, or hidden in it, which is not read; "
+        "copy it into the folder, or remove the link"
+    )
+    raise DataError(name, None, None, problem)
