@@ -1,1 +1,5 @@
 """Statistics: intervals by clustered bootstrap, paired tests, and reproducible random draws."""
+
+INTERVAL_RULE = "1"
+"""Version of the rule by which intervals are made. It is raised whenever the same values get another
+interval; summaries and bundles record it, so that a change of the rule is not taken for an edit."""
