@@ -202,6 +202,7 @@ class ClosedBook(ReadingMethod):
     draws = False
     one_request = True
     reads_documents = False
+    floor = True
 
     def skills(self) -> list[Skill]:
         """None: there is nothing to learn about the answer to a question without its text."""

@@ -277,6 +277,7 @@ class RandomChunks(TopK):
     beat."""
 
     summary = "k chunks by chance: the floor of retrieval"
+    floor = True
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Random scores [chunks] in [0, 1), by the run's seed and the question."""

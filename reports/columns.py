@@ -39,6 +39,8 @@ _HIDDEN_COLUMNS = (
     "hash8",
     "headline",
     "ceiling",
+    "floor",
+    "unfinished",
     "apart",
     "convention",
     "scorers",

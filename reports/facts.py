@@ -97,6 +97,16 @@ def made_elsewhere(run: StoredRun) -> bool:
     return "imported" in run.manifest
 
 
+def is_floor(run: StoredRun) -> bool:
+    """Whether the method only marks what others must beat, as its class says (Method.floor)."""
+    return bool(run.manifest.get("floor"))
+
+
+def is_unfinished(run: StoredRun) -> bool:
+    """Whether questions that the run was to ask may be missing."""
+    return bool(run.summary.get("state", "running") != "finished")
+
+
 def is_ceiling(run: StoredRun) -> bool:
     """Whether the method was given the supporting passages alone: an upper bound, as only gold
     marks identify them."""
@@ -366,7 +376,8 @@ def _run_notes(run: StoredRun) -> list[str]:
             f"the means before: {means}"
         )
     notes += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
-    if (state := run.summary.get("state", "running")) != "finished":
+    if is_unfinished(run):
+        state = run.summary.get("state", "running")
         progress = f"{total} questions so far"
         if asked := run.summary.get("n_asked"):
             whole = run.whole or run
@@ -535,7 +546,9 @@ def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list
     largest, total = max(sizes, default=0), len(labels)
     few = len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
     notes = (
-        [f"documents: {len(sizes)}; no test can find a difference with fewer than 6"] if few else []
+        [f"documents: {len(sizes)}; this test cannot find a difference with fewer than 6"]
+        if few
+        else []
     )
     if len(sizes) == 1:
         shared = functools.reduce(set.intersection, map(set, document_ids))

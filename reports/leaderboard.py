@@ -45,7 +45,7 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], links: Mapping[s
             f"score{end}": row.get(f"{row['headline']}{end}") for end in ("", ".low", ".high")
         }
         run_facts = {"date": date(run), "suite": facts.suite(run), "folder": folders[run.path]}
-        run_facts |= {"data set": row["dataset"], "tflops": row["tflops.whole"]}
+        run_facts |= {"data set": row["dataset"], "tflops": row["tflops.total"]}
         rows.append(row | scores | run_facts)
     table = pd.DataFrame(rows)
     hidden = [name for name in ("suite", "folder") if table[name].nunique() == 1]

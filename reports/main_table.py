@@ -9,6 +9,7 @@ Columns of `frame`, in order:
     base                                method without these settings; this and the next line only where some differ
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
     headline ceiling                    name of the data set's first score; whether the evidence alone was shown
+    floor unfinished                    whether it only marks what others must beat; whether questions may be missing
     apart                               whether the run asked other questions than most runs; it is not ranked then
     n documents                         questions recorded, and their documents: the clusters of question_clusters.py
     failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
@@ -26,8 +27,8 @@ Columns of `frame`, in order:
                                         the index; per document; of all questions and indexes
     tflops.index / .search / .answer    1e12 FLOPs likewise
     tflops tflops.low tflops.high       search + answer per question, with its interval
-    tflops.whole .low .high             the same with the index, shared by the questions asked of its document
-    ratio                               tflops.whole over the reference's (same data set, model and questions), over
+    tflops.total .low .high             the same with the index, shared by the questions asked of its document
+    ratio                               tflops.total over the reference's (same data set, model and questions), over
                                         the questions that both answered
     ratio.search                        tflops over the reference's likewise: what the papers print, without the index
     seconds                             search + answer per question: the time that its own calls ran
@@ -165,6 +166,8 @@ def _run_row(
         "hash8": facts.hash8(run),
         "headline": facts.headline(run),
         "ceiling": facts.is_ceiling(run),
+        "floor": facts.is_floor(run),
+        "unfinished": facts.is_unfinished(run),
         "apart": False,
         "n": len(run.records),
         "documents": len(np.unique(clusters)),
@@ -198,7 +201,7 @@ def _run_row(
             "out for them"
         )
     row |= _cost_columns(run, convention, clusters, cache)
-    if row["tflops"] is not None and row["tflops.whole"] is None:
+    if row["tflops"] is not None and row["tflops.total"] is None:
         notes.append("what an index cost is not known, so ratio is not")
     row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.name)
     return row
@@ -232,7 +235,7 @@ def _cost_columns(
     row["money.index"], row["money.run"] = _mean(costs.index_money(run)), costs.run_money(run)
     answered = facts.answered_clusters(run, clusters)
     seed = int(run.config["seed"])
-    for name, with_index in (("tflops", False), ("tflops.whole", True)):
+    for name, with_index in (("tflops", False), ("tflops.total", True)):
         values = list(cache(run, convention, with_index).values())
         row |= facts.mean_columns(name, values, answered[: len(values)], seed=seed, bounds=None)
     row["ratio"] = row["ratio.search"] = (

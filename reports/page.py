@@ -104,7 +104,7 @@ def page(
         means.append(tables.means)
         blocks |= {f"d{number}-{key}": Html(text) for key, text in (files | listed.blocks).items()}
         if live is None:  # while runs go on, nothing has been found yet
-            sentence = finding(tables.means, group, problem is None)
+            sentence = finding(tables.means, group)
             top.append(f"{name}: {sentence}" if len(by_name) > 1 else sentence)
     links = {
         name: f"#d={quote(name, safe='')}" for name in sorted(by_name)
@@ -161,7 +161,7 @@ def _section(
     listed = questions(
         runs, list(means["method"]), reference, rows, limits, comparison.convention or DEFAULT
     )
-    cost = "money" if means["tflops.whole"].isna().all() else "whole"
+    cost = "money" if means["tflops.total"].isna().all() else "total"
     figure, files = front.to_html(front.points(means, runs, cost=cost), listed.head["score"])
     whole = [
         (replace(run, records=run.whole_records), loaded)

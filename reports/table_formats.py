@@ -52,6 +52,8 @@ _HIDDEN_COLUMNS = (
     "headline",
     "convention",
     "ceiling",
+    "floor",
+    "unfinished",
     "apart",
 )
 _SIGNIFICANT = 0.05
@@ -352,7 +354,7 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     ranks = cells.ranks()
     rated = frame.to_dict("records") if ranks else []
     above = dict.fromkeys(str(row["method"]) for row in rated if row.get("ceiling"))
-    ceilings = [f"{', '.join(above)}: a ceiling, never marked as best"] if above else []
+    ceilings = [f"{', '.join(above)}: an upper bound, never marked as best"] if above else []
     marks = [name for name in frame.columns if str(name).split(".")[-1] == "apart"]
     apart = dict.fromkeys(str(row["method"]) for row in rated if any(row[name] for name in marks))
     if apart:

@@ -304,16 +304,16 @@ def report_front(
     cost: Annotated[
         str,
         choice(
-            "--cost whole|search|money",
+            "--cost total|search|money",
             "FLOPs of a question: with its share of the index, or search and answer alone; or "
             "money of a server.",
         ),
-    ] = "whole",
+    ] = "total",
     convention: Convention = DEFAULT,
 ) -> int:
     """Plot score against TFLOPs or money a question, with intervals.
 
-    A hollow mark is a method that another one beats in both.
+    A hollow mark is a method that another one beats: it scores no less and costs no more.
     """
     return write_figure(
         "front", output, folders, dataset=dataset, score=score, cost=cost, convention=convention

@@ -47,7 +47,7 @@ safetensors scikit-learn scipy sentence-transformers spacy stanza tokenizers tor
 """
 # Keys that `changes` does not compare: they identify the run, are known only later, or belong to
 # one start.
-_FIXED = {"id", "method", "hash", "dataset", "amounts", "first_prompts", "command"}
+_FIXED = {"id", "method", "hash", "dataset", "amounts", "first_prompts", "command", "floor"}
 _FIXED |= {"started", "finished", "starts", "shard"}
 
 
@@ -115,6 +115,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "method": plan.config.method.name,
         "hash": plan.hash8,
         "seed": plan.config.seed,
+        **({"floor": True} if plan.method.floor else {}),
         "models": plan.identities,
         **({"servers": {role: plan.models[role].base_url for role in served}} if served else {}),
         # They change no answer and are in no hash, but FLOPs are counted by them: a later start

@@ -62,6 +62,7 @@ class Method(MethodHooks, abc.ABC):
     needs           role -> capabilities its model must have (see harness.models.CAPABILITIES)
     encoders        roles of sentence encoders it uses
     reads_documents whether it reads documents; if not, it also answers questions that have none
+    floor           whether it is only what others must beat, as an answer without reading: tables never propose it
     scope           what an index belongs to: "document", "question" (a document and a question), or "none"
     one_document    True: several documents are joined in order into one, and the record says so
     index_roles     roles whose model or encoder changes the index
@@ -81,6 +82,7 @@ class Method(MethodHooks, abc.ABC):
     needs: ClassVar[Needs] = {"reader": frozenset()}
     encoders: ClassVar[tuple[str, ...]] = ()
     reads_documents: ClassVar[bool] = True
+    floor: ClassVar[bool] = False
     scope: ClassVar[Literal["document", "question", "none"]] = "none"
     one_document: ClassVar[bool] = True
     index_roles: ClassVar[tuple[str, ...]] = ()

@@ -71,7 +71,7 @@ _DESCRIBED = (
 MANIFEST: TypeAdapter[Any] = TypeAdapter(
     _form(
         dict.fromkeys(_DESCRIBED, _MAPPING)
-        | {"starts?": list[_MAPPING], "warnings?": list[str], "started?": str}
+        | {"starts?": list[_MAPPING], "warnings?": list[str], "started?": str, "floor?": bool}
     )
 )
 SUMMARY: TypeAdapter[Any] = TypeAdapter(

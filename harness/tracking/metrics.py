@@ -62,7 +62,7 @@ def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     headline, *others = _all_score_names(run)
     values: dict[str, Any] = {
         headline: percent(row.get(headline)),
-        "TFLOPs": round_digits(row.get("tflops.whole")),
+        "TFLOPs": round_digits(row.get("tflops.total")),
     }
     values |= {name: row.get(name) for name in ("failed", "n", "documents", "truncated")} | {
         "left_out": row["left_out"] or None
@@ -71,7 +71,7 @@ def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     for scorer in (headline, *others):
         values |= {f"uncertainty/{scorer}{end}": percent(row.get(scorer + end)) for end in _ENDS}
     values |= {
-        f"uncertainty/TFLOPs{end}": round_digits(row.get(f"tflops.whole{end}")) for end in _ENDS
+        f"uncertainty/TFLOPs{end}": round_digits(row.get(f"tflops.total{end}")) for end in _ENDS
     }
     values |= {
         f"usage/tokens.{phase}": round_digits(row.get(f"tokens.{phase}"), 6) for phase in _PHASES

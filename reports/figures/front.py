@@ -1,15 +1,16 @@
 """Score against cost with both intervals, one mark a method, and the front: the best score that
 each cost buys.
 
-    points(means, runs) ─► dataset method model score[.low .high] tflops[.low .high] cost convention ceiling apart ...
+    points(means, runs) ─► dataset method model score[.low .high] tflops[.low .high] cost convention mark beaten_by
     draw(points(means, runs), "longbench.qa_f1_score", "pdf")
 
 Cost is that of a question with its share of the index, or of search and answer alone
 (cost="search"), in TFLOPs; or the money that servers take (cost="money"), which then stands under
-"tflops". A method is dominated when another one costs no more, scores no less, and is better in one
-of the two. A run that was shown the supporting passages (oracle-evidence) is a ceiling: it takes no
-part, because nobody can run it without the answers. Nor does one that is apart: it was asked other
-questions than most runs of its data set, or for another task.
+"tflops". A method is beaten when another one costs no more, scores no less, and is better in one of
+the two. A run that was shown the supporting passages (oracle-evidence) is an upper bound: it takes
+no part, because nobody can run it without the answers. A floor (closed-book) may beat others, and
+is never among the best. A run that was asked other questions than most runs of its data set, or for
+another task, takes no part.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 COSTS = {
-    "whole": ("tflops.whole", "TFLOPs", "with its index"),
+    "total": ("tflops.total", "TFLOPs", "with its index"),
     "search": ("tflops", "TFLOPs", "search + answer"),
     "money": ("money", "money", "with its index"),
 }
@@ -52,19 +53,28 @@ COSTS = {
 _WIDE = 7.0, 4.0  # inches: both columns of a paper
 _NARROW = 3.6, 4.2  # for a telephone
 _MOST_LABELLED = (
-    25  # with more marks, those that are dominated have no label: there is no room to read it
+    25  # with more marks, those that are beaten have no label: there is no room to read it
 )
 _FAR, _ASIDE = (
     14,
     (0, 40, 80),
 )  # points between a mark and its label: from here on a line joins them; places aside
-_BEST_NOTE = "no method scores as high at no higher cost"
+BEST, BEATEN, FLOOR = "best for its cost", "beaten", "floor"
+UPPER_BOUND, OTHERWISE = "upper bound", "asked otherwise"
 _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "undominated": (_BEST_NOTE, {"color": "#0072B2", "marker": "o", "mfc": "#0072B2"}),
-    "dominated": ("dominated", {"color": "#7b8694", "marker": "o", "ecolor": "#b6bec9"}),
-    "ceiling": ("ceiling: was shown the evidence", {"color": "#009E73", "marker": "D"}),
-    "apart": ("was asked otherwise: compared with none", {"color": "#D55E00", "marker": "s"}),
+    BEST: (
+        "best for its cost: none scores as high at no higher cost",
+        {"color": "#0072B2", "marker": "o", "mfc": "#0072B2"},
+    ),
+    BEATEN: (
+        "beaten: another scores no less and costs no more",
+        {"color": "#7b8694", "marker": "o", "ecolor": "#b6bec9"},
+    ),
+    FLOOR: ("floor: what others must beat", {"color": "#7b8694", "marker": "v"}),
+    UPPER_BOUND: ("upper bound: was shown the evidence", {"color": "#009E73", "marker": "D"}),
+    OTHERWISE: ("asked otherwise: not compared", {"color": "#D55E00", "marker": "s"}),
 }
+"""What a point is called -> its line in the legend, and how it is drawn."""
 
 
 def figure(
@@ -96,21 +106,19 @@ def figure(
     table = pd.DataFrame(marks).rename(
         columns={f"score{end}": f"{name}{end}" for end in ("", ".low", ".high")}
     )
-    table = table.drop(columns=["ceiling", "apart"]).assign(
-        mark=[mark_of(point) for point in marks]
-    )
+    table["mark"] = table.pop("mark")  # the last column
     if cost == "money":
         table = table.drop(columns=["tflops.low", "tflops.high", "convention"]).rename(
             columns={"tflops": "money"}
         )
-    table["dominated_by"] = table["dominated_by"].map(", ".join)
+    table["beaten_by"] = table["beaten_by"].map(", ".join)
     return Figure("Score against cost", table, drawing=partial(draw, marks, name))
 
 
 def points(
-    means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None, cost: str = "whole"
+    means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None, cost: str = "total"
 ) -> list[dict[str, Any]]:
-    """Score, cost and who dominates it, a dict for each row of `means` (main_table.frame) that has
+    """Score, cost, mark and what beats it, a dict for each row of `means` (main_table.frame) that has
     both numbers.
 
     score: by default each data set's headline; cost: a key of COSTS; runs: those of the rows.
@@ -130,18 +138,30 @@ def points(
         point = {key: row[key] for key in ("dataset", "method", "model")}
         point |= {f"score{end}": row.get(f"{name}{end}") for end in ends}
         point |= {f"tflops{end}": row.get(f"{COSTS[cost][0]}{end}") for end in ends}
-        point |= {"cost": cost} | {key: row[key] for key in ("convention", "ceiling", "apart")}
+        point |= {"cost": cost, "convention": row["convention"], "mark": _mark_of_row(row)}
         if pd.notna(point["score"]) and pd.notna(point["tflops"]) and point["tflops"] > 0:
             rows.append(point)
     for row in rows:
-        row["dominated_by"] = tuple(other["method"] for other in rows if _dominates(other, row))
+        row["beaten_by"] = tuple(other["method"] for other in rows if _beats(other, row))
+        if row["mark"] == BEST and row["beaten_by"]:
+            row["mark"] = BEATEN
     return rows
 
 
-def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
+def _mark_of_row(row: Mapping[str, Any]) -> str:
+    """The mark of a row of main_table.frame before it is compared with others."""
+    if row["ceiling"]:
+        return UPPER_BOUND
+    if row["apart"]:
+        return OTHERWISE
+    return FLOOR if row["floor"] else BEST
+
+
+def _beats(other: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     """Whether `other`, of the same data set, scores no less than `row`, costs no more, and is
     better in one of both."""
-    if other["dataset"] != row["dataset"] or any(r["ceiling"] or r["apart"] for r in (other, row)):
+    unranked = (UPPER_BOUND, OTHERWISE)
+    if other["dataset"] != row["dataset"] or other["mark"] in unranked or row["mark"] in unranked:
         return False
     dearer, better = float(other["tflops"] - row["tflops"]), float(other["score"] - row["score"])
     return dearer <= 0 <= better and (dearer, better) != (0, 0)
@@ -162,14 +182,14 @@ def draw(
         ax = figure.add_subplot()
         handles = {}
         for i, point in enumerate(rows):
-            handles[mark_of(point)] = _draw_mark(ax, point, i)
+            handles[point["mark"]] = _draw_mark(ax, point, i)
         _, unit, parts = COSTS[str(rows[0]["cost"])]
         convention = "" if unit == "money" else f"{rows[0]['convention']}, "
         set_axis(ax.xaxis, Axis(f"{unit} a question, {parts} ({convention}log)", log=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
         ax.set_title(str(rows[0]["dataset"]))
         # The best score that each cost buys, as steps up to the right edge.
-        if best := sorted(_coordinates(point) for point in rows if mark_of(point) == "undominated"):
+        if best := sorted(_coordinates(point) for point in rows if point["mark"] == BEST):
             limits = ax.get_xlim()
             xs, ys = zip(*best, (limits[1], best[-1][1]), strict=True)
             ax.step(
@@ -210,13 +230,6 @@ def to_html(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[s
     return joined(
         *(el("div", inline_svg(svg, titles), class_=name) for name, svg in drawn.items())
     ), files
-
-
-def mark_of(point: Mapping[str, Any]) -> str:
-    """The key in _MARKS of the mark that a point is drawn with."""
-    if point["ceiling"] or point["apart"]:
-        return "ceiling" if point["ceiling"] else "apart"
-    return "dominated" if point["dominated_by"] else "undominated"
 
 
 def place_labels(
@@ -272,7 +285,7 @@ def place_labels(
 def _draw_mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
     """Draw one method; returns what stands for it in the legend; number: its place, by which a
     tooltip finds it."""
-    (x, y), style = _coordinates(point), _MARKS[mark_of(point)][1]
+    (x, y), style = _coordinates(point), _MARKS[point["mark"]][1]
     xs, ys = _intervals(point)
     bars = [max(0.0, x - xs[0])], [max(0.0, xs[1] - x)]
     drawn = ax.errorbar(
@@ -312,7 +325,7 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the methods' names beside their marks, where there is room; a line joins a mark with a
     far label."""
     name_models = len({point["model"] for point in rows}) > 1
-    labelled = [p for p in rows if len(rows) <= _MOST_LABELLED or mark_of(p) != "dominated"]
+    labelled = [p for p in rows if len(rows) <= _MOST_LABELLED or p["mark"] != BEATEN]
     names = [
         wrapped(f"{p['method']} ({p['model']})" if name_models else str(p["method"]), 40)
         for p in labelled
@@ -337,7 +350,7 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     boxes = place_labels(anchors, sizes, ax.bbox.extents, np.array(bars))
     back = ax.transData.inverted().transform
     for artist, point, anchor, box in zip(artists, labelled, anchors, boxes, strict=True):
-        artist.set(position=back(box[:2]), va="bottom", color=_MARKS[mark_of(point)][1]["color"])
+        artist.set(position=back(box[:2]), va="bottom", color=_MARKS[point["mark"]][1]["color"])
         near = np.clip(anchor, box[:2], box[2:])
         if np.hypot(*(near - anchor)) > _FAR:  # too far to see whose label it is
             line = np.array([back(anchor), back(near)])
@@ -357,10 +370,6 @@ def _tooltip(point: Mapping[str, Any]) -> str:
     them."""
     spent = f"{three_digits(point['tflops'], least=1e-9)} {COSTS[point['cost']][1]}"
     value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {spent}"
-    if point["ceiling"]:
-        return f"{value}; a ceiling, it was shown the evidence"
-    if point["apart"]:
-        return f"{value}; apart, it was asked otherwise than most runs"
-    if not point["dominated_by"]:
-        return value
-    return f"{value}; dominated by {', '.join(point['dominated_by'])}"
+    if point["mark"] == BEATEN:
+        return f"{value}; beaten by {', '.join(point['beaten_by'])}"
+    return value if point["mark"] == BEST else f"{value}; {_MARKS[point['mark']][0]}"

@@ -51,7 +51,7 @@ function leaderboard(section) {
     }
     const mean = (cells) => (sets.every((set) => cells.has(set)) ? sets.reduce((sum, set) => sum + cells.get(set), 0) / sets.length : undefined);
     const columns = [...sets.map((set) => [set, (cells) => cells.get(set)]), ["mean", mean]];
-    const ranked = (name, cells, set) => !name.includes(" (c)") && !cells.apart.has(set);
+    const ranked = (name, cells, set) => !name.includes(" (upper bound)") && !cells.apart.has(set);
     const most = columns.map(([set, of]) => Math.max(...[...lines].filter(([name, cells]) => ranked(name, cells, set)).map(([, cells]) => of(cells) ?? -1)));
     const cell = (score, best) => make("td", score === undefined ? { class: "number" } : { class: best ? "number best" : "number", "data-value": score }, percent(score));
     const table = make("table", { class: "sortable" },

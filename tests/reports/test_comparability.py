@@ -159,7 +159,7 @@ def test_the_ratio_is_over_the_questions_that_both_answered(tmp_path):
     assert not any("ratio" in note for note in table.loc["full-context", "notes"])
 
 
-def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path, drawn):
+def test_runs_of_other_questions_beat_none_and_have_a_mark_of_their_own(tmp_path, drawn):
     runs = [
         priced(tmp_path, "dear", [5.0, 6.0, 7.0], 0.4),
         priced(tmp_path, "cheap", [1.0, 2.0, 3.0], 0.4),
@@ -168,13 +168,14 @@ def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path, drawn):
         priced(tmp_path, "other task", [0.1, 0.2, 0.3], 0.9),
     ]
     runs[-1].config["dataset"]["instruction"] = "Answer with the options at hand."
-    found = {p["method"]: (p["apart"], p["dominated_by"]) for p in points(frame(runs), runs)}
-    apart = dict.fromkeys(("one", "bad one", "other task"), (True, ()))
-    assert found == {"dear": (False, ("cheap",)), "cheap": (False, ()), **apart}
+    found = {p["method"]: (p["mark"], p["beaten_by"]) for p in points(frame(runs), runs)}
+    otherwise = dict.fromkeys(("one", "bad one", "other task"), ("asked otherwise", ()))
+    best = {"dear": ("beaten", ("cheap",)), "cheap": ("best for its cost", ())}
+    assert found == best | otherwise
     shown = page(runs)
     # Three marks, in a wide and a narrow figure.
-    assert shown.count("apart, it was asked otherwise than most runs") == 6
-    assert "was asked otherwise: compared with none" in shown
+    assert shown.count("; asked otherwise: not compared") == 6
+    assert shown.count("asked otherwise: not compared") > 6  # the legend has it, too
 
 
 LEGEND = (

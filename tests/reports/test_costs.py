@@ -53,5 +53,5 @@ def test_indexes_that_the_folder_lost_make_the_ratio_unknown(tmp_path):
     summary = {"state": "finished", "index": {"documents": 1}}
     lost = read_run(write_run(tmp_path, [record(0, 1.0)], summary=summary))
     row = frame([lost]).iloc[0]
-    assert (row["tflops"], str(row["tflops.whole"])) == (1.5, "nan")
+    assert (row["tflops"], str(row["tflops.total"])) == (1.5, "nan")
     assert "what an index cost is not known, so ratio is not" in row["notes"]

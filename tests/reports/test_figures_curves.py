@@ -106,7 +106,7 @@ def test_what_was_not_recorded_is_said_and_not_guessed(tmp_path):
     )
     # Above the recorded t_p a rule may still be held by every question: 0.9 for q0, 0.9 for q1, the
     # end for q2.
-    few = ("documents: 3; no test can find a difference with fewer than 6",)
+    few = ("documents: 3; this test cannot find a difference with fewer than 6",)
     assert (found[1, 0.75]["covered"], found[1, 0.75]["notes"]) == (3, few)
     assert found[2, 0.75]["covered"] == 2  # q1 has 0.9 and 0.8; q0 only 0.9
 

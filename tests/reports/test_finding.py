@@ -1,100 +1,401 @@
-"""The sentence that opens a page, worked out by hand from the scores and costs of a few runs."""
+"""The sentences that open a page, worked out by hand from the scores and costs of a few runs, as
+`harness report --html` writes them."""
+
+import html
+import re
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from harness.storage.run_folder import read_run
 from reports.figures.front import points
-from reports.finding import finding
 from reports.main_table import frame
 from reports.page import page
 from tests.reports.build import record, usage, write_run
 
-HIGH, LOW = [1.0] * 19 + [0.0], [0.0] * 19 + [1.0]
-ALIKE = [1.0] * 18 + [0.0, 0.0]
+HIGH, LOW, ZERO = [1.0] * 19 + [0.0], [0.0] * 19 + [1.0], [0.0] * 20
+ALIKE, HALF = [1.0] * 18 + [0.0, 0.0], [1.0, 0.0] * 10
+UNKNOWN = {"flops": {}, "uncounted": 1, "requests": 1, "roles": {}}
+FLOOR = {"manifest": {"floor": True}}
+ORACLE = {
+    "settings": {
+        "method": {
+            "name": "oracle",
+            "implementation": "methods.long_context:FullContext",
+            "view": "evidence",
+            "params": {},
+        }
+    }
+}
+SKIP = {"settings": {"failed": "skip"}}
+UNFINISHED = {"summary": {"state": "interrupted", "n_asked": 20}}
+OTHER_ROWS = {"manifest": {"dataset": {"fingerprint": "e" * 64}}}
 
 
-def runs(root, *methods):
-    """Runs of 20 questions on a document each; methods: (name, scores, TFLOPs a question)."""
-    found = []
-    for name, scores, cost in methods:
-        costs = [{} if value is None else {"usage": {"answer": usage(cost)}} for value in scores]
-        rows = [
-            record(2 * n, value, **spent)
-            for n, (value, spent) in enumerate(zip(scores, costs, strict=True))
-        ]
-        found.append(read_run(write_run(root, rows, method=name)))
-    return found
+@dataclass(frozen=True)
+class Run:
+    """A run of a made-up table. scores: one a question, None for a failed one; cost: TFLOPs of a
+    question, None where unknown; per_document: questions of a document."""
+
+    method: str
+    scores: list[float | None]
+    cost: float | None = 1.0
+    per_document: int = 1
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, root):
+        """Write its folder below `root`."""
+        records = []
+        for number, score in enumerate(self.scores):
+            spent = UNKNOWN if self.cost is None else usage(self.cost)
+            changes = {} if score is None else {"usage": {"answer": spent}}
+            document = f"d{number // self.per_document}"
+            records.append(record(number, score, document_ids=[document], **changes))
+        write_run(root, records, method=self.method, **self.changes)
 
 
-PECAN = "pecan is the best of 2 (95.0 points, longbench.qa_f1)"
-CASES = [  # runs, and how the sentence begins and ends
-    ([("bm25", HIGH, 2.0)], "bm25 scores 95.0 points (longbench.qa_f1) on 20 questions.", ""),
-    (
-        [("pecan", HIGH, 4.0), ("bm25", ALIKE, 1.0), ("lead", LOW, 0.5)],
-        (
-            "bm25 cannot be told from pecan, the best of 3 (90.0 and 95.0 points, longbench.qa_f1), "
-            "and takes 25 % of "
-        ),
-        " points.",
-    ),
-    (
-        [("pecan", HIGH, 4.0), ("lead", LOW, 0.5)],
-        f"{PECAN}; lead, the cheapest, takes 12 % of its FLOPs and",
-        " points.",
-    ),
-    (
-        [("pecan", HIGH, 1.0), ("lead", LOW, 2.0)],
-        f"{PECAN} and the cheapest; 20 questions settle",
-        " points.",
-    ),
-    (
-        [("pecan", HIGH, 1.0), ("bm25", ALIKE, 0.998)],
-        f"{PECAN} and within 1 % of the cheapest; 20 ques",
-        " points.",
-    ),
-    # Of equal scores the cheaper one is the best.
-    (
-        [("pecan", HIGH, 2.0), ("lead", HIGH, 1.0)],
-        "lead is the best of 2 (",
-        "cheapest; 20 questions settle no difference.",
-    ),
-    # Too few to call them alike.
-    (
-        [("pecan", [1.0] * 4, 4.0), ("lead", [0.0] * 4, 1.0)],
-        "pecan",
-        "less; 4 questions settle no difference.",
-    ),
-    (
-        [("pecan", [*HIGH[:-1], None], 1.0)],
-        "pecan",
-        " on 20 questions, of which 1 failed and count 0.",
-    ),
-]
-
-
-@pytest.mark.parametrize(("methods", "begins", "ends"), CASES)
-def test_the_sentence_follows_from_the_numbers(methods, begins, ends, tmp_path):
-    found = runs(tmp_path, *methods)
-    sentence = finding(frame(found), found, comparable=True)
-    assert (sentence.startswith(begins), sentence.endswith(ends)) == (True, True), sentence
-
-
-def test_without_a_score_there_is_no_best(tmp_path):
-    rows = [record(0, None)]
-    found = [
-        read_run(write_run(tmp_path, rows, method=name, settings={"failed": "skip"}))
-        for name in ("a", "b")
-    ]
-    assert (
-        finding(frame(found), found, comparable=True) == "No answer has a score (longbench.qa_f1)."
+def opening(command, tmp_path, *runs):
+    """The paragraphs that open the page of these runs."""
+    for run in runs:
+        run.write(tmp_path / "results")
+    code, _, err = command(
+        "report", str(tmp_path / "results"), "--html", str(tmp_path / "page.html")
     )
+    assert code == 0, err
+    text = (tmp_path / "page.html").read_text()
+    return [html.unescape(found) for found in re.findall(r'<p class="finding">(.*?)</p>', text)]
 
 
-def test_runs_that_must_not_be_compared_are_not_called_alike(tmp_path):
-    found = runs(tmp_path, ("pecan", HIGH, 4.0), ("bm25", ALIKE, 1.0))
-    sentence = finding(frame(found), found, comparable=False)
-    assert sentence.startswith("pecan is the best of 2")
-    assert sentence.endswith("scores 5.0 points less on 20 questions.")
+# Tables and the paragraph that opens their page. Interval ends and the difference that would often
+# be missed are tested where they are worked out (tests/stats).
+CASES = {
+    "one run": (
+        [Run("bm25", HIGH)],
+        (
+            "bm25 scores 95.0 points [LOW, HIGH] (longbench.qa_f1), on 20 questions about "
+            "20 documents."
+        ),
+    ),
+    "one run about one document": (
+        [Run("bm25", HIGH, per_document=20)],
+        ("bm25 scores 95.0 points (longbench.qa_f1), on 20 questions about 1 document."),
+    ),
+    "one run with a failed question": (
+        [Run("bm25", [*HIGH[:-1], None])],
+        (
+            "bm25 scores 95.0 points [LOW, HIGH] (longbench.qa_f1), on 20 questions about "
+            "20 documents. Failed questions, which count 0: 1 of bm25."
+        ),
+    ),
+    "a failed question that is left out": (
+        [Run("bm25", [*HIGH[:-1], None], changes=SKIP)],
+        (
+            "bm25 scores 100.0 points [LOW, HIGH] (longbench.qa_f1), on 20 questions about "
+            "20 documents. Failed questions, left out: 1 of bm25."
+        ),
+    ),
+    "one run with a floor": (
+        [Run("pecan", HIGH), Run("closed-book", LOW, 0.1, changes=FLOOR)],
+        (
+            "pecan scores 95.0 points (longbench.qa_f1), on 20 questions about 20 "
+            "documents. The data separate it from the floor closed-book (5.0 points). "
+            "Differences below D points would often be missed."
+        ),
+    ),
+    "one run with an upper bound": (
+        [Run("pecan", HALF), Run("oracle", HIGH, changes=ORACLE)],
+        (
+            "pecan scores 50.0 points [LOW, HIGH] (longbench.qa_f1), on 20 questions about "
+            "20 documents."
+        ),
+    ),
+    "only floors": (
+        [Run("closed-book", LOW, changes=FLOOR), Run("random", HALF, changes=FLOOR)],
+        (
+            "No method to choose was run yet, only random (floor, 50.0 points) and "
+            "closed-book (floor, 5.0 points) by longbench.qa_f1."
+        ),
+    ),
+    "only a floor and an upper bound": (
+        [Run("closed-book", LOW, changes=FLOOR), Run("oracle", HIGH, changes=ORACLE)],
+        (
+            "No method to choose was run yet, only closed-book (floor, 5.0 points) and "
+            "oracle (upper bound, 95.0 points) by longbench.qa_f1."
+        ),
+    ),
+    "no score at all": (
+        [Run("pecan", [None], changes=SKIP), Run("bm25", [None], changes=SKIP)],
+        (
+            "No answer has a score (longbench.qa_f1). Failed questions, left out: 1 of "
+            "bm25 and 1 of pecan."
+        ),
+    ),
+    "all zero": (
+        [Run("pecan", ZERO, 4.0), Run("bm25", ZERO), Run("lead", ZERO, 0.1)],
+        ("None of 3 methods scores above 0 (longbench.qa_f1), on 20 questions about 20 documents."),
+    ),
+    "one zero beside a floor": (
+        [Run("pecan", ZERO, 4.0), Run("closed-book", ZERO, 0.1, changes=FLOOR)],
+        ("pecan does not score above 0 (longbench.qa_f1), on 20 questions about 20 documents."),
+    ),
+    "all equal": (
+        [Run("pecan", HIGH, 4.0), Run("bm25", HIGH)],
+        (
+            "bm25 and pecan score 95.0 points each (longbench.qa_f1), on 20 questions "
+            "about 20 documents. bm25 takes 25 % of the FLOPs of pecan."
+        ),
+    ),
+    "all equal on other questions": (
+        [Run("pecan", HALF, 4.0), Run("bm25", HALF[::-1])],
+        (
+            "bm25 and pecan score 50.0 points each (longbench.qa_f1), on 20 questions "
+            "about 20 documents. bm25 takes 25 % of the FLOPs of pecan. Differences below "
+            "D points would often be missed."
+        ),
+    ),
+    "five equal": (
+        [Run(name, HIGH, 1.0) for name in "abcde"],
+        (
+            "a, b, c and 2 more score 95.0 points each (longbench.qa_f1), on 20 questions "
+            "about 20 documents. No method is clearly cheaper, by FLOPs."
+        ),
+    ),
+    "only floors differ": (
+        [
+            Run("pecan", HIGH, 4.0),
+            Run("bm25", HIGH, 2.0),
+            Run("closed-book", LOW, 0.1, changes=FLOOR),
+            Run("random", ZERO, 0.1, changes=FLOOR),
+        ],
+        (
+            "bm25 and pecan score 95.0 points each (longbench.qa_f1), on 20 questions "
+            "about 20 documents. The data separate them from the floors closed-book (5.0 "
+            "points) and random (0.0 points). bm25 takes 50 % of the FLOPs of pecan. "
+            "Differences below D points would often be missed."
+        ),
+    ),
+    "one clear winner": (
+        [Run("pecan", HIGH, 4.0), Run("lead", LOW, 0.5)],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data separate it from every other method. "
+            "lead scores 90.0 points less and takes 12 % of the FLOPs of pecan. "
+            "Differences below D points would often be missed."
+        ),
+    ),
+    "one clear winner, the cheapest": (
+        [Run("pecan", HIGH, 1.0), Run("lead", LOW, 2.0)],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data separate it from every other method. "
+            "No method is clearly cheaper, by FLOPs. Differences below D points would "
+            "often be missed."
+        ),
+    ),
+    "two equals named together": (
+        [Run("pecan", HIGH, 4.0), Run("bm25", HIGH, 2.0), Run("lead", LOW, 0.5)],
+        (
+            "bm25 and pecan score highest of 3 methods, 95.0 points each "
+            "(longbench.qa_f1), on 20 questions about 20 documents. The data separate them "
+            "from every other method. bm25 takes 50 % of the FLOPs of pecan. Differences "
+            "below D points would often be missed."
+        ),
+    ),
+    "a cheap one within reach": (
+        [Run("pecan", HIGH, 4.0), Run("bm25", ALIKE, 1.0), Run("lead", LOW, 0.5)],
+        (
+            "pecan scores highest of 3 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data cannot separate bm25 from it "
+            "(difference 5.0 points, 95 % interval LOW to HIGH). bm25 takes 25 % of the "
+            "FLOPs of pecan. Differences below D points would often be missed."
+        ),
+    ),
+    "two within reach": (
+        [Run("pecan", HIGH, 4.0), Run("bm25", ALIKE, 1.0), Run("sbert", ALIKE[::-1], 2.0)],
+        (
+            "pecan scores highest of 3 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data cannot separate bm25 and sbert from "
+            "it. bm25 (difference 5.0 points, 95 % interval LOW to HIGH) takes 25 % of the "
+            "FLOPs of pecan. Differences below D points would often be missed."
+        ),
+    ),
+    "one within reach, dearer": (
+        [Run("pecan", HIGH, 1.0), Run("bm25", ALIKE, 3.0)],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data cannot separate bm25 from it "
+            "(difference 5.0 points, 95 % interval LOW to HIGH). No method is clearly "
+            "cheaper, by FLOPs. Differences below D points would often be missed."
+        ),
+    ),
+    "one within reach at the same cost": (
+        [Run("pecan", HIGH, 1.0), Run("bm25", ALIKE, 0.998)],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data cannot separate bm25 from it "
+            "(difference 5.0 points, 95 % interval LOW to HIGH). No method is clearly "
+            "cheaper, by FLOPs. Differences below D points would often be missed."
+        ),
+    ),
+    "too few documents": (
+        [Run("pecan", [1.0] * 4, 4.0), Run("closed-book", [0.0] * 4, 0.1, changes=FLOOR)],
+        (
+            "pecan scores 100.0 points (longbench.qa_f1), on 4 questions about 4 "
+            "documents. With so few documents this test cannot separate any two runs."
+        ),
+    ),
+    "two documents, a cheap one": (
+        [Run("pecan", HIGH, 4.0, 10), Run("bm25", ALIKE, 1.0, 10)],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 2 documents. With so few documents this test cannot separate "
+            "any two runs."
+        ),
+    ),
+    "a floor that scores more": (
+        [
+            Run("pecan", LOW, 4.0),
+            Run("bm25", ZERO, 1.0),
+            Run("closed-book", HALF, 0.1, changes=FLOOR),
+        ],
+        (
+            "pecan scores highest of 2 methods, 5.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. That is no more than the floor closed-book "
+            "(50.0 points)."
+        ),
+    ),
+    "a floor as good": (
+        [
+            Run("pecan", HALF, 4.0),
+            Run("bm25", LOW, 1.0),
+            Run("closed-book", HALF, 0.1, changes=FLOOR),
+        ],
+        (
+            "pecan scores highest of 2 methods, 50.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. That is no more than the floor closed-book "
+            "(50.0 points)."
+        ),
+    ),
+    "a floor within reach": (
+        [Run("pecan", HIGH, 4.0), Run("bm25", LOW), Run("closed-book", ALIKE, 0.1, changes=FLOOR)],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data cannot separate it from the floor "
+            "closed-book (90.0 points). Differences below D points would often be missed."
+        ),
+    ),
+    "with an upper bound": (
+        [Run("pecan", HALF, 4.0), Run("lead", LOW, 0.5), Run("oracle", HIGH, 0.1, changes=ORACLE)],
+        (
+            "pecan scores highest of 2 methods, 50.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data separate it from every other method. "
+            "lead scores 45.0 points less and takes 12 % of the FLOPs of pecan. "
+            "Differences below D points would often be missed."
+        ),
+    ),
+    "unfinished": (
+        [
+            Run("pecan", HIGH, 4.0),
+            Run("lead", LOW, 0.5),
+            Run("bm25", ALIKE[:7], 0.1, changes=UNFINISHED),
+        ],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data separate it from every other method. "
+            "lead scores 90.0 points less and takes 12 % of the FLOPs of pecan. "
+            "Differences below D points would often be missed. Not finished, so not "
+            "ranked: bm25."
+        ),
+    ),
+    "all unfinished": (
+        [Run("pecan", HIGH, 4.0, changes=UNFINISHED), Run("lead", LOW, 0.5, changes=UNFINISHED)],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data separate it from every other method. "
+            "lead scores 90.0 points less and takes 12 % of the FLOPs of pecan. "
+            "Differences below D points would often be missed. Not finished: pecan and "
+            "lead."
+        ),
+    ),
+    "costs of one are unknown": (
+        [Run("pecan", HIGH, 4.0), Run("bm25", ALIKE, None), Run("lead", LOW, 0.5)],
+        (
+            "pecan scores highest of 3 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data cannot separate bm25 from it "
+            "(difference 5.0 points, 95 % interval LOW to HIGH). What an answer costs is "
+            "not known for all methods. Differences below D points would often be missed."
+        ),
+    ),
+    "failed questions": (
+        [Run("pecan", [*HIGH[:-1], None], 4.0), Run("lead", [None, *LOW[1:]], 0.5)],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data separate it from every other method. "
+            "lead scores 90.0 points less and takes 12 % of the FLOPs of pecan. "
+            "Differences below D points would often be missed. Failed questions, which "
+            "count 0: 1 of pecan and 1 of lead."
+        ),
+    ),
+    "other rows of the data set": (
+        [
+            Run("pecan", HIGH, 4.0),
+            Run("lead", LOW, 0.5),
+            Run("bm25", ALIKE, 0.1, changes=OTHER_ROWS),
+        ],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data separate it from every other method. "
+            "lead scores 90.0 points less and takes 12 % of the FLOPs of pecan. "
+            "Differences below D points would often be missed. Asked otherwise, so not "
+            "ranked: bm25."
+        ),
+    ),
+    "two models": (
+        [Run("bm25", HIGH, 4.0, changes={"model": "large"}), Run("bm25", LOW, 0.5)],
+        (
+            "bm25 with large scores highest of 2 methods, 95.0 points (longbench.qa_f1), "
+            "on 20 questions about 20 documents. Differences are not tested, as these runs "
+            "differ in more than the method."
+        ),
+    ),
+    "costs of all are unknown": (
+        [Run("pecan", HIGH, None), Run("lead", LOW, None)],
+        (
+            "pecan scores highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The data separate it from every other method. "
+            "What an answer costs is not known for all methods. Differences below D points "
+            "would often be missed."
+        ),
+    ),
+    "a rival that may lose most": (
+        [Run("pecan", [1.0] * 5 + [0.0] * 7, 4.0), Run("bm25", [0.0] * 10 + [1.0, 1.0], 1.0)],
+        (
+            "pecan scores highest of 2 methods, 41.7 points (longbench.qa_f1), on 12 "
+            "questions about 12 documents. The data cannot separate bm25 from it "
+            "(difference 25.0 points, 95 % interval LOW to HIGH). Differences below D "
+            "points would often be missed."
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_page_opens_with_what_the_table_can_carry(name, command, tmp_path):
+    runs, expected = CASES[name]
+    (text,) = opening(command, tmp_path, *runs)
+    text = re.sub(r"interval -?[\d.]+ to -?[\d.]+", "interval LOW to HIGH", text)
+    text = re.sub(r"points \[[\d.]+, [\d.]+\]", "points [LOW, HIGH]", text)
+    assert re.sub(r"below [\d.]+ points would", "below D points would", text) == expected
+
+
+def test_each_data_set_has_a_paragraph_of_its_own(command, tmp_path):
+    runs = [Run("pecan", HIGH), Run("bm25", HALF, changes={"dataset": "hotpotqa"})]
+    paragraphs = opening(command, tmp_path, *runs)
+    assert [text.partition(" points")[0] for text in paragraphs] == [
+        "hotpotqa: bm25 scores 50.0",
+        "musique: pecan scores 95.0",
+    ]
 
 
 def test_where_flops_are_unknown_the_page_draws_money(tmp_path, drawn):
@@ -115,3 +416,14 @@ def test_where_flops_are_unknown_the_page_draws_money(tmp_path, drawn):
     assert "bm25 (m): 100.0 at 0.00205 money" in body
     assert "money a question" in body
     assert points(frame(runs), runs) == []
+
+
+def test_closed_book_and_random_chunks_are_floors_of_a_run_of_the_command(here, tmp_path):
+    (tmp_path / "replies.yaml").write_text("replies: [{reply: nothing}]")
+    scripted = ["--model", "scripted", "--set", "model.script=replies.yaml", "--mlflow", "off"]
+    methods = "closed-book,random,bm25"
+    here("run", "-m", methods, "-d", "pocket/musique", "--limit", "1", *scripted).checked()
+    here("report", "results", "--html", "page.html").checked()
+    text = (tmp_path / "page.html").read_text()
+    (opens,) = re.findall(r'<p class="finding">(.*?)</p>', text)
+    assert opens.startswith("bm25 does not score above 0 (")

@@ -50,7 +50,7 @@ def test_numbers_are_those_of_the_table(tmp_path):
     write_run(tmp_path, rows, documents=[built("d0", 4.0)])
     live = Live([str(tmp_path)])
     (row,) = live.state()["rows"]
-    cells = Cells(frame(live.readable())[[SCORE, f"{SCORE}.low", f"{SCORE}.high", "tflops.whole"]])
+    cells = Cells(frame(live.readable())[[SCORE, f"{SCORE}.low", f"{SCORE}.high", "tflops.total"]])
     assert [row["score"], row["tflops"]] == [
         cells.rows[0][0],
         f"{float(cells.rows[0][1].split()[0]):.3g}",

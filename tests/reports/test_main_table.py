@@ -90,7 +90,7 @@ class TestCosts:
             "tflops.search": 1.0,
             "tflops.answer": 0.5,
             "tflops": 1.5,
-            "tflops.whole": 2.0,
+            "tflops.total": 2.0,
         }
         assert {name: row[name] for name in (*tokens, *costs)} == tokens | costs
         assert row["seconds"] == 1.0

@@ -209,7 +209,7 @@ class TestContents:
         parts = [
             "My runs",
             "Who is right?",
-            "is the best of 2",
+            "scores highest of 2 methods",
             "musique · tiny",
             "Score against cost",
         ]
@@ -354,9 +354,9 @@ class TestFront:
             priced(root, "oracle", 0.9, 0.005, settings={"method": view}),
         ]
 
-    def test_who_is_dominated_by_whom(self, tmp_path):
+    def test_who_is_beaten_by_whom(self, tmp_path):
         runs = self.runs(tmp_path)
-        found = {p["method"]: p["dominated_by"] for p in points(frame(runs), runs)}
+        found = {p["method"]: p["beaten_by"] for p in points(frame(runs), runs)}
         assert found == {"cheap": (), "dear": (), "bad": ("dear", "same"), "same": (), "oracle": ()}
 
     def test_a_run_without_a_cost_is_not_drawn(self, tmp_path):
@@ -368,10 +368,11 @@ class TestFront:
     def test_a_mark_says_who_it_is_to_a_pointer(self, tmp_path, drawn):
         runs = self.runs(tmp_path)
         marks = points(frame(runs), runs)
-        kinds = [front.mark_of(p) for p in marks]
-        assert kinds == ["undominated", "undominated", "dominated", "undominated", "ceiling"]
+        kinds = [p["mark"] for p in marks]
+        best = "best for its cost"
+        assert kinds == [best, best, "beaten", best, "upper bound"]
         found = Page(front.to_html(marks, SCORE)[0])
-        assert "bad (tiny): 30.0 at 22.5 TFLOPs; dominated by dear, same" in found.text
+        assert "bad (tiny): 30.0 at 22.5 TFLOPs; beaten by dear, same" in found.text
         assert all(name in found.text for name in ("cheap", "dear", "bad", "same", "oracle"))
 
     @pytest.mark.parametrize("size", [front._WIDE, front._NARROW], ids=["1400 px", "390 px"])
@@ -388,14 +389,11 @@ class TestFront:
             plain = {
                 "dataset": "musique",
                 "model": "tiny",
-                "cost": "whole",
+                "cost": "total",
                 "convention": "causal",
-                "ceiling": False,
+                "mark": front.BEST,
             }
-            rows = [
-                plain | {"method": f"raptor k={k}", "apart": False, "dominated_by": ()}
-                for k in range(12)
-            ]
+            rows = [plain | {"method": f"raptor k={k}", "beaten_by": ()} for k in range(12)]
             for row in rows:
                 for name, value, wide in (
                     ("score", dice.beta(3, 4), 0.1),

@@ -78,7 +78,7 @@ def test_both_readings_of_em_stand_side_by_side(tmp_path):
     table = frame([found], values()).set_index("metric")
     assert list(table.index) == ["EM (contained)", "EM (strict)"]
     assert list(table["ours"]) == [37.5, 0.0]
-    few = "documents: 4; no test can find a difference with fewer than 6"
+    few = "documents: 4; this test cannot find a difference with fewer than 6"
     assert [set(notes) - {few} for notes in table["notes"]] == [set(), set()]
     assert table["verdict"].iloc[0].startswith("undecided")
     bare = run(tmp_path / "b", "longbench/musique", {IN: [1.0] * 8})

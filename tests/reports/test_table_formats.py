@@ -185,7 +185,7 @@ def test_a_table_for_a_paper_marks_the_best_and_the_second_of_each_score():
     )
     rows = out.partition("\\midrule\n")[2].splitlines()
     assert "Method & F1 & X & TFLOPs search" in out
-    assert r"\caption{oracle: a ceiling, never marked as best. Best values" in out
+    assert r"\caption{oracle: an upper bound, never marked as best. Best values" in out
     first = [row.split(" & ")[1] for row in rows[:4]]
     assert first == [r"\underline{50.0}", r"\textbf{70.0}", r"\underline{50.0}", "90.0"]
     assert [row.split(" & ")[2] for row in rows[:4]] == [

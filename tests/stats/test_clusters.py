@@ -16,7 +16,7 @@ from tests.reports.build import SCORE, record, write_run
 CHAIN = [(f"p{i}", f"p{i + 1}") for i in range(4)]
 SKEWED = [("a", f"b{i}") for i in range(15)] + [(f"c{i}",) for i in range(10)]
 LINKED = "linked through documents that they share"
-FEW = "no test can find a difference with fewer than 6"
+FEW = "this test cannot find a difference with fewer than 6"
 RETRIEVED = {"dataset": {"name": "nq", "format": "retrieved", "scorers": [SCORE]}}
 
 

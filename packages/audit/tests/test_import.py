@@ -279,7 +279,7 @@ def test_a_cost_that_the_file_does_not_tell_is_not_zero(tmp_path: Path) -> None:
         "tokens.search",
         "tokens.index",
         "tflops",
-        "tflops.whole",
+        "tflops.total",
         "ratio",
         "truncated",
         "texts_cut",
