@@ -219,10 +219,6 @@ class WorkerLost(QuestionError):
     (scale/ray_engine.py)."""
 
 
-class RunWaits(HarnessError):
-    """A run cannot begin yet: another one, which it needs a number of, did not end."""
-
-
 class LimitReached(HarnessError):
     """A run that ended, or was not begun, at a limit of its command
     (harness/engine/command_limits.py)."""

@@ -12,7 +12,6 @@ ICR sums all heads, QRHead those of a head list. Source: docs/methods/attention.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,7 +19,6 @@ from pydantic import model_validator
 
 from harness.errors import CannotRun, WindowExceeded
 from harness.method import Index, Needs, Tools
-from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.models import Span as Tokens
 from harness.prompts import Prompt, feed, prompt_tokens
@@ -83,14 +81,6 @@ class InContext(TopK):
     needs: ClassVar[Needs] = {"reader": frozenset({"attention"})}
     own_prompts = (ANSWER, FIND)
     heads_field = "heads"
-
-    def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: all chunks are read once, with one or two questions behind them, then what is
-        shown."""
-        answer = super().reads(tokens, room)
-        return replace(
-            answer, shown=tokens + answer.shown, requests=3 if self.config.calibrate else 2
-        )
 
     def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
         """A sentence where the head list is missing, damaged or another model's than one of these

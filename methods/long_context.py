@@ -12,7 +12,6 @@ from typing import ClassVar
 from pydantic import Field
 
 from harness.method import Indexes, MethodConfig, Tools
-from harness.method.hooks import Reads
 from harness.method.training import Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt
@@ -39,17 +38,6 @@ class FullContext(ReadingMethod):
     draws = False
     one_request = True
     one_document = True
-
-    def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast for a text of `tokens` tokens: read once, or as much as `room` and the config's
-        limits allow."""
-        return Reads(
-            min(
-                n
-                for n in (tokens, room, self.config.max_tokens, self.config.window)
-                if n is not None
-            )
-        )
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -130,12 +118,6 @@ class SlidingWindow(ReadingMethod):
         """The shared reading prompts, and what is added to their instruction."""
         return (*PROMPTS, EXTRA)
 
-    def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: `tokens` of text once, a request a window; a small `room` makes more windows
-        than the config."""
-        max_tokens = max(min(room, self.config.window or room), 1)
-        return Reads(tokens, max(min(self.config.windows, tokens), -(-tokens // max_tokens), 1))
-
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
@@ -207,10 +189,6 @@ class ClosedBook(ReadingMethod):
     def skills(self) -> list[Skill]:
         """None: there is nothing to learn about the answer to a question without its text."""
         return []
-
-    def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: no text, whatever the length of the document."""
-        return Reads(0)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools

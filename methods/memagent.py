@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from harness.method import Indexes, Method, MethodConfig, Tools
-from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
@@ -63,12 +62,6 @@ class MemAgent(Method):
     def templates(self) -> Sequence[Prompt]:
         """Its prompts: the update and the answer."""
         return (UPDATE, FINAL)
-
-    def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: `tokens` of text once and a memory a segment, in a request each, and one more
-        for the answer."""
-        segments = -(-tokens // self.config.segment_tokens)
-        return Reads(tokens + segments * self.config.memory_tokens, segments + 1)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools

@@ -194,10 +194,6 @@ class ReadingMethod(Method):
         """Its own prompts, and the shared reading prompts."""
         return (*self.own_prompts, *PROMPTS)
 
-    def frame(self, question: Question, task: Task) -> str:
-        """The shared reading prompt without a text."""
-        return "".join(Reading(task, config=self.config).pieces(question, [""]))
-
     def skills(self) -> list[Skill]:
         """What it asks of a model: short answers and choices after a text."""
         return skills(self.config)

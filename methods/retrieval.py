@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import abc
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -21,7 +21,6 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from harness.method import Index, Indexes, MethodConfig, Tools
-from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.bm25 import bm25
@@ -96,7 +95,7 @@ class TopK(ReadingMethod):
         "chunk_sentences",
         "least_characters",
     )
-    from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"k": "pieces"}
+    from_other_runs: Mapping[str, str] = {"k": "chunk_tokens"}
 
     def __init__(self, config: MethodConfig) -> None:
         super().__init__(config)
@@ -104,18 +103,6 @@ class TopK(ReadingMethod):
             # Chunks that end with a sentence: version 2 has another rule for ends of sentences.
             # Others are as before.
             self.index_version = "2"  # type: ignore[misc]
-
-    def piece_tokens(self) -> int:
-        """Tokens of a chunk at its full size."""
-        return int(self.config.chunk_tokens)
-
-    def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: the chunks shown of `tokens` tokens; chunks of sentences are mostly shorter
-        than chunk_tokens."""
-        config = self.config
-        return Reads(
-            min(tokens, room, config.budget if config.k is None else config.k * config.chunk_tokens)
-        )
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: "chunks" as [start, end] in characters, and what `prepare` adds for the
@@ -216,10 +203,6 @@ class Dense(TopK):
     encoders = ("encoder",)
     index_roles = ("reader", "encoder")
 
-    def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: the chunks that are shown, and by the encoder all of them."""
-        return replace(super().reads(tokens, room), embedded=tokens)
-
     def prepare(self, texts: list[str], tools: Tools) -> Index:
         """Embeddings of the chunks, [chunks, width]."""
         return {"embeddings": tools.encoder().encode(texts, "passage")}
@@ -261,11 +244,6 @@ class Reranked(TopK):
     summary = "top-k chunks by a reranker over all chunks"
     draws = False
     encoders = ("reranker",)
-
-    def reads(self, tokens: int, room: int) -> Reads:
-        """Forecast: the chunks that are shown, and by the reranker all of them for every
-        question."""
-        return replace(super().reads(tokens, room), ranked=tokens)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """The reranker's scores of the chunks, [chunks]."""

@@ -17,7 +17,6 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from harness.method import Indexes, Tools
-from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Step
@@ -74,10 +73,6 @@ class SelfRoute(Dense):
     index_fields = (*Dense.index_fields, "chunk_words")
     from_other_runs = {}  # noqa: RUF012 - a class variable of Method; more chunks change how often the whole document is read
     own_prompts = (DECLINE, NUMBERED)
-
-    def reads(self, tokens: int, room: int) -> Reads | None:  # type: ignore[override]  # depends on what is declined
-        """No forecast: what is read is unknown before the first request is answered."""
-        return None
 
     def as_read(self, texts: list[str]) -> list[str]:
         """Each chunk behind its number in the document."""

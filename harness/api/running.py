@@ -17,7 +17,6 @@ from harness.config.sweep import check_axes
 from harness.engine import runner
 from harness.engine.command_limits import LimitHook
 from harness.engine.expand_command import command_runs, plan_all, with_seeds
-from harness.engine.parameter_sources import NumbersFromRuns
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress, Silent
 from harness.engine.recorded_stops import with_stops
@@ -221,9 +220,7 @@ def _run_all(
         )
 
     limited = [LimitHook(budget, planned.plans, out, (), note)] if budget.limits else []
-    for outcome in in_turn(
-        planned.plans, execute, [*limited, NumbersFromRuns(out, note), *trackers]
-    ):
+    for outcome in in_turn(planned.plans, execute, [*limited, *trackers]):
         if outcome.result is None:
             error = outcome.error
             assert error is not None  # no result: it is there

@@ -22,10 +22,10 @@ from harness.cli.options import Repeat, Selection, Sweep
 from harness.cli.output import print_result, print_warnings, say
 from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks, with_option_settings
 from harness.cli.run_options import Execution, WorkerOptions
-from harness.cli.stopping import print_resume_command, until_interrupted
+from harness.cli.stopping import until_interrupted
 from harness.engine.expand_command import plan_all
 from harness.engine.runs_in_turn import Lost, Outcome, bug_sentence, in_turn
-from harness.errors import FirstFailure, HarnessError, RunWaits, UserError
+from harness.errors import FirstFailure, HarnessError, UserError
 from harness.storage.files import check_home
 
 # 0 done, 3 incomplete, 4 a check failed, 2 the user's mistake (3 once any run started), 1 a bug;
@@ -77,15 +77,14 @@ def run_selection(
     plans = planned.plans
     print_warnings(plans, unlogged)
     hooks = [*hooks_of_plans(plans, options, scaling, suite, command), *hooks]
-    code, started, waiting = planned.code, False, False
+    code, started = planned.code, False
     with scaling.executor(
         options, command, len(plans) > 1
     ) as execute:  # by default harness.engine.runner.run
         for number, outcome in enumerate(in_turn(plans, execute, hooks), 1):
             exit_code, problems = _print_one(outcome, len(plans) > 1, options)
             code = max(code, exit_code, key=_CODES_BY_SEVERITY.index)
-            waits = isinstance(outcome.error, RunWaits)
-            started, waiting = started or (exit_code != 2 and not waits), waiting or waits
+            started = started or exit_code != 2
             if finished_folders is not None and outcome.result:
                 finished_folders.append(outcome.result.folder)
             planned.lost += [Lost(outcome.plan.run_name, problems)] if problems else []
@@ -99,8 +98,6 @@ def run_selection(
         from harness.cli.failures import incomplete_runs_sentence
 
         say(incomplete_runs_sentence(len(choices_of_runs), planned.lost))
-    if waiting:
-        print_resume_command("runs wait for a number from another run")
     return max([code, *(hook.closed() for hook in hooks)], key=_CODES_BY_SEVERITY.index)
 
 

@@ -1,7 +1,7 @@
 """What the options of `harness run` attach to its runs:
 
-recorded stops · forecasts (plan_table.py) · MLflow · checks (gate.py) · numbers from other runs ·
-limits of cost
+recorded stops · forecasts (plan_table.py) · MLflow · checks (gate.py) · limits of
+cost
 """
 
 from __future__ import annotations
@@ -84,10 +84,6 @@ def hooks_of_plans(
         from harness.engine.command_limits import LimitHook
 
         hooks.append(LimitHook(scaling.budget, plans, options.folder, command, say))
-    if any(plan.pending for plan in plans):
-        from harness.engine.parameter_sources import NumbersFromRuns
-
-        hooks.append(NumbersFromRuns(options.folder, say))
     if suite is not None:
         from harness.cli.plan_table import run_forecasts, suite_line
 

@@ -242,7 +242,8 @@ def _type_in_words(annotation: Any) -> str:
 def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
     """Values with origins, a method's prompts and what its parameters mean. parts: path -> part, as
     in Resolution."""
-    from harness.engine.plan import make_method, pending_params
+    from harness.engine.numbers_from_runs import asked_from_runs
+    from harness.engine.plan import make_method
     from harness.method import MethodConfig
 
     values: dict[str, Any] = {}
@@ -266,7 +267,7 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
             ]
             parameters = [line for text in texts for line in text.splitlines()]
             params = method.config.model_dump(mode="json", exclude={"prompts"})
-            params |= pending_params(type(method), part.params)
+            params |= asked_from_runs(type(method), part.params)
             part = part.model_copy(update={"params": params})
         inner = (
             part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part

@@ -54,14 +54,10 @@ def _plan_line(plan: Plan, json: bool) -> str:
         }
         return json_.dumps(row)
     roles = ", ".join(f"{role} {name}" for role, name in {**models, **encoders}.items())
-    numbers = [
-        f"method.{name} comes {text.replace(':', ' ')}" for name, text in plan.pending.items()
-    ]
-    place = f"run folder known later: {', '.join(numbers)}" if numbers else plan.folder
     left_out = (
         f" ({plan.dataset.left_out} more left out by the loader)" if plan.dataset.left_out else ""
     )
-    lines = [f"ok  {plan.run_name}: {questions} questions{left_out}, {roles}", f"    {place}"]
+    lines = [f"ok  {plan.run_name}: {questions} questions{left_out}, {roles}", f"    {plan.folder}"]
     return "\n".join([*lines, *(f"    warning: {w}" for w in plan.warnings)])
 
 

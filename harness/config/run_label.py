@@ -51,15 +51,7 @@ def changes_from_preset(
     # settings do without.
     reference = type(method)(type(method.config).model_construct(**preset.params))
     settings_used, preset_settings = _prediction_settings(method), _prediction_settings(reference)
-    # A number that another run gives is part of the method; tables print it below, with the run.
-    from_runs = {
-        key for key in type(method).from_other_runs if isinstance(choice.params.get(key), str)
-    }  # "from:..."
-    changed = [
-        key
-        for key in settings_used
-        if settings_used[key] != preset_settings.get(key) and key not in from_runs
-    ]
+    changed = [key for key in settings_used if settings_used[key] != preset_settings.get(key)]
     profiles, setting_texts = [], []
     for key in changed:
         prompt = key.removeprefix("prompt ").removesuffix(", system")

@@ -22,8 +22,6 @@ from harness.errors import ConfigError, UserError, unknown
 
 Axes = Mapping[str, Sequence[Any]]
 
-_TAKEN = "from:"  # a number that another run gives (engine/parameters_from_runs.py)
-
 
 def parse_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
     """Parse --sweep: ["method.k=1,3"] -> {"method.k": (1, 3)}. Raises ConfigError."""
@@ -91,12 +89,7 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
             ]
             for key in without:
                 lacking.setdefault(key, {})[str(run.method)] = None
-            # A run that takes a number from another one has as many points as that one may have.
-            if not any(
-                isinstance(value, str) and value.startswith(_TAKEN)
-                for value in method[0].params.values()
-            ):
-                swept = {key: values for key, values in axes.items() if key not in without}
+            swept = {key: values for key, values in axes.items() if key not in without}
         for values in itertools.product(*swept.values()):
             point = dict(zip(swept, values, strict=True))
             sets = {key: value for key, value in point.items() if key not in (*without, "model")}

@@ -118,9 +118,4 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
         return plan_several(choices, note, elsewhere)
     from harness.engine.plan import plan_choices
 
-    plans = [plan_choices(choices[0], elsewhere)]
-    if plans[0].pending:
-        from harness.engine.parameter_sources import order_by_source
-
-        plans, _ = order_by_source(plans, choices)
-    return Planned(plans)
+    return Planned([plan_choices(choices[0], elsewhere)])

@@ -98,7 +98,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     numbers: dict[
         str, dict[str, Any]
     ] = {}  # that the paper prints for the data set, or that another run gave
-    for name in type(plan.method).from_other_runs:
+    for name in plan.method.from_other_runs:
         origin = plan.origins.get(f"method.params.{name}", "")
         if origin.startswith("configs/") and origin.endswith(", by_dataset"):
             value = getattr(plan.method.config, name)
@@ -106,7 +106,7 @@ def describe(plan: Plan) -> dict[str, Any]:
                 "value": value,
                 "note": f"{name} = {value}, printed in the paper ({origin})",
             }
-    numbers |= plan.amounts
+    numbers |= {name: number.as_json() for name, number in plan.numbers.items()}
     shapes = [
         (role, served[role] if role in served else shape_of_role(plan, role))
         for role in plan.identities

@@ -21,18 +21,18 @@ from harness.config.yaml_tree import Tree, build, flatten
 from harness.datasets import answer_prefix
 from harness.datasets.base import Dataset
 from harness.datasets.load_once import load_asked
+from harness.engine.numbers_from_runs import (
+    NumberFromRun,
+    asked_from_runs,
+    differing_source,
+    number_from_run,
+)
 from harness.engine.plan_models import check_prompts, encoders_of, models_of
 from harness.errors import Missing, UserError, attempt, raise_all
 from harness.method import Method, Task, misdeclared
 from harness.storage.paths import run_path
 
 _PARAMS = "method.params."
-FROM = "from:"
-"""Begins the value of a parameter that another run gives (from:PRESET or from:RUN_FOLDER), such as
-the budget it spent.
-
-Until that run is finished, the number is pending and the plan cannot run.
-"""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,9 @@ class Plan:
         default_factory=dict
     )  # hashes of the user's own code (storage/own_code_hash)
     choices: Choices = field(default_factory=Choices)  # what the plan was made from
-    # Parameter of the method -> "from:SOURCE" while its number is unknown, and the plan cannot run.
-    pending: dict[str, str] = field(default_factory=dict)
-    amounts: dict[str, dict[str, Any]] = field(
+    numbers: dict[str, NumberFromRun] = field(
         default_factory=dict
-    )  # parameter -> {"value", ...} that a run gave
+    )  # parameter -> the number that a run gave
     missing: tuple[
         str, ...
     ] = ()  # not on this machine, so that it cannot run here: "weights of owner/name"
@@ -102,15 +100,16 @@ def _plan(resolution: Resolution, elsewhere: bool) -> Plan:
     # 1. The method's parameters with their defaults, and what the data set's settings ask for:
     # before anything is
     #    fetched or looked for.
+    numbers: dict[str, NumberFromRun] = {}
+    if "method" in resolution.parts:
+        numbers = attempt(resolution.problems, fill_from_runs, resolution) or {}
     method = (
         attempt(resolution.problems, make_method, resolution)
         if "method" in resolution.parts
         else None
     )
     if method is not None:
-        params = method.config.model_dump(mode="json") | pending_params(
-            type(method), resolution.parts["method"].params
-        )
+        params = method.config.model_dump(mode="json")
         resolution.parts["method"] = resolution.parts["method"].model_copy(
             update={"params": params}
         )
@@ -182,7 +181,7 @@ def _plan(resolution: Resolution, elsewhere: bool) -> Plan:
     changed_params = {
         key: o
         for key, o in params.items()
-        if o != "default" and not o.startswith(("configs/", "$"))
+        if o != "default" and not o.startswith(("configs/", "$")) and key not in numbers
     }
     if changed_params:
         from harness.config.run_label import changes_from_preset
@@ -200,13 +199,17 @@ def _plan(resolution: Resolution, elsewhere: bool) -> Plan:
         resolution.config.model_copy(update=used),
         answer_prefix.task(resolution.parts["dataset"]),
     )
-    pending = pending_params(type(method), choice.params)
     code: dict[str, str] = {}
     if choice.implementation not in registry.shipped("methods"):
         from harness.storage.own_code_hash import own_code
 
         code = own_code(type(method), choice.params.values())
-    hash8 = "pending" if pending else run_hash(config, method, dataset, task, identities, code)
+    hash8 = run_hash(config, method, dataset, task, identities, code)
+    sources = [
+        differing_source(name, number, config.dataset.name, config.model.name)
+        for name, number in numbers.items()
+    ]
+    resolution.warnings += filter(None, sources)
     return Plan(
         config=config,
         origins=dict(sorted(resolution.origins.items())),
@@ -223,7 +226,7 @@ def _plan(resolution: Resolution, elsewhere: bool) -> Plan:
         warnings=tuple(dict.fromkeys(resolution.warnings)),
         code=code,
         choices=resolution.choices,
-        pending=pending,
+        numbers=numbers,
         missing=tuple(dict.fromkeys(problem.thing for problem in absent)),
     )
 
@@ -236,8 +239,8 @@ def _pop_missing_here(r: Resolution) -> list[Missing]:
 
 
 def make_method(r: Resolution) -> Method:
-    """Import the resolved method and check its parameters; those to be filled from another run get
-    the placeholder 1.
+    """Import the resolved method and check its parameters; those that still name a run get the
+    placeholder 1.
 
     Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters
     or prompts.
@@ -247,7 +250,7 @@ def make_method(r: Resolution) -> Method:
     if wrong := misdeclared(cls):
         raise UserError(f"the method '{choice.implementation}' has {wrong} (docs/extending.md)")
     tree = Tree()
-    tree.values = {**choice.params, **dict.fromkeys(pending_params(cls, choice.params), 1)}
+    tree.values = {**choice.params, **dict.fromkeys(asked_from_runs(cls, choice.params), 1)}
     tree.origins = {
         k.removeprefix(_PARAMS): v for k, v in r.origins.items() if k.startswith(_PARAMS)
     }
@@ -264,11 +267,21 @@ def make_method(r: Resolution) -> Method:
     return method
 
 
-def pending_params(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters in `params` to be filled from another run: {"max_nodes": "from:pecan"}."""
-    return {
-        name: params[name] for name in cls.from_other_runs if str(params.get(name)).startswith(FROM)
+def fill_from_runs(r: Resolution) -> dict[str, NumberFromRun]:
+    """Set the parameters that name a run to the number that it gives; returns these. Raises
+    UserError."""
+    choice: MethodChoice = r.parts["method"]
+    asked = asked_from_runs(registry.method_class(choice.implementation), choice.params)
+    if not asked:
+        return {}
+    method = make_method(r)
+    numbers = {
+        name: number_from_run(method, choice.name, name, text) for name, text in asked.items()
     }
+    values = {name: number.value for name, number in numbers.items()}
+    r.parts["method"] = choice.model_copy(update={"params": {**choice.params, **values}})
+    r.origins |= {_PARAMS + name: number.note for name, number in numbers.items()}
+    return numbers
 
 
 def run_hash(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import resolve
-from harness.engine.parameter_sources import order_by_source
 from harness.engine.plan import plan_choices
 from harness.engine.runs_in_turn import Lost, Planned, bug_sentence
 from harness.errors import ConfigError, UserError, raise_all
@@ -34,9 +33,7 @@ def plan_several(
             traceback.print_exc()
             planned.lost.append(Lost(name, bug_sentence(e)))
             planned.code = 1
-    planned.plans, waiting = order_by_source(planned.plans, choices)
-    problems = _grouped([*wrong, *((lost.why, lost.run) for lost in waiting)])
-    planned.lost += waiting
+    problems = _grouped(wrong)
     missing = _grouped(absent, 1)  # one thing to get, however many runs lack it
     problems += missing
     if not planned.plans and not planned.code:

@@ -29,9 +29,7 @@ def distinct_repeats(
             replace(run, point={**run.point, "seed": None}, sets={**run.sets, "seed": None})
         )
         if alike not in equal:
-            equal[alike], depends = _draws_nothing(run)
-            if depends and not equal[alike]:
-                return list(runs)  # it takes a number of another run with the same seed
+            equal[alike] = _draws_nothing(run)
         if equal[alike] and alike in kept:
             names.setdefault(str(run.method))
         kept.setdefault(alike if equal[alike] else repr(run), run)
@@ -44,16 +42,13 @@ def distinct_repeats(
     return list(kept.values())
 
 
-def _draws_nothing(run: Choices) -> tuple[bool, bool]:
-    """(whether no seed changes the run's answers, whether it takes a number from another run).
-
-    (False, False) for a run with a mistake, which is reported when it is planned.
-    """
+def _draws_nothing(run: Choices) -> bool:
+    """Whether no seed changes the run's answers; False for a run with a mistake, which is reported
+    when it is planned."""
     try:
         method = resolve_part("methods", run).parts["method"]
         model = resolve_part("models", run).parts["model"]
         draws = vars(method_class(method.implementation)).get("draws", True)
     except UserError:
-        return False, False
-    depends = any(str(value).startswith("from:") for value in method.params.values())
-    return not model.temperature and not draws, depends
+        return False
+    return not model.temperature and not draws

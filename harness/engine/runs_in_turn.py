@@ -19,8 +19,7 @@ class Hook:
     """Base of what a command does around its runs; a subclass overrides the calls that it needs."""
 
     def ready(self, plan: Plan) -> Plan:
-        """The plan as it can run, called before it runs. Raises RunWaits where it cannot yet,
-        UserError."""
+        """The plan as it can run, called before it runs. Raises UserError."""
         return plan
 
     def started(self, plan: Plan) -> None:

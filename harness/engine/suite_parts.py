@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.engine.parameter_sources import run_key
 
 if TYPE_CHECKING:
     from harness.config.suites import Suite
-    from harness.engine.parameter_sources import RunKey
+
+RunKey = tuple[str, str, frozenset[tuple[str, str]]]
+"""Identifies a run of a command: preset and data set, as the user named them, and its point of a
+sweep."""
+
+
+def run_key(choices: Choices) -> RunKey:
+    """The key of a run."""
+    point = frozenset((name, str(value)) for name, value in choices.point.items())
+    return presets.fold(choices.method or ""), presets.fold(choices.dataset or ""), point
 
 
 def parts_to_run(

@@ -2,15 +2,14 @@
 changes an answer.
 
 skills, adapters, training      the requests it makes of a model, and what `harness train` trains for it (training.py)
-reads, piece_tokens, frame      how much it reads, for forecasts and for numbers that another run gives
+from_other_runs                 which of its numbers a finished run can give
 stop_rule, replay               its stopping rule, for curves that replay a search
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.errors import UserError
 from harness.types import Question
@@ -18,22 +17,8 @@ from harness.types import Question
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.method.tools import Task, Tools
+    from harness.method.tools import Tools
     from harness.method.training import AdapterUse, Skill, TrainingTask
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """How much text a method reads, in tokens: the result of `Method.reads`.
-
-    shown: in all requests of one question; requests: per question; embedded: by the encoder, per
-    index; ranked: by the reranker, per question.
-    """
-
-    shown: int
-    requests: int = 1
-    embedded: int = 0
-    ranked: int = 0
 
 
 class MethodHooks:
@@ -43,14 +28,15 @@ class MethodHooks:
     prediction without_adapters how to run without `adapters`: the hint at the end of the error that
     a model lacks them
     heads_field      config field that names a list of attention heads, or "all"; "" for none (`harness heads`)
-    from_other_runs  config field -> unit, for numbers that another run can give (method.k=from:pecan): "nodes"
-                     that its search visited, or "pieces", as many chunks as cost the same to read
+    from_other_runs  config field -> what is counted, for numbers that a finished run can give
+                     (method.k=from:RUN_FOLDER): "nodes" that its search visited, or the config field with the
+                     tokens of a piece, of which as many are taken as cost the same to read
     """
 
     recording_fields: ClassVar[tuple[str, ...]] = ()
     without_adapters: ClassVar[str] = ""
     heads_field: ClassVar[str] = ""
-    from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {}
+    from_other_runs: Mapping[str, str] = {}
 
     def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
         """Sentences that say why the method cannot run with the model of `role`, found without
@@ -77,25 +63,6 @@ class MethodHooks:
     def training(self) -> Sequence[TrainingTask]:
         """How `harness train` trains each adapter of this method; () if it trains none."""
         return ()
-
-    def reads(self, tokens: int, room: int) -> Reads | None:
-        """How much the method reads of a text of `tokens` tokens with `room` tokens free in the
-        window, for forecasts.
-
-        None if that depends on the text, for instance for a search, or for an index that a model
-        writes.
-        """
-        return None
-
-    def piece_tokens(self) -> int | None:
-        """Tokens of a piece ("pieces" in `from_other_runs`); None if their number does not fix the
-        cost."""
-        return None
-
-    def frame(self, question: Question, task: Task) -> str:
-        """The text of the method's prompt around the pieces that it shows; its tokens are counted
-        (`piece_tokens`)."""
-        return ""
 
     def stop_rule(self) -> dict[str, Any]:
         """The parameters of the search's stopping rule that `replay` can vary: {"t_n": 1, "t_p":

@@ -2,7 +2,7 @@
 same prompts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, Method, Needs, Tools
@@ -83,7 +83,7 @@ class Pecan(Method):
     index_fields = INDEX_FIELDS
     recording_fields = ("record_stops", "record_t_p")
     index_version = "6"
-    from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
+    from_other_runs: Mapping[str, str] = {"max_nodes": "nodes"}
 
     def templates(self) -> Sequence[Prompt]:
         """The printed prompts, with their tables; RAPTOR's summary where the graph is a tree."""

@@ -5,12 +5,12 @@ collapsed (CT)   all nodes of all levels together, the nearest first; the first 
 traversal (TT)   the `top_k` nearest of the highest level, then those of their children, and so on down to the chunks
 """
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from harness.method import Index, Indexes, Needs, Tools
+from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.method.training import Skill
 from harness.types import Answer, Document, Question, Step
 from methods import reading, summary
@@ -47,18 +47,13 @@ class Raptor(reading.ReadingMethod):
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
     index_version = "3"
-    from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"top_k": "pieces"}
+    from_other_runs: Mapping[str, str] = {"top_k": "summary_tokens"}
     own_prompts = (DETAILED,)  # a summary of a cluster
 
-    def piece_tokens(self) -> int | None:
-        """A node at its full size; None for a traversal, where top_k counts the nodes of each
-        layer."""
-        config: RaptorConfig = self.config
-        return (
-            None
-            if config.retrieval == "traversal"
-            else max(config.chunk_tokens, config.summary_tokens)
-        )
+    def __init__(self, config: MethodConfig) -> None:
+        super().__init__(config)
+        if self.config.retrieval == "traversal":
+            self.from_other_runs = {}  # top_k counts the nodes of each level
 
     def index_packages(self) -> tuple[str, ...]:
         """The packages that reduce and cluster; another version may build another tree."""

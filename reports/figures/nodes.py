@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from harness.engine.parameters_from_runs import visited_nodes
+from harness.engine.numbers_from_runs import visited_nodes
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts

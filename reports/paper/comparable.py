@@ -17,7 +17,7 @@ from harness.config.schema import DatasetConfig, sampling
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
 from harness.engine.manifest import made_by
-from harness.engine.plan import FROM
+from harness.engine.numbers_from_runs import FROM
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper import public_releases

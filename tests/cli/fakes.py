@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from harness.errors import CannotRun
@@ -78,7 +79,7 @@ class Walks(Echo):
         fails: int | None = None  # the question that fails, by its place
         stops: int | None = None  # the question that ends the run
 
-    from_other_runs: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
+    from_other_runs: Mapping[str, str] = {"max_nodes": "nodes"}
 
     def answer(self, question, documents, indexes, tools):
         place = int(question.id.rpartition("-")[2])

@@ -45,10 +45,6 @@ LABELS = [
     ("pecan", ("method.record_stops=3", "dataset.tokens=500", "limit=2"), None, "pecan"),
     # A preset is its own reference, on each data set.
     ("pecan-choice-repeats", (), None, "pecan-choice-repeats"),
-    ("pecan-no-progress-control", (), None, "pecan-no-progress-control"),
-    # A number that another run gives is no setting of the user's or of a profile.
-    ("pecan-no-progress-control", (), "pocket", "pecan-no-progress-control [pocket]"),
-    ("pecan-no-progress-control", ("method.max_nodes=from:garlic",), None, "pecan-no-progress-control"),
     ("pecan-no-progress-control", ("method.max_nodes=9",), None, "pecan-no-progress-control [max_nodes=9]"),
 ]  # fmt: skip
 

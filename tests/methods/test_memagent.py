@@ -60,8 +60,3 @@ def test_an_answer_is_as_long_as_the_authors_allow_or_the_data_set(cap, words):
 def test_without_a_text_there_is_no_memory():
     answer, _ = read("")
     assert (answer.text, answer.shown, answer.steps) == ("nobody knows", (), ())
-
-
-def test_what_it_reads_is_known_before():
-    reads = MemAgent(MemAgent.Config(segment_tokens=100, memory_tokens=10)).reads(250, 1000)
-    assert (reads.shown, reads.requests) == (280, 4)

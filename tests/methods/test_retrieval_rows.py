@@ -296,26 +296,15 @@ def test_chunks_in_the_order_of_the_document_at_the_papers_budgets(method, datas
 def test_the_suite_has_the_rows_of_the_papers_table_in_their_order():
     suite = suites.read_suite("pocket-pecan-table1")
     assert [presets.find("methods", name) for name in suite.methods] == list(suite.methods)
-    printed = [
-        "bm25",
-        "bm25-topx",
-        "sbert",
-        "sbert-topx",
-        "dragon",
-        "dragon-topx",
-        "longllmlingua",
-        "memwalker",
-    ]
-    printed += ["raptor-tt", "raptor-ct", "raptor-ct-topx", "full-context", "garlic", "pecan"]
+    # Without the Top-X rows, which need a number from the run of pecan.
+    printed = ["bm25", "sbert", "dragon", "longllmlingua", "memwalker"]
+    printed += ["raptor-tt", "raptor-ct", "full-context", "garlic", "pecan"]
     rows = [
         name for name in suite.methods if name not in ("random", "closed-book", "oracle-evidence")
     ]
     # A row that has no preset yet is left out; one that has may not be.
     assert rows == [name for name in printed if name in presets.names("methods")]
-    assert {name: params for name, params in suite.methods.items() if params} == {
-        **{f"{name}-topx": {"k": "from:pecan"} for name in ("bm25", "sbert", "dragon")},
-        "raptor-ct-topx": {"top_k": "from:pecan"},
-    }
+    assert not any(suite.methods.values())
     assert list(suite.datasets) == [
         f"pocket/{name}" for name in ("narrativeqa", "qasper", "hotpotqa", "musique")
     ]

@@ -9,7 +9,6 @@ import json as json_
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,8 +28,7 @@ from harness.cli.output import print_warnings, say
 from harness.cli.stopping import print_resume_command
 from harness.cli.table_output import columns
 from harness.cost.units import duration
-from harness.engine.parameter_sources import order_by_source, run_key, with_numbers
-from harness.errors import HarnessError, RunWaits, UserError, attempt, raise_all
+from harness.errors import HarnessError, UserError, attempt, raise_all
 from harness.storage.files import check_home
 from harness.storage.paths import local_folder
 
@@ -102,7 +100,7 @@ def duel(
     target, width = stop.target, None if stop.width is None else stop.width / 100
     rules = Rules(stop.alpha, width, target, stop.score)  # type: ignore[arg-type]  # Rules checks the name
     folder, command = local_folder(out), ["harness", *sys.argv[1:]]
-    plans = _plans(selection, methods or [], folder)
+    plans = _plans(selection, methods or [])
     print_warnings(plans)
     try:
         asking: dict[str, Any] = {
@@ -128,9 +126,8 @@ def duel(
     return 3 if failed or any(entrant.result.save_problems for entrant in outcome.entrants) else 0
 
 
-def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[Plan]:
-    """A plan for each method, with the numbers that it takes from run folders. Raises UserError
-    with every mistake."""
+def _plans(selection: Selection, methods: Sequence[str]) -> list[Plan]:
+    """A plan for each method. Raises UserError with every mistake."""
     from harness.engine.expand_command import command_runs
     from harness.engine.plan import plan_choices
 
@@ -143,15 +140,8 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     problems: list[HarnessError] = []
     plans = [plan for row in chosen if (plan := attempt(problems, plan_choices, row)) is not None]
     raise_all(problems)
-    order_by_source(plans, chosen)  # raises for a number of a method that is not in the duel
     check_home()
-    try:
-        return [
-            with_numbers(plan, {run_key(p.choices): p for p in plans}, folder) for plan in plans
-        ]
-    except RunWaits as e:
-        advice = "run that method first, then duel again, or name its folder: --set method.NAME=from:RUN_FOLDER"
-        raise UserError(f"{e}; {advice}") from e
+    return plans
 
 
 def _as_json(outcome: DuelResult) -> str:

@@ -1,0 +1,275 @@
+"""Numbers of a method that a finished run gives: method.max_nodes=from:RUN_FOLDER.
+
+    "nodes"          the mean number of nodes that the run visited for an answered question, rounded
+    "chunk_tokens"   a field of the method with the tokens of a piece: the number k of pieces whose
+                     predicted cost is nearest to the mean cost of the run's questions
+
+                         cost(k) = prefill(f + k p) + decode(g) + embed(q)
+                         k = argmin over k >= 1 of |cost(k) - cost(run)|
+
+f: tokens of the prompt around the pieces; p: of a piece; g: of the run's mean answer; q: of the
+question, where the method embeds it. Costs are FLOPs of search and answer under the default
+convention, by the sizes in the run's manifest; tokens where FLOPs are unknown. Texts are taken for
+4 bytes a token. Half rounds up; of two equally near k the smaller one counts. Sources and
+alternatives: docs/methods/costs.md#from-another-run.
+
+Only the number reaches the method, and the number is what is hashed. It is stored with its source
+in run.yaml (origins) and manifest.json ("amounts").
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.config import presets
+from harness.cost.flops import DEFAULT, Event, Kind, ModelShape, flops
+from harness.cost.usage import sum_phases, tokens_of
+from harness.errors import UserError
+from harness.method import Method
+from harness.storage.run_folder import StoredRun, read_run
+
+FROM = "from:"
+"""What the value of a parameter that a run gives begins with."""
+NODES = "nodes"
+
+_BYTES_A_TOKEN = 4
+_FRAME = 60  # tokens of the shared prompt's own words and of the chat template
+_STUDY = "study"  # the action of a step after the stop of the run itself
+
+Call = tuple[Kind, int, int, ModelShape | None]
+"""A call of a model: kind, new tokens, cached ones, sizes of the model (None: unknown)."""
+
+
+@dataclass(frozen=True)
+class NumberFromRun:
+    """A number that a run gave, as it stands in a manifest.
+
+    note: what tables say of it; mean, unit: what it was rounded from; source: the run's method;
+    run: its folder; questions: answered ones; failed: questions that were left out.
+    """
+
+    value: int
+    note: str
+    mean: float
+    unit: str
+    source: str
+    run: str
+    dataset: str
+    model: str
+    questions: int
+    failed: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The number as the manifest stores it."""
+        return asdict(self)
+
+
+def asked_from_runs(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters whose value names a run: {"max_nodes": "from:results/..."}."""
+    asked: dict[str, str] = {}
+    for name in cls.from_other_runs:
+        value = params.get(name)
+        if isinstance(value, str) and value.startswith(FROM):
+            asked[name] = value
+    return asked
+
+
+def number_from_run(method: Method, preset: str, name: str, text: str) -> NumberFromRun:
+    """The number that the parameter `name` gets from the run that `text` names.
+
+    Args:
+        method: The method; the parameter itself holds a placeholder.
+        preset: The method's name, for messages.
+        name: The parameter.
+        text: Its value, "from:RUN_FOLDER".
+
+    Raises:
+        UserError: There is no such folder, its run is not finished, or it gives no such number.
+    """
+    if name not in method.from_other_runs:
+        raise UserError(
+            f"method.{name} does not fix what is shown with these settings; give it a number"
+        )
+    run = _finished_run(preset, name, text)
+    records = [record for record in run.records if record["error"] is None]
+    if not records:
+        raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
+    if method.from_other_runs[name] == NODES:
+        value, mean, unit = _mean_nodes(name, run, records)
+        gave = f"as many nodes as {{}} visits ({mean:.2f}, {{}})"
+    else:
+        value, mean, unit = _pieces_of_equal_cost(method, name, run, records)
+        gave = f"the same {unit} as {{}} ({mean:.4g} a question, {{}})"
+    failed = len(run.records) - len(records)
+    source = str(run.config["method"]["name"])
+    return NumberFromRun(
+        value=value,
+        note=f"{name} = {value}, " + gave.format(source, _questions(run, len(records), failed)),
+        mean=mean,
+        unit=unit,
+        source=source,
+        run=str(run.path),
+        dataset=run.config["dataset"]["name"],
+        model=run.config["model"]["name"],
+        questions=len(records),
+        failed=failed,
+    )
+
+
+def differing_source(name: str, number: NumberFromRun, dataset: str, model: str) -> str | None:
+    """A warning where the run of a number has another data set or model than the one that uses
+    it; None where it has not."""
+    pairs = [("data set", number.dataset, dataset), ("model", number.model, model)]
+    differing = [f"{what} '{other}', not '{here}'" for what, other, here in pairs if other != here]
+    if not differing:
+        return None
+    folder = Path(number.run).name
+    return f"method.{name} comes from {folder}, a run with {' and '.join(differing)}"
+
+
+def _finished_run(preset: str, name: str, text: str) -> StoredRun:
+    """The run whose folder `text` names. Raises UserError."""
+    source = text.removeprefix(FROM)
+    folder = Path(source).expanduser()
+    if not folder.is_dir() and _is_preset(source):
+        printed = f"{preset}-printed"
+        way = f"give the number: --set method.{name}=N"
+        if _is_preset(printed):
+            way = f"use {printed}"
+        raise UserError(
+            f"method.{name} of '{preset}' comes from a finished run of '{source}' on the same data "
+            f"set; make that run, then name its folder: --set method.{name}=from:RUN_FOLDER, or "
+            f"{way}"
+        )
+    run = read_run(folder)
+    if run.summary.get("state") != "finished":
+        raise UserError(f"'{text}': that run is not finished; run its command again, then this one")
+    return run
+
+
+def _is_preset(name: str) -> bool:
+    folded = presets.fold(name)
+    return any(presets.fold(known) == folded for known in presets.names("methods"))
+
+
+def _questions(run: StoredRun, answered: int, failed: int) -> str:
+    """Over which questions a mean is, for notes."""
+    words = f"mean of {answered} question{'s'[: answered > 1]} of {run.path.name}"
+    if failed:
+        words += f", {failed} failed and left out"
+    return words
+
+
+def _mean_nodes(
+    name: str, run: StoredRun, records: Sequence[Mapping[str, Any]]
+) -> tuple[int, float, str]:
+    """(Rounded mean, mean, unit) of the nodes that the answered `records` visited."""
+    mean = sum(map(visited_nodes, records)) / len(records)
+    if mean == 0:
+        raise UserError(
+            f"method.{name} cannot come from {run.path}: its records name no visited nodes"
+        )
+    return max(1, math.floor(mean + 0.5)), mean, NODES
+
+
+def visited_nodes(record: Mapping[str, Any]) -> int:
+    """How many nodes the search of a record visited, the first ones included, up to its own
+    stop."""
+    return sum(
+        step.get("node") is not None and step["action"] != _STUDY for step in record["steps"]
+    )
+
+
+def nearest_count(cost: Callable[[int], float], target: float) -> int:
+    """The k >= 1 whose increasing `cost` is nearest to `target`; of two equally near the
+    smaller."""
+    k = 1
+    while cost(k) < target:
+        k += 1
+    if k > 1 and target - cost(k - 1) <= cost(k) - target:
+        return k - 1
+    return k
+
+
+def _pieces_of_equal_cost(
+    method: Method, name: str, run: StoredRun, records: Sequence[Mapping[str, Any]]
+) -> tuple[int, float, str]:
+    """(k, cost, unit): how many pieces cost what the answered `records` cost on average, that cost,
+    its unit."""
+    usages = [record["usage"] for record in records]
+    spent = sum_phases(usages, "search", "answer")
+    written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
+    piece = int(getattr(method.config, method.from_other_runs[name]))
+    frame, query = _prompt_tokens(run, records)
+    embed: list[Call] = []
+    if "encoder" in method.encoders:
+        embed.append(("embed", round(query), 0, _shape(run, "encoder")))
+    cost = cost_of(_FRAME + frame, piece, written, _shape(run, "reader"), *embed)
+    if not spent.get("uncounted") and cost(1)[1] is not None:
+        mean_flops = spent.get("flops", {}).get(DEFAULT, 0.0) / len(records)
+        return nearest_count(lambda k: cost(k)[1] or 0.0, mean_flops), mean_flops / 1e12, "TFLOPs"
+    mean_tokens = tokens_of(spent) / len(records)
+    return nearest_count(lambda k: cost(k)[0], mean_tokens), mean_tokens, "tokens"
+
+
+def _shape(run: StoredRun, role: str) -> ModelShape | None:
+    """The sizes of a role's model as the run's manifest has them; None if unknown."""
+    sizes = (run.manifest.get("shapes") or {}).get(role)
+    return None if sizes is None else ModelShape(**sizes)
+
+
+def _prompt_tokens(run: StoredRun, records: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Estimated mean tokens of (instruction, question and options; the question alone)."""
+    questions = [str(record.get("question") or "") for record in records]
+    query = sum(map(text_tokens, questions)) / len(records)
+    options = 0.0
+    for record in records:
+        options += sum(map(text_tokens, record.get("options") or ()))
+    instruction = text_tokens(str(run.config["dataset"].get("instruction") or ""))
+    return instruction + query + options / len(records), query
+
+
+def text_tokens(text: str) -> float:
+    """Estimated tokens of a text: its UTF-8 bytes / 4."""
+    return len(text.encode(errors="surrogatepass")) / _BYTES_A_TOKEN
+
+
+def cost_of(
+    prompt: float, piece: int, written: int, reader: ModelShape | None, *embed: Call
+) -> Callable[[int], tuple[int, float | None]]:
+    """Return the function cost(k) above, in (tokens, FLOPs); FLOPs are None where a model's sizes
+    are unknown.
+
+    Args:
+        prompt: f, tokens of the prompt around the pieces.
+        piece: p, tokens of a piece.
+        written: g, tokens of the answer.
+        reader: Sizes of the model that reads.
+        embed: The call embed(q); nothing for a method without an encoder.
+    """
+
+    def cost(k: int) -> tuple[int, float | None]:
+        read = round(prompt + k * piece)
+        calls: list[Call] = [("prefill", read, 0, reader), ("decode", written, read, reader)]
+        return tokens_and_flops([*calls, *embed])
+
+    return cost
+
+
+def tokens_and_flops(calls: Iterable[Call]) -> tuple[int, float | None]:
+    """Sum the tokens and, by formula, the FLOPs of `calls`; None where the sizes of a model are
+    unknown.
+
+    Logits: of the last position in a prefill, of each token in decoding.
+    An encoder's attention is not counted.
+    """
+    tokens, total = 0, 0.0
+    for kind, new, cached, shape in calls:
+        logits = {"prefill": 1, "decode": new}.get(kind, 0)
+        pairs = new * cached + new * (new + 1) // 2 if logits else 0
+        event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
+        tokens += new
+        total += math.nan if shape is None else flops(event, shape, DEFAULT)
+    return tokens, None if math.isnan(total) else total
