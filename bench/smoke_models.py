@@ -18,7 +18,7 @@ def language_model(folder: Path) -> Path:
 
         from harness.llm.model_info import local_folder
 
-        source, _ = local_folder(resolved("models", model="smollm2-135m-base"))
+        source, _ = local_folder(resolved("models", model="smollm2-135m"))
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         torch.manual_seed(0)
         sizes = {

@@ -37,7 +37,7 @@ PROFILE = "small"
 RANDOM = "random-llama"
 MODELS = {
     RANDOM: RANDOM,
-    "smollm2-135m": "SmolLM2-135M-reader",
+    "smollm2-135m": "SmolLM2-135M",
 }  # name here -> in run folders, in the order of runs
 RANDOM_BYTES = 6_000
 REFUSED = "refused.json"

@@ -2,8 +2,9 @@ r"""A table for a paper: booktabs, short heads, the best value of a column bold 
 underlined.
 
     \begin{table}[t]
-      \caption{musique, Llama-3.1-8B. ...}  \label{tab:musique-llama-3-1-8b}     title and what holds for every row
+      \caption{musique, Llama-3.1-8B. ...}  \label{tab:musique-llama-3-1-8b}     title and how values are marked
       \begin{tabular}{lrr} \toprule Method & F1 & Tokens \\ \midrule ... \bottomrule \end{tabular}
+      {\footnotesize costs are per question. ...\par}                            notes of every row
       {\footnotesize [1] 2 of 20 questions failed\par}                           notes of single rows
     \end{table}
 
@@ -58,7 +59,8 @@ def table(
     names: Collection[str] = (),
     comments: Sequence[str] = (),
 ) -> str:
-    """A LaTeX table with its caption and notes. All texts are plain and of one line.
+    """A LaTeX table with its caption, and with its notes below it. All texts are plain and of one
+    line.
 
     numeric: for each column, whether it holds numbers; ranks: (row, column) -> 1 for the best
     value, 2 for the second;
@@ -67,7 +69,7 @@ def table(
     """
     style = ["Best values are bold, second ones underlined"] if ranks else []
     plain, commands = zip(*map(_without_commands, notes[0]), strict=True) if notes[0] else ((), ())
-    caption = [text.rstrip(".") for text in (title.replace(" · ", ", "), *plain, *style) if text]
+    caption = [text.rstrip(".") for text in (title.replace(" · ", ", "), *style) if text]
     label = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "runs"
     body = [
         " & ".join(
@@ -94,7 +96,7 @@ def table(
         r"\end{tabular}}",
         *(
             rf"{{\par\footnotesize\raggedright {_guard_line_start(escape(note))}\par}}"
-            for note in notes[1]
+            for note in (*filter(None, plain), *notes[1])
         ),
         r"\end{table}",
     ]

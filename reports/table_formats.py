@@ -31,7 +31,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -77,13 +77,36 @@ def render(frame: pd.DataFrame, form: str = "text", width: int | None = None) ->
 def render_sections(
     sections: Sequence[tuple[str, pd.DataFrame]], form: str = "text", width: int | None = None
 ) -> str:
-    """Titled tables one below the other, as text, markdown or latex. width: as in `render`."""
-    writers: dict[str, Callable[[str, pd.DataFrame], str]] = {
-        "text": lambda title, frame: _one_line(title) + "\n" + _as_text(frame, width or math.inf),
-        "markdown": lambda title, frame: f"### {_markdown_escape(title)}\n\n" + _as_markdown(frame),
-        "latex": lambda title, frame: _as_latex(frame, title),
-    }
-    return "\n".join(writers[form](title, frame) for title, frame in sections)
+    """Titled tables one below the other, as text, markdown or latex. width: as in `render`.
+
+    Notes that hold for every row of every table stand once, below the last one; a table in LaTeX
+    may stand on a page of its own and has all of its notes.
+    """
+    if form == "latex":
+        return "\n".join(_as_latex(frame, title) for title, frame in sections)
+    longest = width or math.inf
+    of_all = _notes_of_all([frame for _, frame in sections])
+    parts = []
+    for title, frame in sections:
+        if form == "markdown":
+            parts.append(f"### {_markdown_escape(title)}\n\n" + _as_markdown(frame, of_all))
+        else:
+            parts.append(_one_line(title) + "\n" + _as_text(frame, longest, of_all))
+    if of_all:
+        if form == "markdown":
+            below = _markdown_notes(map(_markdown_escape, of_all))
+        else:
+            below = _text_notes(map(_one_line, of_all), longest)
+        parts.append("\n".join(below) + "\n")
+    return "\n".join(parts)
+
+
+def _notes_of_all(frames: Sequence[pd.DataFrame]) -> list[str]:
+    """The notes of every row of all frames; [] for fewer than two frames."""
+    if len(frames) < 2:
+        return []
+    first, *others = [Cells(frame).common for frame in frames]
+    return [note for note in first if all(note in notes for notes in others)]
 
 
 def three_digits(value: float, least: float = 1e-4) -> str:
@@ -252,11 +275,14 @@ class Cells:
             marks += [f"{each[0]}-{each[-1]}"] if len(group) > 2 else each
         return ", ".join(marks)
 
-    def below(self, escape: Callable[[str], str] = str) -> list[str]:
-        """The lines below the table: common notes, then footnotes with their marks; escape: for the
-        text of notes."""
+    def below(
+        self, escape: Callable[[str], str] = str, elsewhere: Collection[str] = ()
+    ) -> list[str]:
+        """The lines below the table: common notes but those that stand `elsewhere`, then footnotes
+        with their marks; escape: for the text of notes."""
+        common = [note for note in self.common if note not in elsewhere]
         return [
-            *map(escape, self.common),
+            *map(escape, common),
             *(f"[{i}] {escape(note)}" for i, note in enumerate(self.footnotes, 1)),
         ]
 
@@ -277,9 +303,16 @@ def _terminal_width(text: str) -> int:
     )
 
 
-def _as_text(frame: pd.DataFrame, longest_line: float) -> str:
-    """The frame as a plain table with its notes below. longest_line: characters; columns beyond it
-    stand below."""
+def _as_text(
+    frame: pd.DataFrame, longest_line: float, notes_elsewhere: Collection[str] = ()
+) -> str:
+    """The frame as a plain table with its notes below.
+
+    Args:
+        frame: The table.
+        longest_line: Characters; columns beyond it stand below.
+        notes_elsewhere: Notes that are not written below this table.
+    """
     cells = Cells(frame)
     table = [[_one_line(c) for c in row] for row in [cells.heads, *cells.rows]]
     widths = [max(_terminal_width(row[i]) for row in table) for i in range(len(cells.heads))]
@@ -301,12 +334,22 @@ def _as_text(frame: pd.DataFrame, longest_line: float) -> str:
     blocks = [
         "\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in parts
     ]
-    longest = int(min(_LINE_WIDTH, longest_line))
-    wrapper = textwrap.TextWrapper(
-        longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
-    )
-    below = [part for line in cells.below(_one_line) for part in wrapper.wrap(line)]
+    below = _text_notes(cells.below(_one_line, notes_elsewhere), longest_line)
     return "\n".join(["\n\n".join(blocks), *([""] if below else []), *below]) + "\n"
+
+
+def _text_notes(notes: Iterable[str], longest_line: float) -> list[str]:
+    """Notes as lines of at most `longest_line` characters, later lines of a note indented."""
+    wrapper = textwrap.TextWrapper(
+        int(min(_LINE_WIDTH, longest_line)),
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    lines: list[str] = []
+    for note in notes:
+        lines += wrapper.wrap(note)
+    return lines
 
 
 def _markdown_escape(text: str) -> str:
@@ -315,8 +358,13 @@ def _markdown_escape(text: str) -> str:
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
 
 
-def _as_markdown(frame: pd.DataFrame) -> str:
-    """The frame as a Markdown table, its notes below, with text from data escaped."""
+def _markdown_notes(notes: Iterable[str]) -> list[str]:
+    return [f"{note}  " for note in notes]  # two spaces break the line
+
+
+def _as_markdown(frame: pd.DataFrame, notes_elsewhere: Collection[str] = ()) -> str:
+    """The frame as a Markdown table, with text from data escaped; below it its notes but those that
+    stand elsewhere."""
     cells = Cells(frame)
     rule = ["---:" if n else "---" for n in cells.numeric]
     # Intervals and marks are written here, not taken from data: their brackets stay readable.
@@ -329,9 +377,7 @@ def _as_markdown(frame: pd.DataFrame) -> str:
         "| " + " | ".join(row) + " |"
         for row in [[_markdown_escape(h) for h in cells.heads], rule, *rows]
     ]
-    below = [
-        f"{line}  " for line in cells.below(_markdown_escape)
-    ]  # two spaces break the line in markdown
+    below = _markdown_notes(cells.below(_markdown_escape, notes_elsewhere))
     return "\n".join([*lines, *([""] if below else []), *below]) + "\n"
 
 

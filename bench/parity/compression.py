@@ -88,7 +88,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
 def _without_template(folder: Path) -> Path:
     """SmolLM2 as GPT-2 is: no chat template, and one token that begins and ends texts."""
-    source = local_folder(resolved("models", model="smollm2-135m-base"))[0]
+    source = local_folder(resolved("models", model="smollm2-135m"))[0]
     shutil.copytree(source, folder, dirs_exist_ok=True)
     (folder / "chat_template.jinja").unlink(missing_ok=True)
     tokenizer = AutoTokenizer.from_pretrained(source)

@@ -41,7 +41,7 @@ Reply = Callable[[str], str]
 
 def compare(_code: Path | None, rows: Rows, found: Found) -> None:
     """Compare one user turn with text and question: token ids of the prompt, then the reply."""
-    folder = local_folder(resolved("models", model="smollm2-135m-base"))[0]
+    folder = local_folder(resolved("models", model="smollm2-135m"))[0]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
     def ids(turn: str) -> list[int]:
@@ -86,9 +86,7 @@ def _readers(folder: Path, tokenizer: Any, ids: Callable[[str], list[int]]) -> d
     of a turn."""
     readers: dict[str, Reply] = {}
     for dtype in ("float32", "bfloat16"):
-        model = load_model(
-            resolved("models", model="smollm2-135m-base", sets={"model.dtype": dtype})
-        )
+        model = load_model(resolved("models", model="smollm2-135m", sets={"model.dtype": dtype}))
         network = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=getattr(torch, dtype)
         )

@@ -51,9 +51,7 @@ class Rows:
     @cached_property
     def smollm2(self) -> LanguageModel:
         """SmolLM2-135M as it was published, float32 on the CPU."""
-        return load_model(
-            resolved("models", model="smollm2-135m-base", sets={"model.dtype": "float32"})
-        )
+        return load_model(resolved("models", model="smollm2-135m", sets={"model.dtype": "float32"}))
 
     @property
     def metered(self) -> MeteredModel:
@@ -70,7 +68,7 @@ class Rows:
     @cached_property
     def reader(self) -> LanguageModel:
         """SmolLM2-135M with the adapter that reads, in bfloat16."""
-        return load_model(resolved("models", model="smollm2-135m"))
+        return load_model(resolved("models", model="smollm2-135m-reader"))
 
     def tools(self) -> FakeTools:
         """What a method gets to answer HotpotQA's questions with SmolLM2 in every role."""

@@ -37,7 +37,7 @@ def small_model_note(model: Mapping[str, Any], before_run: bool = False) -> str:
     """What the numbers of a model that is marked as small are worth; before_run: the line printed
     before a run."""
     if before_run:
-        return f"{model['name']} answers, a small model and the default of real data sets; name another with --model"
+        return f"{model['name']} answers, a small model; name another with --model"
     return f"{model['name']} is a small model: its numbers compare methods with each other, not with published ones"
 
 

@@ -86,7 +86,7 @@ class TestText:
         settings = {"dataset": {"name": "mu\n\\input{x}<b>", "format": "f", "scorers": [SCORE]}}
         runs = [stored(tmp_path, OURS, settings=settings)]
         text = side_by_side(runs).render("latex")
-        assert r"\caption{mu \textbackslash{}input\{x\}\textless{}b\textgreater{}, tiny. " in text
+        assert r"\caption{mu \textbackslash{}input\{x\}\textless{}b\textgreater{}, tiny.}" in text
         assert r"\label{tab:mu-input-x-b-tiny}" in text
         assert (
             side_by_side(runs)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from reports import latex
 from reports import table_formats as module
 from reports.table_formats import FORMATS, render
+from tests.reports.build import record, write_run
 
 NASTY = "a|b <script>alert(1)</script> & $x_1$ 100% #1 {y} ~ ^ \\cmd `c` *d* [e](http://f)\nnew\x1b[31mline"
 
@@ -185,7 +186,8 @@ def test_a_table_for_a_paper_marks_the_best_and_the_second_of_each_score():
     )
     rows = out.partition("\\midrule\n")[2].splitlines()
     assert "Method & F1 & X & TFLOPs search" in out
-    assert r"\caption{oracle: an upper bound, never marked as best. Best values" in out
+    assert r"\caption{Best values are bold, second ones underlined.}" in out
+    assert r"\footnotesize\raggedright oracle: an upper bound, never marked as best\par" in out
     first = [row.split(" & ")[1] for row in rows[:4]]
     assert first == [r"\underline{50.0}", r"\textbf{70.0}", r"\underline{50.0}", "90.0"]
     assert [row.split(" & ")[2] for row in rows[:4]] == [
@@ -213,10 +215,12 @@ def test_heads_that_would_be_the_same_and_names_of_data_sets_stay_whole():
     assert latex.short_heads([*sets, "x.law_qa"], sets) == [*sets, "Law"]
 
 
-def test_a_caption_names_no_command():
+def test_notes_of_every_row_are_below_a_table_for_a_paper_and_name_no_command():
     note = "ratio: cost against full-context (or --reference), whole; the model is small; harness train pecan mends it"
     out = _papers(x=[0.1] * 4, notes=[(note,)] * 4)
-    assert r"\caption{ratio: cost against full-context, whole; the model is small." in out
+    assert r"\caption{}" in out
+    below = out.partition(r"\end{tabular}")[2]
+    assert r"\raggedright ratio: cost against full-context, whole; the model is small\par" in below
     sentences = (
         "ratio: cost against full-context (or --reference), whole; harness train pecan mends it"
     )
@@ -240,3 +244,20 @@ def test_a_dagger_stands_at_the_value_where_p_is_small():
     lines = render(pd.DataFrame({"method": list("abcd"), **columns})).splitlines()[1:]
     assert [line.split()[1] for line in lines] == ["50.0†", "25.0", "40.0", "90.0"]
     assert r"& \underline{50.0$^{\dagger}$} \\" in _papers(**columns)
+
+
+def test_a_warning_about_every_run_stands_once_and_in_no_caption(tmp_path, command):
+    warning = (
+        "the adapter 'model.adapter' of 'tiny' has seen the prompts of some methods more often"
+    )
+    for dataset in ("musique", "qasper"):
+        rows = [record(n, 1.0) for n in range(6)]
+        write_run(tmp_path, rows, dataset=dataset, manifest={"warnings": [warning]})
+    for form in ("text", "md"):
+        _, out, _ = command("report", str(tmp_path), "--format", form)
+        assert " ".join(out.split()).count(warning) == 1, form
+    _, out, _ = command("report", str(tmp_path), "--format", "latex")
+    captions = [line for line in out.splitlines() if r"\caption" in line]
+    assert len(captions) == 2
+    assert out.count(warning) == 2, "each table in LaTeX has its own notes"
+    assert not any(warning in caption for caption in captions)
