@@ -122,8 +122,7 @@ def _lingua(
                 "compressed_prompt"
             ]
             config = LinguaConfig(**setting, target_tokens=tokens // 2, chunk_tokens=size)
-            before = question if config.prefixed else ""
-            compressed = compress_document(Document("d", text), config, tools, question, before)
+            compressed = compress_document(Document("d", text), config, tools, question)
             found.add(LINGUA, released, _text(text, compressed))
 
 

@@ -28,7 +28,7 @@ _PURPOSES = {
     "minilm": "the sentence encoder all-MiniLM-L6-v2 without a download",
     "evaluate": "BLEU, METEOR and ROUGE as the library evaluate computes them",
     "zh": "Chinese data sets of LongBench",
-    "compression": "LLMLingua as its package compresses (engine: library)",
+    "compression": "LLMLingua and LongLLMLingua",
     "flops": "FLOPs counted by a second library",
     "adapters": "LoRA adapters: reading them, and harness train",
     "raptor": "RAPTOR's clusters (UMAP)",

@@ -2,10 +2,10 @@
 text.
 
 config.py      every choice, with the released code's default
+contexts.py    the contexts of a document that are ranked
 surprise.py    a text as tokens that can be kept or dropped; -log p of each in a context, through the compressor
-ranking.py     LongLLMLingua, LLMLingua: contexts ranked, a budget, their order, the keep ratio of each; their sentences
-lingua.py      the two Methods; their token level, window after window
-library.py     the same by the package llmlingua (engine: library), on the same sessions
+lingua.py      LLMLingua, LongLLMLingua
+library.py     the package llmlingua, which chooses contexts and tokens, on our sessions
 selective.py   Selective-Context: the self-information of each sentence's tokens
 classifier.py  a token classifier of transformers
 lingua2.py     LLMLingua-2 over it

@@ -1,28 +1,40 @@
-"""engine: library: the package llmlingua chooses what is kept, with scores from this project's
-sessions.
+"""The package llmlingua chooses what is kept, with scores from this project's sessions.
 
-Its model and tokenizer are replaced: nothing is fetched to count tokens, its cost is booked by the
-meter, and its cache handling, which fails on current transformers beyond one window, is not used.
-What it takes for a cache is a list of the tokens before; every window reads them again. Each
-occurrence of a token has an id of its own, so what is kept is known as a place in the text.
+    spans of the document ──► PromptCompressor.compress_prompt ──► tokens that are kept ──► spans of the document
+                                   │ tokenizer            │ get_ppl
+                                   ▼                      ▼
+                              NumberedTokens         SessionScores ──► sessions, metered
+
+The package's model and tokenizer are replaced: nothing is fetched to count tokens, its cost is
+booked by the meter, and its cache handling, which fails on current transformers beyond one window,
+is not used. Each occurrence of a token has a number of its own in place of the token's id, so that
+what is kept is known as a place in the text.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate
-from types import SimpleNamespace
-from typing import Any
+from types import SimpleNamespace, TracebackType
+from typing import Any, Self
 
 import numpy as np
 
-from harness.errors import CannotRun
+from harness.errors import CannotRun, QuestionError, WindowExceeded
 from harness.method import Tools
-from harness.models import MeteredModel
+from harness.models import MeteredModel, Session
+from harness.types import Document, Shown, Step
 from methods.chunks import Span
 from methods.compression.config import LinguaConfig
-from methods.compression.show import SEPARATOR, Compressed, spans_in_document, with_blank_lines
+from methods.compression.show import (
+    SEPARATOR,
+    Compressed,
+    spans_in_document,
+    with_blank_lines,
+)
 from methods.compression.surprise import (
-    ANCHOR,
     SLACK,
     Units,
     open_context,
@@ -31,6 +43,11 @@ from methods.compression.surprise import (
     units_of,
 )
 
+PACKAGE = "llmlingua"
+# The package's own defaults (PromptCompressor.__init__): tokens at the beginning of a full cache
+# and of a long question that always stay.
+_CACHE_START = 10
+_QUESTION_START = 100
 _SAME_NAMES = (
     "iterative_size",
     "use_context_level_filter",
@@ -44,6 +61,140 @@ _SAME_NAMES = (
 )
 
 
+def load_package() -> Any:
+    """The package's PromptCompressor. Raises CannotRun where it is not installed."""
+    try:
+        return import_module(PACKAGE).PromptCompressor
+    except ModuleNotFoundError as error:
+        raise CannotRun(
+            "LLMLingua needs the package llmlingua; run: pip install 'longdoc-harness[compression]'"
+        ) from error
+
+
+def compress_by_package(
+    document: Document,
+    spans: list[Span],
+    target: float,
+    question: str,
+    config: LinguaConfig,
+    tools: Tools,
+) -> Compressed:
+    """Compress a document with the package llmlingua.
+
+    Args:
+        document: The document.
+        spans: Its contexts, at least one, none of them blank.
+        target: Tokens to keep.
+        question: What ranks contexts and tokens; "" for none.
+        config: The package's arguments.
+        tools: Their compressor scores the tokens.
+
+    Raises:
+        CannotRun: The package is not installed.
+        QuestionError: `force_context_ids` names a context that the text does not have.
+        WindowExceeded: The compressor's window does not hold a window of `iterative_size`.
+    """
+    model = tools.model("compressor")
+    contexts = [document.text[start:end] for start, end in spans]
+    _check_forced(config, len(contexts))
+    _check_window(config, question, model)
+    tokens = NumberedTokens(model)
+    with SessionScores(tokens, model) as scores:
+        package = _Package(load_package(), tokens, scores, len(contexts))
+        package.compress(contexts, target, question, config)
+    chosen = package.chosen
+    sizes = [model.count(context) for context in contexts]
+    layout = with_blank_lines([[spans[number]] for number in chosen])
+    steps = [_context_step(document, spans, sizes, number) for number in chosen]
+    if not config.use_token_level_filter:
+        kept_tokens = sum(sizes[number] for number in chosen)
+        return Compressed(layout, sum(sizes), kept_tokens, steps)
+    joined = SEPARATOR.join(contexts[number] for number in chosen)
+    pieces = spans_in_document(layout, tokens.kept_spans(joined))
+    return Compressed(pieces, sum(sizes), tokens.count_kept(), steps)
+
+
+def _context_step(document: Document, spans: list[Span], sizes: list[int], number: int) -> Step:
+    """The trace step of a context that is kept."""
+    shown = Shown("span", document.id, *spans[number])
+    return Step("context", number, tokens=sizes[number], shown=shown)
+
+
+def _check_forced(config: LinguaConfig, contexts: int) -> None:
+    """Raise QuestionError where a forced context is not one of the text's."""
+    for number in config.force_context_ids:
+        if not 0 <= number < contexts:
+            raise QuestionError(
+                f"method.force_context_ids has {number}, but the text has {contexts} contexts"
+            )
+
+
+def _check_window(config: LinguaConfig, question: str, model: MeteredModel) -> None:
+    """Raise WindowExceeded where a window of the token level does not fit after the question."""
+    room = _positions(model)
+    if config.reads_question_first:
+        room -= model.count(question + SEPARATOR)
+    if config.use_token_level_filter and room < config.iterative_size:
+        raise WindowExceeded(
+            f"the window of the compressor '{model.name}' ({model.window} tokens) does not hold "
+            f"method.iterative_size={config.iterative_size} tokens beside the question; lower it "
+            "or raise model.window"
+        )
+
+
+def _positions(model: MeteredModel) -> int:
+    """Tokens of text that a context of the compressor holds."""
+    return model.window - model.turn_tokens() - SLACK
+
+
+class _Package:
+    """A PromptCompressor whose model and tokenizer are this project's.
+
+    Attributes:
+        chosen: The numbers of the contexts that the context level kept, in their new order.
+    """
+
+    def __init__(
+        self, kind: Any, tokens: NumberedTokens, scores: SessionScores, contexts: int
+    ) -> None:
+        self.chosen = list(range(contexts))
+        self._kind = kind
+        self._compressor = kind.__new__(kind)  # its __init__ loads a model and fetches a tokenizer
+        self._compressor.__dict__.update(
+            tokenizer=tokens,
+            use_llmlingua2=False,
+            oai_tokenizer=SimpleNamespace(encode=tokens.number_range),
+            device="cpu",
+            max_position_embeddings=scores.positions,
+            cache_bos_num=_CACHE_START,
+            prefix_bos_num=_QUESTION_START,
+            context_idxs=[],
+            get_ppl=scores,
+            get_prefix_length=tokens.count_prefix,
+            control_context_budget=self._choose_contexts,
+        )
+
+    def compress(
+        self, contexts: list[str], target: float, question: str, config: LinguaConfig
+    ) -> None:
+        """Compress `contexts` to `target` tokens; the tokenizer then knows what is kept."""
+        arguments = {name: getattr(config, name) for name in _SAME_NAMES}
+        self._compressor.compress_prompt(
+            contexts,
+            question=question,
+            target_token=target,
+            force_context_ids=list(config.force_context_ids) or None,
+            concate_question=False,
+            **arguments,
+        )
+
+    def _choose_contexts(self, *args: Any, **named: Any) -> Any:
+        """Replaces control_context_budget: the same, and `chosen` is set."""
+        result = self._kind.control_context_budget(self._compressor, *args, **named)
+        self.chosen = result[2]
+        return result
+
+
 class _Encoded(dict[str, Any]):
     """The return value of a transformers tokenizer: items are also attributes."""
 
@@ -51,120 +202,117 @@ class _Encoded(dict[str, Any]):
         return self[name]
 
 
-class _Tokens:
-    """The compressor's tokenizer as the library calls it; `pieces[id]` is the text of an occurrence
-    of a token."""
+@dataclass(frozen=True)
+class _Numbered:
+    """A text whose tokens have the numbers from `first` on."""
+
+    first: int
+    text: str
+
+
+class NumberedTokens:
+    """The compressor's tokenizer as the package calls it: each occurrence of a token has a number.
+
+    Attributes:
+        pieces: The text of each occurrence.
+        sizes: The model's tokens of each occurrence.
+    """
 
     def __init__(self, model: MeteredModel) -> None:
         self._model = model
         self.pieces: list[str] = []
         self.sizes: list[int] = []
-        self.texts: list[tuple[int, str]] = []
-        self.decoded: list[int] = []
+        self._texts: list[_Numbered] = []
+        self._kept: list[int] = []
 
     def __call__(
         self, text: str, return_tensors: str | None = None, add_special_tokens: bool = True
     ) -> _Encoded:
         units = units_of(text, self._model)
         first = len(self.pieces)
-        self.texts.append((first, text))
+        self._texts.append(_Numbered(first, text))
         self.pieces += [units.piece(i) for i in range(len(units))]
         self.sizes += units.sizes
-        ids: Any = list(range(first, len(self.pieces)))
+        numbers = list(range(first, len(self.pieces)))
         if return_tensors is None:
-            return _Encoded(input_ids=ids)
-        torch = import_module("torch")
-        tensor = torch.tensor([ids], dtype=torch.long)
+            return _Encoded(input_ids=numbers)
+        import torch
+
+        tensor = torch.tensor([numbers], dtype=torch.long)
         return _Encoded(input_ids=tensor, attention_mask=torch.ones_like(tensor))
 
-    def decode(self, ids: Iterable[Any]) -> str:
-        return "".join(self.pieces[int(i)] for i in ids)
+    def decode(self, numbers: Iterable[Any]) -> str:
+        """The text of these occurrences."""
+        return "".join(self.pieces[int(number)] for number in numbers)
 
     def batch_decode(self, rows: Any) -> list[str]:
-        self.decoded = [int(i) for i in rows[0]]
-        return [self.decode(self.decoded)]
+        """The text of the one row of `rows`, which the package calls with what it keeps."""
+        self._kept = [int(number) for number in rows[0]]
+        return [self.decode(self._kept)]
 
-    def units(self, ids: list[int]) -> Units:
-        pieces = [self.pieces[i] for i in ids]
-        sizes = tuple(self.sizes[i] for i in ids)
+    def number_range(self, text: str) -> list[int]:
+        """A list as long as `text` has tokens; the package only counts it."""
+        return list(range(self._model.count(text)))
+
+    def count_prefix(self, prefix: str, text: str) -> int:
+        """Replaces get_prefix_length, which refuses a token that holds the end of `prefix` and the
+        beginning of `text`: how many tokens of both joined end with `prefix` or before."""
+        units = units_of(prefix + text, self._model)
+        return sum(end <= len(prefix) for end in units.cuts[1:])
+
+    def units(self, numbers: list[int]) -> Units:
+        """The units of these occurrences, joined."""
+        pieces = [self.pieces[number] for number in numbers]
+        sizes = tuple(self.sizes[number] for number in numbers)
         return Units("".join(pieces), (0, *accumulate(map(len, pieces))), sizes)
 
+    def count_kept(self) -> int:
+        """Tokens of the compressor that are kept."""
+        return sum(self.sizes[number] for number in self._kept)
 
-def compress_by_package(
-    text: str, spans: list[Span], target: float, question: str, config: LinguaConfig, tools: Tools
-) -> Compressed:
-    """Compress the contexts text[a:b] of `spans` to `target` tokens with the package llmlingua.
+    def kept_spans(self, joined: str) -> list[Span]:
+        """The kept runs of `joined`, the contexts that the package compressed.
 
-    Raises CannotRun where the package is not installed.
-    """
-    try:
-        kind = import_module("llmlingua").PromptCompressor
-    except ModuleNotFoundError as e:
-        raise CannotRun(
-            "method.engine=library needs llmlingua; run: pip install 'longdoc-harness[compression]'"
-        ) from e
-    model = tools.model("compressor")
-    tokens = _Tokens(model)
-    package = kind.__new__(kind)  # its __init__ loads a model and fetches a tokenizer
-    package.__dict__.update(
-        tokenizer=tokens,
-        use_llmlingua2=False,
-        oai_tokenizer=SimpleNamespace(encode=lambda t: list(range(model.count(t)))),
-        device="cpu",
-        max_position_embeddings=model.window - model.turn_tokens() - SLACK,
-        cache_bos_num=ANCHOR,
-        prefix_bos_num=100,
-        context_idxs=[],
-        get_ppl=_Surprise(tokens, model),
-    )
-    contexts = [text[a:b] for a, b in spans]
-    used = list(range(len(spans)))
+        Where the package reads the question, it stands first in the text that was numbered, and is
+        not kept.
+        """
+        numbered = self._text_of_kept()
+        units = units_of(numbered.text, self._model)
+        is_kept = np.zeros(len(units), dtype=bool)
+        is_kept[[number - numbered.first for number in self._kept]] = True
+        start = len(numbered.text) - len(joined)
+        return [(a - start, b - start) for a, b in spans_of_kept(units, is_kept)]
 
-    def choose_contexts(*args: Any, **named: Any) -> Any:
-        result = kind.control_context_budget(package, *args, **named)
-        used[:] = result[2]
-        return result
-
-    package.control_context_budget = choose_contexts
-    forced = list(config.force_context_ids) or None
-    asked = {
-        "question": question,
-        "target_token": target,
-        "force_context_ids": forced,
-        "concate_question": False,
-    }
-    package.compress_prompt(
-        contexts, **asked, **{name: getattr(config, name) for name in _SAME_NAMES}
-    )
-    layout = with_blank_lines([[spans[i]] for i in used])
-    before = sum(map(model.count, contexts))
-    if not config.use_token_level_filter:
-        return Compressed(layout, before, sum(model.count(contexts[i]) for i in used))
-    first, whole = next(
-        (first, t) for first, t in reversed(tokens.texts) if first <= min(tokens.decoded, default=0)
-    )
-    units = units_of(whole, model)
-    mask = np.zeros(len(units), dtype=bool)
-    mask[[i - first for i in tokens.decoded]] = True
-    # The question, which the package puts first where it reads it, is cut off by the package.
-    head = len(whole) - len(SEPARATOR.join(contexts[i] for i in used))
-    kept = [(a - head, b - head) for a, b in spans_of_kept(units, mask)]
-    return Compressed(
-        spans_in_document(layout, kept), before, sum(tokens.sizes[i] for i in tokens.decoded)
-    )
+    def _text_of_kept(self) -> _Numbered:
+        """The text whose tokens are kept: the last that begins at or before the first of them."""
+        first_kept = min(self._kept, default=0)
+        for numbered in reversed(self._texts):
+            if numbered.first <= first_kept:
+                return numbered
+        raise RuntimeError("llmlingua kept a token of no text")
 
 
-class _Surprise:
-    """Replaces PromptCompressor.get_ppl, which computes losses: here the harness's own session
-    scores the tokens.
+@dataclass
+class _OpenContext:
+    """A session and the numbers of the tokens that were fed to it."""
 
-    The package keeps a KV cache, cuts tokens out of it and hands it back. A tensor of the ids of
-    its tokens stands in for it here: a call feeds these tokens to a new session before it scores
-    the new ones.
+    session: Session
+    numbers: list[int]
+
+
+class SessionScores:
+    """Replaces PromptCompressor.get_ppl, which computes losses: sessions score the tokens.
+
+    The package keeps a KV cache, cuts tokens out of it and hands it back. A tensor of the numbers
+    of its tokens stands in for it here. A session that has read the first of these tokens goes on
+    from there; two are open at a time, one with the question and one without.
     """
 
-    def __init__(self, tokens: _Tokens, model: MeteredModel) -> None:
-        self._tokens, self._model = tokens, model
+    def __init__(self, tokens: NumberedTokens, model: MeteredModel) -> None:
+        self._tokens = tokens
+        self._model = model
+        self._open: list[_OpenContext] = []
+        self.positions = _positions(model)
 
     def __call__(
         self,
@@ -178,29 +326,76 @@ class _Surprise:
         condition_mode: str = "none",
         condition_pos_id: int = 0,
     ) -> Any:
-        """Loss of every new token but the first, or their mean (granularity "sentence"), as the
-        package asks for it.
+        """Loss of every new token but the first, or their mean.
 
-        past_key_values: the stand-in for the cache; end: tokens beyond it are not scored;
-        condition_mode: "before" or
-        "after" the token condition_pos_id alone; return_kv: also return the stand-in with the new
-        tokens.
+        Args:
+            text: What is scored where `input_ids` is None.
+            granularity: "sentence" for the mean.
+            input_ids: Numbers of the tokens [1, tokens].
+            attention_mask: Of the package; always ones.
+            past_key_values: The stand-in for the cache.
+            return_kv: Also return the stand-in with the new tokens.
+            end: Tokens from this one on are not scored.
+            condition_mode: "before" or "after": only the losses before or from condition_pos_id.
+            condition_pos_id: See `condition_mode`.
         """
-        torch = import_module("torch")
-        ids = self._tokens(text)["input_ids"] if input_ids is None else input_ids[0].tolist()
-        past = past_key_values[0][0].flatten().tolist() if past_key_values is not None else []
-        positions = self._model.window - self._model.turn_tokens() - SLACK
-        last = min(len(ids) if end is None else int(end), len(past) + positions)
-        with open_context(self._model) as s:
-            for i in past:
-                s.feed(self._tokens.pieces[i])
-            scores = surprise(s, self._model, self._tokens.units(ids[len(past) : last]))[1:]
-        loss = torch.tensor(np.asarray(scores), dtype=torch.float64)
-        loss = {"before": loss[:condition_pos_id], "after": loss[condition_pos_id:]}.get(
-            condition_mode, loss
-        )
+        import torch
+
+        if input_ids is None:
+            numbers = self._tokens(text)["input_ids"]
+        else:
+            numbers = input_ids[0].tolist()
+        past: list[int] = []
+        if past_key_values is not None:
+            past = past_key_values[0][0].flatten().tolist()
+        last = min(len(numbers), len(past) + self.positions)
+        if end is not None:
+            last = min(last, int(end))
+        loss = torch.tensor(self._losses(past, numbers[len(past) : last]), dtype=torch.float64)
+        if condition_mode == "before":
+            loss = loss[:condition_pos_id]
+        elif condition_mode == "after":
+            loss = loss[condition_pos_id:]
         value = loss.mean() if granularity == "sentence" else loss
         if not return_kv:
             return value
-        cache = torch.tensor([*past, *ids[len(past) : last]], dtype=torch.long).reshape(1, 1, -1, 1)
+        seen = torch.tensor([*past, *numbers[len(past) : last]], dtype=torch.long)
+        cache = seen.reshape(1, 1, -1, 1)
         return value, [(cache, cache)]
+
+    def _losses(self, past: list[int], numbers: list[int]) -> np.ndarray:
+        """Surprise of each of the tokens `numbers` after `past`, but for the first of them."""
+        context = self._context_after(past)
+        return surprise(context.session, self._model, self._tokens.units(numbers))[1:]
+
+    def _context_after(self, past: list[int]) -> _OpenContext:
+        """A context that has read `past`: one that has read its beginning goes on."""
+        fitting = [found for found in self._open if past[: len(found.numbers)] == found.numbers]
+        if fitting:
+            context = max(fitting, key=lambda found: len(found.numbers))
+        else:
+            context = self._new_context()
+        for number in past[len(context.numbers) :]:
+            context.session.feed(self._tokens.pieces[number])
+        context.numbers = list(past)
+        return context
+
+    def _new_context(self) -> _OpenContext:
+        """An empty context; the older one of two that are open is closed."""
+        if len(self._open) == 2:
+            self._open.pop(0).session.close()
+        context = _OpenContext(open_context(self._model), [])
+        self._open.append(context)
+        return context
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        for context in self._open:
+            context.session.close()

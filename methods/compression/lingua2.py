@@ -25,7 +25,7 @@ from harness.types import Answer, Document, Question
 from methods import reading
 from methods.chunks import Span
 from methods.compression.classifier import Style, TokenClassifier, Tokenized, Weights, find, load
-from methods.compression.ranking import titled_lines
+from methods.compression.contexts import titled_lines
 from methods.compression.show import Compressed, answer_from, with_blank_lines
 from methods.kept_text import join_spans
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, ClassVar
 
 from harness.method import Indexes, MethodConfig, Needs, Tools
 from harness.method.training import Scene, Skill
-from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span
+from methods.compression.contexts import RESTRICTIVE
 from methods.compression.surprise import open_context
 from methods.kept_text import kept_spans
 from methods.reading import Reading, ReadingMethod, ask, room_for_text
@@ -33,19 +32,14 @@ def _play_text(scene: Scene, tools: Tools) -> None:
         s.score(scene.texts[0])
 
 
-@cache
-def ranking_skill(restrictive: Prompt) -> Skill:
-    """The skill to find a question likely behind its text; `restrictive`: the sentence after the
-    question."""
-
-    def play(scene: Scene, tools: Tools) -> None:
-        with open_context(tools.model("compressor")) as s:
-            s.feed(scene.texts[0])
-            s.score(scene.question.text + restrictive.text)
-
-    return Skill("compressor ranking", "followed", play)
+def _play_ranking(scene: Scene, tools: Tools) -> None:
+    """Score a scene's question and the restrictive sentence after its text."""
+    with open_context(tools.model("compressor")) as s:
+        s.feed(scene.texts[0])
+        s.score(scene.question.text + RESTRICTIVE)
 
 
+RANKING = Skill("compressor ranking", "followed", _play_ranking)
 TEXT = Skill("compressor text", "guessed", _play_text)
 
 

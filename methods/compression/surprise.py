@@ -1,7 +1,6 @@
 """How surprising each unit is: -log p (nats) under the compressor, a mean over the unit's tokens.
 
-    surprise(s, model, units)      of units behind what session `s` holds, in one request
-    Context                        a session that grows by the units that are kept, and forgets when its window is full
+    surprise(s, model, units)      of units after what session `s` holds, in one request
 
 A window of a text is encoded on its own, so its first tokens may be cut otherwise than in the whole
 text; what a token costs is then shared out by characters.
@@ -16,15 +15,12 @@ spans_of_kept(units, mask) ──► runs of kept units as spans of characters
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
-from harness.errors import ModelOutputError, WindowExceeded
+from harness.errors import ModelOutputError
 from harness.models import MeteredModel, Session
 from methods.chunks import Span
 
@@ -78,7 +74,6 @@ def spans_of_kept(units: Units, mask: np.ndarray) -> list[Span]:
 
 
 SLACK = 8  # tokens that a window may have more when it is encoded on its own
-ANCHOR = 10  # units at the beginning that are never forgotten, as in the released code
 _MAX_NATS = 1e4  # nats, instead of infinity for a token of probability 0
 
 
@@ -138,82 +133,3 @@ def _costs_of_units(units: Units, offsets: list[tuple[int, int]], costs: np.ndar
         for k in range(i, j + 1):
             shares[k] += cost * (min(b, units.cuts[k + 1]) - max(a, units.cuts[k])) / (b - a)
     return shares
-
-
-class Context:
-    """Units [0, start) of a text, then those that were kept, token by token as they stood in the
-    whole text.
-
-    Where the window is full, a new context begins: the same start, ANCHOR of the kept units, and
-    the latest ones that half of the window holds. (The released code cuts old entries out of the
-    cache, whose positions then have a gap.)
-    """
-
-    def __init__(self, model: MeteredModel, units: Units, start: int) -> None:
-        self._model, self._units, self._start = model, units, start
-        self._kept: list[int] = []
-        self.session = open_context(model)
-        self._feed(range(start))
-
-    def _feed(self, units: Iterable[int]) -> None:
-        for i in units:
-            self.session.feed(self._units.piece(i))
-
-    def room(self) -> int:
-        """Tokens that can be scored now."""
-        return self.session.room() - SLACK
-
-    def score(self, first: int, last: int) -> np.ndarray:
-        """-log p of units [first, last); raises WindowExceeded where they do not fit beside the
-        start."""
-        need = sum(self._units.sizes[first:last])
-        if need > self.room():
-            self._make_room(need)
-        return surprise(self.session, self._model, self._units.part(first, last))
-
-    def append(self, units: list[int]) -> None:
-        """Append units (by number) to what later ones are scored behind; makes room where the
-        window is full."""
-        self._kept += units
-        sizes = self._units.sizes
-        if sum(sizes[i] for i in units) > self.session.room():
-            self._make_room(0)
-        else:
-            self._feed(units)
-
-    def _make_room(self, need: int) -> None:
-        """Begin a new context with the first units kept and as many of the last as leave `need`
-        tokens free."""
-        self.session.close()
-        self.session = open_context(self._model)
-        self._feed(range(self._start))
-        anchor = self._kept[:ANCHOR]
-        sizes = self._units.sizes
-        spare = self.room() - need - sum(sizes[i] for i in anchor)
-        if spare < 0:
-            raise WindowExceeded(
-                f"the window of the compressor '{self._model.name}' ({self._model.window} tokens) "
-                "does not hold a "
-                f"window of {need} tokens beside the question; lower method.iterative_size or "
-                "raise model.window"
-            )
-        latest: list[int] = []
-        for i in reversed(self._kept[ANCHOR:]):
-            spare -= (
-                2 * sizes[i]
-            )  # half of the room stays free, or every window would begin a context
-            if spare < 0:
-                break
-            latest.append(i)
-        self._feed([*anchor, *reversed(latest)])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self.session.close()

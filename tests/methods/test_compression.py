@@ -20,11 +20,10 @@ from harness.llm.backend import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.types import Document
 from methods.compression import config, lingua
-from methods.compression.ranking import choose_contexts, perplexities
 from methods.compression.selective import _at_percentile, _self_information, _sentence_groups
 from methods.compression.surprise import Units, open_context, spans_of_kept, surprise, units_of
 from tests.methods.conftest import FakeTools
-from tests.methods.table_model import REPLY, Table
+from tests.methods.table_model import REPLY
 from tests.random_model import save
 
 MADE = sample("musique", 0, tokens=3000, purpose="evaluation", number=0)
@@ -65,10 +64,7 @@ def first_tokens(text, count, model):
 
 def squeezed(text, settings_, model, question=ASKED):
     """The compressed text, and its Compressed."""
-    before = question if settings_.prefixed else ""
-    found = lingua.compress_document(
-        Document("d", text), settings_, tools_of(model), question, before
-    )
+    found = lingua.compress_document(Document("d", text), settings_, tools_of(model), question)
     return "".join(p if isinstance(p, str) else text[slice(*p)] for p in found.pieces), found
 
 
@@ -133,101 +129,30 @@ def test_unusable_log_probabilities():
             surprise(s, model, units_of("a", model))
 
 
-@pytest.mark.parametrize(
-    ("condition", "context", "wanted"),
-    [
-        ("none", "", [2.0, 5.0]),  # (1 + 3) / 2 and (4 + 6) / 2
-        ("before", "q9", [2.0, 5.0]),
-        ("after", "a1 a3", [9.0, 9.0]),  # of the question behind the text
-    ],
-)
-def test_what_contexts_are_ranked_by(condition, context, wanted):
-    model = Table()
-    assert perplexities(["a1 a3", "b4 b6"], "q9", condition, tools_of(model)).tolist() == wanted
-    assert model.contexts[0].removeprefix("\n[user]") == context
+def test_a_context_that_is_not_there_cannot_be_forced(llama):
+    setting = config.LLMLinguaConfig(force_context_ids=(7,))
+    with pytest.raises(QuestionError, match="force_context_ids has 7, but the text has 1 contexts"):
+        squeezed("One context.", setting, llama)
 
 
-# Priorities 1 to 4: the best first is 3, 2, 1, 0; each has 100 tokens.
-@pytest.mark.parametrize(
-    ("target", "changed", "numbers"),
-    [
-        (150, {}, [3, 2, 1]),  # 250: the third passes it, and is still in it
-        (150, {"context_budget": "*1"}, [3, 2]),
-        (150, {"context_budget": "-100"}, [3]),
-        (-5, {}, [3, 2, 1]),  # a negative target counts as 100
-        (1000, {}, [3, 2, 1, 0]),
-        (1000, {"reorder_context": "original"}, [0, 1, 2, 3]),
-        (1000, {"reorder_context": "two_stage"}, [3, 1, 0, 2]),
-        (150, {"context_budget": "-100", "force_context_ids": (0,)}, [0, 3]),
-        (1000, {"force_context_number": 1}, [3, 2]),
-    ],
-)
-def test_the_contexts_that_a_budget_lets_through(target, changed, numbers):
-    chosen = choose_contexts(
-        [100] * 4, np.arange(1.0, 5.0), target, config.LongLLMLinguaConfig(**changed)
-    )
-    assert [c.number for c in chosen] == numbers
+def test_a_forced_context_is_kept(llama):
+    text = first_tokens(TEXT, 400, llama)
+    setting = {"target_tokens": 40, "chunk_tokens": 50, "context_budget": "*1"}
+    numbers = []
+    for forced in ((), (6,)):
+        chosen = config.LLMLinguaConfig(**setting, force_context_ids=forced)
+        _, found = squeezed(text, chosen, llama)
+        numbers.append({step.node for step in found.steps})
+    assert 6 not in numbers[0]
+    assert 6 in numbers[1]
 
 
-def test_a_context_that_is_not_there_cannot_be_forced():
-    with pytest.raises(QuestionError, match="force_context_ids has 7, but the text has 2 contexts"):
-        choose_contexts([1, 1], np.zeros(2), 5, config.LongLLMLinguaConfig(force_context_ids=(7,)))
-
-
-def lingua_by_hand(credit):
-    """Ten words as one window; a word costs its digit. tau = 6 / (10 + 2 + 1) = 0.46."""
-    setting = config.LLMLinguaConfig(target_tokens=6, iterative_size=13, credit=credit)
-    text = "w0 w9 w1 w8 w2 w7 w3 w6 w4 w5"
-    return squeezed(text, setting, Table())[0].split()
-
-
-def test_one_window_by_hand():
-    # Own: 10 scores, rank int(10 * 0.46) - 1 = 3 of 9 8 7 6 5 ...: above 6 are 9, 8, 7.
-    assert lingua_by_hand("own") == ["w9", "w8", "w7"]
-    # Next, as released: a word is kept for what the word behind it costs, and the last for nothing.
-    # 9 scores, rank int(9 * 0.46) - 1 = 3 of 9 8 7 6 5 ...: those before 9, 8 and 7.
-    assert lingua_by_hand("next") == ["w0", "w1", "w2", "w5"]
-
-
-def test_two_windows_and_the_rest():
-    text = " ".join(f"w{i % 10}" for i in range(25))
-    setting = {"target_tokens": 5, "iterative_size": 10, "credit": "own"}
-    kept_, _ = squeezed(text, config.LLMLinguaConfig(**setting), Table())
-    # Two windows (9 and 10 words) are compressed; the 6 that are left are less than one.
-    assert kept_.split()[-6:] == ["w9", "w0", "w1", "w2", "w3", "w4"]
-    all_of_it, _ = squeezed(
-        text, config.LLMLinguaConfig(**setting, last_window="compressed"), Table()
-    )
-    assert len(all_of_it.split()) < len(kept_.split())
-    assert "w4" not in all_of_it.split()
-
-
-def test_each_window_is_read_behind_what_was_kept():
-    model = Table()
-    text = " ".join(f"w{i % 10}" for i in range(30))
-    squeezed(text, config.LLMLinguaConfig(target_tokens=9, iterative_size=10, credit="own"), model)
-    first, second, *_ = [context.removeprefix("\n[user]") for context in model.contexts]
-    assert first == ""
-    # w0 to w8 at ratio 9 / 33: above int(30 * 0.27) - 1 = 7th of 9 9 9 8 8 8 7 7 ..., counted from
-    # 0, which is 7.
-    assert second.split() == ["w8"]
-
-
-def test_the_question_is_read_first_and_without():
-    model = Table()
-    setting = config.LongLLMLinguaConfig(target_tokens=5, iterative_size=10)
-    squeezed("w1 w2 w3 w4 w5 w6 w7 w8", setting, model, "Who rowed?")
-    assert [c.removeprefix("\n[user]") for c in model.contexts] == ["Who rowed?", ""]
-
-
-def test_where_the_window_is_full_the_oldest_kept_tokens_are_forgotten(llama):
+def test_where_the_window_is_full_the_oldest_kept_tokens_are_forgotten(folder, llama):
     """2,000 tokens through a window of 400; the texts are those of the document, in its order."""
-    where = str(llama.net.name_or_path)
-    model = load_model(ModelConfig(name="tiny", source=where, template="none", window=400))
+    model = load_model(ModelConfig(name="tiny", source=str(folder), template="none", window=400))
     text = first_tokens(TEXT, 2000, llama)
-    _, found = squeezed(
-        text, config.LLMLinguaConfig(rate=0.9, use_context_level_filter=False), model
-    )
+    setting = config.LLMLinguaConfig(rate=0.9, use_context_level_filter=False)
+    _, found = squeezed(text, setting, model)
     assert found.before == pytest.approx(2000, abs=5)
     assert 1400 < found.after < 2000
     spans = [piece for piece in found.pieces if isinstance(piece, tuple)]
@@ -235,14 +160,12 @@ def test_where_the_window_is_full_the_oldest_kept_tokens_are_forgotten(llama):
     assert all(a < b <= c for (a, b), (c, _) in pairwise(spans))
 
 
-def test_a_window_that_does_not_fit_beside_the_question():
+def test_a_window_that_does_not_fit_beside_the_question(llama):
+    setting = config.LongLLMLinguaConfig(iterative_size=llama.window - 20)
     with pytest.raises(
-        WindowExceeded,
-        match=r"holds 9 tokens of text .* method.iterative_size=4.; lower it or raise",
+        WindowExceeded, match=r"method.iterative_size=\d+ tokens beside the question; lower it"
     ):
-        squeezed(
-            "w " * 40, config.LLMLinguaConfig(use_context_level_filter=False), Table(window=18)
-        )
+        squeezed(first_tokens(TEXT, 100, llama), setting, llama)
 
 
 LONG = {
@@ -266,22 +189,25 @@ RELEASED = [
 
 @pytest.mark.parametrize(("released", "digest"), RELEASED)
 def test_the_text_of_one_window_is_that_of_the_package(llama, released, digest):
-    texts = set()
-    for engine in ("own", "library"):
-        setting = config.LinguaConfig(**released, target_tokens=115, chunk_tokens=60, engine=engine)
-        texts.add(squeezed(first_tokens(TEXT, 230, llama), setting, llama)[0])
-    (text,) = texts
+    setting = config.LinguaConfig(**released, target_tokens=115, chunk_tokens=60)
+    text, _ = squeezed(first_tokens(TEXT, 230, llama), setting, llama)
     assert hashlib.sha256(text.encode()).hexdigest()[:12] == digest
 
 
-def test_the_package_reads_more_than_one_window_on_our_sessions(llama):
+@pytest.mark.parametrize(
+    ("kind", "times"), [(config.LLMLinguaConfig, 1), (config.LongLLMLinguaConfig, 2)]
+)
+def test_what_was_kept_is_read_once_for_all_windows(llama, kind, times):
+    """Twice where scores with and without the question are compared."""
     text = first_tokens(TEXT, 900, llama)
-    setting = config.LLMLinguaConfig(
-        target_tokens=300, engine="library", use_context_level_filter=False
-    )
-    _, found = squeezed(text, setting, llama)
+    setting = kind(target_tokens=300, use_context_level_filter=False, iterative_size=60)
+    tools = tools_of(llama)
+    found = lingua.compress_document(Document("d", text), setting, tools, ASKED)
     assert found.before == pytest.approx(900, abs=3)
-    assert 250 < found.after < 600
+    assert 100 < found.after < 600
+    read = sum(event.new for event in tools.meter.events if event.kind == "prefill")
+    question = llama.count(ASKED)
+    assert 0 < read <= times * (found.after + question)
 
 
 @pytest.fixture(scope="module")

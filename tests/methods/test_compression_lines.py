@@ -11,7 +11,7 @@ from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
 from methods.compression import LLMLingua2, LongLLMLingua, lingua2
 from methods.compression.classifier import Tokenized
-from methods.compression.ranking import titled_lines
+from methods.compression.contexts import titled_lines
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import Table
 

@@ -39,10 +39,8 @@ WORDS = "w0 w9 w1 w8 w2 w7 w3 w6 w4 w5 w0 w9 w1 w8 w2 w7 w3 w6 w4 w5"
 METHODS = [
     LLMLingua(LLMLingua.Config(target_tokens=6, iterative_size=10, chunk_tokens=10)),
     LongLLMLingua(LongLLMLingua.Config(target_tokens=6, iterative_size=10, chunk_tokens=10)),
-    LongLLMLingua(
-        LongLLMLingua.Config(target_tokens=6, contexts="lines", use_sentence_level_filter=True)
-    ),
-    LongLLMLingua(LongLLMLingua.Config(target_tokens=6, contexts="packed", add_instruction=True)),
+    LongLLMLingua(LongLLMLingua.Config(target_tokens=6, contexts="lines", iterative_size=10)),
+    LongLLMLingua(LongLLMLingua.Config(target_tokens=6, contexts="packed", rank_method="bm25")),
     SelectiveContext(SelectiveContext.Config(reduce_ratio=0.5)),
     SelectiveContext(SelectiveContext.Config(target_tokens=6, level="sentence")),
 ]

@@ -131,12 +131,6 @@ REFUSED = [
     (config.LinguaConfig, {"context_budget": "/0"}, "an operator and a number"),
     (config.LinguaConfig, {"rate": 1.5}, "less than or equal to 1"),
     (config.LinguaConfig, {"target_tokens": 0}, "greater than 0"),
-    (config.LinguaConfig, {"add_instruction": True}, "changes nothing unless"),
-    (
-        config.LLMLinguaConfig,
-        {"engine": "library", "credit": "own", "keep_split": True},
-        "credit, keep_split; leave",
-    ),
     (config.LLMLinguaConfig, {"rank_method": "bm25"}, "use method longllmlingua"),
     (config.LLMLinguaConfig, {"condition_compare": True}, "use method longllmlingua"),
     (config.SelectiveConfig, {"reduce_ratio": 1.0}, "less than 1"),

@@ -1,0 +1,81 @@
+"""The contexts of a document, which LLMLingua ranks: a hard cut, sentences, or lines.
+
+"Mira\\na b.\\nc d."  ──titled_lines──►  "Mira\\na b." | "c d."
+"""
+
+from harness.models import MeteredModel
+from harness.types import Document
+from methods.chunks import Span, fixed_chunks
+from methods.compression.config import LinguaConfig
+from methods.compression.surprise import SLACK
+from methods.packing import packed_chunks
+
+# LongLLMLingua's x^restrict (arXiv 2310.06839, section 4.1): it ties the question to the documents.
+# The package puts it after the question.
+RESTRICTIVE = " We can get the answer to this question in the given documents."
+
+
+def line_spans(text: str) -> list[Span]:
+    """The spans of the lines that are not blank, without the white space around them."""
+    spans: list[Span] = []
+    line_start = 0
+    for line in text.splitlines(keepends=True):
+        inside = line.strip()
+        if inside:
+            start = line_start + line.index(inside)
+            spans.append((start, start + len(inside)))
+        line_start += len(line)
+    return spans
+
+
+def titled_lines(document: Document) -> list[Span]:
+    """Every line of a document; a title that is a line of its own goes with the line after it.
+
+    FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks
+    (docs/methods/compression.md#compression-contexts).
+    """
+    titles = {passage.start: passage.title.strip() for passage in document.passages}
+    spans: list[Span] = []
+    after_title = False
+    for start, end in line_spans(document.text):
+        if after_title:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+        is_title = document.text[start:end].strip('"') == titles.get(start)
+        after_title = is_title and not after_title
+    return spans
+
+
+def context_spans(
+    document: Document, question: str, config: LinguaConfig, model: MeteredModel
+) -> list[Span]:
+    """The contexts that are ranked, as spans of the document, none of them blank.
+
+    Args:
+        document: The document.
+        question: Leaves less of the window to a line; "" for none.
+        config: Its `contexts` and `chunk_tokens` say how the document is cut.
+        model: The compressor, by whose tokens it is cut.
+    """
+    text = document.text
+    if config.contexts == "tokens":
+        spans = fixed_chunks(text, config.chunk_tokens, model)
+    elif config.contexts == "packed":
+        spans = packed_chunks(text, config.chunk_tokens, model)
+    elif config.contexts == "lines":
+        spans = _cut_lines(text, line_spans(text), config.chunk_tokens, model)
+    else:
+        request = model.turn_tokens() + model.count(question + RESTRICTIVE)
+        max_tokens = max(model.window - request - SLACK, 1)
+        spans = _cut_lines(text, titled_lines(document), max_tokens, model)
+    return [(start, end) for start, end in spans if text[start:end].strip()]
+
+
+def _cut_lines(text: str, lines: list[Span], max_tokens: int, model: MeteredModel) -> list[Span]:
+    """Return `lines` with each that is longer than `max_tokens` cut into several spans."""
+    spans: list[Span] = []
+    for start, end in lines:
+        for first, last in fixed_chunks(text[start:end], max_tokens, model):
+            spans.append((start + first, start + last))
+    return spans
