@@ -228,6 +228,7 @@ class NumberedTokens:
     def __call__(
         self, text: str, return_tensors: str | None = None, add_special_tokens: bool = True
     ) -> _Encoded:
+        """The numbers of the text's tokens as `input_ids`; a list, or tensors [1, tokens]."""
         units = units_of(text, self._model)
         first = len(self.pieces)
         self._texts.append(_Numbered(first, text))
@@ -342,9 +343,8 @@ class SessionScores:
         import torch
 
         if input_ids is None:
-            numbers = self._tokens(text)["input_ids"]
-        else:
-            numbers = input_ids[0].tolist()
+            input_ids = self._tokens(text, return_tensors="pt")["input_ids"]
+        numbers = input_ids[0].tolist()
         past: list[int] = []
         if past_key_values is not None:
             past = past_key_values[0][0].flatten().tolist()
@@ -371,10 +371,8 @@ class SessionScores:
     def _context_after(self, past: list[int]) -> _OpenContext:
         """A context that has read `past`: one that has read its beginning goes on."""
         fitting = [found for found in self._open if past[: len(found.numbers)] == found.numbers]
-        if fitting:
-            context = max(fitting, key=lambda found: len(found.numbers))
-        else:
-            context = self._new_context()
+        fitting = fitting or [self._new_context()]
+        context = max(fitting, key=lambda found: len(found.numbers))
         for number in past[len(context.numbers) :]:
             context.session.feed(self._tokens.pieces[number])
         context.numbers = list(past)
