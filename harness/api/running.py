@@ -25,7 +25,7 @@ from harness.engine.runs_in_turn import in_turn
 from harness.engine.spending_limits import Budget
 from harness.errors import HarnessError, UserError
 from harness.method import Method
-from harness.storage.files import home, write_atomic
+from harness.storage.files import home, make_folder, write_atomic
 from harness.storage.json_lines import json_line
 from harness.storage.paths import local_folder
 from harness.tracking import MOST_TRACES
@@ -266,8 +266,8 @@ def _rows_file(data: PathLike | Rows | None) -> str | None:
     if isinstance(data, str | os.PathLike):
         return os.fspath(data)
     path = home() / "rows" / f"{digest(list(data))[:16]}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, b"".join(map(json_line, data)))
+    make_folder(path.parent, "HARNESS_HOME")
+    write_atomic(path, b"".join(map(json_line, data)), setting="HARNESS_HOME")
     return str(path)
 
 

@@ -41,7 +41,7 @@ class HeadScores:
 def find_heads(plan: Plan, say: Callable[[str], None]) -> HeadScores:
     """Score all heads of the plan's reader; `say` prints progress. Raises UserError if no question
     can be used."""
-    models = Models(plan)
+    models = Models(plan, say)
     tools = EngineTools(models, Meter(), plan.task, lambda *_: None)
     total, used = np.zeros(()), 0
     for number, example in enumerate(plan.dataset.examples, 1):

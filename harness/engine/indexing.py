@@ -16,7 +16,7 @@ from harness.engine.plan import Plan
 from harness.engine.progress import Progress
 from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, IndexBuild, Models
-from harness.errors import IndexFailed, SaveError
+from harness.errors import IndexFailed
 from harness.method import Index, Method
 from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
@@ -52,7 +52,6 @@ class Indexer:
         )  # for what all questions share: the recent indexes, documents.jsonl
         self._recent: OrderedDict[str, Entry] = OrderedDict()
         self._failed: dict[str, dict[str, str]] = {}
-        self._uncached: list[str] = []
         self._being_indexed: set[str] = (
             set()
         )  # ids of documents that a question in flight is indexing
@@ -84,13 +83,6 @@ class Indexer:
             self._being_indexed.difference_update(question.document_ids)
             self._indexed.update(question.document_ids)
 
-    @property
-    def problems(self) -> list[str]:
-        """One sentence about the indexes that could not be cached; [] if there are none."""
-        count = len(self._uncached)
-        what = "an index was" if count == 1 else f"{count} indexes were"
-        return [f"{what} not cached: {self._uncached[0]}"] if count else []
-
     def indexes(self, documents: Sequence[Document], question: Question) -> list[Index]:
         """The index of each document, every one a fresh copy. Raises IndexFailed when one cannot be
         built."""
@@ -120,18 +112,7 @@ class Indexer:
                 if entry is None:
                     entry = self._build(document, of_question, key, digest)
                     self._record_status(document, of_question, digest, "built", entry.usage)
-                    try:
-                        self._cache.put(self._cache.folder(key), key, entry)
-                    except SaveError as error:
-                        if (
-                            self._cache.written
-                        ):  # it could be written before: later indexes would be lost too
-                            raise
-                        if (
-                            not self._uncached
-                        ):  # report a cache that cannot be written once, not once a document
-                            self._progress.note(f"an index is not cached: {error}")
-                        self._uncached.append(str(error))
+                    self._cache.put(self._cache.folder(key), key, entry)
                 with self._lock:
                     self._recent[digest] = entry
                     self._recent.move_to_end(digest)

@@ -19,7 +19,7 @@ from harness.cost.usage import add_usage, sent
 from harness.engine.manifest import utc_now
 from harness.engine.model_judge import FAILED, Case, Judge, Judgement
 from harness.engine.progress import Progress
-from harness.errors import CannotRun, HarnessError, QuestionError, UserError
+from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.paths import masked, without_home
 from harness.storage.record_texts import POINTER
@@ -27,6 +27,7 @@ from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise_with
+from harness.storage.warn_once import WarnOnce
 from harness.types import JUDGES, Example, has_answer
 
 MAX_IN_A_ROW = 5
@@ -175,6 +176,7 @@ class _JudgeWork:
     def __init__(self, judge: Judge, progress: Progress, n_cases: int) -> None:
         self.judged = Judged()
         self._judge, self._progress = judge, progress
+        self._warn = WarnOnce(progress.note, "the judge's replies are not cached")
         self._failed_in_a_row = 0  # cases that could not be judged since the last judgement
         progress.start(n_cases, judge.name)
 
@@ -199,9 +201,14 @@ class _JudgeWork:
         sent."""
         meter = Meter("answer")
         try:
-            return case, self._judge.request(case, meter), meter
+            judgement = self._judge.request(case, meter)
         except QuestionError as error:
             return case, error, meter
+        try:
+            self._judge.store_reply(case, judgement)
+        except SaveError as error:
+            self._warn(error)
+        return case, judgement, meter
 
     def _finish(self, outcome: tuple[Case, Judgement | QuestionError, Meter]) -> None:
         """Keep what `_ask` returned and show progress. Raises CannotRun after MAX_IN_A_ROW failures

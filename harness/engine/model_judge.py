@@ -21,7 +21,6 @@ yes where "yes" stands anywhere in it.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -49,7 +48,7 @@ from harness.llm.backend import check_greedy, model_facts
 from harness.models import LanguageModel
 from harness.prompts import Prompt, feed
 from harness.storage.file_hash import file_hash
-from harness.storage.files import home, read_object, save_error, write_json
+from harness.storage.files import home, read_object, write_json
 from harness.storage.index_cache import key_digest
 from harness.types import Example
 
@@ -141,7 +140,6 @@ class JudgeReplies:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._lock = threading.Lock()
 
     def get(self, key: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
         """Reply and usage stored under `key`; None if there is no file or a damaged one."""
@@ -153,14 +151,9 @@ class JudgeReplies:
 
     def put(self, key: Mapping[str, Any], reply: str, usage: Mapping[str, Any]) -> None:
         """Store a reply and its cost under `key`; any thread may call it. Raises SaveError."""
-        path = self._path(key)
         # A server may send half a character, which UTF-8 cannot hold.
         value = {"reply": reply.encode("utf-8", "replace").decode(), "usage": dict(usage)}
-        try:
-            with self._lock:
-                write_json(path, value)
-        except OSError as error:
-            raise save_error(path, error, "HARNESS_HOME") from error
+        write_json(self._path(key), value, "HARNESS_HOME")
 
     def _path(self, key: Mapping[str, Any]) -> Path:
         digest = key_digest(dict(key))
@@ -222,11 +215,9 @@ class Judge:
         return self._judgement(case, reply, usage, cached=True)
 
     def request(self, case: Case, meter: Meter | None = None) -> Judgement:
-        """Ask the model about one answer, and store its reply; any thread may call it. meter: gets
-        the cost.
+        """Ask the model about one answer; any thread may call it. meter: gets the cost.
 
-        Raises QuestionError if this answer cannot be judged, CannotRun if no answer can, and
-        SaveError.
+        Raises QuestionError if this answer cannot be judged, CannotRun if no answer can.
         """
         meter = meter or Meter("answer")
         with self.model.session(meter, "judge") as session:
@@ -249,8 +240,12 @@ class Judge:
             feed(session, self._prompt(case).fill(**values))
             reply = session.write(self.max_tokens).text.strip()
         usage = meter.usage().get("answer", {})
-        self.replies.put(self._key(case), reply, usage)
         return self._judgement(case, reply, usage)
+
+    def store_reply(self, case: Case, judgement: Judgement) -> None:
+        """Keep the reply that a judgement rests on for later calls. Raises SaveError."""
+        assert judgement.reply is not None  # the model was asked
+        self.replies.put(self._key(case), judgement.reply, judgement.usage)
 
     def _judgement(
         self, case: Case, reply: str, usage: Mapping[str, Any], cached: bool = False

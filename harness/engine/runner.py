@@ -183,7 +183,7 @@ class Job:
         options: AskOptions,
     ) -> None:
         self.plan, self.store, self.progress, self.options = plan, store, progress, options
-        self.models = Models(plan)
+        self.models = Models(plan, progress.note)
         cache = IndexCache(cache_root(), progress.note, server_shapes(plan.models))
         self.budget = options.budget
         self.indexer = Indexer(plan, self.models, cache, store, progress, self.budget)
@@ -472,8 +472,7 @@ class Job:
             self.progress.note(sentence)
         for sentence in self.models.slow_paths():
             self.progress.note(f"slower than it could be: {sentence}")
-        problems = self.problems + self.indexer.problems
-        return RunResult(self.store.folder, summary, summary.get("n_failed", 0), problems)
+        return RunResult(self.store.folder, summary, summary.get("n_failed", 0), self.problems)
 
     def _write_summary(
         self, state: str, early_stop: dict[str, Any] | None = None

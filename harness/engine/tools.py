@@ -23,6 +23,7 @@ from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import IndexCache, cache_root
+from harness.storage.reply_cache import ReplyCache
 from harness.types import Question
 
 T = TypeVar("T")
@@ -71,9 +72,12 @@ class Models:
     their models.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, note: Callable[[str], None]) -> None:
+        """note: gets a sentence if replies cannot be cached."""
         self.plan = plan
+        self._note = note
         self._loaded: dict[str, LanguageModel] = {}
+        self._replies: dict[str, ReplyCache] = {}
         self._loading = KeyedLocks()
         self.seed = 0
         self.workers: dict[Any, list[str]] = {}
@@ -129,6 +133,14 @@ class Models:
                 with _global_draws_restored(self.seed):
                     self._loaded[key] = backend.load_model(config)
         return self._loaded[key]
+
+    def replies(self, role: str) -> ReplyCache:
+        """The cached replies of the model of `role` (--cache replies). Raises as `model` does."""
+        loaded, name = self.model(role), self.plan.models[role].name
+        with self._loading.hold("replies"):
+            if role not in self._replies:
+                self._replies[role] = ReplyCache(cache_root(), name, loaded.identity, self._note)
+        return self._replies[role]
 
     def encoder(
         self, load: Callable[[EncoderConfig, Meter, str, bool], T], role: str, meter: Meter
@@ -229,9 +241,7 @@ class EngineTools:
                 derived_seed(config.seed, self.question.id), **config.model.sampling
             )
         if config.cache is not None:
-            from harness.storage.reply_cache import ReplyCache
-
-            replies = ReplyCache(cache_root(), self._models.plan.models[role].name, loaded.identity)
+            replies = self._models.replies(role)
         return MeteredModel(loaded, self.meter, role, sampling=sampling, replies=replies)
 
     def encoder(self, role: str = "encoder") -> Encoder:

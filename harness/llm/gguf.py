@@ -6,23 +6,21 @@ kept. bfloat16 rounds a weight by 2^-9 of its size at most; quantising it to 8 b
 it by more.
 """
 
-import errno
 import re
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
-from harness.storage.files import save_error, user_home
+from harness.storage.files import new_folder, save_error, user_home
 
 SUFFIX = ".gguf"
 CONVERSION = 1
 """Raise it when the same file gives other weights or tokens: it is part of the identity of a
 converted model."""
 
+_SETTING = "the environment variable HARNESS_HOME"
 _MAGIC = b"GGUF"
 # Pre-tokenizers by GGUF's name of them, for those that transformers takes for GPT-2's: each digit
 # is a token of its own before GPT-2's pattern applies (llama.cpp, src/llama-vocab.cpp,
@@ -52,9 +50,10 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
             with FileLock(folder.with_suffix(".lock")):
                 if not folder.is_dir():  # else another process converted it while this one waited
                     sys.stderr.write(f"converting {file.name}, once; it takes about a minute\n")
-                    _convert(file, folder)
+                    with new_folder(folder, _SETTING) as draft:
+                        _write(file, draft)
         except OSError as error:
-            raise save_error(folder, error, "the environment variable HARNESS_HOME") from error
+            raise save_error(folder, error, _SETTING) from error
     return folder, {"gguf": digest, "conversion": CONVERSION}
 
 
@@ -83,24 +82,6 @@ def _check_header(file: Path) -> None:
         )
     if (version := int.from_bytes(header[4:], "little")) not in (2, 3):
         raise CannotRun(f"'{file.name}' is of GGUF version {version}; versions 2 and 3 can be read")
-
-
-def _convert(file: Path, folder: Path) -> None:
-    """Convert `file` in a temporary folder, and rename that to `folder`, so that no reader sees
-    half a model."""
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
-    try:
-        _write(file, draft)
-        draft.chmod(0o755)
-        for path in draft.iterdir():
-            path.chmod(0o644)
-        draft.rename(folder)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and folder.is_dir():
-            return  # a file system without locks: another process was faster
-        raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _write(file: Path, draft: Path) -> None:
@@ -135,6 +116,8 @@ def _write(file: Path, draft: Path) -> None:
     net.config.architectures = [type(net).__name__]
     net.save_pretrained(draft)
     tokenizer.save_pretrained(draft)
+    for path in draft.iterdir():
+        path.chmod(0o644)  # safetensors gives its files to their owner alone
 
 
 def _conversion_error(file: Path, error: Exception) -> str:

@@ -21,7 +21,7 @@ from harness.datasets.folder import read_pages
 from harness.datasets.html_pages import wiki_text
 from harness.datasets.rows import type_name
 from harness.errors import DataError
-from harness.storage.files import write_atomic
+from harness.storage.files import make_folder, write_atomic
 from harness.storage.json_lines import json_line
 
 _KNOWN = (
@@ -64,8 +64,8 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, list[str]]:
         )
     content = b"".join(lines)
     file = place / f"{folder.resolve().name}-{hashlib.sha256(content).hexdigest()[:8]}.jsonl"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(file, content)
+    make_folder(place, "HARNESS_HOME")
+    write_atomic(file, content, setting="HARNESS_HOME")
     return file, unread
 
 

@@ -19,7 +19,6 @@ ECIR 2020).
 import hashlib
 import io
 import itertools
-import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ from bm25s import scoring, stopwords
 
 from harness.config.schema import canonical
 from harness.retrieval.passages import Passages, Report
-from harness.storage.files import save_error, write_atomic
+from harness.storage.files import delete_old_folders, make_folder, new_folder, write_atomic
 from harness.words import words
 
 SIZE = 100_000
@@ -122,7 +121,8 @@ class BM25Index:
         if not missing:
             return
         for folder in (self._tokens, self._shards):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder, "--index")
+        delete_old_folders(self._shards)
         self._count_words(report)
         frequencies: Counter[str] = Counter()
         tokens = 0
@@ -165,7 +165,7 @@ class BM25Index:
                 words=np.frombuffer("\n".join(vocabulary).encode(), dtype=np.uint8),
                 frequencies=local,
             )
-            write_atomic(self._tokens / f"{n:05}.npz", buffer.getvalue())
+            write_atomic(self._tokens / f"{n:05}.npz", buffer.getvalue(), setting="--index")
 
     def _write_shard(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
         """Write a shard in one step. frequencies: word -> df in the corpus; mean: words a passage.
@@ -178,17 +178,8 @@ class BM25Index:
         )
         ids = [flat[start:end].tolist() for start, end in itertools.pairwise([0, *ends])]
         shard.index((ids, {word: n for n, word in enumerate(words)}), show_progress=False)
-        folder = self._shards / f"{number:05}"
-        draft = folder.with_name(f".{folder.name}.tmp")
-        shutil.rmtree(draft, ignore_errors=True)
-        try:
+        with new_folder(self._shards / f"{number:05}", "--index") as draft:
             shard.save(draft, show_progress=False)
-            for path in draft.iterdir():
-                with open(path, "rb") as file:
-                    os.fsync(file.fileno())
-            os.replace(draft, folder)
-        except OSError as error:
-            raise save_error(folder, error, "--index") from error
 
     def search(
         self, questions: Sequence[str], k: int, report: Report

@@ -24,7 +24,7 @@ from harness.embed.encoder_info import encoder_facts
 from harness.embed.load import load_encoder
 from harness.errors import CannotRun
 from harness.retrieval.passages import Passages, Report
-from harness.storage.files import write_atomic
+from harness.storage.files import make_folder, write_atomic
 
 SIZE = 2048
 """Passages of a file; vectors of one file are encoded in calls of BATCH, whatever was there
@@ -61,7 +61,7 @@ class DenseIndex:
         first = next((n for n in range(self._count) if not self._vector_file(n).exists()), None)
         if first is None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder, "--index")
         encoder = load_encoder(self._config, Meter(), "retriever")
         texts = self._table.passage_texts(first * SIZE)
         for n in range(first, self._count):
@@ -72,7 +72,7 @@ class DenseIndex:
                 parts.append(encoder.encode(batch, "passage"))
             buffer = io.BytesIO()
             np.save(buffer, np.concatenate(parts))
-            write_atomic(self._vector_file(n), buffer.getvalue())
+            write_atomic(self._vector_file(n), buffer.getvalue(), setting="--index")
 
     def search(
         self, questions: Sequence[str], k: int, report: Report

@@ -114,9 +114,10 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
     facts, arrays = _scan_corpus(corpus, report)
     buffer = io.BytesIO()
     np.savez(buffer, lines=arrays["lines"], starts=arrays["starts"], documents=arrays["documents"])
-    write_atomic(folder / _RUNS_FILE, buffer.getvalue())
+    write_atomic(folder / _RUNS_FILE, buffer.getvalue(), setting="--index")
     facts |= {"sha256": file_hash(corpus.path), **file_state}
-    write_atomic(folder / _FACTS_FILE, json.dumps(facts, indent=2).encode())
+    content = json.dumps(facts, indent=2).encode()
+    write_atomic(folder / _FACTS_FILE, content, setting="--index")
     return Passages(corpus, facts, **arrays)
 
 

@@ -169,7 +169,6 @@ class Workers:
         deaths: Counter[int] = Counter()  # question -> workers that it ended
         running: set[Any] = set()
         noted: set[str] = set()  # notes of workers that were shown
-        problems: dict[Any, list[str]] = {}  # worker -> what it could not save
 
         def take(call: Any) -> None:
             worker, number, load = self._calls.pop(call)
@@ -208,7 +207,6 @@ class Workers:
                     return
                 if mine:
                     waiting.ended(number)
-                    problems[worker] = answered.problems
                     job.models.workers[worker] = answered.slow_paths
                     for note in answered.notes:
                         if note not in noted:
@@ -241,9 +239,6 @@ class Workers:
             ):
                 take(call)
             raise
-        job.problems += dict.fromkeys(
-            sentence for sentences in problems.values() for sentence in sentences
-        )
 
     def _choose(self, waiting: _Waiting, deaths: Mapping[int, int]) -> tuple[Any, int, int] | None:
         """(A worker that has room, its next question, how much of its room that takes); None if all
@@ -368,7 +363,6 @@ class _Answered:
     calls: list[tuple[str, Any]]
     manifest: dict[str, Any] | None
     notes: list[str]
-    problems: list[str]
     slow_paths: list[str]
 
     @property
@@ -437,7 +431,7 @@ class _Worker:
             manifest = None if self._sent is job.manifest else job.manifest
             self._sent = job.manifest
             notes, progress.notes = progress.notes, []
-        return _Answered(made, manifest, notes, job.indexer.problems, job.models.slow_paths())
+        return _Answered(made, manifest, notes, job.models.slow_paths())
 
     def _open_run(self, reference: Any) -> None:
         """Get a plan ready. Raises UserError where its weights are others than the driver's,

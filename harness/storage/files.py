@@ -24,7 +24,9 @@ import contextlib
 import errno
 import json
 import os
-import socket
+import secrets
+import shutil
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -33,6 +35,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.errors import SaveError, UserError
 
+DRAFT_FOLDER = ".draft-"
+_ABANDONED = 86_400  # seconds after which a draft's writer is no longer alive
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -53,26 +57,45 @@ def save_error(path: Path, error: OSError, setting: str = "") -> SaveError:
 
 
 def draft_path(path: Path) -> Path:
-    """The temporary file for the next version of `path`; its name has host and process id, as
-    folders are shared."""
-    return path.with_name(f".{path.name}.{socket.gethostname()[:40]}.{os.getpid()}.tmp")
+    """The temporary file for a next version of `path`.
 
-
-def write_atomic(path: Path, data: bytes | Iterable[bytes], *, sync_folder: bool = True) -> None:
-    """Replace `path` by `data`, or its pieces, in one step. Raises SaveError; the old file is then
-    still there.
-
-    sync_folder: sync the folder too, so that the new name survives a power cut; False where another
-    file of it follows.
+    Its name is random: threads of one process, and machines that share the folder, may write the
+    same file at once.
     """
-    with replacing(path, sync_folder) as file:
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+
+
+def make_folder(folder: Path, setting: str = "") -> None:
+    """Make a folder and those above it. setting: as in save_error. Raises SaveError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise save_error(folder, error, setting) from error
+
+
+def write_atomic(
+    path: Path, data: bytes | Iterable[bytes], *, sync_folder: bool = True, setting: str = ""
+) -> None:
+    """Replace a file in one step; if that fails, the old file is still there.
+
+    Args:
+        path: The file, in a folder that is there.
+        data: Its new content, or the pieces of it.
+        sync_folder: Sync the folder too, so that the new name survives a power cut; False where
+            another file of it follows.
+        setting: As in save_error.
+
+    Raises:
+        SaveError: The file cannot be written.
+    """
+    with replacing(path, sync_folder, setting) as file:
         file.writelines([data] if isinstance(data, bytes) else data)
 
 
 @contextlib.contextmanager
-def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file that replaces `path` if the block ends well; sync_folder: as in write_atomic.
-    Raises SaveError."""
+def replacing(path: Path, sync_folder: bool = True, setting: str = "") -> Iterator[IO[bytes]]:
+    """Open a file that replaces `path` if the block ends well; parameters and errors are those of
+    `write_atomic`."""
     draft = draft_path(path)
     try:
         with open(draft, "wb") as file:
@@ -81,17 +104,62 @@ def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.replace(draft, path)
         if sync_folder:
-            fd = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            _sync(path.parent)
     except BaseException as error:  # a signal too must leave the old file
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise save_error(path, error) from error
+            raise save_error(path, error, setting) from error
         raise
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path, setting: str) -> Iterator[Path]:
+    """Give an empty folder to write into that becomes `folder` if the block ends well.
+
+    If another process made `folder` meanwhile, that one stays. setting: as in save_error. Raises
+    SaveError.
+    """
+    draft = folder.with_name(f"{DRAFT_FOLDER}{secrets.token_hex(8)}")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft.mkdir()
+        yield draft
+        for path in draft.rglob("*"):
+            _sync(path)
+        os.rename(draft, folder)
+        _sync(folder.parent)
+    except OSError as error:
+        was_faster = error.errno in (errno.ENOTEMPTY, errno.EEXIST) and folder.is_dir()
+        if not was_faster:
+            raise save_error(folder, error, setting) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder so that no reader sees half of it; one that cannot be removed stays."""
+    draft = folder.with_name(f"{DRAFT_FOLDER}{secrets.token_hex(8)}")
+    with contextlib.suppress(OSError):
+        os.rename(folder, draft)
+    shutil.rmtree(draft, ignore_errors=True)
+
+
+def delete_old_folders(parent: Path) -> None:
+    """Delete what killed writers of `new_folder` left in `parent` more than a day ago."""
+    with contextlib.suppress(OSError):
+        for draft in parent.glob(f"{DRAFT_FOLDER}*"):
+            if time.time() - draft.stat().st_mtime > _ABANDONED:
+                shutil.rmtree(draft, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on disk. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def delete_drafts(folder: Path, name: str = "*") -> None:
@@ -198,14 +266,11 @@ def check_home() -> None:
         ) from e
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON so that a reader sees the old file or the new one, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(
-        json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
-    os.replace(draft, path)
+def write_json(path: Path, value: Any, setting: str = "") -> None:
+    """Write a JSON object and make its folder; errors are those of `write_atomic`."""
+    make_folder(path.parent, setting)
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    write_atomic(path, text.encode(), setting=setting)
 
 
 def read_json_or_empty(path: Path) -> dict[str, Any]:

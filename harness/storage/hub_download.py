@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.errors import CannotRun, Missing, printable, unwrapped
+from harness.errors import CannotRun, Missing, SaveError, printable, unwrapped
 from harness.storage.files import home, read_json_or_empty, write_json
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -125,8 +125,9 @@ def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> Non
     entry = {"revision": revision, "files": sorted(files), "endpoint": endpoint(), "looked_up": now}
     try:
         write_json(path, {**read_json_or_empty(path), repo: entry})
-    except OSError as error:
-        sentence = f"the lock file {path} cannot be written ({error.strerror})"
+    except SaveError as error:
+        why = getattr(error.__cause__, "strerror", None)
+        sentence = f"the lock file {path} cannot be written ({why})"
         raise CannotRun(
             f"{sentence}: set HARNESS_HOME to a folder that can be written, or {kind.instead}"
         ) from None

@@ -15,13 +15,10 @@ built again.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import shutil
-import tempfile
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -31,10 +28,18 @@ from typing import Any
 from harness.cost.flops import Event, ModelShape
 from harness.cost.meter import Meter
 from harness.cost.usage import usage_of
+from harness.errors import SaveError
 from harness.parallel.locks import KeyedLocks
-from harness.storage.files import home, read_object, save_error
+from harness.storage.files import (
+    delete_old_folders,
+    home,
+    new_folder,
+    read_object,
+    remove_folder,
+)
 from harness.storage.paths import local_folder
 from harness.storage.serialize import dump, load
+from harness.storage.warn_once import WarnOnce
 from harness.types import Document
 
 
@@ -91,10 +96,6 @@ class Entry:
         return usage_of(self.events, self.shapes)
 
 
-_DRAFT = ".draft-"
-_OLD = 86_400  # seconds after which a draft counts as abandoned
-
-
 class IndexCache:
     """The index cache in the folder `root`; the key of an index comes from harness.engine.indexing.
 
@@ -110,8 +111,7 @@ class IndexCache:
         served: Mapping[str, ModelShape | None] | None = None,
     ) -> None:
         self.root, self.note, self.served = root, note, served or {}
-        self.parts_lost = False
-        self.written = False  # this object has stored an entry, so the next one that cannot be stored ends the run
+        self._warn = WarnOnce(note, "indexes are not cached, and are built again by the next run")
         self.sharing = (
             KeyedLocks()
         )  # what indexes share is made by one of those that are built at once
@@ -126,9 +126,9 @@ class IndexCache:
     def get(self, folder: Path, key: dict[str, Any]) -> Entry | None:
         """Read the entry of `key` in `folder`; None without one. A damaged one is reported and
         removed."""
-        if not folder.is_dir():
-            return None
         try:
+            if not folder.is_dir():
+                return None
             entry = _read_entry(folder, key, self.served)
             entry.value()  # an entry whose checksums fit may hold what this version cannot read
             return entry
@@ -139,15 +139,14 @@ class IndexCache:
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it can be built again
             reason = str(error) or type(error).__name__
         self.note(f"cache entry {folder.name[:12]} is damaged ({reason}); it is built again")
-        damaged = folder.with_name(f".{folder.name}.{os.getpid()}.damaged")
-        with contextlib.suppress(OSError):
-            os.rename(folder, damaged)
-        shutil.rmtree(damaged, ignore_errors=True)
+        remove_folder(folder)
         return None
 
     def put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
         """Write an entry in one step, and delete what was kept while it was built (tools.keep).
-        Raises SaveError."""
+
+        An entry that cannot be written costs a warning: the index is in memory.
+        """
         usage = {
             "usage": entry.usage,
             "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
@@ -159,26 +158,14 @@ class IndexCache:
             "usage.json": json.dumps(usage).encode(),
             **({"arrays.npz": entry.arrays} if entry.arrays else {}),
         }
-        draft = None
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            for old in folder.parent.glob(f"{_DRAFT}*"):  # of builders that were killed
-                with contextlib.suppress(OSError):
-                    if time.time() - old.stat().st_mtime > _OLD:
-                        shutil.rmtree(old, ignore_errors=True)
-            draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder.parent))
-            for name, data in files.items():
-                (draft / name).write_bytes(data)
-            os.rename(draft, folder)
-            self.written = True
-        except OSError as error:
-            if (
-                draft is None or not folder.is_dir()
-            ):  # else another builder came first, with the same value
-                raise save_error(folder, error, "HARNESS_CACHE") from error
-        finally:
-            if draft is not None:
-                shutil.rmtree(draft, ignore_errors=True)
+            delete_old_folders(folder.parent)
+            with new_folder(folder, "HARNESS_CACHE") as draft:
+                for name, data in files.items():
+                    (draft / name).write_bytes(data)
+        except SaveError as error:
+            self._warn(error)
+            return
         shutil.rmtree(parts_folder(folder), ignore_errors=True)
 
 

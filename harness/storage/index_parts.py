@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.cost.meter import Meter
-from harness.errors import SaveError
 from harness.storage.index_cache import Entry, IndexCache, key_digest, parts_folder
 
 
@@ -18,7 +17,6 @@ def keep(
     cache: IndexCache, index: dict[str, Any], name: str, fn: Callable[[], Any], meter: Meter
 ) -> Any:
     """Return the part `name` if a stopped run stored it, else fn(), stored; `meter` gets the cost.
-    Raises SaveError.
 
     index: the key of the index.
     """
@@ -38,9 +36,8 @@ def share(
     """Return the part `name` if an index of any method stored it for equal `needs`, else fn(),
     stored.
 
-    index: the key of the index; role: whose model fn uses; meter: gets the cost. Raises SaveError,
-    and LookupError for needs without a "version" of fn's code, and where fn used another role's
-    model.
+    index: the key of the index; role: whose model fn uses; meter: gets the cost. Raises
+    LookupError for needs without a "version" of fn's code, and where fn used another role's model.
     """
     if "version" not in needs:
         raise LookupError(f"tools.share('{name}') needs a 'version' of its code among its needs")
@@ -75,12 +72,5 @@ def _get_or_build(
         return entry.value()
     before = len(meter.events)
     entry = Entry.of(fn(), meter.events[before:], meter)
-    try:
-        cache.put(folder, key, entry)
-    except SaveError as error:
-        if cache.written:
-            raise
-        if not cache.parts_lost:  # reported once, not for each part
-            cache.note(f"parts of unfinished indexes are not kept: {error}")
-        cache.parts_lost = True
+    cache.put(folder, key, entry)
     return entry.value()

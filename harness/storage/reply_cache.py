@@ -4,7 +4,7 @@ on.
     <cache>/replies/<model>/model.json               the model's name, and all that changes its output
     <cache>/replies/<model>/<first 2>/<digest>.json  {"key", "value", "events"}
 
-    replies = ReplyCache(cache_root(), "llama", identity)
+    replies = ReplyCache(cache_root(), "llama", identity, note)
     value, cached = replies.get_or_send(key, send, meter, "reader", shape)
 
 A model is known by its identity (hashes of weights, tokenizer, template and adapters, dtype,
@@ -20,12 +20,15 @@ from typing import Any, NamedTuple
 
 from harness.cost.flops import Event, ModelShape
 from harness.cost.meter import Meter
-from harness.storage.files import read_object, save_error, write_atomic
+from harness.errors import SaveError
+from harness.storage.files import make_folder, read_object, write_atomic
 from harness.storage.index_cache import cache_root, key_digest
 from harness.storage.json_lines import json_line
+from harness.storage.warn_once import WarnOnce
 
 _VERSION = "1"  # raise it when sessions can no longer use the replies that are stored
 _FOLDER = "replies"
+_SETTING = "HARNESS_CACHE"
 
 
 class CachedModel(NamedTuple):
@@ -38,13 +41,23 @@ class CachedModel(NamedTuple):
 
 
 class ReplyCache:
-    """The stored replies of one model in the cache folder `root`; identity: all that changes its
-    output."""
+    """The stored replies of one model in a cache folder; any thread may use them."""
 
-    def __init__(self, root: Path, model: str, identity: Mapping[str, Any]) -> None:
+    def __init__(
+        self, root: Path, model: str, identity: Mapping[str, Any], note: Callable[[str], None]
+    ) -> None:
+        """Name the folder of the replies; nothing is made yet.
+
+        Args:
+            root: The cache folder.
+            model: The model's name.
+            identity: All that changes its output.
+            note: Gets a sentence if replies cannot be written.
+        """
         self._about = {"version": _VERSION, "identity": dict(identity)}
         self._model = model
         self.folder = root / _FOLDER / key_digest(self._about)[:16]
+        self._warn = WarnOnce(note, "replies are not cached, and are asked for again next time")
 
     def get_or_send(
         self,
@@ -57,8 +70,8 @@ class ReplyCache:
         """Return (reply, cached): the reply stored for `key`, which names the request, else send(),
         then stored.
 
-        meter: gets the cost of both; role, shape: of the model, for a stored reply. Raises
-        SaveError.
+        meter: gets the cost of both; role, shape: of the model, for a stored reply. A reply that
+        cannot be stored costs a warning.
         """
         key = {**self._about, **key}
         digest = key_digest(key)
@@ -75,21 +88,21 @@ class ReplyCache:
             return dict(stored_reply["value"]), True
         before = len(meter.events)
         value = send()
-        stored = {
-            "key": digest,
-            "value": value,
-            "events": [asdict(event) for event in meter.events[before:]],
-        }
+        events = [asdict(event) for event in meter.events[before:]]
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not (about := self.folder / "model.json").exists():
-                write_atomic(
-                    about, json_line({"name": self._model, **self._about}), sync_folder=False
-                )
-            write_atomic(path, json_line(stored), sync_folder=False)
-        except OSError as error:
-            raise save_error(path, error, "HARNESS_CACHE") from error
+            self._store(path, {"key": digest, "value": value, "events": events})
+        except SaveError as error:
+            self._warn(error)
         return value, False
+
+    def _store(self, path: Path, reply: dict[str, Any]) -> None:
+        """Write a reply, and before the first of a model what it is. Raises SaveError."""
+        make_folder(path.parent, _SETTING)
+        about = self.folder / "model.json"
+        if not about.exists():
+            line = json_line({"name": self._model, **self._about})
+            write_atomic(about, line, sync_folder=False, setting=_SETTING)
+        write_atomic(path, json_line(reply), sync_folder=False, setting=_SETTING)
 
 
 def _read(path: Path, digest: str) -> dict[str, Any] | None:

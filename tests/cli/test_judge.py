@@ -256,3 +256,12 @@ def test_mistakes_are_one_sentence(words, sentence, here):
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
     assert (folder / "records.jsonl").read_bytes() == before
+
+
+def test_replies_that_cannot_be_kept_cost_a_warning(here, tmp_path):
+    folder = run(here)
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home/judge").write_text("a file where a folder should be")
+    done = here("judge", str(folder), *SCRIPTED).checked()
+    assert done.stderr.count("the judge's replies are not cached") == 1
+    assert [row["scores"]["judge.scripted"] for row in read_run(folder).records] == [0.0] * 3

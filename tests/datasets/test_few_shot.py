@@ -131,7 +131,7 @@ def test_shots_are_in_the_hash(files):
 
 def test_each_question_gets_its_own_nearest(files):
     made = plan(files, shots=1, shots_from=files[1], shots_by="similarity")
-    tools = EngineTools(Models(made), Meter(), made.task, lambda *_: None)
+    tools = EngineTools(Models(made, print), Meter(), made.task, lambda *_: None)
     instructions = []
     for example in made.dataset.examples:
         tools.question = example.question

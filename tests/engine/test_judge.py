@@ -46,6 +46,12 @@ def make_judge(root, *replies, name="judge.a", **more):
     return judge
 
 
+def asked_and_kept(judge, case=CASE):
+    judgement = judge.request(case)
+    judge.store_reply(case, judgement)
+    return judgement
+
+
 @pytest.mark.parametrize(
     ("reply", "verdict"),
     [
@@ -91,7 +97,7 @@ def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path):
 
 
 def test_only_what_was_not_asked_before_is_asked(tmp_path):
-    first = make_judge(tmp_path).request(CASE)
+    first = asked_and_kept(make_judge(tmp_path))
     again = make_judge(tmp_path, name="judge.other name")
     known = again.without_request(replace(CASE, question_id="the same question of another run"))
     assert (known.verdict, known.reply, known.usage, known.cached) == (
@@ -107,7 +113,7 @@ def test_only_what_was_not_asked_before_is_asked(tmp_path):
 
 
 def test_a_damaged_reply_is_asked_for_again(tmp_path):
-    make_judge(tmp_path).request(CASE)
+    asked_and_kept(make_judge(tmp_path))
     (path,) = tmp_path.glob("*/*.json")
     for damage in ("{", "[]", '{"reply": "no"}', '{"reply": "no", "usage": 3}'):
         path.write_text(damage, encoding="utf-8")
@@ -147,7 +153,7 @@ SHOWN = ("Ann built the mill.", "It stands in Abel.")
 def test_other_kinds_see_what_was_shown_and_no_gold_answer(kind, asked, tmp_path):
     prompt, version = read_prompt(None, kind)
     judge = make_judge(tmp_path, prompt=prompt, prompt_version=version, kind=kind)
-    judgement = judge.request(replace(CASE, shown=SHOWN))
+    judgement = asked_and_kept(judge, replace(CASE, shown=SHOWN))
     (sent,) = judge.model.prompts
     assert (
         "Texts:\nAnn built the mill.\n\nIt stands in Abel.\n\nQuestion: Who built the mill?" in sent

@@ -292,7 +292,7 @@ def test_what_made_batches_slow_is_a_note_of_the_run(tmp_path, monkeypatch):
 
 
 def test_two_models_in_one_memory_are_a_slow_path():
-    models = Models(make_plan())
+    models = Models(make_plan(), print)
     models._loaded = {"a": Sized(1)}
     assert models.slow_paths() == []
     models._loaded |= {"b": Sized(1), "c": Words(Words.Config())}

@@ -317,7 +317,7 @@ def test_seeds_depend_on_every_part():
 
 def test_an_undeclared_role_is_refused():
     plan = make_plan()
-    tools = EngineTools(Models(plan), Meter(), plan.task, lambda *args: None)
+    tools = EngineTools(Models(plan, print), Meter(), plan.task, lambda *args: None)
     with pytest.raises(LookupError, match="role 'builder', but its 'needs' declares only: reader"):
         tools.model("builder")
     with pytest.raises(LookupError, match="cannot be used while answering"):

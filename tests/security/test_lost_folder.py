@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.engine.progress import Silent
 from harness.errors import SaveError
+from harness.stats.resampling import student_quantile
 from tests.engine.fakes import FakeModel, Quiet, World, go, make_plan
 
 QUESTIONS = 40
@@ -56,6 +58,7 @@ def place(monkeypatch):
             root / str(parallel),
             parallel=parallel,
         )
+    student_quantile(0.975, 4.0)
     shutil.rmtree(root / "cache")
     with _ordinary_user(root):
         yield root
@@ -90,9 +93,10 @@ class Asked:
                 self.harm()
 
 
-def _run(place, asked, parallel, documents=2):
+def _run(place, asked, parallel, documents=2, progress=None):
     data = World(questions=QUESTIONS, documents=documents, filler=" more" * 100).dataset()
-    return go(make_plan(data, Quiet(Quiet.Config(), pause=asked)), place / "out", parallel=parallel)
+    plan = make_plan(data, Quiet(Quiet.Config(), pause=asked))
+    return go(plan, place / "out", parallel=parallel, progress=progress or Silent())
 
 
 @pytest.mark.parametrize("parallel", [1, 4])
@@ -125,12 +129,20 @@ def test_a_cache_that_is_removed_is_begun_again(place):
     assert list((place / "cache").rglob("data.json"))
 
 
-def test_a_cache_that_was_made_read_only_ends_the_run(place):
-    cache = place / "cache"
-    asked = Asked(2, lambda: [p.chmod(0o555) for p in (*cache.rglob("*"), cache) if p.is_dir()])
-    with pytest.raises(SaveError, match="Permission denied"):
-        _run(place, asked, 1, documents=5)
-    assert asked.count == 2
+@pytest.mark.parametrize("mode", [0o555, 0o000])
+def test_a_cache_that_is_locked_under_the_run_costs_a_warning(place, mode):
+    cache, progress = place / "cache", Silent()
+
+    def lock():
+        folders = [path for path in (*cache.rglob("*"), cache) if path.is_dir()]
+        for folder in reversed(folders):
+            folder.chmod(mode)
+
+    result = _run(place, Asked(2, lock), 1, documents=5, progress=progress)
+    assert result.summary["n_scored"] == QUESTIONS
+    assert not result.save_problems
+    (warning,) = [note for note in progress.notes if "not cached" in note]
+    assert "Permission denied" in warning
 
 
 def test_a_folder_that_stands_in_for_the_lost_one_is_left_alone(place):

@@ -204,6 +204,25 @@ def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_two_writers_of_a_file_share_no_draft(tmp_path):
+    path = tmp_path / "model.json"
+    with files.replacing(path) as slow:
+        slow.write(b"slow")
+        files.write_atomic(path, b"fast")
+    assert path.read_bytes() == b"slow"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_writers_of_a_folder_leave_the_first_ones(tmp_path):
+    folder = tmp_path / "entry"
+    with files.new_folder(folder, "HARNESS_CACHE") as slow:
+        (slow / "data.json").write_text("slow")
+        with files.new_folder(folder, "HARNESS_CACHE") as fast:
+            (fast / "data.json").write_text("fast")
+    assert (folder / "data.json").read_text() == "fast"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 def test_a_summary_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     write = files.write_atomic
 

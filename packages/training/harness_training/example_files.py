@@ -22,7 +22,7 @@ from harness.errors import CannotRun, UserError
 from harness.method import Task
 from harness.method.training import Scene, TrainingTask
 from harness.stats.rng import Dice
-from harness.storage.files import write_atomic
+from harness.storage.files import make_folder, write_atomic
 from harness.storage.json_lines import json_line, read_lines
 from harness.types import Document, Question
 
@@ -138,7 +138,7 @@ def write_world(
         made += len(kept)
         if made == count:
             break
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_atomic(path, b"".join(lines))
 
 

@@ -29,7 +29,7 @@ from harness.method.training import Labelling, TrainingTask
 from harness.models import LanguageModel, MeteredModel
 from harness.parallel.in_flight import in_flight
 from harness.parallel.locks import KeyedLocks
-from harness.storage.files import write_atomic
+from harness.storage.files import make_folder, write_atomic
 from harness.storage.json_lines import append_line, json_line, read_lines
 from harness.storage.torn_lines import cut_torn_line
 from harness_training.example_files import HEAD, Item, is_made_from, scene_to_json
@@ -74,7 +74,7 @@ class LabelWriter:
         UserError where the file was made from other data, CannotRun for requests that failed,
         SaveError, KeyboardInterrupt after `stop` was set.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         if not is_made_from(self.path, about):
             write_atomic(self.path, json_line({"id": HEAD, **about}))
         cut_torn_line(self.path, "id")

@@ -1,0 +1,25 @@
+"""Says once that a cache cannot be written, however many of its entries are lost."""
+
+import threading
+from collections.abc import Callable
+
+from harness.errors import SaveError
+
+
+class WarnOnce:
+    """Notes the first SaveError of a cache. A cache that cannot be written costs time, never a
+    run."""
+
+    def __init__(self, note: Callable[[str], None], lost: str) -> None:
+        """note: prints a sentence; lost: what is lost, as its beginning."""
+        self._note, self._lost = note, lost
+        self._warned = False
+        self._lock = threading.Lock()
+
+    def __call__(self, error: SaveError) -> None:
+        """Note `error` if it is the first; any thread may call this."""
+        with self._lock:
+            is_first = not self._warned
+            self._warned = True
+        if is_first:
+            self._note(f"{self._lost}: {error}")
