@@ -135,7 +135,7 @@ def test_a_cache_that_is_locked_under_the_run_costs_a_warning(place, mode):
 
     def lock():
         folders = [path for path in (*cache.rglob("*"), cache) if path.is_dir()]
-        for folder in reversed(folders):
+        for folder in sorted(folders, reverse=True):  # those inside others first
             folder.chmod(mode)
 
     result = _run(place, Asked(2, lock), 1, documents=5, progress=progress)

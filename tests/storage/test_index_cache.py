@@ -16,7 +16,6 @@ from harness.cost.flops import Event, flops
 from harness.cost.meter import Meter
 from harness.engine.indexing import index_key
 from harness.engine.progress import Silent
-from harness.errors import SaveError
 from harness.method import Task
 from harness.storage.index_cache import Entry, IndexCache, cache_root, key_digest
 from harness.storage.run_folder import read_run
