@@ -8,14 +8,15 @@ A score that is no judge's counts as right from RIGHT on. Failed questions, whic
 as wrong, are left out: all would agree on them.
 """
 
-import csv
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from harness.datasets.files import BrokenRow, read_rows
+from harness.datasets.files import read_rows, read_text_file
+from harness.datasets.row_places import BrokenRow
+from harness.datasets.tables import sniffed_table
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from harness.types import JUDGES
@@ -78,8 +79,7 @@ def read_labels(path: Path) -> dict[str, str]:
     """
     try:
         if path.suffix.lower() == ".csv":
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                rows: list[Any] = list(csv.DictReader(file))
+            rows = [row for _, row in sniffed_table(path.name, read_text_file(path).text)]
         else:
             rows = [row for _, row in read_rows(path)]
     except OSError as error:

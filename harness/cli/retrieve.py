@@ -103,9 +103,9 @@ def retrieve(
     if path.is_dir():
         from harness.retrieval.corpus import file_of_folder
 
-        path, unread = file_of_folder(path, home() / "retrieval")
-        if unread:
-            say(f"warning: not read, or not in full: {', '.join(unread)}")
+        path, notes = file_of_folder(path, home() / "retrieval")
+        for note in notes:
+            say(f"warning: {note}")
     # The corpus's name, and a mark of where it is: two dumps may have one name.
     path_hash = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:8]
     place = (

@@ -9,6 +9,7 @@ load(DatasetConfig) ─► loading   a checked data set with its fingerprint: by
                         qasper, longbench, quality     to a `Group`: a document and the questions about it
                         rows     `Row` to Example and Document
                         retrieved, open_rows, row_documents   questions and the documents retrieved for them
+                        folder   pages and questions that someone brings: folder_pages, folder_questions
                         narrativeqa, stories   whole books: only those with a question are read
                         pocket   no rows to find: made up by the package pocket
 

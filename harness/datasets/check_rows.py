@@ -5,10 +5,10 @@ from collections import Counter
 from typing import Any
 
 from harness.datasets.base import Dataset
-from harness.datasets.files import BrokenRow, RowPlace, Rows
 from harness.datasets.find_files import Source
 from harness.datasets.formats import RowParser
 from harness.datasets.question_kinds import count_kinds
+from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
 from harness.errors import DataError
 from harness.types import Document, Example

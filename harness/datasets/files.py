@@ -10,20 +10,20 @@ JSON is an error.
 """
 
 import codecs
-import csv
 import hashlib
 import importlib
-import io
 import json
 import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn, TypeVar
 
 from harness.datasets.archives import Member, opened
+from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import RowError, type_name
+from harness.datasets.tables import read_table
+from harness.datasets.text_encoding import DecodedText, NotText, decode_text
 from harness.errors import CannotRun, DataError
 
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
@@ -33,38 +33,7 @@ _OBJECT_OF_DATA = re.compile(rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"]*"|[\w.]+)\s*,\s*)*"
 _PEEK_BYTES, _PIECE_BYTES = 4096, 1 << 18
 _NOT_SPACE = re.compile(r"[^ \t\r\n]")
 _Stream = IO[bytes]
-Rows = Iterator[tuple["RowPlace", "dict[str, Any] | BrokenRow"]]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class RowPlace:
-    """The place of a row: its file and, from 1, its line (JSON lines) or its row (JSON list,
-    parquet)."""
-
-    file: str
-    line: int | None = None
-    row: int | None = None
-
-    def __str__(self) -> str:
-        numbers = {"line": self.line, "row": self.row}.items()
-        return ", ".join(
-            [self.file, *(f"{name} {number}" for name, number in numbers if number is not None)]
-        )
-
-    def error(self, field: str | None, problem: str) -> DataError:
-        """A DataError for this place. field: the bad field (None: the whole row); problem: what is
-        wrong with it."""
-        if self.line is not None or self.row is None:
-            return DataError(self.file, self.line, field, problem)
-        return DataError(f"{self.file}, row {self.row}", None, field, problem)
-
-
-@dataclass(frozen=True, slots=True)
-class BrokenRow:
-    """A line or list entry that holds no row, and why."""
-
-    problem: str
 
 
 def file_kind(path: Path | Member) -> str | None:
@@ -84,6 +53,8 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 PYTHON_JSON = json.JSONDecoder()
 """Takes NaN and Infinity, which Python's json writes for such numbers; for files of tools that
 do."""
+TEXT_JSON = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str, parse_int=str)
+"""Takes numbers as the text that stands there: an answer 7.50 stays "7.50"."""
 
 
 def _json_problem(error: Exception) -> str:
@@ -264,25 +235,26 @@ def _read_parquet(path: Path) -> Rows:
             raise DataError(path.name, None, None, problem) from None
 
 
-def _read_table(name: str, stream: _Stream) -> Rows:
-    """Yield the rows of a tab-separated table with a header, every value a string. Raises DataError
-    if unreadable."""
-    text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-    reader = csv.DictReader(text, delimiter="\t")
+def read_text_file(path: Path) -> DecodedText:
+    """Read a file of text, also one compressed by gzip. Raises DataError."""
+    with opened(path) as stream:
+        data = stream.read()
+    return _decoded(path.name, data)
+
+
+def _decoded(name: str, data: bytes) -> DecodedText:
     try:
-        for row in reader:
-            place = RowPlace(name, line=reader.line_num)
-            if None in row or None in row.values():
-                yield (
-                    place,
-                    BrokenRow(f"has not the {len(reader.fieldnames or ())} columns of the header"),
-                )
-            else:
-                yield place, dict(row)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(
-            name, reader.line_num + 1, None, f"not a table in UTF-8 ({error})"
-        ) from None
+        return decode_text(data)
+    except NotText:
+        raise DataError(name, None, None, "not text; save the file as UTF-8") from None
+
+
+def _read_table(name: str, data: bytes) -> Rows:
+    """Yield the rows of a tab-separated table with a header. Raises DataError."""
+    decoded = _decoded(name, data)
+    if decoded.assumed:
+        raise DataError(name, None, None, "not UTF-8; save the file as UTF-8")
+    yield from read_table(name, decoded.text, "\t")
 
 
 def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> Any:
@@ -346,7 +318,7 @@ def read_rows(
     name = str(source) if isinstance(source, Member) else source.name
     with opened(source) as stream:
         if file_kind(source) == "table":
-            yield from _read_table(name, stream)
+            yield from _read_table(name, stream.read())
             return
         beginning = stream.read(_PEEK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)

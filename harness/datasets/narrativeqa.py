@@ -32,9 +32,10 @@ from typing import Any
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.archives import Member, members, opened
 from harness.datasets.base import Dataset
-from harness.datasets.files import RowPlace, content_digest, parse_each, read_rows
+from harness.datasets.files import content_digest, parse_each, read_rows
 from harness.datasets.find_files import PACKAGE, FileOptions, Source, file_patterns, find_source
 from harness.datasets.narrativeqa_stories import STORIES, Stories, stories_in
+from harness.datasets.row_places import RowPlace
 from harness.datasets.rows import (
     Records,
     RowError,

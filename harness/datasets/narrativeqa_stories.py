@@ -19,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from harness.datasets.archives import Member, gunzipped, opened
-from harness.datasets.files import BrokenRow, read_rows
+from harness.datasets.files import read_rows
+from harness.datasets.row_places import BrokenRow
 from harness.errors import DataError
 from harness.storage.file_hash import file_hash
 from harness.storage.paths import inside

@@ -22,9 +22,6 @@ from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
 from harness.datasets.check_rows import RowChecker
 from harness.datasets.files import (
-    BrokenRow,
-    RowPlace,
-    Rows,
     as_row,
     first_key,
     json_value,
@@ -34,6 +31,7 @@ from harness.datasets.files import (
 from harness.datasets.find_files import FileOptions, find_source
 from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import DocumentStore, documents_in_row, open_store
+from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import NO_DOCUMENTS, Retrieved
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support

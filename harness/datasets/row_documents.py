@@ -22,8 +22,6 @@ from typing import Any
 
 from harness.datasets.archives import opened
 from harness.datasets.files import (
-    RowPlace,
-    Rows,
     file_kind,
     first_key,
     json_value,
@@ -31,7 +29,8 @@ from harness.datasets.files import (
     parse_line,
     read_rows,
 )
-from harness.datasets.html_pages import wiki_text
+from harness.datasets.kilt_text import wiki_text
+from harness.datasets.row_places import RowPlace, Rows
 from harness.datasets.rows import (
     RowError,
     canonical_line,

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.datasets.archives import opened
-from harness.datasets.files import BrokenRow, RowPlace, parse_line
-from harness.datasets.folder import read_pages
-from harness.datasets.html_pages import wiki_text
+from harness.datasets.files import parse_line
+from harness.datasets.folder_pages import read_pages
+from harness.datasets.kilt_text import wiki_text
+from harness.datasets.row_places import BrokenRow, RowPlace
 from harness.datasets.rows import type_name
 from harness.errors import DataError
 from harness.storage.files import make_folder, write_atomic
@@ -42,22 +43,22 @@ class Page:
     text: str
 
 
-def file_of_folder(folder: Path, place: Path) -> tuple[Path, list[str]]:
-    """Write the pages of a folder (harness/datasets/folder.py) as a corpus in KILT's form.
+def file_of_folder(folder: Path, place: Path) -> tuple[Path, tuple[str, ...]]:
+    """Write the pages of a folder (harness/datasets/folder_pages.py) as a corpus in KILT's form.
 
     Args:
         folder: The folder.
         place: Folder for the file, which is named after its content.
 
     Returns:
-        The file, and a phrase for each file of the folder that was not read.
+        The file, and sentences on what was not read and what was assumed.
 
     Raises:
         DataError: The folder has no page, or two pages with one id.
     """
-    pages, unread = read_pages(folder)
+    read = read_pages(folder)
     lines = []
-    for page in pages:
+    for page in read.pages:
         text = [f"{part}\n" for section in page.sections for part in section if part.strip()]
         lines.append(
             json_line({"wikipedia_id": page.id, "wikipedia_title": page.title, "text": text})
@@ -66,7 +67,7 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, list[str]]:
     file = place / f"{folder.resolve().name}-{hashlib.sha256(content).hexdigest()[:8]}.jsonl"
     make_folder(place, "HARNESS_HOME")
     write_atomic(file, content, setting="HARNESS_HOME")
-    return file, unread
+    return file, read.notes(folder.resolve().name)
 
 
 class Corpus:
@@ -168,7 +169,12 @@ def _string(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
 def _dpr_page(line: bytes, place: RowPlace) -> Page:
     """A line of the table: id, text in quotes, title. Raises DataError."""
     try:
-        (columns,) = csv.reader([line.decode("utf-8")], delimiter="\t")
+        decoded = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"not UTF-8 at byte {error.start + 1} of the line; save the file as UTF-8"
+        raise place.error(None, problem) from None
+    try:
+        (columns,) = csv.reader([decoded], delimiter="\t")
         number, text, title = columns[:3] if columns[3:] == [""] else columns
     except (ValueError, csv.Error):
         raise place.error(None, "should have three columns: id, text, title") from None

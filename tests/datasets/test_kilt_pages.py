@@ -6,7 +6,7 @@ import json
 import pytest
 
 from harness.datasets import load
-from harness.datasets.html_pages import wiki_text
+from harness.datasets.kilt_text import wiki_text
 from harness.errors import DataError
 from tests.datasets.support import config, parquet, write_lines
 

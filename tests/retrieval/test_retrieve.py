@@ -382,4 +382,4 @@ def test_a_folder_of_pages_is_a_corpus(tmp_path):
     assert [(page.id, page.title) for page in pages] == [("a", "Mill"), ("b", "Mill")]
     assert [page.document for page in pages] == ["page a", "page b"]
     assert "Bob burned it." in pages[1].text
-    assert unread == ["c.md (empty)"]
+    assert unread == ("1 file was not read, or not in full, in wiki: c.md (empty)",)

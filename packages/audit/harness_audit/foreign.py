@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from harness.datasets.files import BrokenRow, RowPlace
+from harness.datasets.row_places import BrokenRow, RowPlace
 from harness.errors import DataError
 from harness.storage.files import parse_yaml
 from harness.storage.packed import Packed

@@ -22,14 +22,13 @@ import yaml
 from harness.datasets.archives import opened
 from harness.datasets.files import (
     PYTHON_JSON,
-    BrokenRow,
     JsonText,
-    RowPlace,
     as_row,
     json_value,
     parse_line,
     read_rows,
 )
+from harness.datasets.row_places import BrokenRow, RowPlace
 from harness.errors import DataError
 from harness.storage.files import parse_yaml
 from harness_audit.bundle import zip_problems

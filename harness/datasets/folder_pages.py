@@ -1,0 +1,288 @@
+"""The pages of a folder of documents.
+
+    guide/setup.md, faq.txt, page.html, manual.pdf, plan.docx, pages.jsonl ({"id", "title", "text"})
+        -> Page(id="guide/setup", title="Setting up", sections=(("Warranty", "two years"), ...)), ...
+
+A page's id is its path in the folder, without the suffix; where two files differ in nothing but the
+suffix, their ids keep it. Markdown, HTML and office files are read as Markdown, whose headings
+start sections; each page of a PDF is a section ("manual#page 3").
+"""
+
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from harness.datasets.files import parse_each, read_rows
+from harness.datasets.folder_files import document_files
+from harness.datasets.markdown_pages import parse_converted_html, parse_markdown
+from harness.datasets.rows import StrictRow
+from harness.datasets.text_encoding import NotText, decode_text
+from harness.errors import DataError
+
+_NEEDS_PYPDF = "needs pypdf: pip install 'longdoc-harness[pdf]'"
+_NEEDS_MARKITDOWN = "needs markitdown: pip install 'longdoc-harness[documents]'"
+_NESTED = "its tags are nested too deep"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the folder. sections: (heading, text); the text before the first heading has the
+    heading ""."""
+
+    id: str
+    title: str
+    sections: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """What a file holds. pages: with the id of the file where it is one page; note: what was
+    assumed, or not read, in brackets behind its name; "" for nothing."""
+
+    pages: tuple[Page, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderPages:
+    """The pages of a folder.
+
+    pages: in the order of their paths; unread: "logo.png (.png is not read)" of each file that was
+    not read, or not in full; assumed: "menu.txt (read as cp1252)"; alike: files that differ in
+    nothing but the suffix; files: page id -> the file it is from.
+    """
+
+    pages: tuple[Page, ...]
+    unread: tuple[str, ...]
+    assumed: tuple[str, ...]
+    alike: tuple[str, ...]
+    files: dict[str, str] = field(default_factory=dict)
+
+    def notes(self, folder: str) -> tuple[str, ...]:
+        """Sentences on what was not read and what was assumed. folder: its name."""
+        notes = []
+        if self.unread:
+            noun = "file was" if len(self.unread) == 1 else "files were"
+            listed = ", ".join(self.unread)
+            notes.append(
+                f"{len(self.unread)} {noun} not read, or not in full, in {folder}: {listed}"
+            )
+        if self.assumed:
+            listed = ", ".join(self.assumed)
+            notes.append(f"not UTF-8, so the encoding was guessed, in {folder}: {listed}")
+        if self.alike:
+            listed = ", ".join(self.alike)
+            notes.append(f"pages whose id keeps the ending, as another has the same name: {listed}")
+        return tuple(notes)
+
+
+class _Unreadable(Exception):
+    """Why a file cannot be read, as a phrase."""
+
+
+class _PageRow(StrictRow):
+    id: str
+    text: str
+    title: str = ""
+
+
+def read_pages(folder: Path, questions: Path | None = None) -> FolderPages:
+    """Read the pages of a folder and its subfolders, in the order of their paths.
+
+    Args:
+        folder: The folder; hidden files and folders are left out.
+        questions: The file of questions, which is no page where it stands in the folder.
+
+    Returns:
+        The pages, and what was not read.
+
+    Raises:
+        DataError: The folder has no page, two pages have one id, or a link leads out of the folder.
+    """
+    paths = {
+        _name(path, folder): path
+        for path in document_files(folder)
+        if questions is None or not path.samefile(questions)
+    }
+    alike = _alike(paths)
+    pages: dict[str, Page] = {}
+    files: dict[str, str] = {}
+    unread: list[str] = []
+    assumed: list[str] = []
+    for name, path in paths.items():
+        page_id = name if name in alike else _without_suffix(name)
+        try:
+            read = _reader_of(path.suffix.lower())(path, page_id)
+        except _Unreadable as error:
+            unread.append(f"{name} ({error})")
+            continue
+        if read.note:
+            noted = assumed if read.note.startswith("read as") else unread
+            noted.append(f"{name} ({read.note})")
+        for page in read.pages:
+            if page.id in pages:
+                same = f"two pages have the id '{page.id}', the other in {files[page.id]}"
+                raise DataError(name, None, None, f"{same}; rename or remove one")
+            pages[page.id] = page
+            files[page.id] = name
+    if not pages:
+        kinds = ", ".join(sorted(SUFFIXES))
+        problem = f"the folder has no page that can be read ({kinds})"
+        if unread:
+            problem += f": {', '.join(unread[:5])}"
+        raise DataError(folder.name, None, None, problem)
+    kept = tuple(name for name in alike if name in pages)
+    return FolderPages(tuple(pages.values()), tuple(unread), tuple(assumed), kept, files)
+
+
+def _name(path: Path, folder: Path) -> str:
+    """The path in the folder, in UTF-8 whatever the locale; a byte that is none is spelled out."""
+    return os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "backslashreplace")
+
+
+def _without_suffix(name: str) -> str:
+    return name.removesuffix(PurePosixPath(name).suffix)
+
+
+def _alike(names: Iterable[str]) -> list[str]:
+    """The names of pages that differ from another one in nothing but the suffix."""
+    pages = [name for name in names if PurePosixPath(name).suffix.lower() in _ONE_PAGE]
+    counts = Counter(map(_without_suffix, pages))
+    return [name for name in pages if counts[_without_suffix(name)] > 1]
+
+
+def _page(page_id: str, title: str, sections: Sequence[tuple[str, str]]) -> Page:
+    """A page with an id for a title where it has none. Raises _Unreadable where it has no text."""
+    if not any(heading.strip() or text.strip() for heading, text in sections):
+        raise _Unreadable("empty")
+    return Page(page_id, title or page_id, tuple(sections))
+
+
+def _read_text(path: Path) -> tuple[str, str]:
+    """(Text of a file with "\\n" as its line ends, the note on its encoding). Raises _Unreadable."""
+    data = path.read_bytes()
+    declared = _declared_in_html(data) if path.suffix.lower() in _HTML else None
+    try:
+        decoded = decode_text(data, declared)
+    except NotText:
+        raise _Unreadable("not text") from None
+    text = decoded.text.replace("\r\n", "\n").replace("\r", "\n")
+    return text, f"read as {decoded.assumed}" if decoded.assumed else ""
+
+
+def _declared_in_html(data: bytes) -> str | None:
+    """The encoding that a page of HTML names in its head."""
+    from bs4.dammit import EncodingDetector  # bs4 loads lxml, which pages of text do not need
+
+    return EncodingDetector.find_declared_encoding(data, is_html=True)
+
+
+def _read_markdown(path: Path, page_id: str) -> ReadFile:
+    text, note = _read_text(path)
+    page = parse_markdown(text)
+    return ReadFile((_page(page_id, page.title, page.sections),), note)
+
+
+def _read_plain(path: Path, page_id: str) -> ReadFile:
+    text, note = _read_text(path)
+    return ReadFile((_page(page_id, "", [("", text.strip("\n"))]),), note)
+
+
+def _read_html(path: Path, page_id: str) -> ReadFile:
+    from harness.datasets.html_markdown import html_to_markdown  # loads lxml
+
+    text, note = _read_text(path)
+    try:
+        converted = html_to_markdown(text)
+    except RecursionError:
+        raise _Unreadable(_NESTED) from None
+    page = parse_converted_html(converted.markdown, converted.title)
+    return ReadFile((_page(page_id, page.title, page.sections),), note)
+
+
+def _read_office(path: Path, page_id: str) -> ReadFile:
+    """A file that markitdown reads as Markdown."""
+    try:
+        from markitdown import MarkItDown, MarkItDownException  # an extra
+    except ImportError:
+        raise _Unreadable(_NEEDS_MARKITDOWN) from None
+    if not zipfile.is_zipfile(path):  # markitdown would show its bytes as text
+        raise _Unreadable("cannot be read: it is damaged, or has a password")
+    try:
+        converted = MarkItDown(enable_plugins=False).convert_local(path)
+    except MarkItDownException as error:
+        raise _Unreadable(_cannot_be_read(error)) from None
+    page = parse_markdown(converted.markdown.replace("\r\n", "\n"))
+    return ReadFile((_page(page_id, converted.title or page.title, page.sections),))
+
+
+def _read_pdf(path: Path, page_id: str) -> ReadFile:
+    """A PDF, whose pages are the sections."""
+    try:
+        from pypdf import PdfReader  # an extra
+        from pypdf.errors import PyPdfError
+    except ImportError:
+        raise _Unreadable(_NEEDS_PYPDF) from None
+    damaged = (PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+    try:
+        reader = PdfReader(path)
+        texts = [page.extract_text().strip() for page in reader.pages]
+        title = "" if reader.metadata is None else str(reader.metadata.title or "")
+    except damaged as error:
+        raise _Unreadable(_cannot_be_read(error)) from None
+    sections = [(f"page {n}", text) for n, text in enumerate(texts, start=1) if text]
+    blank = len(texts) - len(sections)
+    note = f"{blank} of its pages have no text" if blank else ""
+    return ReadFile((_page(page_id, title, sections),), note)
+
+
+def _cannot_be_read(error: Exception) -> str:
+    return f"cannot be read: {' '.join(str(error).split())[:200] or type(error).__name__}"
+
+
+def _read_rows(path: Path, page_id: str) -> ReadFile:
+    """Rows of pages, which have ids of their own."""
+    del page_id
+    rows = list(parse_each(read_rows(path), _page_row))
+    pages = tuple(
+        Page(row.id, row.title or row.id, (("", row.text),)) for row in rows if row.text.strip()
+    )
+    if not pages:
+        raise _Unreadable("empty")
+    blank = len(rows) - len(pages)
+    return ReadFile(pages, f"{blank} of its rows have no text" if blank else "")
+
+
+def _page_row(raw: dict[str, Any]) -> _PageRow:
+    """Parse a row {"id", "title", "text"}; BEIR calls its id "_id". Raises RowError."""
+    return _PageRow.read({"id": raw["_id"], **raw} if "_id" in raw else raw)
+
+
+def _reader_of(suffix: str) -> Callable[[Path, str], ReadFile]:
+    """The reader of a kind of file. Raises _Unreadable for one that is not read."""
+    reader = _READERS.get(suffix)
+    if reader is None:
+        raise _Unreadable(f"{suffix or 'no suffix'} is not read")
+    return reader
+
+
+_HTML = (".html", ".htm", ".xhtml")
+_READERS: dict[str, Callable[[Path, str], ReadFile]] = {
+    ".md": _read_markdown,
+    ".markdown": _read_markdown,
+    ".txt": _read_plain,
+    ".rst": _read_plain,
+    **dict.fromkeys(_HTML, _read_html),
+    ".pdf": _read_pdf,
+    ".docx": _read_office,
+    ".pptx": _read_office,
+    ".xlsx": _read_office,
+    ".epub": _read_office,
+    ".jsonl": _read_rows,
+}
+SUFFIXES = tuple(_READERS)
+_ONE_PAGE = tuple(suffix for suffix in SUFFIXES if suffix != ".jsonl")

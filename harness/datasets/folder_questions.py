@@ -1,0 +1,276 @@
+"""The rows of a file of questions that someone brings, whatever wrote it.
+
+    q.csv     Question;Answer                        -> {"question": "How long?", "answer": "two years"}
+    q.yaml    - {question: How many?, answer: 7}     -> {"question": "How many?", "answer": "7"}
+    ragas     {"user_input": .., "reference": ..}, SQuAD's articles, and BEIR's queries with their qrels
+    others    with the names of their columns: --columns question=input,answer=expected_output
+
+Values are text as the file has it: 7.50 stays "7.50". Names of columns are read without regard to
+case, and the separator of a table is the one that divides its header into the most columns.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+
+from harness.datasets.files import TEXT_JSON, as_row, json_value, read_rows, read_text_file
+from harness.datasets.row_places import BrokenRow, RowPlace, Rows
+from harness.datasets.rows import RowError, type_name
+from harness.datasets.tables import sniffed_table
+from harness.errors import ConfigError, DataError
+from harness.storage.files import parse_yaml
+
+SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".yaml", ".yml", ".parquet")
+FIELDS = ("question", "answer", "answers", "document", "documents", "gold_pages", "id")
+_RAGAS = {"user_input": "question", "reference": "answer"}
+_GROUND_TRUTH = ("ground_truth", "ground_truths")  # of ragas before 0.2, whose answer is a model's
+_QUESTIONS = ("question", "Question", "ambiguous_question")
+# What other tools call the two, for the sentence that proposes --columns.
+_LIKELY_QUESTIONS = ("input", "query", "user_input", "prompt", "problem", "question_text")
+_LIKELY_ANSWERS = ("expected_output", "ideal", "expected", "target", "reference", "output", "label")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFile:
+    """The rows of a file; assumed: its encoding where that was guessed, else ""."""
+
+    rows: Rows
+    assumed: str = ""
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """{"question": "user_input"} of "question=user_input". Raises ConfigError."""
+    columns = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        ours, equals, theirs = part.partition("=")
+        if not equals or ours not in FIELDS or not theirs:
+            known = ", ".join(FIELDS)
+            sentence = f"should be NAME=COLUMN,..., with the names {known}; is '{part}'"
+            raise ConfigError([f"dataset.columns: {sentence}"])
+        columns[ours] = theirs
+    return columns
+
+
+def read_questions(path: Path, columns: Mapping[str, str]) -> QuestionFile:
+    """Open a file of questions.
+
+    Args:
+        path: The file; also compressed by gzip.
+        columns: Our names -> the columns that stand for them.
+
+    Raises:
+        DataError: The file is of another kind, or no text; its rows raise it too.
+    """
+    name = PurePosixPath(path.name.lower().removesuffix(".gz"))
+    if name.suffix not in SUFFIXES:
+        kinds = ", ".join(SUFFIXES)
+        raise DataError(path.name, None, None, f"questions are read from {kinds} files")
+    assumed = ""
+    if name.suffix in (".csv", ".tsv", ".yaml", ".yml"):
+        decoded = read_text_file(path)
+        assumed = decoded.assumed
+        rows = _text_rows(path.name, decoded.text, name.suffix)
+    elif name.suffix == ".json":
+        rows = _json_rows(path)
+    else:
+        rows = read_rows(path, decoder=TEXT_JSON)
+    return QuestionFile(_with_our_names(_with_qrels(rows, path), columns), assumed)
+
+
+def _text_rows(name: str, text: str, suffix: str) -> Rows:
+    """The rows of a table or of a YAML list. Raises DataError."""
+    if suffix in (".csv", ".tsv"):
+        return sniffed_table(name, text)
+    return _listed_rows(name, _yaml_value(name, text))
+
+
+def _yaml_value(name: str, text: str) -> Any:
+    """The value of a YAML text, whose scalars stay text: `yes` is "yes". Raises DataError."""
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        return parse_yaml(text, loader)
+    except (ValueError, yaml.YAMLError) as error:
+        problem = " ".join(str(error).split())
+        raise DataError(name, None, None, f"not YAML ({problem})") from None
+
+
+def _json_rows(path: Path) -> Rows:
+    """The rows of a .json file: a list, an object with a list at "data", or JSON lines."""
+    try:
+        value = json_value(path, TEXT_JSON)
+    except DataError:
+        return read_rows(path, decoder=TEXT_JSON)  # says what is wrong, where it is no JSON lines
+    if isinstance(value, dict) and _found_question(value):
+        value = [value]
+    return _listed_rows(path.name, value)
+
+
+def _listed_rows(name: str, value: Any) -> Rows:
+    """The rows of a value: a list, or an object with a list at "data". Raises DataError."""
+    listed = value.get("data") if isinstance(value, dict) else value
+    if not isinstance(listed, list):
+        problem = f"should be a list of questions, is {type_name(value)}"
+        if isinstance(value, dict):
+            problem += f" with {', '.join(map(str, value))[:200]}"
+        raise DataError(name, None, None, f"{problem}; write a list with question and answer")
+    for number, row in enumerate(listed, start=1):
+        yield RowPlace(name, row=number), as_row(row)
+
+
+def _with_our_names(rows: Rows, columns: Mapping[str, str]) -> Rows:
+    """The rows with our names and text for values; an article of SQuAD becomes its questions."""
+    for place, row in rows:
+        if isinstance(row, BrokenRow):
+            yield place, row
+            continue
+        for question in _squad_questions(row):
+            yield place, _our_row(question, columns)
+
+
+def _our_row(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any] | BrokenRow:
+    """A row with our names and text for values, or what is wrong with it."""
+    try:
+        return _as_texts(_renamed(row, columns))
+    except RowError as error:
+        place = f"column '{error.field}' " if error.field else ""
+        return BrokenRow(f"{place}{error.problem}")
+
+
+def _squad_questions(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The questions of an article of SQuAD; any other row itself."""
+    paragraphs = row.get("paragraphs")
+    if not isinstance(paragraphs, list) or "question" in row:
+        yield row
+        return
+    for paragraph in paragraphs:
+        if isinstance(paragraph, dict):
+            yield from paragraph.get("qas", ())
+
+
+def _renamed(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """The row with our names in place of those of `columns`, ragas and other spellings. Raises
+    RowError where no column holds the question."""
+    if columns:
+        return row | {ours: _column(row, theirs) for ours, theirs in columns.items()}
+    row = _lower_case_names(row)
+    if "question" not in row:
+        row = row | {ours: row[theirs] for theirs, ours in _RAGAS.items() if theirs in row}
+    for name in _GROUND_TRUTH:
+        if name in row:
+            row = {**row, "answer": None, "answers": row[name]}
+    if not _found_question(row):
+        raise RowError(None, _no_question(row))
+    return row
+
+
+def _column(row: Mapping[str, Any], name: str) -> Any:
+    if name not in row:
+        raise RowError(name, f"is not there; the row has {_names(row)}")
+    return row[name]
+
+
+def _lower_case_names(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with "Question" as "question"; TriviaQA's rows, which are written so, stay."""
+    if isinstance(row.get("Answer"), dict):
+        return row
+    renamed = {}
+    for name, value in row.items():
+        plain = name.strip().casefold() if isinstance(name, str) else name
+        ours = plain if plain in FIELDS and plain not in row else name
+        renamed[ours] = value
+    return renamed
+
+
+def _found_question(row: Mapping[str, Any]) -> bool:
+    """Whether a row holds a question in one of the forms that are read; KILT's has an output."""
+    is_kilt = isinstance(row.get("input"), str) and isinstance(row.get("output"), list)
+    return is_kilt or any(name in row for name in _QUESTIONS)
+
+
+def _no_question(row: Mapping[str, Any]) -> str:
+    """What is wrong with a row without a question, and what to do."""
+    problem = f"has no column 'question'; its columns are {_names(row)}"
+    if isinstance(row.get("input"), list):
+        return f"{problem}; 'input' is a list of messages: write its question as text"
+    question = next((name for name in _LIKELY_QUESTIONS if isinstance(row.get(name), str)), None)
+    answer = next((name for name in _LIKELY_ANSWERS if name in row), "COLUMN")
+    if question is None:
+        if "pred" in row or "prediction" in row:
+            return f"{problem}; answers of a run are read by `harness import`"
+        return f"{problem}; name them: --columns question=COLUMN,answer=COLUMN"
+    return f"{problem}; name them: --columns question={question},answer={answer}"
+
+
+def _names(row: Mapping[str, Any]) -> str:
+    names = [str(name) for name in row]
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return ", ".join(names[:12])[:300] + more
+
+
+def _as_texts(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with text in place of numbers and of true and false, and SQuAD's answers as a list
+    of texts."""
+    answers = row.get("answers")
+    if isinstance(answers, dict) and "text" in answers:  # the hub's copy of SQuAD
+        row = {**row, "answers": answers["text"]}
+    elif isinstance(answers, list) and any(isinstance(entry, dict) for entry in answers):
+        texts = [entry.get("text") if isinstance(entry, dict) else entry for entry in answers]
+        row = {**row, "answers": list(dict.fromkeys(texts))}
+    return {name: _as_text(value) if name in FIELDS else value for name, value in row.items()}
+
+
+def _as_text(value: Any) -> Any:
+    """A number, true or false as the text that JSON has for it; of a list each entry."""
+    if isinstance(value, list):
+        return [_as_text(entry) for entry in value]
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
+
+
+def _with_qrels(rows: Rows, path: Path) -> Rows:
+    """The rows; a query of BEIR gets its relevant pages, and stays where the split has it."""
+    relevant: dict[str, list[str]] | None = None
+    for place, row in rows:
+        if isinstance(row, BrokenRow) or not _is_beir_query(row):
+            yield place, row
+            continue
+        if relevant is None:
+            relevant = _read_qrels(path)
+        if row["_id"] in relevant:
+            yield place, _beir_question(row, relevant[row["_id"]])
+
+
+def _is_beir_query(row: Mapping[str, Any]) -> bool:
+    return "_id" in row and isinstance(row.get("text"), str) and "question" not in row
+
+
+def _beir_question(row: dict[str, Any], pages: list[str]) -> dict[str, Any]:
+    """A question of a query; HotpotQA's queries have their answer among the metadata."""
+    metadata = row.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    answer = row.get("answer", known.get("answer"))
+    return {"id": row["_id"], "question": row["text"], "answer": answer, "gold_pages": pages}
+
+
+def _read_qrels(queries: Path) -> dict[str, list[str]]:
+    """Query -> ids of its relevant pages, of qrels/test.tsv beside the queries, or the only table
+    there. Raises DataError."""
+    tables = sorted((queries.parent / "qrels").glob("*.tsv"))
+    test = [table for table in tables if table.stem == "test"]
+    if not test and len(tables) != 1:
+        found = ", ".join(table.name for table in tables) or "none"
+        problem = f"BEIR's queries need qrels/test.tsv, or one table in qrels; there is {found}"
+        raise DataError(queries.name, None, None, problem)
+    relevant: dict[str, list[str]] = {}
+    for place, row in read_rows((test or tables)[0]):
+        if isinstance(row, BrokenRow):
+            raise place.error(None, row.problem)
+        query, page, score = (row.get(key) for key in ("query-id", "corpus-id", "score"))
+        if query is None or page is None:
+            raise place.error(None, "should have the columns query-id, corpus-id, score")
+        if score != "0":
+            relevant.setdefault(query, []).append(page)
+    return relevant

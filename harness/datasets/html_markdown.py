@@ -1,0 +1,105 @@
+"""HTML as Markdown, by markdownify over lxml's parser.
+
+    html_to_markdown("<title>Seals</title><p>One <i>two</i>.<pre>a\\nb</pre>")
+        -> ConvertedHtml(title="Seals", markdown="One two.\\n\\n```\\na\\nb\\n```")
+
+Headings, tables, lists and code stay; emphasis and the addresses of links are left out, as they
+part words. Navigation and the page's footer are no text of the page.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from bs4 import BeautifulSoup, Tag
+from markdownify import ATX, MarkdownConverter
+
+_NEVER_SHOWN = ("script", "style", "template", "noscript", "title", "annotation", "annotation-xml")
+_NAVIGATION = "nav, [role=navigation], [role=contentinfo]"
+# A footer inside of these belongs to them (HTML standard, "footer"); any other is the page's.
+_SECTIONING = ("article", "aside", "blockquote", "main", "section")
+# Blocks that markdownify takes for words in a line.
+_BLOCKS = (
+    *("address", "aside", "body", "button", "center", "details", "dialog", "dir", "fieldset"),
+    *("figure", "footer", "form", "header", "hgroup", "html", "legend", "main", "menu", "nav"),
+    *("optgroup", "option", "search", "select", "summary"),
+)
+_INLINE_MARKS = ["a", "b", "strong", "em", "i", "del", "s"]
+_LOOKS_LIKE_MARKUP = re.compile(r"\s*(?=#{1,6}(?:\s|$)|```|~~~)")
+_BACKTICKS = re.compile("`+")
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedHtml:
+    """A page; title: that of its head, "" without one."""
+
+    title: str
+    markdown: str
+
+
+class _Converter(MarkdownConverter):
+    """markdownify with all blocks of HTML, and with nothing that parts or joins words."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            heading_style=ATX,
+            bullets="-",
+            strip=_INLINE_MARKS,
+            table_infer_header=True,
+            wrap=True,  # a line break of the file is a space
+            wrap_width=None,
+        )
+
+    def convert_block(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """A block with blank lines around it; in a heading or a cell of a table, with spaces."""
+        del el
+        text = text.strip()
+        if "_inline" in parent_tags:
+            return f" {text} "
+        return f"\n\n{text}\n\n" if text else ""
+
+    def escape(self, text: str, parent_tags: set[str]) -> str:
+        """Mark what would start a heading or a code block; other characters stay as shown."""
+        del parent_tags
+        markup = _LOOKS_LIKE_MARKUP.match(text)
+        if markup is None:
+            return text
+        return f"{text[: markup.end()]}\\{text[markup.end() :]}"
+
+    def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """A block of code, with a fence that is longer than any row of backticks in it."""
+        del el
+        if not text.strip():
+            return ""
+        if "_inline" in parent_tags:
+            return f" {text} "
+        longest = max(map(len, _BACKTICKS.findall(text)), default=0)
+        fence = "`" * max(3, longest + 1)
+        code = text.strip("\n")
+        return f"\n\n{fence}\n{code}\n{fence}\n\n"
+
+    def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """The words that stand for an image."""
+        del text, parent_tags
+        alternative = str(el.get("alt") or "").strip()
+        return f" {alternative} " if alternative else ""
+
+
+for _name in _BLOCKS:
+    setattr(_Converter, f"convert_{_name}", _Converter.convert_block)
+
+
+def html_to_markdown(html: str) -> ConvertedHtml:
+    """Convert a page or a part of one. Raises RecursionError where its tags are nested too deep."""
+    soup = BeautifulSoup(html, "lxml")
+    title = "" if soup.title is None else " ".join(soup.title.get_text().split())
+    for element in soup.find_all(_NEVER_SHOWN):
+        element.decompose()
+    for element in soup.select(_NAVIGATION):
+        element.decompose()
+    for element in soup.find_all("footer"):
+        if element.find_parent(_SECTIONING) is None:
+            element.decompose()
+    markdown: Any = _Converter().convert_soup(soup)
+    lines = [line.rstrip() for line in str(markdown).replace("\xa0", " ").split("\n")]
+    return ConvertedHtml(title, "\n".join(lines).strip("\n"))

@@ -1,0 +1,32 @@
+"""The text of Wikipedia's pages in KILT's form: lists of paragraphs, headings and list items among
+them.
+
+    wiki_text(["Email\\n", "Section::::Use.:Early.", "One."], "Email")   -> "=== Early ===\\nOne."
+"""
+
+from collections.abc import Sequence
+
+
+def wiki_text(paragraphs: Sequence[str], title: str) -> str:
+    """The text of a KILT page, one paragraph a line; a first paragraph that repeats the title is
+    left out.
+
+    "Section::::Career.:Early years." is the heading of a subsection and becomes "=== Early years
+    ===", a list item
+    "BULLET::::- x" becomes "- x".
+    """
+    lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
+    if lines and lines[0] == " ".join(title.split()):
+        lines = lines[1:]
+    return "\n".join(_wiki_line_text(line) for line in lines if line)
+
+
+def _wiki_line_text(line: str) -> str:
+    """One line of KILT's Wikipedia as text: headings get marks of a wiki, list items lose
+    theirs."""
+    kind, mark, text = line.partition("::::")
+    if mark and kind == "Section":
+        *above, heading = text.removesuffix(".").split(".:")
+        marks = "=" * min(2 + len(above), 6)
+        return f"{marks} {heading} {marks}"
+    return text if mark and kind == "BULLET" else line

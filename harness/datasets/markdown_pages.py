@@ -1,0 +1,126 @@
+"""Markdown as sections, parsed by markdown-it (CommonMark and tables).
+
+    parse_markdown("---\\ntitle: Pump\\n---\\n# Cost\\n400 euro")
+        -> MarkdownPage(title="Pump", sections=(("Cost", "400 euro"),))
+
+Front matter is a mapping in YAML between "---" and "---" or "...", or TOML between "+++" and "+++".
+A block that is no mapping is text, and so is one that a blank line follows: it is a rule.
+"""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import yaml
+from markdown_it import MarkdownIt
+
+from harness.storage.files import parse_yaml
+
+_YAML_FRONT = re.compile(r"---[ \t]*\n(?![ \t]*\n)(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S | re.M)
+_TOML_FRONT = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.S | re.M)
+# Headings are wanted, as they are written; what stands inside of paragraphs is not parsed.
+_PARSER = MarkdownIt("commonmark").enable("table").disable("inline")
+_HTML_PARSER = (
+    MarkdownIt("commonmark").enable("table").disable(["inline", "html_block", "lheading"])
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownPage:
+    """A page. title: of the front matter, else the first heading, else ""; sections: (heading,
+    text), the text before the first heading with the heading ""."""
+
+    title: str
+    sections: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Heading:
+    """A heading on the lines from `start` to `end`, which is the first line after it."""
+
+    text: str
+    start: int
+    end: int
+
+
+def parse_markdown(text: str) -> MarkdownPage:
+    """Split a Markdown page into its front matter and its sections.
+
+    Sections start at headings that are in no quotation and no list. Their text does not repeat the
+    heading; tables and code blocks stay as they are.
+    """
+    front, text = _split_front_matter(text)
+    sections = _sections(_PARSER, text)
+    return MarkdownPage(_title(front) or _first_heading(sections), sections)
+
+
+def parse_converted_html(text: str, title: str) -> MarkdownPage:
+    """The sections of Markdown that was made of HTML, where only "#" marks a heading, and "<" is a
+    character of the text. title: of the page; "" for its first heading."""
+    sections = _sections(_HTML_PARSER, text)
+    return MarkdownPage(title or _first_heading(sections), sections)
+
+
+def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """(Values of the front matter, the text after it); the whole text where it has none."""
+    if found := _YAML_FRONT.match(text):
+        values = _yaml_value(found[1])
+    elif found := _TOML_FRONT.match(text):
+        values = _toml_value(found[1])
+    else:
+        return {}, text
+    if not isinstance(values, dict):
+        return {}, text
+    return values, text[found.end() :]
+
+
+def _yaml_value(text: str) -> Any:
+    try:
+        return parse_yaml(text)
+    except (ValueError, yaml.YAMLError):
+        return None
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _title(front: dict[str, Any]) -> str:
+    title = front.get("title")
+    return "" if title is None else " ".join(str(title).split())
+
+
+def _first_heading(sections: Sequence[tuple[str, str]]) -> str:
+    return next((heading for heading, _ in sections if heading), "")
+
+
+def _sections(parser: MarkdownIt, text: str) -> tuple[tuple[str, str], ...]:
+    """(heading, text) of each section that is not blank."""
+    lines = text.split("\n")
+    headings = _headings(parser, text)
+    starts = [_Heading("", 0, 0), *headings]
+    ends = [*(heading.start for heading in headings), len(lines)]
+    sections = []
+    for heading, end in zip(starts, ends, strict=True):
+        body = "\n".join(lines[heading.end : end]).strip("\n")
+        if heading.text or body.strip():
+            sections.append((heading.text, body))
+    return tuple(sections)
+
+
+def _headings(parser: MarkdownIt, text: str) -> list[_Heading]:
+    """The headings with a text that are in no quotation and no list."""
+    tokens = parser.parse(text)
+    headings = []
+    for token, content in pairwise(tokens):
+        if token.type != "heading_open" or token.level or token.map is None:
+            continue
+        if heading := " ".join(content.content.split()):
+            headings.append(_Heading(heading, *token.map))
+    return headings

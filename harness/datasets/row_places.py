@@ -1,0 +1,38 @@
+"""Where a row stands in its file, and what stands there in place of a row."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import DataError
+
+Rows = Iterator[tuple["RowPlace", "dict[str, Any] | BrokenRow"]]
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """The place of a row: its file and, from 1, its line (JSON lines, tables) or its row (JSON
+    list, parquet)."""
+
+    file: str
+    line: int | None = None
+    row: int | None = None
+
+    def __str__(self) -> str:
+        numbers = {"line": self.line, "row": self.row}.items()
+        named = [f"{name} {number}" for name, number in numbers if number is not None]
+        return ", ".join([self.file, *named])
+
+    def error(self, field: str | None, problem: str) -> DataError:
+        """A DataError for this place. field: the bad field (None: the whole row); problem: what is
+        wrong with it."""
+        if self.line is not None or self.row is None:
+            return DataError(self.file, self.line, field, problem)
+        return DataError(f"{self.file}, row {self.row}", None, field, problem)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRow:
+    """A line or list entry that holds no row, and why."""
+
+    problem: str

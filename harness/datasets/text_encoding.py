@@ -1,0 +1,86 @@
+"""Bytes of a file as text.
+
+    decode_text(b"caf\\xc3\\xa9")     DecodedText("café", "")            UTF-8
+    decode_text(b"caf\\xe9")         DecodedText("café", "cp1252")      assumed, which a note should say
+
+A byte-order mark and a declared encoding are believed. Without them UTF-8 is tried, and only then is
+the encoding guessed from the bytes.
+"""
+
+import codecs
+from dataclasses import dataclass
+
+_MARKS = (  # UTF-32 first: its mark begins with that of UTF-16
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_WESTERN = "cp1252"
+# What editors and spreadsheets write; with every encoding that Python knows a short text is taken
+# for one of the 1980s.
+_OF_ONE_BYTE = [_WESTERN, "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r"]
+_OF_TWO_BYTES = ["cp932", "euc_jp", "gb18030", "big5", "cp949"]
+_WITH_ZERO_BYTES = ["utf_16_le", "utf_16_be"]
+
+
+class NotText(Exception):
+    """The bytes are not text in any encoding that is known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedText:
+    """A text; assumed: the encoding that was guessed, "" where the file says it or it is UTF-8."""
+
+    text: str
+    assumed: str = ""
+
+
+def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
+    """The text of a file.
+
+    Args:
+        data: All bytes of the file.
+        declared: The encoding that the file names in itself, as HTML does; None: it names none.
+
+    Raises:
+        NotText: The bytes are no text.
+    """
+    for mark, marked in _MARKS:
+        if data.startswith(mark):
+            return DecodedText(_decode(data, marked))
+    if b"\0" in data:
+        return _guess(data, _WITH_ZERO_BYTES)
+    for encoding in ("utf-8", declared or "utf-8"):
+        try:
+            return DecodedText(data.decode(encoding))
+        except (UnicodeDecodeError, LookupError):
+            continue
+    return _guess(data, [*_OF_ONE_BYTE, *_OF_TWO_BYTES])
+
+
+def _decode(data: bytes, encoding: str) -> str:
+    """Decode bytes. Raises NotText for bytes of another encoding, and for control characters."""
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        raise NotText from None
+    if "\0" in text:
+        raise NotText
+    return text
+
+
+def _guess(data: bytes, encodings: list[str]) -> DecodedText:
+    """Guess among `encodings`; Western European wherever it is possible. Raises NotText."""
+    from charset_normalizer import from_bytes  # only files that are not UTF-8 need it
+
+    matches = from_bytes(data, cp_isolation=encodings)
+    best = matches.best()
+    if best is None:
+        raise NotText
+    possible = {
+        name for match in matches for name in (match.encoding, *match.could_be_from_charset)
+    }
+    encoding = _WESTERN if _WESTERN in possible else best.encoding
+    return DecodedText(_decode(data, encoding), encoding)
