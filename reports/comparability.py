@@ -58,7 +58,7 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
                 f"other questions ({len(asked)} and {len(usual)}, {len(asked & usual)} in common)"
             )
             if rows == usual_rows and asked & usual:
-                reasons.append("harness report --common shows all runs on the questions in common")
+                reasons.append("--common shows all runs on the questions in common")
         elsewhere = facts.made_elsewhere(run) or facts.made_elsewhere(runs[base])
         usual_task = facts.task(run if elsewhere else runs[base])
         if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:

@@ -376,7 +376,8 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
         ids, base_ids = ({r["question_id"] for r in run.records} for run in both)
         if ids != base_ids:
             counts = f"{len(ids)} and {len(base_ids)}, {len(ids & base_ids)} in common"
-            reasons.append(f"{names} answered different questions ({counts})")
+            remedy = "; --common compares those" if ids & base_ids else ""
+            reasons.append(f"{names} answered different questions ({counts}{remedy})")
         tasks = [facts.task(run) for run in both]
         draws = [sampling(run.config["model"]) for run in both]
         for key in tasks[0]:

@@ -4,8 +4,8 @@ reference."""
 from typing import Annotated
 
 from harness.cli.command import setting
-from harness.cli.options import Runs, Score, split_names
-from harness.cli.stored_runs import average_seeds
+from harness.cli.options import Common, Runs, Score, split_names
+from harness.cli.stored_runs import average_seeds, newest, with_records
 from harness.cli.table_output import TableOutput, format_of, terminal_width, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
@@ -16,6 +16,7 @@ def compare(
     runs: Runs,
     table: TableOutput,
     score: Score = None,
+    common: Common = False,
     force: Annotated[
         bool, setting("--force", "Compare runs that differ in more than the method.")
     ] = False,
@@ -29,12 +30,15 @@ def compare(
     columns = chosen_columns(table.columns, table.everything)
     folders = run_folders(runs)
     from reports.by_kind import split_by_kind
+    from reports.comparability import on_common_questions
     from reports.compare import side_by_side
 
     stored_runs = read_runs(
         folders, hold="all" if table.average_seeds else "numbers"
     )  # a vote needs answers
+    stored_runs = newest(with_records(stored_runs), table.all_code)
     stored_runs = average_seeds(stored_runs) if table.average_seeds else stored_runs
+    stored_runs = on_common_questions(stored_runs) if common else stored_runs
     compared = side_by_side(
         stored_runs if table.by is None else split_by_kind(stored_runs, table.by),
         reference=table.reference,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from harness.cli.options import RESULTS, split_names
 from harness.cli.output import say
-from harness.cli.stored_runs import stored_runs
+from harness.cli.stored_runs import newest, stored_runs
 from harness.cli.table_output import ENDINGS, FigureOutput, format_of, write
 from harness.errors import UnknownName, UserError
 
@@ -40,6 +40,7 @@ def write_figure(
     runs, damaged = stored_runs(
         folders or [RESULTS], hold="numbers" if name in _READ_TABLES else "all"
     )
+    runs = newest(runs, output.all_code)
     make_figure = importlib.import_module(f"{package}.{name}").figure
     if "warn" in inspect.signature(make_figure).parameters:
         options["warn"] = say

@@ -50,6 +50,7 @@ _TABLE = {
         "report sweep": "Plot score and TFLOPs against a setting that was swept, one line for each method",
         "report tokens": "Count the tokens of documents, questions and answers",
         "compare": "Compare runs, with paired tests against a reference",
+        "prune": "List unfinished, failed and superseded runs, and delete them",
         "trace": "Print the search of one question as a tree, or play it on a page with its graph",
     },
     "MLflow": {

@@ -46,6 +46,13 @@ Convention = Annotated[
     ),
 ]
 Score = Annotated[str | None, setting("--score NAME", "Score to use.", "the data set's first")]
+Common = Annotated[
+    bool,
+    setting("--common", "Reduce runs of a data set to the questions that all of them were asked."),
+]
+AllCode = Annotated[
+    bool, setting("--all-code", "Show runs too whose code or prompts were edited and run again.")
+]
 MovedData = Annotated[str | None, setting("--data PATH", "Where the data set's rows are now.")]
 MlflowUri = Annotated[
     str | None,

@@ -21,8 +21,8 @@ from typing import Annotated, Any
 from harness.cli.command import choice, output, setting
 from harness.cli.compare import chosen_columns
 from harness.cli.figures import parse_numbers, write_figure
-from harness.cli.options import RESULTS, Convention, MovedData, RunsFolders, Score
-from harness.cli.stored_runs import average_seeds, stored_runs, without_copies
+from harness.cli.options import RESULTS, Common, Convention, MovedData, RunsFolders, Score
+from harness.cli.stored_runs import average_seeds, newest, stored_runs, without_copies
 from harness.cli.table_output import FigureOutput, TableOutput, format_of, terminal_width, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
@@ -89,12 +89,7 @@ def report(
     page: Page,
     wide: Wide,
     folders: RunsFolders = None,
-    common: Annotated[
-        bool,
-        setting(
-            "--common", "Reduce runs of a data set to the questions that all of them were asked."
-        ),
-    ] = False,
+    common: Common = False,
 ) -> int:
     """Print tables of runs, or write them as a page.
 
@@ -110,7 +105,8 @@ def report(
         common and page.html is not None
     )  # a vote and the page need answers
     runs, damaged = stored_runs(folders, hold="all" if whole else "numbers")
-    runs = average_seeds(without_copies(runs)) if table.average_seeds else without_copies(runs)
+    runs = newest(without_copies(runs), table.all_code)
+    runs = average_seeds(runs) if table.average_seeds else runs
     if common:
         from reports.comparability import on_common_questions
 

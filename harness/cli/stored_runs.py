@@ -68,6 +68,26 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
     ], count
 
 
+def with_records(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """The runs that have an answered question; warns about the others. Raises UserError where none
+    has."""
+    for run in runs:
+        if not run.records:
+            sys.stderr.write(f"warning: left out: {run.path} has no answered question yet\n")
+    answered = [run for run in runs if run.records]
+    if not answered:
+        raise UserError("none of these runs has an answered question yet")
+    return answered
+
+
+def newest(runs: Sequence[StoredRun], all_code: bool) -> list[StoredRun]:
+    """The runs without those that an edited method or prompt made again; all of them for
+    --all-code."""
+    from reports.superseded import newest_code
+
+    return list(runs) if all_code else newest_code(runs)[0]
+
+
 def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
     """The runs without copies in other results folders: of several that the same code, packages and
     weights made, the one with most questions; warns about those."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.cli.command import output, setting
-from harness.cli.options import Convention
+from harness.cli.options import AllCode, Convention
 from harness.cli.output import say
 from harness.errors import UnknownName, UserError, printable
 
@@ -71,6 +71,7 @@ class TableOutput:
             "drawn answers.",
         ),
     ] = False
+    all_code: AllCode = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class FigureOutput:
             "and .json its numbers.",
         ),
     ] = None
+    all_code: AllCode = False
 
 
 def format_of(form: str | None, out: str | None) -> str:

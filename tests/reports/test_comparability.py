@@ -118,7 +118,7 @@ def test_the_leaderboard_marks_a_run_of_other_questions(tmp_path):
 
 def test_common_is_offered_and_reduces_runs_to_the_questions_of_all(tmp_path, command):
     offer, *_ = reasons_not_to_rank(asked_apart(tmp_path))
-    assert "harness report --common shows all runs on the questions in common" in offer
+    assert "--common shows all runs on the questions in common" in offer
     code, out, _ = command("report", str(tmp_path), "--common", "--format", "json")
     rows = {row["method"]: row for row in json.loads(out)}
     assert code == 0

@@ -42,7 +42,11 @@ class TestCompare:
     def test_incomparable_runs_are_refused_unless_forced(self, call, tmp_path):
         stored(tmp_path / "results", OURS[:6], method="bm25")
         code, out, err = call("compare", "results")
-        assert (code, out, "answered different questions (6 and 8, 6 in common)" in err) == (
+        assert (
+            code,
+            out,
+            "answered different questions (6 and 8, 6 in common; --common" in err,
+        ) == (
             2,
             "",
             True,

@@ -1,0 +1,119 @@
+"""`harness prune [RUNS]`: what is left over below a results folder, and its deletion.
+
+    state       answered  folder
+    unfinished  3 / 20    results/musique/pecan--pocket-llama--0123abcd
+    superseded  20 / 20   results/musique/lead--pocket-llama--89abcdef
+    failed      0 / 20    results/musique/bm25--pocket-llama--4567cdef
+
+unfinished: some questions have no record; failed: no question was answered; superseded: a finished
+run of newer code or prompts takes its place (reports/superseded.py).
+"""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from harness.cli.command import execution
+from harness.cli.options import RESULTS, RunsFolders
+from harness.cli.table_output import columns
+from harness.errors import DataError, HarnessError
+from harness.storage.named_runs import read_runs, run_folders
+from harness.storage.run_files import locked_folder
+from harness.storage.run_folder import StoredRun
+
+UNFINISHED, FAILED, SUPERSEDED = "unfinished", "failed", "superseded"
+
+
+@dataclass(frozen=True)
+class LeftOver:
+    """A run that may be deleted. state: why; answered, asked: numbers of questions, asked None
+    where it is not recorded."""
+
+    run: StoredRun
+    state: str
+    answered: int
+    asked: int | None
+
+    def cells(self) -> tuple[str, str, str]:
+        """Its row: state, questions, folder."""
+        asked = "–" if self.asked is None else str(self.asked)
+        return self.state, f"{self.answered} / {asked}", str(self.run.path)
+
+
+def prune(
+    folders: RunsFolders = None,
+    yes: Annotated[bool, execution("--yes", "Delete them without a question.")] = False,
+) -> int:
+    """List unfinished, failed and superseded runs, and delete them.
+
+    Failed: no question was answered; superseded: a finished run of newer code takes its place.
+    At a terminal it asks before it deletes; elsewhere it only lists, unless --yes is given. A run
+    that is being written is left alone. The exit code is 3 if a run could not be deleted.
+    """
+    runs = _readable(folders or [RESULTS])
+    found = left_over(runs)
+    if not found:
+        noun = "run" if len(runs) == 1 else "runs"
+        print(f"nothing to prune: {len(runs)} finished {noun} of the newest code")
+        return 0
+    print(columns([("state", "answered", "folder"), *(each.cells() for each in found)]))
+    if not yes and not sys.stdin.isatty():
+        print("nothing was deleted; add --yes to delete these folders")
+        return 0
+    if not yes and not typer.confirm(f"Delete these {len(found)} run folders?"):
+        print("nothing was deleted")
+        return 0
+    return _delete(found)
+
+
+def left_over(runs: Sequence[StoredRun]) -> list[LeftOver]:
+    """The runs that are unfinished, failed or superseded, in the given order."""
+    from reports.facts import is_unfinished
+    from reports.superseded import newest_code
+
+    finished = [run for run in runs if not is_unfinished(run)]
+    superseded = {run.path for run in newest_code(finished)[1]}
+    found = []
+    for run in runs:
+        answered = sum(record["error"] is None for record in run.records)
+        if run.path in superseded:
+            state = SUPERSEDED
+        elif is_unfinished(run):
+            state = UNFINISHED
+        elif answered == 0:
+            state = FAILED
+        else:
+            continue
+        found.append(LeftOver(run, state, answered, run.summary.get("n_asked")))
+    return found
+
+
+def _readable(folders: Sequence[str]) -> list[StoredRun]:
+    """The runs at or below the folders; warns about damaged ones, which are left alone."""
+    runs = []
+    for folder in run_folders(folders):
+        try:
+            runs += read_runs([folder], hold="numbers")
+        except DataError as error:
+            sys.stderr.write(f"warning: left alone: {error}\n")
+    return runs
+
+
+def _delete(found: Sequence[LeftOver]) -> int:
+    """Delete the folders; those that are being written stay."""
+    code = 0
+    for each in found:
+        folder = each.run.path
+        try:
+            with locked_folder(folder, None):
+                shutil.rmtree(folder)
+        except (HarnessError, OSError) as error:
+            sys.stderr.write(f"error: {folder} was not deleted: {error}\n")
+            code = 3
+        else:
+            print(f"deleted: {folder}")
+    return code

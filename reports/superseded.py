@@ -1,0 +1,66 @@
+"""Runs that a newer version of the same code made again: an edited method or prompt gets a new run
+folder beside the old one.
+
+    newest, older = newest_code(runs)     tables show `newest`; each says how many it supersedes
+
+Two runs are versions of one another when settings, rows and models are the same and only the hash of
+their folders differs. The same run in two results folders has one hash, and is no such version.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.config.registry import short_name
+from harness.config.schema import canonical
+from harness.storage.run_folder import StoredRun
+from reports import facts
+from reports.settings import setting_values
+
+
+def newest_code(runs: Sequence[StoredRun]) -> tuple[list[StoredRun], list[StoredRun]]:
+    """(The runs without those that newer code made again, with a note of how many; the others)."""
+    keys = [_key(run) for run in runs]
+    versions: dict[str, list[StoredRun]] = defaultdict(list)
+    for run, key in zip(runs, keys, strict=True):
+        versions[key].append(run)
+    newest, older = [], []
+    for run, key in zip(runs, keys, strict=True):
+        group = versions[key]
+        last = max(group, key=_started)
+        if facts.hash8(run) != facts.hash8(last):
+            older.append(run)
+            continue
+        number = sum(facts.hash8(other) != facts.hash8(last) for other in group)
+        newest.append(_with_note(run, number) if number else run)
+    return newest, older
+
+
+def _key(run: StoredRun) -> str:
+    """The same for runs that only code, prompts or the version of an index tell apart. An imported
+    run has no code that could be edited, and a key of its own."""
+    if facts.made_elsewhere(run):
+        return str(run.path)
+    method = run.config["method"]
+    made_of = [
+        facts.run_key(run)[0],
+        method["name"],
+        short_name(method["implementation"]),
+        setting_values(run),
+        run.config.get("failed", "zero"),
+        facts.fingerprint(run),
+        run.manifest.get("models"),
+    ]
+    return canonical(made_of)
+
+
+def _started(run: StoredRun) -> str:
+    """When the last start of the run began; "" where that is not recorded."""
+    starts = run.manifest.get("starts") or [run.manifest]
+    return str(starts[-1].get("started") or "")
+
+
+def _with_note(run: StoredRun, number: int) -> StoredRun:
+    runs = "1 run" if number == 1 else f"{number} runs"
+    note = f"{runs} of older code or prompts left out (--all-code shows them, harness prune lists)"
+    return replace(run, notes=(*run.notes, note))
