@@ -316,5 +316,5 @@ class WorkerOptions:
         with connect(
             workers=count, gpus=gpus, address=address, parallel=options.parallel
         ) as workers:
-            arguments |= {"spread": workers, "parallel": workers.parallel}
+            arguments |= {"executor": workers}
             yield execute

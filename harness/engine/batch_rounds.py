@@ -4,14 +4,11 @@ with the replies."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from harness.cost.meter import Meter
 from harness.cost.usage import add_usage, sent
-from harness.engine.progress import Progress
-from harness.engine.spending_limits import Budget
-from harness.engine.tools import Models
+from harness.engine.answer_question import AnswerQuestion, Attempt, Unscored
 from harness.models import WaitsForBatch
 from harness.storage.run_files import BATCHES
 from harness.types import Example
@@ -19,44 +16,61 @@ from harness.types import Example
 Ask = Callable[[Sequence[Example]], None]
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """A question whose request is in the next batch. expected: the most that it costs."""
+
+    example: Example
+    expected: dict[str, Any]
+
+
 class BatchRounds:
-    """What a job knows of batches. paid: ids of questions whose requests a batch has answered,
-    whatever the limits."""
+    """Rounds of one run. answer_question: answers a question once its reply is here."""
 
-    def __init__(self, progress: Progress, budget: Budget) -> None:
-        self.paid: set[str] = set()
-        self._progress, self._budget = progress, budget
-        self._waiting: list[
-            tuple[Example, dict[str, Any]]
-        ] = []  # with the most that its request costs
+    def __init__(self, answer_question: AnswerQuestion) -> None:
+        self._answer_question = answer_question
+        self._run = answer_question.run
+        self._paid: set[str] = set()  # questions whose requests a batch has answered
+        self._waiting: list[Waiting] = []
 
-    def wait(
-        self,
-        example: Example,
-        request: WaitsForBatch,
-        meter: Meter,
-        tried: dict[str, dict[str, Any]],
-    ) -> None:
-        """Note a question whose request waits, and add to `tried` what it sent besides, as to an
-        encoder."""
-        self._waiting.append((example, self._budget.spend(request.expected)))
-        if (before := sent(self._budget.spend(meter.usage())))["tokens"]:
-            add_usage(tried.setdefault(example.question.id, {}), before)
-
-    def ask(self, models: Models, folder: Path, examples: Sequence[Example], ask: Ask) -> None:
+    def ask(self, examples: Sequence[Example], ask: Ask) -> None:
         """Call `ask` with the examples, send what waits, and call it again with those that waited.
 
-        models, folder: of the run. Raises what Batches raise.
+        Raises what Batches raise.
         """
-        model: Any = models.model("reader")
-        batches = model.in_batches(folder / BATCHES, self._progress)
+        if not examples:
+            return
+        model: Any = self._run.models.model("reader")
+        batches = model.in_batches(self._run.store.folder / BATCHES, self._run.progress)
         while examples:
             ask(examples)
             batches.send()
-            examples = [example for example, _ in self._waiting]
-            for _, expected in self._waiting:
-                self._budget.spend(expected, -1)
-            self.paid.update(example.question.id for example in examples)
+            examples = [waiting.example for waiting in self._waiting]
+            for waiting in self._waiting:
+                self._run.budget.spend(waiting.expected, -1)
+            self._paid.update(example.question.id for example in examples)
             self._waiting.clear()
-        if not self._budget.hit:  # else replies may be left for a higher limit
+        if not self._run.budget.hit:  # else replies may be left for a higher limit
             batches.forget()
+
+    def answer(self, example: Example) -> Unscored | None:
+        """Answer a question, or put its request into the next batch.
+
+        What a batch has answered is paid for, whatever the limits of the command.
+        """
+        if example.question.id not in self._paid and not self._run.budget.may_continue():
+            return None
+        attempt = self._answer_question.attempt(example)
+        try:
+            return self._answer_question.finish(attempt)
+        except WaitsForBatch as request:
+            self._wait(attempt, request)
+            return None
+
+    def _wait(self, attempt: Attempt, request: WaitsForBatch) -> None:
+        """Note a question whose request waits, and what it sent besides, as to an encoder."""
+        budget = self._run.budget
+        self._waiting.append(Waiting(attempt.example, budget.spend(request.expected)))
+        before = sent(budget.spend(attempt.meter.usage()))
+        if before["tokens"]:
+            add_usage(self._run.earlier.setdefault(attempt.example.question.id, {}), before)

@@ -7,8 +7,9 @@ view.original(answer)    maps every span in an answer back to (document, start, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from harness.types import Answer, Document, Shown, Step
 
@@ -30,11 +31,15 @@ class Piece:
 
 @dataclass(frozen=True)
 class View:
-    """Documents as a method sees them. pieces: id of a document of the view -> where its characters
-    come from."""
+    """Documents as a method sees them.
+
+    pieces: id of a document of the view -> where its characters come from; notes: what the record
+    says of the view: "view" ("evidence" or NO_EVIDENCE) and "joined" (number of documents).
+    """
 
     documents: tuple[Document, ...]
     pieces: dict[str, tuple[Piece, ...]]
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> View:
@@ -47,16 +52,20 @@ class View:
         Raises ValueError when a span names a document the method was not handed, or leaves its
         text.
         """
-        return replace(
-            answer,
-            shown=tuple(s for shown in answer.shown for s in self._to_original(shown)),
-            steps=tuple(s if s.shown is None else self._original_step(s) for s in answer.steps),
-        )
+        shown: list[Shown] = []
+        for piece in answer.shown:
+            shown += self._to_original(piece)
+        stop_reason = answer.stop_reason
+        if self.notes.get("view") == NO_EVIDENCE:
+            stop_reason = NO_EVIDENCE
+        steps = tuple(self._original_step(step) for step in answer.steps)
+        return replace(answer, shown=tuple(shown), steps=steps, stop_reason=stop_reason)
 
     def _original_step(self, step: Step) -> Step:
         """The step with what it shows in original documents: one span, or a text whose sources are
         several spans."""
-        assert step.shown is not None
+        if step.shown is None:
+            return step
         originals = self._to_original(step.shown)
         if len(originals) == 1:
             return replace(step, shown=originals[0])
@@ -71,10 +80,10 @@ class View:
         """A shown span as spans of the original documents; a generated text as one, with its
         sources mapped back."""
         if shown.kind == "generated":
-            sources = tuple(
-                span for source in shown.sources for span in self._original_spans(*source)
-            )
-            return [replace(shown, sources=sources)]
+            sources: list[tuple[str, int, int]] = []
+            for source in shown.sources:
+                sources += self._original_spans(*source)
+            return [replace(shown, sources=tuple(sources))]
         return [
             replace(shown, document_id=d, start=start, end=end)
             for d, start, end in self._original_spans(shown.document_id, shown.start, shown.end)
@@ -93,13 +102,8 @@ class View:
             )
         spans = []
         for piece in self.pieces[document_id]:
-            a, b = max(start, piece.start), min(end, piece.start + piece.length)
-            if a < b:
-                spans.append(
-                    (
-                        piece.document_id,
-                        a - piece.start + piece.origin,
-                        b - piece.start + piece.origin,
-                    )
-                )
+            first, last = max(start, piece.start), min(end, piece.start + piece.length)
+            if first < last:
+                shift = piece.origin - piece.start
+                spans.append((piece.document_id, first + shift, last + shift))
         return spans

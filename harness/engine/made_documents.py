@@ -7,7 +7,6 @@ documents ──evidence_view──► only their supporting parts       (view "
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from harness.engine.document_view import NO_EVIDENCE, Piece, View
 from harness.types import GAP, Document, Passage, Support
@@ -17,19 +16,18 @@ def view_for_method(
     documents: Sequence[Document],
     supporting: Sequence[Support] | None,
     one_document: bool,
-    notes: dict[str, Any],
 ) -> View:
-    """The whole documents, or only their `supporting` parts; joined into one where `one_document`.
+    """The view of one question's documents.
 
-    notes: of the record; gets "view" ("evidence" or NO_EVIDENCE) and "joined" (number of documents)
-    if they apply.
+    Args:
+        documents: As the data set has them.
+        supporting: The parts that alone are shown; None for all of the text.
+        one_document: Whether several documents are joined into one.
     """
     view = View.of(documents)
     if supporting is not None:
         view = evidence_view(documents, supporting)
-        notes["view"] = "evidence" if any(d.text for d in view.documents) else NO_EVIDENCE
     if one_document and len(view.documents) > 1:
-        notes["joined"] = len(view.documents)
         view = joined_view(view)
     return view
 
@@ -52,8 +50,9 @@ def evidence_view(documents: Sequence[Document], supporting: Sequence[Support]) 
             pieces[document.id] = parts
     if not kept:
         first = replace(documents[0], text="", passages=())
-        return View((first,), {first.id: ()})
-    return View(tuple(kept), pieces)
+        return View((first,), {first.id: ()}, {"view": NO_EVIDENCE})
+    shows_text = any(document.text for document in kept)
+    return View(tuple(kept), pieces, {"view": "evidence" if shows_text else NO_EVIDENCE})
 
 
 def joined_view(view: View) -> View:
@@ -76,7 +75,8 @@ def joined_view(view: View) -> View:
         title=titles.pop() if len(titles) == 1 else "",
         passages=tuple(passages),
     )
-    return View((combined,), {combined.id: tuple(pieces)})
+    notes = {**view.notes, "joined": len(view.documents)}
+    return View((combined,), {combined.id: tuple(pieces)}, notes)
 
 
 def _merge_overlaps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -167,12 +167,12 @@ def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
 
 
 def with_start(
-    before: dict[str, Any], described: dict[str, Any], command: list[str], parallel: int = 1
+    before: dict[str, Any], described: dict[str, Any], command: list[str]
 ) -> dict[str, Any]:
     """The manifest `before` with one more start, or a new one made of `described` (`describe`)
     where it has none.
 
-    command: what was typed; parallel: questions in flight at most.
+    command: what was typed.
     """
     command = list(map(masked, command_without_home(command)))
     start: dict[str, Any] = {
@@ -180,7 +180,7 @@ def with_start(
         "started": utc_now(),
         "finished": None,
         "state": "running",
-        "parallel": parallel,
+        "parallel": 1,  # until it is known how many questions are in flight
     }
     if "starts" not in before:  # the first start, or what a killed merge of an earlier version left
         times = {"started": start["started"], "finished": None, "starts": [start]}

@@ -2,11 +2,11 @@
 --engine ray`.
 
     with connect(workers=4, gpus=1, address=None, parallel=None) as workers:
-        runner.run(plan, out, spread=workers, parallel=workers.parallel, ...)
+        runner.run(plan, out, executor=workers, ...)
 
     driver                                     worker (an actor; it keeps its models loaded)
-      the plan, once, by ray.put     ──────►     its Job
-      the number of a question       ──────►     steps 1 to 6 of Job.ask
+      the plan, once, by ray.put     ──────►     its OpenRun
+      the number of a question       ──────►     AnswerQuestion
       run folder, scores, limits     ◄──────     what this question would write: texts, indexes, answer
 
 Ray starts the workers, restarts those that die, and carries the messages. The driver alone writes
@@ -29,10 +29,15 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from harness.embed.encoder_info import encoder_facts
-from harness.engine.manifest import changes, made_by, with_first_prompts
+from harness.engine.answer_question import AnswerQuestion, Unscored
+from harness.engine.executors import IN_FLIGHT_ON_A_GPU, Executor
+from harness.engine.manifest import made_by, with_first_prompts
+from harness.engine.open_run import OpenRun
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
-from harness.engine.runner import IN_FLIGHT_ON_A_GPU, AskOptions, Job
+from harness.engine.record_answer import RecordAnswer
+from harness.engine.spending_limits import Budget
+from harness.engine.start_manifest import StartManifest
 from harness.engine.tools import seed_everything
 from harness.errors import CannotRun, HarnessError, SaveError, UserError, WorkerLost
 from harness.llm.backend import model_facts
@@ -44,8 +49,6 @@ from harness.types import Example
 
 _START = 120.0  # seconds for the first worker to be ready
 _TRIES = 3  # a question that ended as many workers is recorded as failed
-
-_Step = Callable[..., Any]  # of Job.ask: a question's answer; its scores and record
 
 
 @contextlib.contextmanager
@@ -115,172 +118,227 @@ def worker_count(resources: Mapping[str, float], workers: int | None, gpus: floa
     return count
 
 
-class Workers:
-    """The actors of one command; called by Job.ask, which leaves its questions to them
-    (AskOptions.spread)."""
+class Workers(Executor):
+    """The actors of one command, which answer the questions of its runs."""
 
     def __init__(self, ray: Any, count: int, gpus: float, parallel: int) -> None:
-        """ray: the module; the others as for `connect`. Waits for the first worker. Raises
-        UserError as `connect`."""
+        """Start the workers and wait for the first one.
+
+        Args:
+            ray: The module.
+            count: Workers.
+            gpus: Of each worker.
+            parallel: Questions in flight in each.
+
+        Raises:
+            UserError: No worker is ready in time, or one has other versions.
+        """
+        self.ray = ray
         self.parallel = parallel
-        self._ray = ray
+        self.load: dict[Any, int] = {}  # worker that is ready -> questions that it has
+        self.calls: dict[Any, _Call] = {}  # calls under way
         kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_concurrency=parallel)(
             _Worker
         )
-        self._load: dict[Any, int] = {}  # worker that is ready -> questions that it has
-        self._calls: dict[
-            Any, tuple[Any, int, int]
-        ] = {}  # call under way -> worker, question, load; -1: a greeting
         for _ in range(count):
-            self._greet(kind.remote(os.getcwd(), parallel))
-        if not ray.wait(list(self._calls), timeout=_START)[0]:
+            self.greet(kind.remote(os.getcwd(), parallel))
+        if not ray.wait(list(self.calls), timeout=_START)[0]:
             raise UserError(
                 f"no worker was ready after {_START:.0f} seconds; the cluster is busy: ray status"
             )
 
-    def _greet(self, worker: Any) -> None:
-        """Ask for the worker's versions; Ray answers once it runs, also after a restart."""
-        self._calls[worker.versions.options(max_task_retries=-1).remote()] = (worker, -1, 0)
+    def in_flight(self) -> int:
+        """Of each worker."""
+        return self.parallel
 
-    def __call__(
-        self,
-        job: Job,
-        examples: Sequence[Example],
-        answer: Callable[..., Any],
-        finish: Callable[..., Any],
+    def ask(
+        self, examples: Sequence[Example], answer: AnswerQuestion, record: RecordAnswer
     ) -> None:
         """Have the workers answer the questions, and store and score each answer as it arrives.
 
         A dead worker's questions are asked again, each alone on its worker; one that ends _TRIES
-        workers is recorded as failed. Raises what Job.ask raises, and UserError for a worker that
-        cannot work.
+        workers is recorded as failed. Raises UserError for a worker that cannot work, and what a
+        worker raises.
         """
-        ray, plan, budget = self._ray, job.plan, job.budget
+        plan = answer.run.plan
         if plan.config.model.batch:
             raise UserError(
                 "model.batch sends a run's requests from one process; leave out --engine ray"
             )
-        for module in filter(
-            None, map(sys.modules.get, plan.code)
-        ):  # the user's own: workers have no such file
-            ray.cloudpickle.register_pickle_by_value(module)
-        run = [ray.put(plan)]  # in a list, as Ray would send the plan itself with each question
-        waiting = _Waiting(plan, examples)
-        deaths: Counter[int] = Counter()  # question -> workers that it ended
-        running: set[Any] = set()
-        noted: set[str] = set()  # notes of workers that were shown
+        for name in plan.code:  # the user's own modules: workers have no such file
+            module = sys.modules.get(name)
+            if module is not None:
+                self.ray.cloudpickle.register_pickle_by_value(module)
+        _Round(self, examples, answer, record).ask_all()
 
-        def take(call: Any) -> None:
-            worker, number, load = self._calls.pop(call)
-            mine = call in running
-            running.discard(call)
-            if worker in self._load:  # else it died since
-                self._load[worker] = max(self._load[worker] - load, 0)
-            try:
-                answered = ray.get(call)
-            except ray.exceptions.RayTaskError as error:
-                if mine:
-                    raise (
-                        error.cause if isinstance(error.cause, HarnessError) else error
-                    ) from None
-            except ray.exceptions.RayError as error:
-                if number < 0:
-                    raise UserError(
-                        f"a worker cannot start: {' '.join(str(error).split())[-300:]}"
-                    ) from error
-                if self._load.pop(worker, None) is not None:
-                    job.progress.note(
-                        "a worker ended; what it had is asked again, one question at a time"
-                    )
-                    self._greet(worker)
-                deaths[number] += mine
-                if mine and deaths[number] < _TRIES:
-                    waiting.put_back(number)
-                elif mine:
-                    waiting.ended(number)
-                    why = WorkerLost(f"{_TRIES} workers ended while they answered this question")
-                    finish(answer(waiting.asked[number], why))
-            else:
-                if number < 0:
-                    _check_versions(answered)
-                    self._load[worker] = 0
-                    return
-                if mine:
-                    waiting.ended(number)
-                    job.models.workers[worker] = answered.slow_paths
-                    for note in answered.notes:
-                        if note not in noted:
-                            job.progress.note(note)
-                        noted.add(note)
-                    _store(job, answered)
-                    finish((waiting.asked[number], answered.record))
+    def greet(self, worker: Any) -> None:
+        """Ask for the worker's versions; Ray answers once it runs, also after a restart."""
+        call = worker.versions.options(max_task_retries=-1).remote()
+        self.calls[call] = _Call(worker, _GREETING, 0)
 
+    def ready_calls(self, calls: Sequence[Any], timeout: float = 0) -> list[Any]:
+        """Those of the calls that have ended. timeout: seconds to wait for the first one."""
+        if not calls:
+            return []
+        if timeout:
+            self.ray.wait(calls, timeout=timeout)
+        ended: list[Any] = self.ray.wait(calls, num_returns=len(calls), timeout=0)[0]
+        return ended
+
+
+_GREETING = -1
+"""The number of a call that asks for a worker's versions, and for no question."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call under way. number: of its question; load: how much of the worker's room it takes."""
+
+    worker: Any
+    number: int
+    load: int
+
+
+class _Round:
+    """The questions of one call of Workers.ask, and which of them are under way."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        examples: Sequence[Example],
+        answer: AnswerQuestion,
+        record: RecordAnswer,
+    ) -> None:
+        self._workers, self._ray = workers, workers.ray
+        self._answer, self._record = answer, record
+        self._run = answer.run
+        # In a list, as Ray would send the plan itself with each question.
+        self._plan = [workers.ray.put(self._run.plan)]
+        self._waiting = _Waiting(self._run.plan, examples)
+        self._deaths: Counter[int] = Counter()  # question -> workers that it ended
+        self._running: set[Any] = set()
+        self._noted: set[str] = set()  # notes of workers that were shown
+
+    def ask_all(self) -> None:
+        """Send out questions and take answers until none is left, or a limit is reached."""
         try:
-            while True:
-                while (
-                    waiting.left
-                    and budget.may_continue()
-                    and (chosen := self._choose(waiting, deaths))
-                ):
-                    worker, number, load = chosen
-                    tried = job.tried.get(waiting.asked[number].question.id)
-                    call = worker.answer.remote(run, waiting.position[number], tried)
-                    self._load[worker] += load
-                    self._calls[call] = chosen
-                    running.add(call)
-                if not running and (not waiting.left or budget.hit):
-                    break
-                ray.wait(list(self._calls), timeout=1.0)
-                for call in ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)[0]:
-                    take(call)
+            while self._send_and_wait():
+                for call in self._workers.ready_calls(list(self._workers.calls), timeout=1.0):
+                    self._take(call)
         except KeyboardInterrupt:
-            for call in (
-                ray.wait(list(running), num_returns=len(running), timeout=0)[0] if running else ()
-            ):
-                take(call)
+            for call in self._workers.ready_calls(list(self._running)):
+                self._take(call)
             raise
 
-    def _choose(self, waiting: _Waiting, deaths: Mapping[int, int]) -> tuple[Any, int, int] | None:
-        """(A worker that has room, its next question, how much of its room that takes); None if all
-        have to wait."""
-        for worker, load in sorted(self._load.items(), key=lambda each: each[1]):
-            number = waiting.next_for(worker, alone=load == 0) if load < self.parallel else None
+    def _send_and_wait(self) -> bool:
+        """Send a question to every worker that has room; returns whether answers are expected."""
+        while self._waiting.left and self._run.budget.may_continue():
+            call = self._choose()
+            if call is None:
+                break
+            self._send(call)
+        return bool(self._running) or (bool(self._waiting.left) and not self._run.budget.hit)
+
+    def _choose(self) -> _Call | None:
+        """A worker that has room, with its next question; None if all have to wait."""
+        for worker, load in sorted(self._workers.load.items(), key=lambda each: each[1]):
+            if load >= self._workers.parallel:
+                continue
+            number = self._waiting.next_for(worker, alone=load == 0)
             if number is not None:
-                return worker, number, self.parallel if deaths[number] else 1
+                takes = self._workers.parallel if self._deaths[number] else 1
+                return _Call(worker, number, takes)
         return None
+
+    def _send(self, call: _Call) -> None:
+        """Ask the worker of `call` its question."""
+        earlier = self._run.earlier.get(self._waiting.asked[call.number].question.id)
+        position = self._waiting.position[call.number]
+        reference = call.worker.answer.remote(self._plan, position, earlier)
+        self._workers.load[call.worker] += call.load
+        self._workers.calls[reference] = call
+        self._running.add(reference)
+
+    def _take(self, reference: Any) -> None:
+        """Take the result of a call that ended."""
+        call = self._workers.calls.pop(reference)
+        of_this_round = reference in self._running
+        self._running.discard(reference)
+        if call.worker in self._workers.load:  # else it died since
+            self._workers.load[call.worker] = max(self._workers.load[call.worker] - call.load, 0)
+        try:
+            answered = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            if of_this_round:
+                cause = error.cause if isinstance(error.cause, HarnessError) else error
+                raise cause from None
+        except self._ray.exceptions.RayError as error:
+            self._lose(call, error, of_this_round)
+        else:
+            if call.number == _GREETING:
+                _check_versions(answered)
+                self._workers.load[call.worker] = 0
+            elif of_this_round:
+                self._store(call, answered)
+
+    def _lose(self, call: _Call, error: Exception, of_this_round: bool) -> None:
+        """Have the question of a worker that died asked again, or record it as failed."""
+        if call.number == _GREETING:
+            why = " ".join(str(error).split())[-300:]
+            raise UserError(f"a worker cannot start: {why}") from error
+        if self._workers.load.pop(call.worker, None) is not None:
+            self._run.progress.note(
+                "a worker ended; what it had is asked again, one question at a time"
+            )
+            self._workers.greet(call.worker)
+        if not of_this_round:
+            return
+        self._deaths[call.number] += 1
+        if self._deaths[call.number] < _TRIES:
+            self._waiting.put_back(call.number)
+            return
+        self._waiting.ended(call.number)
+        lost = WorkerLost(f"{_TRIES} workers ended while they answered this question")
+        self._record(self._answer.failed(self._waiting.asked[call.number], lost))
+
+    def _store(self, call: _Call, answered: _Answered) -> None:
+        """Write what a worker's question would have written, count its cost, and record it."""
+        self._waiting.ended(call.number)
+        self._run.models.workers[call.worker] = answered.slow_paths
+        for note in answered.notes:
+            if note not in self._noted:
+                self._run.progress.note(note)
+            self._noted.add(note)
+        for name, value in answered.calls:
+            getattr(self._run.store, name)(value)
+            if name == "add_document":
+                self._run.budget.spend_index(value)
+        self._run.budget.spend(answered.record["usage"])
+        if answered.manifest:
+            self._add_manifest(answered.manifest)
+        self._record(Unscored(self._waiting.asked[call.number], answered.record))
+
+    def _add_manifest(self, there: dict[str, Any]) -> None:
+        """Add what differs on a worker's machine, and its first prompts."""
+        self._run.manifest.add_worker(there)
+        if self._run.plan.config.dataset.keep_texts:
+            self._run.manifest.keep_first_prompts(there.get("first_prompts", {}))
 
 
 def _check_versions(there: Mapping[str, str]) -> None:
     """Raise UserError for a worker with other versions than this process's."""
     here = made_by()["packages"]
     keys = sorted(here.keys() | there.keys() - {"host"})
-    if different := [
-        f"{k} {there.get(k)} there, {here.get(k)} here" for k in keys if here.get(k) != there.get(k)
-    ]:
-        what = "; ".join(different)
+    different = [
+        f"{key} {there.get(key)} there, {here.get(key)} here"
+        for key in keys
+        if here.get(key) != there.get(key)
+    ]
+    if different:
         raise UserError(
-            f"the worker on {there['host']} has other versions: {what}; install the same on all "
-            "machines"
+            f"the worker on {there['host']} has other versions: {'; '.join(different)}; install "
+            "the same on all machines"
         )
-
-
-def _store(job: Job, answered: _Answered) -> None:
-    """Write what a worker's question would have written, and count its cost."""
-    for name, value in answered.calls:
-        getattr(job.store, name)(value)
-        if name == "add_document":
-            job.budget.spend_index(value)
-    job.budget.spend(answered.record["usage"])
-    if there := answered.manifest:
-        job.manifest = {**job.manifest, "gpu": job.manifest.get("gpu") or there.get("gpu")}
-        if changed := changes(job.manifest, there):
-            *starts, last = job.manifest["starts"]
-            job.manifest["starts"] = [
-                *starts,
-                {**last, "changed": last.get("changed", {}) | changed},
-            ]
-        if job.plan.config.dataset.keep_texts:
-            job.keep_first_prompts(there.get("first_prompts", {}))
 
 
 @dataclass(eq=False)
@@ -305,10 +363,9 @@ class _Waiting:
         self.position = [places[example.question.id] for example in examples]
         groups: dict[Any, _Group] = {}
         self._group: list[_Group] = []
+        shares_indexes = plan.method.scope == "document"
         for number, example in enumerate(examples):
-            documents = frozenset(
-                example.question.document_ids if plan.method.scope == "document" else ()
-            )
+            documents = frozenset(example.question.document_ids if shares_indexes else ())
             self._group.append(groups.setdefault(documents or number, _Group(documents)))
             self._group[-1].numbers.append(number)
         self._fresh = deque(groups.values())
@@ -387,6 +444,37 @@ class _Calls(threading.local):
         return lambda value: self.made.append((name, value))
 
 
+@dataclass
+class _WorkerRun:
+    """A plan that a worker answers questions of.
+
+    reference: Ray's, of the plan; calls: what its questions write; scheduler: None for one question
+    at a time; sent: the manifest that the driver has.
+    """
+
+    reference: Any
+    answer: AnswerQuestion
+    calls: _Calls
+    progress: Silent
+    scheduler: Scheduler | None
+    sent: dict[str, Any] | None = None
+
+    def new_manifest(self) -> dict[str, Any] | None:
+        """The manifest of this machine with first prompts, None where the driver has it."""
+        run = self.answer.run
+        manifest = with_first_prompts(run.manifest.value, run.models.first_prompts())
+        run.manifest.value = manifest
+        if self.sent is manifest:
+            return None
+        self.sent = manifest
+        return manifest
+
+    def take_notes(self) -> list[str]:
+        """The notes since the last call."""
+        notes, self.progress.notes = self.progress.notes, []
+        return notes
+
+
 class _Worker:
     """An actor, which works in `cwd` and answers `parallel` questions at a time."""
 
@@ -395,83 +483,86 @@ class _Worker:
             os.chdir(cwd)
         self._parallel = parallel
         self._lock = threading.Lock()
-        self._run: Any = None  # reference of the plan that `_job` is of
-        self._sent: dict[str, Any] | None = None  # the manifest that the driver has
+        self._open: _WorkerRun | None = None
 
     def versions(self) -> dict[str, str]:
         """Versions of the packages here, and the host's name; Ray compares its own and Python's."""
         return {**made_by()["packages"], "host": socket.gethostname()}
 
-    def answer(self, run: list[Any], position: int, tried: dict[str, Any] | None) -> _Answered:
-        """Answer a question. run: [reference of its plan]; position: in the data set; tried: see
-        Job.tried."""
+    def answer(self, plan: list[Any], position: int, earlier: dict[str, Any] | None) -> _Answered:
+        """Answer a question.
+
+        Args:
+            plan: [Ray's reference of the plan].
+            position: Of the question in the data set.
+            earlier: What earlier tries of it cost.
+        """
         try:
             with self._lock:
-                if self._run != run[0]:
-                    self._open_run(run[0])
-                job, progress, calls = self._job, self._progress, self._calls
-                ask, scheduler = self._ask, self._scheduler
-            example = job.plan.dataset.examples[position]
-            if tried:
-                job.tried[example.question.id] = tried
-
-            def work() -> list[tuple[str, Any]]:
-                calls.made = []
-                ask(example)
-                return calls.made
-
-            made = work() if scheduler is None else _as_member(scheduler, work)
+                if self._open is None or self._open.reference != plan[0]:
+                    self._open = open_in_worker(plan[0], self._parallel)
+                opened = self._open
+            made = _ask(opened, position, earlier)
         except HarnessError as error:  # its own class may not survive the way
-            kind = next(
-                kind for kind in (UserError, SaveError, HarnessError) if isinstance(error, kind)
-            )
+            kinds = (UserError, SaveError, HarnessError)
+            kind = next(kind for kind in kinds if isinstance(error, kind))
             raise kind(f"worker on {socket.gethostname()}: {error}") from None
+        run = opened.answer.run
         with self._lock:
-            job.manifest = with_first_prompts(job.manifest, job.models.first_prompts())
-            manifest = None if self._sent is job.manifest else job.manifest
-            self._sent = job.manifest
-            notes, progress.notes = progress.notes, []
-        return _Answered(made, manifest, notes, job.models.slow_paths())
+            manifest, notes = opened.new_manifest(), opened.take_notes()
+        return _Answered(made, manifest, notes, run.models.slow_paths())
 
-    def _open_run(self, reference: Any) -> None:
-        """Get a plan ready. Raises UserError where its weights are others than the driver's,
-        CannotRun from loading."""
-        import ray
 
-        plan: Plan = ray.get(reference)
-        facts = {role: model_facts(config).identity for role, config in plan.models.items()}
-        facts |= {
-            role: encoder_facts(config, role).identity for role, config in plan.encoders.items()
-        }
-        if other := [role for role, fact in facts.items() if fact != plan.identities[role]]:
+def _ask(
+    opened: _WorkerRun, position: int, earlier: dict[str, Any] | None
+) -> list[tuple[str, Any]]:
+    """The calls of RunStore that one question makes."""
+    run = opened.answer.run
+    example = run.plan.dataset.examples[position]
+    if earlier:
+        run.earlier[example.question.id] = earlier
+
+    def work() -> list[tuple[str, Any]]:
+        opened.calls.made = []
+        opened.answer(example)
+        return opened.calls.made
+
+    return work() if opened.scheduler is None else _as_member(opened.scheduler, work)
+
+
+def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:
+    """Get a plan ready in a worker, `parallel` questions at a time.
+
+    Raises UserError where its weights are others than the driver's, CannotRun from loading.
+    """
+    import ray
+
+    plan: Plan = ray.get(reference)
+    _check_weights(plan)
+    calls, progress = _Calls(), Silent()
+    store = cast(RunStore, calls)
+    manifest = StartManifest(plan, store, [])
+    examples = plan.dataset.examples[: plan.config.limit]
+    run = OpenRun.of(plan, store, progress, Budget({}), examples, manifest)
+    scheduler = None
+    if parallel > 1:
+        seed_everything(derived_seed(plan.config.seed, "in flight"))
+        places = places_for(run.models.load_all(), parallel, progress.note, run.longest_context)
+        run.indexer.kept = max(run.indexer.kept, places)
+        scheduler = Scheduler(places)
+    return _WorkerRun(reference, AnswerQuestion(run), calls, progress, scheduler)
+
+
+def _check_weights(plan: Plan) -> None:
+    """Raise UserError where a model's weights are others than the driver's."""
+    facts = {role: model_facts(config).identity for role, config in plan.models.items()}
+    for role, config in plan.encoders.items():
+        facts[role] = encoder_facts(config, role).identity
+    for role, fact in facts.items():
+        if fact != plan.identities[role]:
             raise UserError(
-                f"the weights of its {other[0]} are not those of the driver's machine; make them "
-                "equal"
+                f"the weights of its {role} are not those of the driver's machine; make them equal"
             )
-        self._calls, self._progress = _Calls(), Silent()
-
-        def keep_step(
-            _job: Job, _examples: Sequence[Example], answer: _Step, _finish: _Step
-        ) -> None:
-            self._ask = answer
-
-        job = Job(
-            plan,
-            cast(RunStore, self._calls),
-            self._progress,
-            [],
-            AskOptions(parallel=1, spread=keep_step),
-        )
-        job.ask([])
-        self._scheduler = None
-        if self._parallel > 1:
-            seed_everything(derived_seed(plan.config.seed, "in flight"))
-            places = places_for(
-                job.models.load_all(), self._parallel, job.progress.note, job.longest_context
-            )
-            job.indexer.kept = max(job.indexer.kept, places)
-            self._scheduler = Scheduler(places)
-        self._job, self._run = job, reference
 
 
 def _as_member(scheduler: Scheduler, work: Callable[[], Any]) -> Any:

@@ -1,0 +1,183 @@
+"""One question, from its documents to an answer on disk that is not scored yet.
+
+    answer = AnswerQuestion(run)
+    unscored = answer(example)      None where a limit of the command is reached
+
+documents_for ─► indexes_for ─► ask_method ─► as_json ─► record_of ─► store
+
+Gold is split off here: the method sees Question and Documents. What a method raises costs that
+question and no more; a UserError, a failure to save and an interrupt end the run. Where several
+questions are in flight, each is answered in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.cost.meter import Meter
+from harness.engine.document_view import View
+from harness.engine.made_documents import view_for_method
+from harness.engine.open_run import OpenRun
+from harness.engine.tools import EngineTools
+from harness.method import Index
+from harness.storage.failures import STOPS, describe_failure
+from harness.storage.kept_requests import request_rows
+from harness.storage.record_texts import with_texts, without_texts
+from harness.storage.serialize import json_values
+from harness.types import NOT_SCORED_YET, Answer, Document, Example, Question
+
+EMPTY_DOCUMENT = Document("no document", "")
+"""What is read for a question for which nothing was retrieved, so that it is asked and counts."""
+
+
+@dataclass
+class Attempt:
+    """One try to answer a question.
+
+    reply: the answer as JSON values, without a text until the method has answered; error: why there
+    is no answer, or that it is not scored yet; notes: of the record.
+    """
+
+    example: Example
+    meter: Meter
+    began: float = field(default_factory=time.perf_counter)
+    reply: dict[str, Any] = field(default_factory=lambda: json_values(Answer(""), lost=[]))
+    error: dict[str, str] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Unscored:
+    """An answer that is on disk. record: as it is stored, without scores."""
+
+    example: Example
+    record: dict[str, Any]
+
+
+class AnswerQuestion:
+    """Answers the questions of a run, one a call, and stores each answer."""
+
+    def __init__(self, run: OpenRun) -> None:
+        self.run = run
+        self._plan = run.plan
+        self._config = run.plan.config
+
+    def __call__(self, example: Example) -> Unscored | None:
+        """Answer a question; None where a limit of the command is reached."""
+        if not self.run.budget.may_continue():
+            return None
+        return self.finish(self.attempt(example))
+
+    def attempt(self, example: Example) -> Attempt:
+        """A new try to answer a question."""
+        return Attempt(example, Meter("answer", keeps_requests=self._config.keep_prompts))
+
+    def finish(self, attempt: Attempt) -> Unscored:
+        """Answer the question of an attempt and store the answer, or why there is none.
+
+        Raises:
+            UserError, SaveError: The run cannot go on.
+            WaitsForBatch: The request is sent with a batch.
+        """
+        try:
+            view = self.documents_for(attempt.example)
+            attempt.notes |= view.notes
+            question = self.question_for(view, attempt.example)
+            indexes = self.indexes_for(view, question, attempt.example)
+            answer = self.ask_method(view, question, indexes, attempt.meter)
+            attempt.reply = self.as_json(view.original(answer), attempt)
+            attempt.error = NOT_SCORED_YET
+        except STOPS:
+            raise
+        except Exception as error:  # noqa: BLE001 - a method's mistake costs this question alone
+            attempt.error = describe_failure(error)
+        return self.store(attempt)
+
+    def failed(self, example: Example, error: Exception) -> Unscored:
+        """Store that a question failed elsewhere, as its worker processes ended."""
+        attempt = self.attempt(example)
+        attempt.error = describe_failure(error)
+        return self.store(attempt)
+
+    def documents_for(self, example: Example) -> View:
+        """The documents as the method sees them."""
+        documents = [self._plan.dataset.documents[name] for name in example.question.document_ids]
+        supporting = None
+        if self._config.method.view == "evidence":
+            supporting = example.gold.supporting
+        return view_for_method(
+            documents or [EMPTY_DOCUMENT], supporting, self._plan.method.one_document
+        )
+
+    def question_for(self, view: View, example: Example) -> Question:
+        """The question with the documents of the view."""
+        if self._plan.method.one_document or self._config.method.view == "evidence":
+            return replace(example.question, document_ids=tuple(view.pieces))
+        return example.question
+
+    def indexes_for(self, view: View, question: Question, example: Example) -> list[Index]:
+        """The index of each document: from memory, from the cache, or built now."""
+        try:
+            return self.run.indexer.indexes(view.documents, question)
+        finally:  # with the documents that the view leaves out
+            self.run.indexer.documents_done(example.question)
+
+    def ask_method(
+        self, view: View, question: Question, indexes: list[Index], meter: Meter
+    ) -> Answer:
+        """The method's answer. It sees the question and the documents, never the gold answers."""
+        self.run.models.reseed("answer", question.id)
+        tools = EngineTools(self.run.models, meter, self._plan.task, self.run.progress.part)
+        tools.question = question
+        answer: object = self._plan.method.answer(question, view.documents, indexes, tools)
+        if not isinstance(answer, Answer) or not isinstance(answer.text, str):
+            name = type(self._plan.method).__name__
+            raise TypeError(f"{name}.answer returned no Answer with a text")
+        return answer
+
+    def as_json(self, answer: Answer, attempt: Attempt) -> dict[str, Any]:
+        """The answer as JSON values: what JSON cannot hold fails this question, and is not found
+        after it was scored."""
+        not_finite: list[str] = []
+        reply: dict[str, Any] = json_values(answer, not_finite)
+        if not_finite:
+            attempt.notes["not_finite"] = not_finite
+        return reply
+
+    def record_of(self, attempt: Attempt) -> dict[str, Any]:
+        """The record of an attempt, without scores; the meter saw every call to a model."""
+        question = attempt.example.question
+        documents = self._plan.dataset.documents
+        notes = {**attempt.notes, "seconds": round(time.perf_counter() - attempt.began, 6)}
+        earlier = self.run.earlier.get(question.id)
+        if earlier:
+            notes["earlier"] = earlier
+        reply = dict(attempt.reply)
+        return {
+            "question_id": question.id,
+            "document_ids": list(question.document_ids),
+            "document_characters": [len(documents[name].text) for name in question.document_ids],
+            "prediction": reply.pop("text"),
+            "scores": {},
+            "usage": json_values(self.run.budget.spend(attempt.meter.usage()), lost=[]),
+            **reply,
+            "error": attempt.error,
+            "notes": notes,
+        }
+
+    def store(self, attempt: Attempt) -> Unscored:
+        """Write the answer of an attempt: it is on disk before it is scored."""
+        record = self.record_of(attempt)
+        store = self.run.store
+        if self._config.dataset.keep_texts:
+            record, texts = with_texts(record, attempt.example, self._plan.dataset.documents)
+            store.keep_texts(texts)
+        else:
+            record = without_texts(record)
+        if attempt.meter.requests:
+            owner = {"question_id": attempt.example.question.id}
+            store.keep_requests(request_rows(attempt.meter.requests, owner))
+        store.keep_answer(record)
+        return Unscored(attempt.example, record)

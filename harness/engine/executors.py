@@ -1,0 +1,149 @@
+"""Who has the questions of a run answered: one after the other, several in flight, or a batch of
+requests after the other; Ray's workers are in harness/scale/ray_engine.py.
+
+    executor = executor_for(plan, parallel)
+    executor.in_flight()                          for the manifest
+    executor.ask(examples, answer, record)        each is answered and recorded when this returns
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+
+from harness.engine.answer_question import AnswerQuestion, Unscored
+from harness.engine.batch_rounds import BatchRounds
+from harness.engine.draws_in_flight import warn_of_global_draws
+from harness.engine.plan import Plan
+from harness.engine.record_answer import RecordAnswer
+from harness.engine.scoring import unanswered_verdict
+from harness.parallel.in_flight import in_flight, places_for
+from harness.stats.rng import derived_seed
+from harness.types import Example
+
+# Questions in flight on a GPU, where --parallel says nothing: a document's construction took 39.7 s
+# at 1, 3.0 at 16 and 1.0 at 64 (bench/README.md).
+IN_FLIGHT_ON_A_GPU = 64
+
+Answer = Callable[[Example], Unscored | None]
+"""Answers a question, in any thread."""
+
+
+class Executor(abc.ABC):
+    """Has questions answered and recorded."""
+
+    @abc.abstractmethod
+    def in_flight(self) -> int:
+        """Questions in flight at most."""
+
+    @abc.abstractmethod
+    def ask(
+        self, examples: Sequence[Example], answer: AnswerQuestion, record: RecordAnswer
+    ) -> None:
+        """Answer the questions and record each; those that no limit of the command leaves out.
+
+        Args:
+            examples: The questions, none of which is recorded.
+            answer: Answers one, in any thread.
+            record: Records an answer, in the calling thread.
+
+        Raises:
+            UserError, SaveError, FirstFailure: The run cannot go on.
+        """
+
+
+class InTurn(Executor):
+    """One question after the other."""
+
+    def in_flight(self) -> int:
+        """One."""
+        return 1
+
+    def ask(
+        self, examples: Sequence[Example], answer: AnswerQuestion, record: RecordAnswer
+    ) -> None:
+        """Answer and record each question before the next one."""
+        self.ask_by(examples, answer, record)
+
+    def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
+        """The same with any function that answers."""
+        for example in examples:
+            record(answer(example))
+
+
+class InFlight(InTurn):
+    """Several questions at once, each in a thread; changes no prediction in float32."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._places: int | None = None  # once the models are loaded
+
+    def in_flight(self) -> int:
+        """As many as were asked for; fewer where memory has no room."""
+        return self._most
+
+    def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
+        """Answer the questions in threads, and record each answer as it is finished."""
+        if not examples:
+            return
+        run = record.run
+        places = self._load(record)
+        config = run.plan.config
+        # A scorer imports its packages with its first score, which would stall the requests in
+        # flight.
+        unanswered_verdict(config.dataset, examples[0].gold)
+        run.indexer.kept = max(run.indexer.kept, places)
+        with warn_of_global_draws(run.progress.note, derived_seed(config.seed, "in flight")):
+            in_flight(examples, places, answer, record, run.indexer.choose_next)
+
+    def _load(self, record: RecordAnswer) -> int:
+        """Load the models at the first call; returns how many questions they have room for."""
+        if self._places is None:
+            run = record.run
+            self._places = places_for(
+                run.models.load_all(), self._most, run.progress.note, run.longest_context
+            )
+        return self._places
+
+
+class BatchFiles(Executor):
+    """Requests go as batch files to a server: questions are asked until their requests are known,
+    and again with the replies.
+
+    inner: asks the questions of a round.
+    """
+
+    def __init__(self, inner: InTurn) -> None:
+        self._inner = inner
+
+    def in_flight(self) -> int:
+        """Of a round."""
+        return self._inner.in_flight()
+
+    def ask(
+        self, examples: Sequence[Example], answer: AnswerQuestion, record: RecordAnswer
+    ) -> None:
+        """Ask rounds of questions until none waits for a reply."""
+        rounds = BatchRounds(answer)
+        rounds.ask(examples, lambda those: self._inner.ask_by(those, rounds.answer, record))
+
+
+def executor_for(plan: Plan, parallel: int | None) -> Executor:
+    """The executor in this process.
+
+    Args:
+        plan: The run.
+        parallel: Questions in flight at once; None: 1, or many where a model runs on a GPU.
+    """
+    most = parallel or _default_in_flight(plan)
+    inner = InTurn() if most == 1 else InFlight(most)
+    return BatchFiles(inner) if plan.config.model.batch else inner
+
+
+def _default_in_flight(plan: Plan) -> int:
+    """Questions in flight where nothing says it; may take the import of torch."""
+    if all(model.backend != "hf" for model in plan.models.values()):
+        return 1
+    import torch
+
+    return IN_FLIGHT_ON_A_GPU if torch.cuda.is_available() else 1

@@ -1,0 +1,68 @@
+"""What the steps of one start of a run share: answering a question, recording it, executors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.engine.indexing import Indexer
+from harness.engine.plan import Plan
+from harness.engine.plan_models import server_shapes
+from harness.engine.progress import Progress
+from harness.engine.spending_limits import Budget
+from harness.engine.start_manifest import StartManifest
+from harness.engine.tools import Models
+from harness.storage.index_cache import IndexCache, cache_root
+from harness.storage.run_store import RunStore
+from harness.types import Example
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run whose folder is open.
+
+    examples: the questions to ask, answered ones too; manifest: of this start, None in a worker,
+    whose driver has it; earlier: question -> what its earlier tries cost; problems: sentences about
+    what could not be written.
+    """
+
+    plan: Plan
+    store: RunStore
+    progress: Progress
+    budget: Budget
+    models: Models
+    indexer: Indexer
+    examples: tuple[Example, ...]
+    manifest: StartManifest
+    earlier: dict[str, dict[str, Any]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        store: RunStore,
+        progress: Progress,
+        budget: Budget,
+        examples: tuple[Example, ...],
+        manifest: StartManifest,
+    ) -> OpenRun:
+        """The run with its models, none of them loaded, and its indexes; arguments: see the
+        class."""
+        models = Models(plan, progress.note)
+        cache = IndexCache(cache_root(), progress.note, server_shapes(plan.models))
+        indexer = Indexer(plan, models, cache, store, progress, budget)
+        return cls(plan, store, progress, budget, models, indexer, examples, manifest)
+
+    def longest_context(self) -> int:
+        """About the tokens of the longest context: bytes of a question's documents / 3 (a token has
+        3 to 5) + 1,024."""
+        sizes = {
+            name: len(document.text.encode())
+            for name, document in self.plan.dataset.documents.items()
+        }
+        longest = 0
+        for example in self.examples:
+            size = sum(sizes[name] for name in example.question.document_ids)
+            longest = max(longest, size)
+        return longest // 3 + 1024

@@ -1,0 +1,72 @@
+"""The manifest of a run while one start of it works: written at its begin, with each model's first
+prompt, and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.engine import manifest as manifests
+from harness.engine.plan import Plan
+from harness.storage.run_files import MANIFEST, Part
+from harness.storage.run_store import RunStore
+
+
+class StartManifest:
+    """Keeps manifest.json as this start has it. value: its content.
+
+    Args:
+        plan: The run.
+        store: Its folder.
+        command: Words of the command line.
+        part: The part of the questions that this process asks, None for all.
+    """
+
+    def __init__(
+        self, plan: Plan, store: RunStore, command: list[str], part: Part | None = None
+    ) -> None:
+        self._store = store
+        self.value = manifests.with_start(store.manifest(), manifests.describe(plan), command)
+        if part is not None:
+            self.value |= part.described
+
+    @property
+    def earlier_starts(self) -> list[dict[str, Any]]:
+        """The starts before this one."""
+        starts: list[dict[str, Any]] = self.value["starts"]
+        return starts[:-1]
+
+    def begin(self, in_flight: int | None) -> None:
+        """Write the manifest of a start that begins.
+
+        Args:
+            in_flight: Questions in flight at most; None where nothing is to be asked, so that the
+                code of this start makes no answer.
+        """
+        this_start = self.value["starts"][-1]
+        if in_flight is None:
+            this_start.pop("changed", None)
+        else:
+            this_start["parallel"] = in_flight
+        self._store.write(MANIFEST, self.value)
+
+    def keep_first_prompts(self, prompts: Mapping[str, dict[str, Any]]) -> None:
+        """Write the first prompts (role -> prompt) of roles that the manifest has none of."""
+        before = self.value
+        self.value = manifests.with_first_prompts(before, prompts)
+        if self.value is not before:
+            self._store.write(MANIFEST, self.value)
+
+    def add_worker(self, there: Mapping[str, Any]) -> None:
+        """Add what differs on a worker's machine, `there` being the manifest that it made."""
+        self.value = {**self.value, "gpu": self.value.get("gpu") or there.get("gpu")}
+        changed = manifests.changes(self.value, there)
+        if changed:
+            *starts, last = self.value["starts"]
+            last = {**last, "changed": last.get("changed", {}) | changed}
+            self.value["starts"] = [*starts, last]
+
+    def end(self, state: str, early_stop: dict[str, Any] | None) -> None:
+        """Write the manifest of a start that ended: "finished", "interrupted" or "stopped"."""
+        self.value = manifests.with_end(self.value, state, early_stop)
+        self._store.write(MANIFEST, self.value)
