@@ -123,6 +123,17 @@ class RunOptions:
             "--questions FILE", "Questions about --documents: .jsonl, .json, .csv, .tsv or .yaml."
         ),
     ] = None
+    columns: Annotated[
+        str | None,
+        choice("--columns NAME=COLUMN,...", "What --questions calls question, answer and others."),
+    ] = None
+    allow_left_out: Annotated[
+        bool,
+        choice(
+            "--allow-left-out",
+            "Leave out questions about pages that could not be read, instead of counting them.",
+        ),
+    ] = False
     limit: Annotated[
         int | None,
         choice("--limit N", "Only the first N questions. A larger N continues the run.", "all"),
@@ -173,7 +184,10 @@ class Selection(RunOptions):
         unreadable suite."""
         from harness.config.layers import Choices
 
-        keys = ("data", "documents", "questions", "model", "profile", "limit", "sample", "seed")
+        keys = (
+            *("data", "documents", "questions", "columns", "allow_left_out"),
+            *("model", "profile", "limit", "sample", "seed"),
+        )
         settings = {key: getattr(self, key) for key in keys}
         sets, suite = parse_assignments(self.sets, "--set "), None
         if self.suite or self.unset:

@@ -64,6 +64,8 @@ class Choices:
     data: str | None = None
     documents: str | None = None
     questions: str | None = None
+    columns: str | None = None
+    allow_left_out: bool = False
     model: str | None = None
     profile: str | None = None
     limit: int | None = None
@@ -133,7 +135,9 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     flags |= {"dataset.data": c.data, "seed": c.seed, "limit": c.limit, "sample": c.sample}
     if c.documents and c.questions and not c.data and c.dataset in (None, FOLDER):
         flags |= {"dataset.data": c.questions, "dataset.documents": c.documents}
-    elif c.documents or c.questions:
+        flags |= {"dataset.columns": c.columns}
+        flags |= {"dataset.allow_left_out": True} if c.allow_left_out else {}
+    elif c.documents or c.questions or c.columns:
         sentence = "--documents DIR and --questions FILE go together, without --dataset and --data"
         problems.append(UserError(sentence))
     if c.limit is not None and c.sample is not None:

@@ -22,6 +22,7 @@ from harness.errors import DataError
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 _Stream = IO[bytes]
 _BAD_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
+_GZIP_MAGIC = b"\x1f\x8b"  # no text begins so
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +65,14 @@ def members(archive: Path) -> list[str]:
 
 @contextmanager
 def opened(source: Path | Member) -> Iterator[_Stream]:
-    """Open a file or an archive's member as a stream of bytes, unzipped if it is named .gz. Raises
-    DataError."""
+    """Open a file or an archive's member as a stream of bytes, unzipped if it is named .gz, or if a
+    file begins as gzip does. Raises DataError."""
     name = source.name
     try:
         if isinstance(source, Member):
             with (_in_zip if _is_zip(source.archive) else _in_tar)(source) as stream:
                 yield stream
-        elif name.lower().endswith(".gz"):
+        elif name.lower().endswith(".gz") or _begins_as_gzip(source):
             with gzip.open(source) as unzipped:
                 yield cast("_Stream", unzipped)
         else:
@@ -93,6 +94,11 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
         raise _bad_archive(str(source), archive, error) from None
     except OSError as error:
         raise DataError(name, None, None, f"cannot be read ({error.strerror or error})") from None
+
+
+def _begins_as_gzip(path: Path) -> bool:
+    with open(path, "rb") as stream:
+        return stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
 
 
 @contextmanager

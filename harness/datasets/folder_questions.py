@@ -31,7 +31,7 @@ _GROUND_TRUTH = ("ground_truth", "ground_truths")  # of ragas before 0.2, whose 
 _QUESTIONS = ("question", "Question", "ambiguous_question")
 # What other tools call the two, for the sentence that proposes --columns.
 _LIKELY_QUESTIONS = ("input", "query", "user_input", "prompt", "problem", "question_text")
-_LIKELY_ANSWERS = ("expected_output", "ideal", "expected", "target", "reference", "output", "label")
+_LIKELY_ANSWERS = ("answer", "expected_output", "ideal", "expected", "target", "reference", "label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +247,13 @@ def _is_beir_query(row: Mapping[str, Any]) -> bool:
     return "_id" in row and isinstance(row.get("text"), str) and "question" not in row
 
 
-def _beir_question(row: dict[str, Any], pages: list[str]) -> dict[str, Any]:
+def _beir_question(row: dict[str, Any], pages: list[str]) -> dict[str, Any] | BrokenRow:
     """A question of a query; HotpotQA's queries have their answer among the metadata."""
     metadata = row.get("metadata")
     known = metadata if isinstance(metadata, dict) else {}
     answer = row.get("answer", known.get("answer"))
+    if answer is None:
+        return BrokenRow("BEIR's queries have no answers: add an 'answer' to each row")
     return {"id": row["_id"], "question": row["text"], "answer": answer, "gold_pages": pages}
 
 

@@ -51,7 +51,10 @@ def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
         if data.startswith(mark):
             return DecodedText(_decode(data, marked))
     if b"\0" in data:
-        return _guess(data, _WITH_ZERO_BYTES)
+        guessed = _guess(data, _WITH_ZERO_BYTES)
+        if not _is_partly_ascii(guessed.text):
+            raise NotText  # any bytes of an even number are UTF-16
+        return guessed
     for encoding in ("utf-8", declared or "utf-8"):
         try:
             return DecodedText(data.decode(encoding))
@@ -69,6 +72,12 @@ def _decode(data: bytes, encoding: str) -> str:
     if "\0" in text:
         raise NotText
     return text
+
+
+def _is_partly_ascii(text: str) -> bool:
+    """Whether a quarter of the characters are letters, digits and spaces of ASCII."""
+    known = sum(character.isascii() and character.isprintable() for character in text)
+    return 4 * known >= len(text)
 
 
 def _guess(data: bytes, encodings: list[str]) -> DecodedText:
