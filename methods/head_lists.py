@@ -17,11 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from harness.errors import CannotRun
-from harness.storage.files import parse_yaml
+from harness.storage.yaml_text import parse_yaml
 
 ALL, PUBLISHED = "all", "published"
 _SETS = ("LME", "NQ")
@@ -98,7 +97,7 @@ def _read(path: Path) -> HeadList:
     """Read and check a head list. Raises CannotRun for one that is missing or damaged."""
     try:
         return HeadList.model_validate(parse_yaml(path.read_bytes()))
-    except (OSError, ValueError, yaml.YAMLError, ValidationError) as error:
+    except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise CannotRun(
             f"the head list '{path}' cannot be used ({why}); write one with: harness heads"

@@ -23,17 +23,15 @@ from pydantic import BaseModel, ValidationError
 
 from harness.config.schema import ELSEWHERE, DatasetConfig
 from harness.errors import ConfigError, UserError, unknown
+from harness.storage.yaml_text import Loader as SafeLoader
+from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
 M = TypeVar("M", bound=BaseModel)
 Layer = tuple[str, dict[str, Any]]
 """The origin of some settings (a file or flag), and the settings."""
 
-_Base: Any = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # the C parser is five times as fast; same grammar
 
-
-class _Loader(_Base):  # type: ignore[misc]
+class _Loader(SafeLoader):  # type: ignore[misc]
     """Safe loader with the scalars of YAML 1.2: `yes`, `on` and dates stay text, 1e-5 is a number;
     no key twice."""
 
@@ -80,10 +78,10 @@ def parsed(text: str) -> Any:
     """
     first = text.lstrip()[:1]
     try:
-        value = yaml.load(text, _Loader)
+        value = parse_yaml(text.encode(), _Loader)
     except UnicodeEncodeError as e:
         raise ConfigError([f"{text!r} is not UTF-8 text; save it as UTF-8"]) from e
-    except (yaml.YAMLError, ValueError) as e:
+    except YAMLProblem as e:
         if first in ("[", "{") and text.count("[") + text.count("{") != text.count(
             "]"
         ) + text.count("}"):
@@ -123,17 +121,14 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
     line."""
     shown = shown or str(path)
     try:
-        value = yaml.load(path.read_bytes().decode(), _Loader)
+        value = parse_yaml(path.read_bytes().decode(), _Loader)
     except UnicodeDecodeError as e:
         raise ConfigError([f"{shown}: not UTF-8 text; save it as UTF-8"]) from e
     except OSError as e:
         raise ConfigError([f"{shown}: cannot be read ({e.strerror}); name another file"]) from e
-    except (yaml.YAMLError, ValueError) as e:
-        mark = getattr(e, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError(
-            [f"{shown}{place}: {getattr(e, 'problem', None) or 'not valid YAML'}"]
-        ) from e
+    except YAMLProblem as e:
+        place = "" if e.line is None else f", line {e.line}"
+        raise ConfigError([f"{shown}{place}: {e}"]) from e
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):

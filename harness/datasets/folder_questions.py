@@ -22,7 +22,7 @@ from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import RowError, type_name
 from harness.datasets.tables import sniffed_table
 from harness.errors import ConfigError, DataError
-from harness.storage.files import parse_yaml
+from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".yaml", ".yml", ".parquet")
 FIELDS = ("question", "answer", "answers", "document", "documents", "gold_pages", "id")
@@ -93,9 +93,8 @@ def _yaml_value(name: str, text: str) -> Any:
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         return parse_yaml(text, loader)
-    except (ValueError, yaml.YAMLError) as error:
-        problem = " ".join(str(error).split())
-        raise DataError(name, None, None, f"not YAML ({problem})") from None
+    except YAMLProblem as problem:
+        raise DataError(name, problem.line, None, f"not YAML ({problem})") from None
 
 
 def _json_rows(path: Path) -> Rows:

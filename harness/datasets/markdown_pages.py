@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import yaml
 from markdown_it import MarkdownIt
 
-from harness.storage.files import parse_yaml
+from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
 _YAML_FRONT = re.compile(r"---[ \t]*\n(?![ \t]*\n)(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S | re.M)
 _TOML_FRONT = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.S | re.M)
@@ -80,7 +79,7 @@ def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
 def _yaml_value(text: str) -> Any:
     try:
         return parse_yaml(text)
-    except (ValueError, yaml.YAMLError):
+    except YAMLProblem:
         return None
 
 

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.config.schema import ModelConfig, Thinking
@@ -33,7 +32,7 @@ from harness.errors import CannotRun, ModelOutputError
 from harness.llm.backend import Backend, ModelFacts, misplaced_settings
 from harness.llm.endings import reply_end, split_thinking, thinking_room
 from harness.models import CacheLimit, Decoding, Kept, LanguageModel, Probe, Session, Span, Written
-from harness.storage.files import parse_yaml
+from harness.storage.yaml_text import parse_yaml
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
 _CAPABILITIES = frozenset({"attention", "cache", "probe", "score", "adapters", "sampling"})
@@ -261,7 +260,7 @@ class Scripted(Backend):
             raise CannotRun(
                 f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}"
             ) from e
-        except (OSError, yaml.YAMLError, ValueError) as e:
+        except (OSError, ValueError) as e:
             reason = getattr(e, "strerror", None) or str(e).splitlines()[0]
             way_out = "check model.script (with --set from the current folder)"
             raise CannotRun(

@@ -4,13 +4,11 @@ of it.
 A temporary file stands beside it until it is written, synced and renamed. JSON-lines files are in
 json_lines.py.
 
-Reading JSON and YAML; callers say which file it was and what to do:
+Reading JSON (YAML: yaml_text.py); callers say which file it was and what to do:
 
 read_object(path)              the JSON object in a file
 as_object(data)                the JSON object in a text
 check(value, form)             raises WrongValue where it is not of that form
-parse_yaml(text, loader)       the values of a YAML text
-
 
 Where files that outlive a run are kept.
 
@@ -188,7 +186,10 @@ def check_writable(folder: Path) -> None:
 
 def as_object(data: str | bytes) -> dict[str, Any]:
     """Parse a JSON object. Raises ValueError, also for any other JSON value."""
-    value = json.loads(data)
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError("it holds no JSON object")
     return value
@@ -227,16 +228,6 @@ def check(value: Any, form: TypeAdapter[Any]) -> None:
 def read_object(path: Path) -> dict[str, Any]:
     """Read the JSON object in a file. Raises OSError, ValueError."""
     return as_object(path.read_bytes())
-
-
-def parse_yaml(text: str | bytes, loader: Any = None) -> Any:
-    """Parse a YAML text by PyYAML's safe loader or one made from it. Raises ValueError,
-    yaml.YAMLError."""
-    import yaml
-
-    return yaml.load(
-        text, Loader=loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    )  # C: ten times as fast
 
 
 def home() -> Path:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
-from harness.storage.files import WrongValue, as_object, check, parse_yaml
+from harness.storage.files import WrongValue, as_object, check
 from harness.storage.json_lines import indexed_lines, read_lines, read_with_older
 from harness.storage.kept_requests import read_requests
 from harness.storage.packed import Packed
@@ -32,6 +32,7 @@ from harness.storage.run_files import (
     read_json,
     used_settings,
 )
+from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
 T = TypeVar("T")
 
@@ -335,14 +336,12 @@ def _read(
 
 def run_yaml(folder: Path) -> dict[str, Any]:
     """Parse and check run.yaml, {"config", "origins"}. Raises DataError for a damaged one."""
-    import yaml
-
     path = folder / RUN
     try:
         with os_error_as_data_error(path):
             value = parse_yaml(path.read_bytes())
-    except (yaml.YAMLError, ValueError) as error:
-        raise DataError(path, None, None, f"not valid YAML ({error})") from None
+    except YAMLProblem as problem:
+        raise DataError(path, problem.line, None, f"not valid YAML ({problem})") from None
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         raise DataError(
             path, None, "config", "missing; the run folder was not written by this program"

@@ -365,7 +365,7 @@ def _parse_index(path: Path, file: Path) -> dict[str, Any]:
     `path`."""
     try:
         held = as_object(file.read_bytes())
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
     shape = {"format": int, "runs": dict, "table": list, "files": dict}
     if wrong := [name for name, kind in shape.items() if not isinstance(held.get(name), kind)]:

@@ -19,8 +19,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from harness.datasets.row_places import BrokenRow, RowPlace
 from harness.errors import DataError
-from harness.storage.files import parse_yaml
 from harness.storage.packed import Packed
+from harness.storage.yaml_text import parse_yaml
 
 COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
 _COLUMN = 100  # characters of a value that questions may be divided by

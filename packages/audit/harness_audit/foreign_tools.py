@@ -17,8 +17,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from harness.datasets.archives import opened
 from harness.datasets.files import (
     PYTHON_JSON,
@@ -30,7 +28,7 @@ from harness.datasets.files import (
 )
 from harness.datasets.row_places import BrokenRow, RowPlace
 from harness.errors import DataError
-from harness.storage.files import parse_yaml
+from harness.storage.yaml_text import parse_yaml
 from harness_audit.bundle import zip_problems
 from harness_audit.foreign import FORMS, ForeignRun, as_options, check_run, parse_answers, value_at
 
@@ -290,7 +288,6 @@ def read_foreign(tool: str, path: Path) -> ForeignRun:
         RecursionError,
         TypeError,
         ValueError,
-        yaml.YAMLError,
     ) as error:
         raise DataError(
             path, None, None, f"is not of the form that is read ({error}); another version?"

@@ -26,8 +26,8 @@ from harness import scorers
 from harness.errors import UserError
 from harness.scorers.base import installed
 from harness.stats.question_clusters import question_labels
-from harness.storage.files import parse_yaml
 from harness.storage.run_folder import StoredRun
+from harness.storage.yaml_text import parse_yaml
 from harness.types import Example, Gold
 from reports import facts
 from reports.gold_rows import Rows

@@ -6,13 +6,13 @@ read_curriculum(None)       the project's own, curriculum.yaml
 
 from pathlib import Path
 
-import yaml
 from harness_training.teacher import WINDOW
 from pydantic import ValidationError
 
 from harness.config.schema import digest
 from harness.config.yaml_tree import error_sentences
 from harness.errors import ConfigError, UnknownName, UserError
+from harness.storage.yaml_text import parse_yaml
 from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS
 from pocket.tasks.recipes import Curriculum
@@ -28,17 +28,16 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
     """
     path = path or OWN
     try:
-        course = Curriculum.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(
-            f"cannot read the curriculum {path.name}: {str(error).splitlines()[0]}"
-        ) from error
+        course = Curriculum.model_validate(parse_yaml(path.read_bytes()))
     except ValidationError as error:
         # No path before the keys: the message would suggest --set, which does not reach into this
         # file.
         raise ConfigError(
             [f"{path.name}: {one}" for one in error_sentences(error, Curriculum, "", {})]
         ) from error
+    except (OSError, ValueError) as error:
+        why = str(error).splitlines()[0]
+        raise UserError(f"cannot read the curriculum {path.name}: {why}") from error
     task_names, problems = [*DRILLS, *skills()], list[str]()
     for stage in course.stages:
         for recipe in stage.recipes:

@@ -1,0 +1,100 @@
+"""YAML from anywhere, received run folders too, read so that no text ends the process or its memory.
+
+    parse_yaml("k: 3")              {"k": 3}
+    parse_yaml("[" * 50_000)        YAMLProblem("nested more than 100 levels deep")
+    parse_yaml("k: [1")             YAMLProblem("... expected ',' or ']'", line=1)
+
+PyYAML's C loader is ten times as fast as the other one, but it calls itself once a level and ends
+the process by a signal where the stack ends. Its events come one after the other without that, so
+the text is first run through as events. An alias is cheap to build but repeats all that it names
+for whoever walks through the values, which nine lines can make endless.
+"""
+
+from typing import Any
+
+import yaml
+
+Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MOST_LEVELS = 100
+_MOST_REPEATED = 10_000_000  # characters and values that aliases repeat
+
+
+class YAMLProblem(ValueError):
+    """A text that is no YAML, or none that is read. line: counted from 1, None if unknown."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+def parse_yaml(text: str | bytes, loader: Any = Loader) -> Any:
+    """Parse a YAML text by PyYAML's safe loader, or one made from it. Raises YAMLProblem."""
+    try:
+        _check_size(text)
+        return yaml.load(text, loader)
+    except YAMLProblem:
+        raise
+    except yaml.MarkedYAMLError as error:
+        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        raise YAMLProblem(error.problem or "not valid YAML", line) from None
+    except yaml.YAMLError as error:
+        raise YAMLProblem(" ".join(str(error).split())) from None
+    except Exception as error:  # noqa: BLE001 - "!!int ''" is an IndexError, "!!bool x" a KeyError
+        raise YAMLProblem(f"a value is not of its type ({error})") from None
+
+
+def _check_size(text: str | bytes) -> None:
+    """Raise YAMLProblem for a text that is nested too deeply, or whose aliases repeat too much."""
+    sizes = _Sizes()
+    for event in yaml.parse(text, Loader):
+        mark = event.start_mark
+        line = None if mark is None else mark.line + 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            sizes.begin(event.anchor, line)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            sizes.end()
+        elif isinstance(event, yaml.ScalarEvent):
+            sizes.add_scalar(event.anchor, event.value)
+        elif isinstance(event, yaml.AliasEvent):
+            sizes.add_alias(event.anchor, line)
+
+
+class _Sizes:
+    """Sizes of the open lists and mappings, aliases written out: 1 a value and 1 a character."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str | None, int]] = []  # (anchor, size so far), the outermost first
+        self._anchored: dict[str, int] = {}
+        self._repeated = 0
+
+    def begin(self, anchor: str | None, line: int | None) -> None:
+        """A list or mapping begins. Raises YAMLProblem."""
+        if len(self._open) == _MOST_LEVELS:
+            raise YAMLProblem(f"nested more than {_MOST_LEVELS} levels deep", line)
+        self._open.append((anchor, 1))
+
+    def end(self) -> None:
+        """The innermost list or mapping ends."""
+        anchor, size = self._open.pop()
+        self._add(anchor, size)
+
+    def add_scalar(self, anchor: str | None, value: str) -> None:
+        """A text, number or other plain value."""
+        self._add(anchor, 1 + len(value))
+
+    def add_alias(self, anchor: str | None, line: int | None) -> None:
+        """An alias of what `anchor` names. Raises YAMLProblem."""
+        if any(anchor == name for name, _ in self._open):
+            raise YAMLProblem(f"the alias *{anchor} is inside of what it names", line)
+        size = self._anchored.get(str(anchor), 0)  # an unknown one is the loader's error
+        self._repeated += size
+        if self._repeated > _MOST_REPEATED:
+            raise YAMLProblem("its aliases repeat more than 10 million characters", line)
+        self._add(None, size)
+
+    def _add(self, anchor: str | None, size: int) -> None:
+        if anchor is not None:
+            self._anchored[anchor] = size
+        if self._open:
+            outer, before = self._open[-1]
+            self._open[-1] = (outer, before + size)
