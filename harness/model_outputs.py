@@ -3,9 +3,9 @@ text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -158,35 +158,40 @@ class Written:
         return rows.mean(axis=0) if len(rows) else np.zeros(self.attention.shape[1])
 
 
-@dataclass(frozen=True)
-class CacheLimit:
-    """A bound of a context's keys and values, in tokens for each layer and head.
+class PlainGeneration(Protocol):
+    """A reply that a method writes on the transformers model itself (`Session.write_plain`).
 
-    budget: tokens kept; first, last: of these, the numbers of first and last tokens read, which
-    always stay; rows: how many last tokens, as queries, rank the tokens between by their attention,
-    None = all, 0 = none: the newest stay;
-    width: scores are smoothed by the maximum over this many neighbours (odd); step: tokens read
-    between two cuts, None: one cut behind all; by_query_head: choose for each query head (its keys
-    are copied), not for each key/value head;
-    written: cut behind every token that is written, too, by attention since the first token (step
-    must be 1).
+    Attributes:
+        net: The network, a PreTrainedModel in inference mode; leave it as it was.
+        ids: Tokens of the context, the chat template's included.
     """
 
-    budget: int
-    first: int = 0
-    last: int = 0
-    rows: int | None = 0
-    width: int = 1
-    step: int | None = None
-    by_query_head: bool = False
-    written: bool = False
+    net: Any
+    ids: tuple[int, ...]
 
+    def read(self, ids: Sequence[int], cache: Any, position: int) -> Any:
+        """Run tokens and return the logits of the last one.
 
-@dataclass(frozen=True)
-class Kept:
-    """A cache after a cut. read: tokens read; tokens: kept of them in each layer and head; size:
-    bytes of all kept."""
+        Args:
+            ids: Tokens.
+            cache: A cache of transformers, which is extended.
+            position: Of the first of them.
 
-    read: int
-    tokens: int
-    size: int
+        Returns:
+            A float32 tensor [vocab].
+        """
+
+    def write(self, row: Any, cache: Any, position: int) -> None:
+        """Write the reply up to its end.
+
+        Args:
+            row: The logits of its first token [vocab].
+            cache: A cache of transformers, which is extended.
+            position: Of the first token of the reply.
+        """
+
+    def drop(self, cache: Any, kept: int) -> None:
+        """From now on count only `kept` tokens of what `cache` holds."""
+
+    def rank(self, pairs: int) -> None:
+        """Count so many products of a query and a key, of each head, beside those of the passes."""

@@ -10,7 +10,7 @@ A session is one growing context; every token goes through the model once.
     p = s.probe(["Yes", "No"])          next-token probabilities as if the turn ended here; context unchanged
     s.reply("Yes"); s.user("Now ...")   what the model is taken to have said; the next turn
     a = s.write(max_tokens=32)          -> Written: text, span, per-token attention to watched spans
-    k = s.bound(CacheLimit(budget=1024, ...))   read what is queued, then drop keys and values beyond the budget
+    a = s.write_plain(fn, max_tokens=32)        -> Written: fn runs the transformers model itself
     w = s.attention_by_head("Who?", v)  [layers, heads, tokens of v]: attention of "Who?" to v; context unchanged
     s.score("text")                     log-probability of each token of text in this context; context unchanged
     with s.branch(): ...                rolled back afterwards
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import abc
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -33,19 +33,19 @@ import numpy as np
 from harness.cost.flops import Event, Kind, ModelShape
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, WindowExceeded
-from harness.model_outputs import CacheLimit, Decoding, Kept, Probe, Sampling, Span, Written
+from harness.model_outputs import Decoding, PlainGeneration, Probe, Sampling, Span, Written
 
 if TYPE_CHECKING:
     from harness.storage.reply_cache import ReplyCache
 
 __all__ = [
-    "CAPABILITIES", "CacheLimit", "Decoding", "Kept", "LanguageModel", "MeteredModel", "Probe", "Sampling", "Session",
+    "CAPABILITIES", "Decoding", "LanguageModel", "MeteredModel", "PlainGeneration", "Probe", "Sampling", "Session",
     "Span", "Written",
 ]  # fmt: skip
 
 # A model is loaded for each of the first five, an encoder or reranker for the last two.
 ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
-CAPABILITIES = ("attention", "cache", "probe", "score", "adapters", "sampling")
+CAPABILITIES = ("attention", "plain_model", "probe", "score", "adapters", "sampling")
 
 
 class Session(AbstractContextManager["Session"], abc.ABC):
@@ -81,7 +81,6 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             shape,
         )
         self._turn = "start"
-        self._branches, self._bounded = 0, False
 
     # -- the context
     # ---------------------------------------------------------------------------------------------------
@@ -132,11 +131,9 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         inside."""
         self.flush()
         turn, state = self._turn, self._save()
-        self._branches += 1
         try:
             yield
         finally:
-            self._branches -= 1
             self._turn = turn
             self._restore(state)
 
@@ -187,25 +184,6 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             self._open("reply")
             return self._by_head(text, keys)
 
-    def bound(self, limit: CacheLimit, close: bool = False) -> Kept:
-        """Read what is queued, then drop keys and values beyond `limit` from the cache, for good;
-        return what is left.
-
-        close: close the user turn first, so that the last rows (`limit.rows`) end where the reply
-        begins; `write` must follow. What is read or written later attends to what is kept and to
-        itself; no span can be watched any more. Raises ValueError inside `branch`, CannotRun where
-        the model's cache cannot be cut.
-        """
-        self._need_user_turn("bound")
-        self._require("cache")
-        if self._branches:
-            raise ValueError("bound() drops what a branch would have to bring back")
-        self._bounded = True
-        if close:
-            self._open("reply")
-            self._turn = "closing"
-        return self._bound(limit)
-
     def write(
         self,
         max_tokens: int,
@@ -224,26 +202,49 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         Raises WindowExceeded where context and `max_tokens` exceed the window, CannotRun where the
         model takes no `watch` or `begin`.
         """
-        closed = self._turn == "closing"
-        if not closed:
-            self._need_user_turn("write", begin)
+        self._need_user_turn("write", begin)
         if max_tokens < 1:
             raise ValueError(f"write() needs max_tokens >= 1, got {max_tokens}")
         self._check_watch(watch)
-        if not closed:
-            self._open("reply")
+        self._open("reply")
         if begin:
             self._skip_thinking()
             self._append(begin)
-        decoding = Decoding(max_tokens, tuple(stop), temperature, top_p, seed)
-        decoding = (
-            decoding if self.sampling is None else self.sampling.applied_to(decoding, self._text)
-        )
+        decoding = self._sampled(Decoding(max_tokens, tuple(stop), temperature, top_p, seed))
         self._check_window(decoding.max_tokens)
         self._turn = "reply"
         with self._meter.request(self._role, "write", self._text) as replies:
             written = self._write(decoding, watch)
             replies.append(written.thinking + written.text)
+        if written.problem:
+            self._book("decode", 0, reply=written.problem)
+        return written
+
+    def write_plain(self, generate: Callable[[PlainGeneration], None], max_tokens: int) -> Written:
+        """Close the user turn and let `generate` write the reply on the transformers model itself.
+
+        The whole context is given to it as tokens; it reads them and writes (`PlainGeneration`),
+        and may put hooks on the network meanwhile. A reasoning model answers without thinking.
+
+        Args:
+            generate: Reads the context and writes the reply.
+            max_tokens: Most tokens of the reply.
+
+        Raises:
+            CannotRun: The model has no "plain_model": a server's, for example.
+            ValueError: The model has read a part of the context already.
+            WindowExceeded: Context and `max_tokens` exceed the window.
+        """
+        self._need_user_turn("write_plain")
+        self._require("plain_model")
+        self._open("reply")
+        self._skip_thinking()
+        decoding = self._sampled(Decoding(max_tokens))
+        self._check_window(decoding.max_tokens)
+        self._turn = "reply"
+        with self._meter.request(self._role, "write", self._text) as replies:
+            written = self._write_plain(generate, decoding)
+            replies.append(written.text)
         if written.problem:
             self._book("decode", 0, reply=written.problem)
         return written
@@ -294,8 +295,11 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         "attention"."""
         raise NotImplementedError
 
-    def _bound(self, limit: CacheLimit) -> Kept:
-        """Read what is queued and cut the cache, as `bound`; for back ends that have "cache"."""
+    def _write_plain(
+        self, generate: Callable[[PlainGeneration], None], decoding: Decoding
+    ) -> Written:
+        """Let `generate` write the reply, as `write_plain`; for back ends that have
+        "plain_model"."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -355,8 +359,12 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         """Raise CannotRun or ValueError where attention to the spans `watch` cannot be measured."""
         if watch:
             self._require("attention")
-            if self._bounded:
-                raise ValueError("spans cannot be watched in a context whose cache is bounded")
+
+    def _sampled(self, decoding: Decoding) -> Decoding:
+        """`decoding`, drawn as `sampling` says where that is set."""
+        if self.sampling is None:
+            return decoding
+        return self.sampling.applied_to(decoding, self._text)
 
     def _begin_turn(self, turn: str, text: str) -> Span:
         """Open `turn` ("system", "user" or "reply"), put `text` in it and return its span."""

@@ -1,29 +1,27 @@
-"""StreamingLLM, H2O and SnapKV: the whole document in the window, with a cache of keys and values
-of fixed size.
+"""A bounded key/value cache: the whole document is read, a press of the package kvpress cuts the
+cache, and the answer is written over what is left.
 
-Source: docs/methods/attention.md#bounded-cache. The tokens are chosen in
-harness/llm/cache_eviction.py.
+    asked behind     | text, question | press | answer          the question takes part in the choice
+    asked before     | question, text | press | answer
+    asked after      | text | press | question, answer          what stays is chosen without the question
 
-    recent     the first 4 tokens and the newest ones; cut while the text is read       (StreamingLLM)
-    summed     the tokens that all tokens attended to most, and the newest half          (H2O)
-    observed   the tokens that the last 32 attended to most, and these 32                (SnapKV)
-
-    asked behind     | text, question | cut | answer          the question ranks what stays
-    asked before     | question, text | cut | answer
-    asked after      | text | cut | question, answer          what stays is chosen without the question
+Source: docs/methods/attention.md#bounded-cache, which says what each press keeps and what it costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from harness.errors import QuestionError
+from harness.errors import CannotRun, Missing, QuestionError
 from harness.method import Needs, Tools
-from harness.models import CacheLimit
+from harness.models import PlainGeneration
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Question, Step
 from methods.long_context import FullContext
@@ -35,61 +33,130 @@ BEFORE = Prompt(
     "{question}{options}\n\n"
     "Text:\n{text}\n\nThe text ends here.\nAnswer:",
 )
-
-
-_OBSERVING = 32  # SnapKV's window in its LongBench runs
+PACKAGE = "kvpress"
+PressName = Literal[
+    "snapkv", "streamingllm", "observed", "pyramidkv", "expected-attention", "kvzip"
+]
+_OBSERVING = ("snapkv", "pyramidkv")
 
 
 class BoundedCacheConfig(FullContext.Config):
-    """What stays in the cache, in tokens of each layer and key/value head.
+    """What stays in the cache.
 
-    budget: all; first: those of the prompt's beginning that always stay; last: the last ones that
-    always stay, None = all beside `first` (recent), half of the budget (summed), 32 (observed);
-    width: of the maximum over neighbours that smooths the ranks; step: tokens read between two cuts
-    of `recent`; choice: of what stays, once for a key/value head, or for each query head, for which
-    the keys and values are then repeated. asked: where the question stands.
+    press: of kvpress, the rule by which tokens are kept; budget: tokens kept, the mean of all
+    layers and key/value heads; asked: where the question stands; observed: last tokens whose
+    attention ranks the others, width: neighbours of the mean that smooths these ranks (both for
+    snapkv and pyramidkv; None: the press's default, 64 and 5).
     """
 
-    rule: Literal["recent", "summed", "observed"] = "observed"
+    press: PressName = "snapkv"
     budget: int = Field(default=1024, gt=0)
-    first: int = Field(default=0, ge=0)
-    last: int | None = Field(default=None, gt=0)
-    width: int = Field(default=1, gt=0)
-    step: int = Field(default=64, gt=0)
-    choice: Literal["key_head", "query_head"] = "key_head"
     asked: Literal["behind", "before", "after"] = "behind"
+    observed: int | None = Field(default=None, gt=0)
+    width: int | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
-    def _check_budget(self) -> BoundedCacheConfig:
-        """Raise ValueError for an even `width`, and where `first` and `last` together exceed the
-        budget."""
-        if self.width % 2 == 0:
+    def _check_settings(self) -> BoundedCacheConfig:
+        """Raise ValueError for settings that the press does not have, or that it cannot use."""
+        observing = self.observed is not None or self.width is not None
+        if observing and self.press not in _OBSERVING:
+            raise ValueError(
+                f"observed and width change nothing with press={self.press}; leave them out"
+            )
+        if self.width is not None and self.width % 2 == 0:
             raise ValueError(
                 "width is a number of neighbours around a token and itself: set an odd one"
             )
-        limit = self.limit()
-        if limit.last < 1 or limit.first + limit.last > limit.budget:
-            raise ValueError("first and last together are more than budget: raise method.budget")
+        if self.press in _OBSERVING and self.observed_tokens >= self.budget:
+            raise ValueError(
+                f"the {self.observed_tokens} observed tokens always stay: raise method.budget "
+                "above them"
+            )
         return self
 
-    def limit(self) -> CacheLimit:
-        """The rule as the CacheLimit that a session takes."""
-        if self.rule == "recent":
-            return CacheLimit(
-                self.budget, self.first, self.last or self.budget - self.first, 0, step=self.step
-            )
-        if self.rule == "summed":
-            last, rows = self.last or self.budget // 2, None
-        else:
-            last = rows = self.last or _OBSERVING
-        return CacheLimit(
-            self.budget,
-            self.first,
-            last,
-            rows,
-            self.width,
-            by_query_head=self.choice == "query_head",
-        )
+    @property
+    def observed_tokens(self) -> int:
+        """Last tokens whose attention ranks the others."""
+        return 64 if self.observed is None else self.observed
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What a press multiplies once more to rank tokens.
+
+    Attributes:
+        tokens: Tokens that were read.
+        observed: As in BoundedCacheConfig.
+        head_size: Numbers of a head's query.
+    """
+
+    tokens: int
+    observed: int
+    head_size: int
+
+
+@dataclass(frozen=True)
+class Press:
+    """How a press of kvpress is made, and what its ranking costs.
+
+    Attributes:
+        kind: Its class in kvpress.
+        pairs: Products of a query and a key, of each head, beyond those of the pass itself.
+        needs_weights: Whether the pass must give attention weights (the kernel "eager").
+        masks: Whether it masks keys instead of cutting them, which the kernel "eager" cannot.
+    """
+
+    kind: str
+    pairs: Callable[[Ranking], int]
+    needs_weights: bool = False
+    masks: bool = False
+
+
+def _no_pairs(_: Ranking) -> int:
+    return 0
+
+
+def _observed_pairs(ranking: Ranking) -> int:
+    """The last queries times all keys."""
+    return ranking.observed * ranking.tokens
+
+
+def _expected_pairs(ranking: Ranking) -> int:
+    """The mean query times all keys; the covariance C of the queries; k C k of every key k."""
+    covariance = ranking.head_size * ranking.tokens
+    quadratic_form = (ranking.head_size + 1) * ranking.tokens
+    return ranking.tokens + covariance + quadratic_form
+
+
+def _repeated_pairs(ranking: Ranking) -> int:
+    """KVzip's repetition: every query times the keys of its own and of the original text."""
+    return 2 * ranking.tokens * min(ranking.tokens, _REPEATED)
+
+
+_REPEATED = 2048  # tokens that KVzip repeats in one pass
+PRESSES: dict[PressName, Press] = {
+    "snapkv": Press("SnapKVPress", _observed_pairs),
+    "streamingllm": Press("StreamingLLMPress", _no_pairs),
+    "observed": Press("ObservedAttentionPress", _no_pairs, needs_weights=True),
+    "pyramidkv": Press("PyramidKVPress", _observed_pairs),
+    "expected-attention": Press("ExpectedAttentionPress", _expected_pairs),
+    "kvzip": Press("KVzipPress", _repeated_pairs, masks=True),
+}
+
+
+def load_package() -> Any:
+    """The package kvpress. Raises Missing where it is not installed."""
+    try:
+        package = import_module(PACKAGE)
+    except ModuleNotFoundError as error:
+        raise Missing(
+            "a bounded cache needs the package kvpress; run: pip install "
+            "'longdoc-harness[eviction]'",
+            f"the package {PACKAGE}",
+        ) from error
+    # It says that KVzip reads the text again, which the costs and the documents say, too.
+    logging.getLogger("kvpress.presses.kvzip_press").setLevel(logging.ERROR)
+    return package
 
 
 class BoundedCache(FullContext):
@@ -98,88 +165,186 @@ class BoundedCache(FullContext):
     Config = BoundedCacheConfig
     summary = "the whole document in the window, with a cache of fixed size"
     draws = False
-    needs: ClassVar[Needs] = {"reader": frozenset({"cache"})}
+    needs: ClassVar[Needs] = {"reader": frozenset({"plain_model"})}
     own_prompts = (BEFORE,)
+    one_request = False
+
+    def problems(self) -> list[str]:
+        """[]; raises Missing where kvpress is not installed."""
+        load_package()
+        return []
 
     def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
         """A sentence where the budget is not below `window`, the model's, so that nothing would be
         dropped; else []."""
-        if window and self.config.budget >= window:
-            sentence = (
-                f"its budget of {self.config.budget} tokens is not below the window of {window}, "
-                "so nothing would ever "
-                "be dropped; set a smaller method.budget, or run full-context"
-            )
-            return [sentence]
-        return []
+        if not window or self.config.budget < window:
+            return []
+        sentence = (
+            f"its budget of {self.config.budget} tokens is not below the window of {window}, "
+            "so nothing would ever be dropped; set a smaller method.budget, or run full-context"
+        )
+        return [sentence]
 
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
-        """Feed text and question, cut the cache, write: the reply, and a step with tokens read,
-        kept, and megabytes."""
+        """Read text and question, cut the cache, write: the reply, and a step with what stayed."""
         model, task = tools.model(), tools.task
-        values = {
-            "instruction": task.instruction,
-            "question": question.text,
-            "options": options(question),
-        }
-        pieces = reading.pieces(question, texts)
-        if self.config.asked == "before":
-            pieces = BEFORE.of(self.config).fill(text=list(texts), **values)
-            pieces[0] = question.example + pieces[0]
-        if (
-            question.begins
-        ):  # the cache is cut where the reply begins, so this stands in front of it
-            pieces[-1] += f" {question.begins}"
+        pieces = self._pieces(question, texts, reading, task.instruction)
         bare = prompt_tokens(reading.pieces(question, [""]), model)
         if bare > self.config.budget:
             raise QuestionError(
                 f"the question with its prompt takes {bare} tokens, more than the cache's budget "
-                "of "
-                f"{self.config.budget}; raise method.budget"
+                f"of {self.config.budget}; raise method.budget"
             )
-        with model.session(chat=task.chat) as s:
-            if self.config.asked == "after" and len(pieces) > 1:
-                feed(s, pieces[:-1])
-                kept = s.bound(self.config.limit())
-                s.feed(pieces[-1])
-            else:
-                feed(s, pieces)
-                kept = s.bound(self.config.limit(), close=True)
-            reply = task.answer_in(s.write(task.max_answer_tokens).text)
-        scores = {
-            "read": float(kept.read),
-            "kept": float(kept.tokens),
-            "megabytes": kept.size / 1e6,
-        }
-        return reply, (Step("cut", scores=scores, tokens=kept.tokens, flops=tools.meter.flops()),)
+        with model.session(chat=task.chat) as session:
+            feed(session, pieces[:-1])
+            before_question = session.length()
+            session.feed(pieces[-1])
+            separate = self.config.asked == "after" and len(pieces) > 1
+            reader = CutReader(self.config, before_question if separate else None)
+            written = session.write_plain(reader, task.max_answer_tokens)
+        scores = {"read": float(reader.read), "kept": float(reader.kept)}
+        scores["megabytes"] = reader.bytes_kept / 1e6
+        step = Step("cut", scores=scores, tokens=reader.kept, flops=tools.meter.flops())
+        return task.answer_in(written.text), (step,)
 
-
-class PrintedCacheConfig(BoundedCacheConfig):
-    """As BoundedCacheConfig, for `recent` and `summed`; `step` is 1. A class of its own, as run
-    hashes have fields."""
-
-    rule: Literal["recent", "summed", "observed"] = "recent"
-
-    @model_validator(mode="after")
-    def _check_rule(self) -> PrintedCacheConfig:
-        """Raise ValueError for what cannot go on token by token."""
-        if self.rule == "observed" or self.choice == "query_head" or self.asked == "after":
-            raise ValueError(
-                "one by one needs rule recent or summed, choice key_head, and asked behind or "
-                "before"
+    def _pieces(
+        self, question: Question, texts: Sequence[str], reading: Reading, instruction: str
+    ) -> list[str]:
+        """The prompt's pieces; with "after" the last one is what stands after the text."""
+        pieces = reading.pieces(question, texts)
+        if self.config.asked == "before":
+            prompt = BEFORE.of(self.config)
+            pieces = prompt.fill(
+                text=list(texts),
+                instruction=instruction,
+                question=question.text,
+                options=options(question),
             )
-        return self
+            pieces[0] = question.example + pieces[0]
+        if question.begins:  # the cache is cut where the reply begins, so this stands before it
+            pieces[-1] += f" {question.begins}"
+        return list(pieces)
 
-    def limit(self) -> CacheLimit:
-        """The rule as the CacheLimit that a session takes."""
-        return replace(super().limit(), step=1, written=True)
+
+class CutReader:
+    """Reads a context on the plain model, cuts its cache by a press and writes the reply.
+
+    Attributes:
+        read: Tokens before the cut.
+        kept: Tokens left of them, the mean of all layers and key/value heads.
+        bytes_kept: Bytes of the keys and values of these.
+    """
+
+    def __init__(self, config: BoundedCacheConfig, cut_at: int | None) -> None:
+        """cut_at: Tokens of the context before the cut; None for all."""
+        self.read = 0
+        self.kept = 0
+        self.bytes_kept = 0
+        self._config = config
+        self._press = PRESSES[config.press]
+        self._cut_at = cut_at
+
+    def __call__(self, generation: PlainGeneration) -> None:
+        """Read the context, and write the reply token by token."""
+        import torch
+        from transformers import DynamicCache
+
+        _check_model(generation.net, self._press)
+        cache = DynamicCache()
+        ids = generation.ids
+        self.read = len(ids) if self._cut_at is None else self._cut_at
+        try:
+            with torch.inference_mode():
+                self._read_and_write(generation, cache)
+        finally:
+            _forget_masks(generation.net)
+
+    def _read_and_write(self, generation: PlainGeneration, cache: Any) -> None:
+        """Read the context with a cut after `read` tokens, and write the reply."""
+        ids = generation.ids
+        row = self._read_and_cut(generation, cache, ids[: self.read])
+        if self.read < len(ids):
+            row = generation.read(ids[self.read :], cache, self.read)
+        generation.write(row, cache, len(ids))
+
+    def _read_and_cut(self, generation: PlainGeneration, cache: Any, ids: Sequence[int]) -> Any:
+        """Run `ids` under the press; returns the logits of the last token [vocab].
+
+        A press cuts each layer behind its own attention, so the pass itself sees the whole text.
+        """
+        if len(ids) <= self._config.budget:
+            row = generation.read(ids, cache, 0)
+            self._note_what_is_kept(generation, cache)
+            return row
+        net = generation.net
+        with contextlib.ExitStack() as stack:
+            if self._press.needs_weights:
+                stack.enter_context(_attention_weights(net))
+            stack.enter_context(self._made_press(len(ids))(net))
+            row = generation.read(ids, cache, 0)
+        head_size = cache.layers[0].keys.shape[-1]
+        ranking = Ranking(len(ids), self._config.observed_tokens, head_size)
+        generation.rank(self._press.pairs(ranking))
+        self._note_what_is_kept(generation, cache)
+        return row
+
+    def _made_press(self, tokens: int) -> Any:
+        """The press that keeps `budget` of so many tokens."""
+        # A press keeps int(tokens * (1 - ratio)): half a token more is exact in spite of rounding.
+        settings: dict[str, float] = {"compression_ratio": 1 - (self._config.budget + 0.5) / tokens}
+        if self._config.observed is not None:
+            settings["window_size"] = self._config.observed
+        if self._config.width is not None:
+            settings["kernel_size"] = self._config.width
+        return getattr(load_package(), self._press.kind)(**settings)
+
+    def _note_what_is_kept(self, generation: PlainGeneration, cache: Any) -> None:
+        """Set `kept` and `bytes_kept`; what a press masked instead of cutting it counts as gone."""
+        total = 0
+        bytes_of_token = 0
+        for attention, layer in zip(_attentions(generation.net), cache.layers, strict=True):
+            heads, tokens, size = layer.keys.shape[1:]
+            masked = getattr(attention, "masked_key_indices", None)
+            gone = 0 if masked is None else len(masked[0])
+            total += tokens - gone / heads
+            bytes_of_token += 2 * heads * size * layer.keys.element_size()
+        self.kept = round(total / len(cache.layers))
+        self.bytes_kept = self.kept * bytes_of_token
+        generation.drop(cache, self.kept)
 
 
-class PrintedCache(BoundedCache):
-    """A token is dropped for each that is read or written, as StreamingLLM and H2O print it."""
+def _check_model(net: Any, press: Press) -> None:
+    """Raise CannotRun for a network that kvpress does not support."""
+    supported = load_package().SUPPORTED_MODELS
+    if not isinstance(net, supported):
+        names = ", ".join(kind.__name__ for kind in supported)
+        raise CannotRun(f"kvpress cuts no cache of a {type(net).__name__}; use a model of {names}")
+    if press.masks and net.config._attn_implementation == "eager":
+        raise CannotRun(
+            f"{press.kind} does not work with model.attention=eager; set model.attention=sdpa"
+        )
 
-    Config = PrintedCacheConfig
-    summary = "the whole document, a token dropped from the cache for each that is read or written"
-    draws = False
+
+def _attentions(net: Any) -> list[Any]:
+    """The attention modules of all layers, where a press hooks in."""
+    return [layer.self_attn for layer in net.get_decoder().layers]
+
+
+def _forget_masks(net: Any) -> None:
+    """Drop the masks that KVzip leaves on the network, or the next request would see them."""
+    for attention in _attentions(net):
+        attention.masked_key_indices = None
+
+
+@contextlib.contextmanager
+def _attention_weights(net: Any) -> Iterator[None]:
+    """Context manager: passes inside give their attention weights, which the fused kernel has
+    not."""
+    before = net.config._attn_implementation
+    net.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        net.set_attn_implementation(before)

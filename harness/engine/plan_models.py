@@ -182,7 +182,7 @@ def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig])
         r.warnings += untrained_warnings(models.values(), method, r.parts["method"].name)
 
 
-_LOADED_ONLY = {"attention": "attention", "cache": "a cache that can be cut"}
+_LOADED_ONLY = {"attention": "attention", "plain_model": "the transformers model itself"}
 """Capability -> words, for those that no server gives."""
 
 

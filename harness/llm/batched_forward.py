@@ -52,10 +52,6 @@ def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
         "past_key_values": ask.cache,
         "use_cache": True,
     }
-    if (slot := slot_of(ask.cache)).dropped:  # positions go on where the text does
-        arguments["position_ids"] = torch.arange(
-            slot.tokens_read(), slot.tokens_read() + len(ask.ids), device=device
-        )[None]
     with torch.inference_mode(), attention_calls(capture=ask.capture):
         if not ask.logits:
             net.get_decoder()(**arguments)
@@ -81,7 +77,7 @@ def run_packed(
     positions: list[int] = []
     logit_rows: list[int] = []
     for ask in (asks[n] for n in order):
-        before = slot_of(ask.cache).tokens_read()
+        before = slot_of(ask.cache).used[0]
         parts.append(Part(len(ids), len(ids) + len(ask.ids), ask.cache, ask.capture))
         ids += ask.ids
         positions += range(before, before + len(ask.ids))

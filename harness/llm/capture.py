@@ -47,7 +47,7 @@ NAME = "harness"
 # mask.
 _NEUTRAL_LINES = """
 cache_position dropout is_causal output_attentions output_hidden_states output_router_logits position_embeddings
-position_ids sliding_window use_cache
+position_ids sliding_window use_cache num_logits_to_keep
 """
 NEUTRAL = frozenset(_NEUTRAL_LINES.split())
 
@@ -316,15 +316,13 @@ class Part:
     _mask: Tensor | None = None
 
     def mask(self, keys: int, query: Tensor) -> Tensor | None:
-        """The additive mask [1, 1 or heads, new, keys], made once a pass; None where one token is
+        """The additive mask [1, 1, new, keys], made once a pass; None where one token is
         new, or all are.
 
-        keys: their number; query: gives heads, type and device. Where each query head of a bounded
-        cache keeps tokens of its own, it sees these alone of the kept ones, and there is always a
-        mask.
+        keys: their number; query: gives type and device.
         """
-        new, slot = self.end - self.start, slot_of(self.cache)
-        if new in (1, keys) and slot.copies == 1:
+        new = self.end - self.start
+        if new in (1, keys):
             return None
         if self._mask is None or self._mask.device != query.device:
             later = torch.ones(new, keys, dtype=torch.bool, device=query.device).triu_(
@@ -332,11 +330,6 @@ class Part:
             )
             blank = torch.zeros(1, 1, new, keys, dtype=query.dtype, device=query.device)
             self._mask = blank.masked_fill_(later, float("-inf"))
-            if slot.copies > 1:
-                choice = torch.arange(query.shape[1], device=query.device)[:, None] % slot.copies
-                position = torch.arange(keys, device=query.device)
-                others = (position < slot.copies * slot.kept) & (position // slot.kept != choice)
-                self._mask = self._mask.masked_fill(others[None, :, None], float("-inf"))
         return self._mask
 
 
@@ -478,6 +471,7 @@ def _attention(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
+    dropout: float = 0.0,  # noqa: ARG001 - given by position where kvpress wraps this function
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:

@@ -85,7 +85,7 @@ class RecordedSteps:
             # As `_input_rows` takes them, of each context and of the filling; attention wants them
             # by their places.
             rows = [
-                (slot.start, token, slot.used[0], slot.tokens_read())
+                (slot.start, token, slot.used[0], slot.used[0])
                 for slot, token in zip(slots, tokens, strict=True)
             ]
             rows += [(filling.start + n, 0, 0, 0) for n in range(size - len(tokens))]

@@ -12,7 +12,7 @@ the cache's end mark.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,19 +24,18 @@ from transformers.cache_utils import Cache
 from harness.config.schema import Thinking
 from harness.cost.flops import Kind
 from harness.cost.meter import Meter
-from harness.errors import CannotRun
 from harness.llm.batched_forward import Ask
-from harness.llm.cache_eviction import cut_cache
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
 from harness.llm.context import Context
 from harness.llm.endings import begins_thinking, reply_end
 from harness.llm.hf_model import LoadedModel
 from harness.llm.kept_replies import with_reply_cache
 from harness.llm.kv import kept_tail, rewind, slot_of
+from harness.llm.plain import PlainReply
 from harness.llm.prefix_sharing import block_names
 from harness.llm.sampling import Sampler
 from harness.llm.writing import PassCost, Writing
-from harness.models import CacheLimit, Decoding, Kept, Probe, Span, Written
+from harness.models import Decoding, PlainGeneration, Probe, Span, Written
 from harness.parallel.scheduler import Took, timed
 
 
@@ -49,12 +48,6 @@ class HFSession(Context):
         super().__init__(model, meter, role, adapter)
         self._cache = model.pool.cache()
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
-        self._reply_logits: Tensor | None = (
-            None  # where the reply begins, if the cache was bounded there
-        )
-        self._evicting: tuple[CacheLimit, HeadCapture] | None = (
-            None  # where written tokens are dropped, too
-        )
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         """Return `span`, whose attention to `watch` the next pass measures."""
@@ -79,7 +72,7 @@ class HFSession(Context):
         more: further fields of Ask. Raises ModelOutputError for logits that are NaN or infinite.
         """
         out = self._model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
-        tokens_before = slot_of(self._cache).attended() - len(ids)
+        tokens_before = self._cache.get_seq_length() - len(ids)
         cost.new += len(ids)
         cost.logits += logits
         # (query, key) pairs: each new token attends to all before it and to itself.
@@ -99,7 +92,7 @@ class HFSession(Context):
         closing: of a probe, so many tokens behind all others; they are an event of their own, with
         its share of time.
         """
-        cost, cached, took = PassCost(), slot_of(self._cache).attended(), Took()
+        cost, cached, took = PassCost(), self._cache.get_seq_length(), Took()
         try:
             with timed() as took:
                 yield cost
@@ -186,75 +179,8 @@ class HFSession(Context):
         return rows
 
     def _blocks(self, end: int) -> list[bytes]:
-        """Names of blocks that tokens up to `end` complete (prefix_sharing.py); [] where tokens
-        were dropped."""
-        slot = slot_of(self._cache)
-        return (
-            []
-            if slot.dropped or slot.copies > 1
-            else block_names(slot, self.ids[:end], self._adapter)
-        )
-
-    def _bound(self, limit: CacheLimit) -> Kept:
-        """Read what is queued, whole or in steps of `limit.step` tokens, and cut the cache by
-        captured attention."""
-        self._catch_up()
-        shape = self._model.shape
-        if (
-            limit.by_query_head
-            and shape.heads > shape.kv_heads
-            and (problem := self._model.pack_problem)
-        ):
-            raise CannotRun(
-                f"'{self._model.name}' cannot keep other tokens for each query head ({problem}); "
-                "choose once for a "
-                "key/value head: --set method.choice=key_head"
-            )
-        # 1 where bound(close=True) ended the user's turn: the logits of the reply's first token are
-        # kept for `write`.
-        reply_rows = int(self._turn == "closing")
-        n_held = slot_of(self._cache).used[0]
-        total = n_held + len(self.ids) - self._cached
-        # Room for the attention to every token that is held, and to one that is being written.
-        capture = HeadCapture((0, max(total, limit.budget) + 1))
-        if limit.written:
-            self._evicting = limit, capture
-        if total <= limit.budget and not limit.written:
-            self._reply_logits = self._flush(reply_rows, reply_rows)
-        elif limit.step is None:
-            with self._booked("prefill", reply_rows) as cost:
-                self._reply_logits = self._read(cost, len(self.ids), reply_rows, limit, capture)
-        else:
-            for end in range(self._cached + limit.step, len(self.ids) + limit.step, limit.step):
-                rows_of_step = reply_rows * (end >= len(self.ids))
-                with self._booked("prefill", rows_of_step) as cost:
-                    self._reply_logits = self._read(
-                        cost, min(end, len(self.ids)), rows_of_step, limit, capture
-                    )
-                cut_cache(self._cache, capture.sums, limit)
-        # After steps there is nothing left to drop; the call returns what was kept.
-        return cut_cache(self._cache, capture.sums, limit)
-
-    def _read(
-        self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture
-    ) -> Tensor | None:
-        """Read to token `end`, the queue's last `limit.rows` (None: all) into `capture`; returns
-        `logits` rows."""
-        ranking = 0 if limit.rows is None else max(len(self.ids) - limit.rows, self._cached)
-        rows, start = None, self._cached
-        stops = sorted(
-            {*range(start, end, self._model.prefill_chunk), min(ranking, end), end}
-            - {*range(start + 1)}
-        )
-        for stop in stops:
-            options: dict[str, Any] = {"blocks": self._blocks(stop)}
-            if start >= ranking and limit.rows != 0:
-                capture.first = slot_of(self._cache).used[0]
-                options = {"capture": capture}
-            rows = self._forward(cost, self.ids[start:stop], logits * (stop == end), **options)
-            start = stop
-        self._cached = end
-        return rows
+        """Names of blocks that tokens up to `end` complete (prefix_sharing.py)."""
+        return block_names(slot_of(self._cache), self.ids[:end], self._adapter)
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
         """As in Session: float32 [layers, heads, tokens of `keys`], from passes that are booked as
@@ -320,8 +246,7 @@ class HFSession(Context):
         start, thinks = len(self.ids), not self._answering
         if thinks:
             self.ids += self._model.opens
-        logits = self._flush(1, requests=1) if self._reply_logits is None else self._reply_logits
-        self._reply_logits = None
+        logits = self._flush(1, requests=1)
         sampler, thinking = Sampler(decoding.temperature, decoding.top_p, decoding.seed or 0), ""
         if thinks and logits is not None and self._model.thinking:
             logits, thinking = self._think(logits, sampler, self._model.thinking)
@@ -411,12 +336,9 @@ class HFSession(Context):
                 and state.takes(token := sampler.pick(logits[-1]))
             ):
                 try:
-                    if self._evicting is None:
-                        self._model.forward(
-                            Ask([token], self._cache, 1, capture, writing=state), self._adapter
-                        )
-                    else:
-                        self._write_and_cut(token, state, *self._evicting)
+                    self._model.forward(
+                        Ask([token], self._cache, 1, capture, writing=state), self._adapter
+                    )
                 finally:
                     self._cached = state.cached
             attention = capture.result() if capture else None
@@ -424,20 +346,48 @@ class HFSession(Context):
             cost.endings = int(written.ending)
         return written
 
-    def _write_and_cut(
-        self, token: int, state: Writing, limit: CacheLimit, capture: HeadCapture
-    ) -> None:
-        """Write on behind `token`, one token at a time, and cut the cache behind each (H2O's
-        algorithm 1)."""
-        more: dict[str, Any] = {} if limit.rows == 0 else {"capture": capture}
-        while True:
-            capture.first = slot_of(self._cache).used[0]
-            rows = self._forward(state.cost, [token], **more)
-            assert rows is not None
-            state.cached += 1
-            cut_cache(self._cache, capture.sums, limit)
-            if not state.takes(token := state.sampler.pick(rows[-1])):
-                return
+    def _write_plain(
+        self, generate: Callable[[PlainGeneration], None], decoding: Decoding
+    ) -> Written:
+        """Let `generate` write the reply on the network, and book its passes, even after an
+        error."""
+        if self._cached:
+            raise ValueError("write_plain() reads the whole context; a part of it was read before")
+        self._model.remember_first_prompt(self._role, self.ids)
+        start = len(self.ids)
+        reply = PlainReply(self._model, self.ids, decoding)
+        try:
+            with timed() as took:
+                self._model.run_plain(lambda: _generate(generate, reply), self._adapter)
+            self.ids += reply.state.ids[start:]
+            written = self._written(start, decoding.stop, reply.state.finish, None)
+        except BaseException:
+            self._book_plain(reply, took, endings=0)
+            raise
+        self._book_plain(reply, took, int(written.ending))
+        return written
+
+    def _book_plain(self, reply: PlainReply, took: Took, endings: int) -> None:
+        """Book the passes of a plain reply; each has the share of the time that its tokens are."""
+        cost = reply.state.cost
+        passes = [*reply.passes, reply.decoding] if reply.decoding else reply.passes
+        total = sum(made.new for made in passes) or 1
+        for number, made in enumerate(passes):
+            wrote = made is reply.decoding
+            share = made.new / total
+            self._book(
+                "decode" if wrote else "prefill",
+                made.new,
+                made.cached,
+                logits=made.logits,
+                pairs=made.pairs,
+                ranking_pairs=made.ranking_pairs,
+                requests=int(number == 0),
+                out=cost.out * wrote,
+                endings=endings * wrote,
+                seconds=took.seconds * share,
+                queued=took.queued * share,
+            )
 
     def _written(
         self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None
@@ -467,6 +417,12 @@ class HFSession(Context):
         if self._cache.layers:
             self._model.pool.keep(slot_of(self._cache))
         self._cache = Cache(layers=[])
+
+
+def _generate(generate: Callable[[PlainGeneration], None], reply: PlainReply) -> None:
+    """Call `generate`; every pass of the network is counted in `reply`."""
+    with reply.counted():
+        generate(reply)
 
 
 class HFModel(LoadedModel):

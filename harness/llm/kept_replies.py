@@ -7,7 +7,7 @@ but its cost booked.
 A back end has `_request()`: all that a reply depends on beside the model and what is asked;
 `_reply_state(before)`: what the reply added to a context of `before` tokens;
 `_restore_reply(values)`: adds it again. Not kept: replies with attention to watched spans, those
-behind a cut cache, and sampled ones that were given no seed.
+of `write_plain`, and sampled ones that were given no seed.
 """
 
 import functools
@@ -29,7 +29,7 @@ def with_reply_cache(request: Request) -> Request:
     @functools.wraps(request)
     def cached(session: Any, argument: Any, *more: Any) -> Any:
         not_kept = kind == "write" and (more[0] or (argument.temperature and argument.seed is None))
-        if session.replies is None or session._bounded or not_kept:
+        if session.replies is None or not_kept:
             return request(session, argument, *more)
         before = session.length()
 

@@ -241,10 +241,7 @@ class Slot:
 
     last: the pass that used it last; before_leaving: what still wants to read its keys, called
     before they move away;
-    names: of its first blocks, as far as they are known; dropped: tokens that were read less those
-    that are held.
-    copies: how many choices of `kept` tokens stand first, one for each query head of a group
-    (cache_eviction.py), or 1.
+    names: of its first blocks, as far as they are known;
     away: keys and values of each layer while they stand outside of the pool, until the next
     `reserve`.
     """
@@ -252,7 +249,6 @@ class Slot:
     def __init__(self, pool: KVPool) -> None:
         self.pool, self.start, self.capacity = pool, 0, 0
         self.used = [0] * len(pool.keys)
-        self.dropped, self.copies, self.kept = 0, 1, 0
         self.last = pool.clock
         self.before_leaving: Callable[[], None] | None = None
         self.names: list[bytes] = []
@@ -260,15 +256,6 @@ class Slot:
 
     def __del__(self) -> None:
         self.pool.release_later(self.start, self.start + self.capacity)
-
-    def tokens_read(self) -> int:
-        """Tokens read so far, those that were dropped included: the position of the next one."""
-        return self.used[0] + self.dropped
-
-    def attended(self) -> int:
-        """Tokens that a head attends to: all that are held, but of the choices of several heads
-        only its own."""
-        return self.used[0] - (self.copies - 1) * self.kept
 
     def reserve(self, tokens: int) -> None:
         """Make room for `tokens` tokens in all; the context moves if what follows it is taken."""
@@ -499,10 +486,10 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
 
 
 def rewind(cache: Cache, length: int) -> None:
-    """Roll every layer back to the first `length` tokens that were read; a layer that holds fewer
-    is left as it is."""
+    """Roll every layer back to the first `length` tokens; a layer that holds fewer is left as it
+    is."""
     for layer in cache.layers:
-        layer.crop(min(length - slot_of(cache).dropped - layer.get_seq_length(), 0))
+        layer.crop(min(length - layer.get_seq_length(), 0))
 
 
 @contextlib.contextmanager
@@ -517,9 +504,7 @@ def kept_tail(cache: Cache) -> Iterator[None]:
     try:
         yield
     finally:
-        rewind(
-            cache, end - 1 + slot_of(cache).dropped
-        )  # it counts tokens read, `end` those that are held
+        rewind(cache, end - 1)
         with torch.inference_mode():
             for layer, (keys, values) in zip(cache.layers, saved, strict=True):
                 layer.update(keys, values)

@@ -24,7 +24,7 @@ from harness.storage.hub_download import MODELS, Kind, download, resolve
 from harness.storage.paths import inside, package_folder
 
 MERGED = "model.adapter"  # how messages name the adapter that is merged
-_ALL_CAPABILITIES = frozenset({"attention", "cache", "probe", "score", "sampling"})
+_ALL_CAPABILITIES = frozenset({"attention", "plain_model", "probe", "score", "sampling"})
 _SIZE_KEYS = """
 head_dim hidden_size intermediate_size max_position_embeddings num_attention_heads num_hidden_layers num_key_value_heads
 vocab_size
@@ -139,9 +139,7 @@ def _refusals(config: ModelConfig, settings: dict[str, Any], window: int) -> dic
         reason = f"'{config.name}' {problem}"
     else:
         return {}
-    return dict.fromkeys(
-        ("attention", "cache"), reason
-    )  # what a cache drops is chosen by captured attention
+    return {"attention": reason}
 
 
 def _adapters(config: ModelConfig, base: Base) -> tuple[dict[str, str], list[str], list[str]]:

@@ -17,7 +17,7 @@ the same in one pass, one does, and the others copy it in the next. Its cost is 
 import contextlib
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +37,7 @@ from harness.llm.prefix_sharing import copy_shared, shared_prefix
 from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack_problem
 from harness.llm.writing import Writing, next_tokens
 from harness.parallel.members import current
-from harness.parallel.scheduler import Again, result_or_error
+from harness.parallel.scheduler import Again, in_forward_thread, result_or_error
 
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
 _SHORT = 64  # an ask of at most this many tokens writes, probes or reads a little; many cost little more than one
@@ -134,6 +134,15 @@ class Network:
         if isinstance(outcome, Exception):
             raise outcome
         return outcome  # type: ignore[no-any-return]
+
+    def run_plain(self, fn: Callable[[], None], adapter: str | None) -> None:
+        """Call fn(), which runs the network itself with this adapter, while no pass runs."""
+
+        def call() -> None:
+            with self.adapter(adapter):
+                fn()
+
+        in_forward_thread(call)
 
     def bad_logits(self, tokens: int) -> ModelOutputError:
         """The error for logits that are NaN or infinite after `tokens` tokens."""
@@ -367,7 +376,7 @@ class ForwardQueue:
             )
             for (n, writing), token in zip(wanted, next_tokens(rows, samplers), strict=True):
                 if token is None:
-                    results[n] = self._model.bad_logits(slot_of(asks[n].cache).attended())
+                    results[n] = self._model.bad_logits(slot_of(asks[n].cache).used[0])
                 else:
                     more = result_or_error(functools.partial(writing.takes, token))
                     again = Ask([token], writing.cache, 1, writing.capture, writing=writing)
@@ -387,12 +396,11 @@ class ForwardQueue:
         """Split `asks` into groups for a pass each (deterministic: `fixed_rows`, shortest first);
         returns indices."""
         some = [n for n, ask in enumerate(asks) if ask.ids]
-        if groups := [[n] for n in some if _has_head_choices(asks[n])]:
-            some = [n for n in some if [n] not in groups]
         if len(some) < 2 or self._model.pack_problem is not None:
-            return [*groups, *([n] for n in some)]
+            return [[n] for n in some]
         if (rows := self._model.fixed_rows) is None:
-            return [*groups, some]
+            return [some]
+        groups: list[list[int]] = []
         room = 0
         for n in sorted(some, key=lambda n: len(asks[n].ids)):
             room -= len(asks[n].ids)
@@ -406,7 +414,7 @@ class ForwardQueue:
         """Run `asks` in one pass, and each alone if that pass fails; returns the logits or the
         exception of each."""
         if len(asks) > 1:
-            lengths = [slot_of(ask.cache).tokens_read() for ask in asks]
+            lengths = [slot_of(ask.cache).used[0] for ask in asks]
             undo = [ask.capture.undo() for ask in asks if ask.capture is not None]
             try:
                 results = self._run_together(asks)
@@ -455,15 +463,7 @@ class ForwardQueue:
 
     def _run_alone(self, ask: Ask) -> Tensor | None:
         """Run one ask in a pass of its own; returns its logits as `run_alone` does."""
-        if _has_head_choices(ask):
-            return run_packed(self._model.net, self._model.device, [ask])[0]
         # The kernel gives the log-sum-exp of a single context too, which captures want.
         if len(ask.ids) <= (self._model.fixed_rows or 0) or self._model.in_one_call:
             return self._run_together([ask])[0]
         return run_alone(self._model.net, self._model.device, ask)
-
-
-def _has_head_choices(ask: Ask) -> bool:
-    """Whether each query head of the cache keeps tokens of its own, which needs a mask and so a
-    pass of its own."""
-    return slot_of(ask.cache).copies > 1

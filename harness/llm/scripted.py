@@ -31,11 +31,19 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.backend import Backend, ModelFacts, misplaced_settings
 from harness.llm.endings import reply_end, split_thinking, thinking_room
-from harness.models import CacheLimit, Decoding, Kept, LanguageModel, Probe, Session, Span, Written
+from harness.models import (
+    Decoding,
+    LanguageModel,
+    PlainGeneration,
+    Probe,
+    Session,
+    Span,
+    Written,
+)
 from harness.storage.yaml_text import parse_yaml
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
-_CAPABILITIES = frozenset({"attention", "cache", "probe", "score", "adapters", "sampling"})
+_CAPABILITIES = frozenset({"attention", "plain_model", "probe", "score", "adapters", "sampling"})
 Attention = Callable[[str, str], float]
 
 
@@ -100,10 +108,11 @@ class ScriptedSession(Session):
         weights = [self._model.attend(text, lines[line]) for line in at]
         return np.array(weights, dtype=np.float32)[None, None]
 
-    def _bound(self, limit: CacheLimit) -> Kept:
-        """Count what a cache limit would keep; a scripted context drops nothing."""
-        self.flush(requests=int(self._turn == "closing"))
-        return Kept(self.length(), min(self.length(), limit.budget), 0)
+    def _write_plain(
+        self, generate: Callable[[PlainGeneration], None], decoding: Decoding
+    ) -> Written:
+        """Write as `_write` does: a table has no network that `generate` could run."""
+        return self._write(decoding, ())
 
     def flush(self, requests: int = 0) -> None:
         """Book what is queued."""

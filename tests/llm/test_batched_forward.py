@@ -226,7 +226,7 @@ def test_a_gpu_that_attends_to_each_context_by_itself_says_why(tiny, monkeypatch
 def test_a_model_with_another_kernel_runs_one_after_the_other(tiny_folder, passes):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager"))
     assert model.pack_problem == "its attention kernel is 'eager'"
-    assert model.capabilities == {"probe", "score", "sampling"}
+    assert model.capabilities == {"plain_model", "probe", "score", "sampling"}
 
     def ask():
         with model.session(Meter()) as s:

@@ -246,7 +246,7 @@ def test_a_config_alone_is_enough_for_a_refusal(settings, reason, words, tmp_pat
     )
     facts = model_facts(asked(folder, window=9000, trust_remote_code=True))
     assert facts.problems == []
-    assert facts.capabilities == {"probe", "score", "sampling"}
+    assert facts.capabilities == {"plain_model", "probe", "score", "sampling"}
     assert reason in facts.refusals["attention"]
 
 

@@ -14,7 +14,7 @@ from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveC
 from methods.gist import Gist
 from methods.hipporag import HippoRAG
 from methods.ircot import IRCoT
-from methods.kv_eviction import BoundedCacheConfig, PrintedCache
+from methods.kv_eviction import BoundedCache, BoundedCacheConfig
 from methods.lightrag import LightRAG
 from methods.long_context import FullContext
 from methods.longrefiner.config import LongRefinerConfig
@@ -41,8 +41,9 @@ PRESETS = {
     "full-context-100k": (FullContext, {"max_tokens": 100_000}),
     "full-context-longbench-v2": (FullContext, {"window": 120_128}),
     "full-context-longmemeval": (FullContext, {"max_tokens": 126_200, "keep": "left"}),
-    "streamingllm-printed": (PrintedCache, {"rule": "recent", "budget": 1024, "first": 4}),
-    "h2o-printed": (PrintedCache, {"rule": "summed", "budget": 1024}),
+    "snapkv": (BoundedCache, {"press": "snapkv", "observed": 32, "width": 7}),
+    "streamingllm": (BoundedCache, {"press": "streamingllm"}),
+    "kvzip": (BoundedCache, {"press": "kvzip", "asked": "after"}),
     "keep-left": (FullContext, {"keep": "left", "window": 4096}),
     "keep-right": (FullContext, {"keep": "right", "window": 4096}),
     "llmlingua": (LLMLingua, {}),
@@ -99,10 +100,10 @@ def test_only_these_methods_draw_by_the_seed_of_the_run():
 
 
 BLIND = {"progress_control": False}
-OBSERVED = {"rule": "observed", "budget": 100, "last": 32, "width": 7}
 REFUSED = [
-    (BoundedCacheConfig, {**OBSERVED, "width": 4}, "set an odd one"),
-    (BoundedCacheConfig, {**OBSERVED, "first": 90}, "first and last together are more than budget"),
+    (BoundedCacheConfig, {"width": 4}, "set an odd one"),
+    (BoundedCacheConfig, {"budget": 64}, "64 observed tokens always stay"),
+    (BoundedCacheConfig, {"press": "kvzip", "width": 7}, "change nothing with press=kvzip"),
     (Gist.Config, {"page_words": 100, "least_words": 100}, "least_words must be below page_words"),
     (QRMeMConfig, {"recogniser": "rule"}, "unknown named-entity tool 'rule'. Did you mean 'rules'"),
     (QRMeMConfig, {"navigation": "none", "record_stops": 3}, "has no trials to stop after"),

@@ -1,0 +1,141 @@
+"""A reply on the plain transformers model: a method runs the network itself, on a cache of its own.
+
+    session: context as token ids ──► PlainReply ──► method: cache, hooks, read(...), write(...)
+                                          │ counts every pass
+                                          ▼
+                                  events of the meter, the reply's tokens
+
+No pass of a session runs meanwhile.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.errors import ModelOutputError
+from harness.llm.hf_model import LoadedModel
+from harness.llm.sampling import Sampler
+from harness.llm.writing import PassCost, Writing
+from harness.models import Decoding
+
+
+@dataclass
+class PlainPass:
+    """Counts of one pass: tokens that it read, tokens of the cache before, rows of logits."""
+
+    new: int
+    cached: int
+    logits: int = 0
+    ranking_pairs: int = 0
+
+    @property
+    def pairs(self) -> int:
+        """(query, key) pairs: each new token attends to all before it and to itself."""
+        return self.new * self.cached + self.new * (self.new + 1) // 2
+
+
+class PlainReply:
+    """See harness.models.PlainGeneration, which this implements.
+
+    Attributes:
+        passes: Those that read.
+        decoding: That which wrote, its tokens together; None before `write`.
+        state: The reply.
+    """
+
+    def __init__(self, model: LoadedModel, ids: Sequence[int], decoding: Decoding) -> None:
+        self.net = model.net
+        self.ids = tuple(ids)
+        self.passes: list[PlainPass] = []
+        self.decoding: PlainPass | None = None
+        self._model = model
+        self._masked = 0
+        self.state = Writing(
+            ids=list(ids),
+            cache=None,
+            cached=0,
+            sampler=Sampler(decoding.temperature, decoding.top_p, decoding.seed or 0),
+            decoding=decoding,
+            stop_ids=model.stop_ids,
+            text=lambda written: model.text.decode(written)[0],
+            cost=PassCost(),
+        )
+
+    def read(self, ids: Sequence[int], cache: Any, position: int) -> Tensor:
+        """Run `ids`, the first of them at `position`; returns the last logits, float32 [vocab].
+
+        Raises:
+            ModelOutputError: They are NaN or infinite.
+        """
+        device = self._model.device
+        places = torch.arange(position, position + len(ids), device=device)
+        with torch.inference_mode():
+            output = self.net(
+                input_ids=torch.tensor([list(ids)], device=device),
+                past_key_values=cache,
+                position_ids=places[None],
+                cache_position=places,  # kvpress looks here for the first pass
+                use_cache=True,
+                logits_to_keep=1,
+            )
+        row: Tensor = output.logits[0, -1].float()
+        if not bool(row.isfinite().all()):
+            raise self._bad_logits(position + len(ids))
+        return row
+
+    def _bad_logits(self, tokens: int) -> ModelOutputError:
+        return self._model.bad_logits(tokens)
+
+    def write(self, row: Tensor, cache: Any, position: int) -> None:
+        """Write the reply, token by token; row: the logits of its first token [vocab]."""
+        first_pass = len(self.passes)
+        token = self.state.sampler.pick(row)
+        while self.state.takes(token):
+            row = self.read([token], cache, position)
+            position += 1
+            token = self.state.sampler.pick(row)
+        steps = self.passes[first_pass:]
+        del self.passes[first_pass:]
+        cached = steps[0].cached if steps else self._length(cache)
+        self.decoding = PlainPass(len(steps), cached, len(steps))
+
+    def drop(self, cache: Any, kept: int) -> None:
+        """From now on count only `kept` tokens of what `cache` holds: the others are masked."""
+        self._masked = self._length(cache) + self._masked - kept
+
+    def rank(self, pairs: int) -> None:
+        """Count so many products of a query and a key beside those of the passes."""
+        self.passes[-1].ranking_pairs += pairs
+
+    def _length(self, cache: Any) -> int:
+        """Tokens in the cache that are attended to, the mean of the layers."""
+        lengths = [int(layer.get_seq_length()) for layer in cache.layers]
+        if not lengths:
+            return 0
+        return round(sum(lengths) / len(lengths)) - self._masked
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Context manager: every pass of the network inside is in `passes`."""
+
+        def before_pass(_module: Any, _args: Any, named: dict[str, Any]) -> None:
+            cache = named.get("past_key_values")
+            cached = 0 if cache is None else self._length(cache)
+            self.passes.append(PlainPass(named["input_ids"].shape[1], cached))
+
+        def after_head(_module: Any, _args: Any, logits: Tensor) -> None:
+            self.passes[-1].logits += logits.shape[1]
+
+        hooks = [
+            self.net.get_decoder().register_forward_pre_hook(before_pass, with_kwargs=True),
+            self.net.get_output_embeddings().register_forward_hook(after_head),
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
