@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar
 
-from pydantic import Field
-
 from harness.method import Index, Indexes, MethodConfig, Needs, Task, Tools
+from harness.method.settings import index_setting, setting
 from harness.method.training import Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
@@ -61,21 +60,22 @@ class Decompose(reading.ReadingMethod):
     """Sub-questions, each with a retrieval of its own."""
 
     class Config(MethodConfig):
-        """segment_tokens: of a retrieved segment at most; k: segments for each sub-question; most:
-        sub-questions;
-        question_tokens: of the reply that lists them; answer_tokens: of a sub-answer; window: of
-        prompt and reply, None = the model's; retries and temperature: of a list that cannot be
-        parsed (methods/retry.py).
-        """
+        """Settings of this method."""
 
-        segment_tokens: int = Field(default=600, gt=0)
-        k: int = Field(default=3, gt=0)
-        most: int = Field(default=5, gt=0)
-        question_tokens: int = Field(default=200, gt=0)
-        answer_tokens: int = Field(default=64, gt=0)
-        window: int | None = Field(default=None, gt=0)
-        retries: int = Field(default=4, ge=0)
-        temperature: float = Field(default=0.7, gt=0)
+        # Index
+        segment_tokens: int = index_setting(600, gt=0, help="Most tokens of a retrieved segment.")
+        # Search
+        k: int = setting(3, gt=0, help="Segments for each sub-question.")
+        most: int = setting(5, gt=0, help="Most sub-questions.")
+        question_tokens: int = setting(200, gt=0, help="Tokens of the reply that lists them.")
+        answer_tokens: int = setting(64, gt=0, help="Tokens of a sub-answer.")
+        window: int | None = setting(
+            None, gt=0, help="Most tokens of a request, reply included; None = the model's window."
+        )
+        retries: int = setting(
+            4, ge=0, help="Further replies where a list cannot be parsed (methods/retry.py)."
+        )
+        temperature: float = setting(0.7, gt=0, help="Temperature of these.")
 
     summary = "sub-questions answered one after the other, each from its own BM25 segments (DECOM)"
     needs: ClassVar[Needs] = {
@@ -85,7 +85,6 @@ class Decompose(reading.ReadingMethod):
     scope = "document"
     index_version = "2"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
-    index_fields = ("segment_tokens",)
     own_prompts = (DECOMPOSE, INSTRUCTION, STEP)
 
     def skills(self) -> list[Skill]:

@@ -24,10 +24,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools
+from harness.method.settings import index_setting, setting
 from harness.method.training import Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, prompt_tokens
@@ -187,22 +188,25 @@ class Gist(reading.ReadingMethod):
     """Pages, their gists, and a look-up."""
 
     class Config(MethodConfig):
-        """page_words: words of a page at most (of 8 characters where there is no white space);
-        least_words: words before its first label; last_words: a rest below it is one page;
-        gist_tokens: of a gist at most; most_pages: looked up; reply_tokens: of a reply with
-        numbers; window: of prompt and reply, None = the model's; retries, temperature: of a look-up
-        whose reply cannot be parsed.
-        """
+        """Settings of this method."""
 
-        page_words: int = Field(default=600, gt=0)
-        least_words: int = Field(default=280, ge=0)
-        last_words: int = Field(default=350, gt=0)
-        gist_tokens: int = Field(default=200, gt=0)
-        most_pages: int = Field(default=5, gt=0)
-        reply_tokens: int = Field(default=40, gt=0)
-        window: int | None = Field(default=None, gt=0)
-        retries: int = Field(default=4, ge=0)
-        temperature: float = Field(default=0.7, gt=0)
+        # Pages and gists: a change builds a new index.
+        page_words: int = index_setting(
+            600, gt=0, help="Most words of a page (of 8 characters where there is no white space)."
+        )
+        least_words: int = index_setting(280, ge=0, help="Words before the first label of a page.")
+        last_words: int = index_setting(350, gt=0, help="A rest with fewer words is one page.")
+        gist_tokens: int = index_setting(200, gt=0, help="Most tokens of a gist.")
+        reply_tokens: int = index_setting(40, gt=0, help="Tokens of a reply with numbers.")
+        window: int | None = index_setting(
+            None, gt=0, help="Most tokens of a request, reply included; None = the model's window."
+        )
+        # Look-up
+        most_pages: int = setting(5, gt=0, help="Most pages looked up.")
+        retries: int = setting(
+            4, ge=0, help="Further replies to a look-up whose reply cannot be parsed."
+        )
+        temperature: float = setting(0.7, gt=0, help="Temperature of these.")
 
         @model_validator(mode="after")
         def _check_page_words(self) -> Gist.Config:
@@ -221,14 +225,6 @@ class Gist(reading.ReadingMethod):
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
     index_version = "3"
-    index_fields = (
-        "page_words",
-        "least_words",
-        "last_words",
-        "gist_tokens",
-        "reply_tokens",
-        "window",
-    )
     own_prompts = (PAUSE, LOOKUP, PAGE, SUMMARY)
 
     def skills(self) -> list[Skill]:

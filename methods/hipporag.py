@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import Field
 
 from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method.settings import index_setting, setting
 from harness.prompts import Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from harness.words import as_phrase
@@ -70,28 +70,36 @@ class HippoRAG(ExtractingMethod):
     question."""
 
     class Config(MethodConfig):
-        """chunk_tokens: of a passage, a longer paragraph is cut; reply_tokens: of a list of
-        entities or triples; k: passages read; link_k: triples shown to the model, and phrases that
-        the walk starts from; damping: how likely the walk goes on; passage_weight: of a passage's
-        similarity among the starts; synonyms: least cosine of two phrases with an edge; window: of
-        prompt and reply, None = the model's.
-        """
+        """Settings of this method."""
 
-        chunk_tokens: int = Field(default=500, gt=0)
-        reply_tokens: int = Field(default=2048, gt=0)
-        k: int = Field(default=5, gt=0)
-        link_k: int = Field(default=5, gt=0)
-        damping: float = Field(default=0.5, gt=0, lt=1)
-        passage_weight: float = Field(default=0.05, gt=0)
-        synonyms: float = Field(default=0.8, gt=0, le=1)
-        window: int | None = Field(default=None, gt=0)
+        # Graph: a change builds a new index.
+        chunk_tokens: int = index_setting(
+            500, gt=0, help="Most tokens of a passage; a longer paragraph is cut."
+        )
+        reply_tokens: int = index_setting(
+            2048, gt=0, help="Most tokens of a list of entities or triples."
+        )
+        synonyms: float = index_setting(
+            0.8, gt=0, le=1, help="Least cosine of two phrases that an edge joins."
+        )
+        window: int | None = index_setting(
+            None, gt=0, help="Most tokens of a request, reply included; None = the model's window."
+        )
+        # Search
+        k: int = setting(5, gt=0, help="Passages that are read.")
+        link_k: int = setting(
+            5, gt=0, help="Triples shown to the model, and phrases that the walk starts from."
+        )
+        damping: float = setting(0.5, gt=0, lt=1, help="How likely the walk goes on.")
+        passage_weight: float = setting(
+            0.05, gt=0, help="Weight of a passage's similarity among the starts of the walk."
+        )
 
     summary = (
         "triples and passages in one graph, passages ranked by personalised PageRank (HippoRAG 2)"
     )
     draws = False
     index_version = "3"
-    index_fields = ("chunk_tokens", "reply_tokens", "synonyms", "window")
     own_prompts = (ENTITIES, TRIPLES, FILTER, FACT)
 
     def index(self, document: Document, tools: Tools) -> Index:

@@ -19,6 +19,7 @@ from pydantic import model_validator
 
 from harness.errors import CannotRun, WindowExceeded
 from harness.method import Index, Needs, Tools
+from harness.method.settings import setting
 from harness.models import MeteredModel
 from harness.models import Span as Tokens
 from harness.prompts import Prompt, feed, prompt_tokens
@@ -43,20 +44,30 @@ _DEVIATIONS = 2  # both papers' code
 
 
 class InContextConfig(RetrievalConfig):
-    """Chunks, and how they are ranked.
+    """Settings."""
 
-    heads: "all"; "published" = the list of the model's sizes in methods/heads, found on LongMemEval
-    where there is one;
-    "LME" or "NQ" = the list found there; else a file that `harness heads` wrote. heads_sha256: of
-    that file, which is filled in, so that another list under its name is another run. instruction:
-    what the pass asks for.
-    calibrate: take off what "N/A" gets, and leave out tokens far below their chunk's mean.
-    """
-
-    heads: str = ALL
-    heads_sha256: str | None = None
-    instruction: Literal["answer", "find"] = "answer"
-    calibrate: bool = True
+    heads: str = setting(
+        ALL,
+        help=(
+            '"all"; "published": the list of the model\'s sizes in methods/heads, found on '
+            'LongMemEval where there is one; "LME" or "NQ": the list found there; or the '
+            "path of a file with a list of heads."
+        ),
+    )
+    heads_sha256: str | None = setting(
+        None,
+        help="Hash of that file, filled in, so that another list under its name is another run.",
+    )
+    instruction: Literal["answer", "find"] = setting(
+        "answer", help=("What the pass over the chunks asks for: an answer, or relevant passages.")
+    )
+    calibrate: bool = setting(
+        True,
+        help=(
+            'Subtract the scores for the question "N/A", and leave out tokens far below the '
+            "mean of their chunk."
+        ),
+    )
 
     @model_validator(mode="before")
     @classmethod

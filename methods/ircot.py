@@ -14,9 +14,8 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method.settings import index_setting, setting
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from methods.bm25 import bm25
@@ -56,27 +55,37 @@ class IRCoT(ReadingMethod):
     """Paragraphs by BM25, found by the sentences of a reasoning that is written over them."""
 
     class Config(MethodConfig):
-        """chunk_tokens: of a paragraph, a longer one is cut; k: paragraphs that a query asks for;
-        most: paragraphs in all; max_sentences: of the reasoning; sentence_tokens: written for the
-        next sentence, of which the first one counts; answer_from: the shared prompt over the
-        paragraphs ("reader"), or the sentence that gives an answer, else the whole reasoning
-        ("reasoning"); window: of prompt and reply, None = the model's.
-        """
+        """Settings of this method."""
 
-        chunk_tokens: int = Field(default=500, gt=0)
-        k: int = Field(default=6, gt=0)
-        most: int = Field(default=15, gt=0)
-        max_sentences: int = Field(default=10, gt=0)
-        sentence_tokens: int = Field(default=200, gt=0)
-        answer_from: Literal["reader", "reasoning"] = "reader"
-        window: int | None = Field(default=None, gt=0)
+        # Index
+        chunk_tokens: int = index_setting(
+            500, gt=0, help="Most tokens of a paragraph; a longer one is cut."
+        )
+        # Search
+        k: int = setting(6, gt=0, help="Paragraphs that a query asks for.")
+        most: int = setting(15, gt=0, help="Most paragraphs in all.")
+        max_sentences: int = setting(10, gt=0, help="Most sentences of the reasoning.")
+        sentence_tokens: int = setting(
+            200,
+            gt=0,
+            help="Tokens written for the next sentence, of which the first sentence counts.",
+        )
+        answer_from: Literal["reader", "reasoning"] = setting(
+            "reader",
+            help=(
+                'The answer: "reader": of the shared prompt over the paragraphs; "reasoning": '
+                "the sentence that gives an answer, else the whole reasoning."
+            ),
+        )
+        window: int | None = setting(
+            None, gt=0, help="Most tokens of a request, reply included; None = the model's window."
+        )
 
     summary = "retrieve, reason a sentence, retrieve by that sentence (IRCoT)"
     draws = False
     scope = "document"
     index_version = "2"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
-    index_fields = ("chunk_tokens",)
     own_prompts = (REASON,)
 
     def index(self, document: Document, tools: Tools) -> Index:

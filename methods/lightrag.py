@@ -14,9 +14,10 @@ from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method.settings import index_setting, setting
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
@@ -69,20 +70,31 @@ class LightRAG(ExtractingMethod):
     """Entities and relations by keywords of two levels, with the chunks that they come from."""
 
     class Config(MethodConfig):
-        """segment_tokens, overlap: of a chunk, and shared with the next; gleanings: times that the
-        model is asked for what it left out; reply_tokens: of each list; mode: the keywords that
-        count ("local": low-level, "global": high-level); k: entities and relations found; least:
-        their cosine; budget: tokens of each list that is shown.
-        """
+        """Settings of this method."""
 
-        segment_tokens: int = Field(default=1200, gt=0)
-        overlap: int = Field(default=100, ge=0)
-        gleanings: int = Field(default=1, ge=0, le=1)
-        reply_tokens: int = Field(default=2048, gt=0)
-        mode: Literal["hybrid", "local", "global"] = "hybrid"
-        k: int = Field(default=60, gt=0)
-        least: float = Field(default=0.2, ge=-1, le=1)
-        budget: int = Field(default=4000, gt=0)
+        # Graph: a change builds a new index.
+        segment_tokens: int = index_setting(1200, gt=0, help="Tokens of a chunk.")
+        overlap: int = index_setting(
+            100, ge=0, help="Tokens that a chunk shares with the next one."
+        )
+        gleanings: int = index_setting(
+            1, ge=0, le=1, help="How often the model is asked for what it left out."
+        )
+        reply_tokens: int = index_setting(
+            2048, gt=0, help="Most tokens of each list that is written."
+        )
+        # Search
+        mode: Literal["hybrid", "local", "global"] = setting(
+            "hybrid",
+            help=(
+                'The keywords that count: "local" low-level, "global" high-level, "hybrid" both.'
+            ),
+        )
+        k: int = setting(60, gt=0, help="Entities and relations found.")
+        least: float = setting(
+            0.2, ge=-1, le=1, help="Least cosine of an entity or relation that is found."
+        )
+        budget: int = setting(4000, gt=0, help="Tokens of each list that is shown.")
 
         @model_validator(mode="after")
         def _check_overlap(self) -> "LightRAG.Config":
@@ -94,7 +106,6 @@ class LightRAG(ExtractingMethod):
         "a graph of described entities and relations, found by keywords of two levels (LightRAG)"
     )
     draws = False
-    index_fields = ("segment_tokens", "overlap", "gleanings", "reply_tokens")
     own_prompts = (EXTRACT, MORE, JOIN, KEYWORDS, GRAPH)
 
     def index(self, document: Document, tools: Tools) -> Index:

@@ -9,9 +9,8 @@ ClosedBook       the question alone
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
 from harness.method import Indexes, MethodConfig, Tools
+from harness.method.settings import setting
 from harness.method.training import Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt
@@ -25,14 +24,15 @@ class FullContext(ReadingMethod):
     """The whole document in the window; one that is too long is cut, and the record says so."""
 
     class Config(MethodConfig):
-        """max_tokens: most tokens of text to show; window: of prompt and answer together; None for
-        either = what the model's window holds. keep: the part that stays of a text that is too
-        long.
-        """
+        """Settings of this method."""
 
-        max_tokens: int | None = Field(default=None, gt=0)
-        window: int | None = Field(default=None, gt=0)
-        keep: Side = "ends"
+        max_tokens: int | None = setting(
+            None, gt=0, help="Most tokens of text that are shown; None = what the window holds."
+        )
+        window: int | None = setting(
+            None, gt=0, help="Most tokens of prompt and answer together; None = the model's window."
+        )
+        keep: Side = setting("ends", help="The part that stays of a text that is too long.")
 
     summary = "the whole document in the window, its middle cut out where it does not fit"
     draws = False
@@ -101,13 +101,19 @@ class SlidingWindow(ReadingMethod):
     """
 
     class Config(MethodConfig):
-        """windows: equal windows that the text is cut into, more where one would not fit, fewer
-        where it has fewer tokens; window: tokens of prompt and answer together, None = the model's
-        window.
-        """
+        """Settings of this method."""
 
-        windows: int = Field(default=5, gt=0)
-        window: int | None = Field(default=None, gt=0)
+        windows: int = setting(
+            5,
+            gt=0,
+            help=(
+                "Equal windows that the text is cut into; more where one would not fit, fewer "
+                "where the text has fewer tokens."
+            ),
+        )
+        window: int | None = setting(
+            None, gt=0, help="Most tokens of prompt and answer together; None = the model's window."
+        )
 
     summary = "window after window; the first answer that is not 'unanswerable'"
     draws = False

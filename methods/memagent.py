@@ -9,9 +9,8 @@ memories counts as search. Source: docs/methods/qrmem.md#memagent.
 
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from harness.method import Indexes, Method, MethodConfig, Tools
+from harness.method.settings import setting
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
@@ -45,14 +44,16 @@ class MemAgent(Method):
     """Read a document in segments, keep one memory of bounded length, answer from it."""
 
     class Config(MethodConfig):
-        """segment_tokens: of a segment; memory_tokens: of the memory at most; answer_tokens: of the
-        answer, None = the data set's; window: of prompt and reply, None = the model's.
-        """
+        """Settings of this method."""
 
-        segment_tokens: int = Field(default=5000, gt=0)
-        memory_tokens: int = Field(default=1024, gt=0)
-        answer_tokens: int | None = Field(default=1024, gt=0)
-        window: int | None = Field(default=None, gt=0)
+        segment_tokens: int = setting(5000, gt=0, help="Tokens of a segment.")
+        memory_tokens: int = setting(1024, gt=0, help="Most tokens of the memory.")
+        answer_tokens: int | None = setting(
+            1024, gt=0, help="Most tokens of the answer; None = the data set's."
+        )
+        window: int | None = setting(
+            None, gt=0, help="Most tokens of a request, reply included; None = the model's window."
+        )
 
     summary = (
         "one memory overwritten segment by segment, the answer from it alone (MemAgent, untrained)"

@@ -18,9 +18,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.bm25 import bm25
@@ -29,24 +30,32 @@ from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_
 
 
 class RetrievalConfig(MethodConfig):
-    """The chunks that are ranked, and how many are shown.
+    """The chunks that are ranked, and how many are shown."""
 
-    chunks: "tokens" = hard cut every chunk_tokens; "packed" = whole sentences up to chunk_tokens;
-    "clauses" = the same, a longer sentence cut behind its clauses; "sentences" = chunk_sentences
-    whole sentences, where one of more than chunk_tokens tokens is cut and counts as several;
-    "passages" = the document's paragraphs, longer ones cut.
-    least_characters: shorter chunks are dropped. k: chunks shown; budget: tokens shown instead of k
-    (set k to null).
-    order: shown best first ("rank") or as they stand in the text ("document").
-    """
-
-    chunks: Literal["tokens", "packed", "clauses", "sentences", "passages"] = "tokens"
-    chunk_tokens: int = Field(default=300, gt=0)
-    chunk_sentences: int | None = Field(default=None, gt=0)
-    least_characters: int = Field(default=1, gt=0)
-    k: int | None = Field(default=5, gt=0)
-    budget: int | None = Field(default=None, gt=0)
-    order: Literal["rank", "document"] = "rank"
+    # Index
+    chunks: Literal["tokens", "packed", "clauses", "sentences", "passages"] = index_setting(
+        "tokens",
+        help=(
+            '"tokens": hard cut every chunk_tokens; "packed": whole sentences up to '
+            'chunk_tokens; "clauses": the same, a longer sentence is cut after its clauses; '
+            '"sentences": chunk_sentences whole sentences, where one of more than '
+            'chunk_tokens tokens is cut and counts as several; "passages": the paragraphs '
+            "of the document, longer ones cut."
+        ),
+    )
+    chunk_tokens: int = index_setting(300, gt=0, help="Most tokens of a chunk.")
+    chunk_sentences: int | None = index_setting(
+        None, gt=0, help='Sentences of a chunk with chunks="sentences".'
+    )
+    least_characters: int = index_setting(1, gt=0, help="Shorter chunks are dropped.")
+    # Search
+    k: int | None = setting(5, gt=0, help="Chunks shown.")
+    budget: int | None = setting(
+        None, gt=0, help="Tokens shown instead of k chunks (set k to null)."
+    )
+    order: Literal["rank", "document"] = setting(
+        "rank", help='Shown best first ("rank") or as they stand in the text ("document").'
+    )
 
     @model_validator(mode="after")
     def _check_limits(self) -> RetrievalConfig:
@@ -89,12 +98,6 @@ class TopK(ReadingMethod):
     one_request = True
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
-    index_fields: ClassVar[tuple[str, ...]] = (
-        "chunks",
-        "chunk_tokens",
-        "chunk_sentences",
-        "least_characters",
-    )
     from_other_runs: Mapping[str, str] = {"k": "chunk_tokens"}
 
     def __init__(self, config: MethodConfig) -> None:
@@ -213,11 +216,13 @@ class Dense(TopK):
 
 
 class DosRagConfig(RetrievalConfig):
-    """query_options: rank by the question with the answers to choose from."""
+    """Chunks up to a budget of tokens."""
 
-    k: int | None = Field(default=None, gt=0)
-    budget: int | None = Field(default=10_000, gt=0)
-    query_options: bool = True
+    k: int | None = setting(None, gt=0, help="Chunks shown, None: as many as the budget holds.")
+    budget: int | None = setting(10_000, gt=0, help="Tokens shown.")
+    query_options: bool = setting(
+        True, help="Rank by the question together with the answers to choose from."
+    )
 
 
 class DosRag(Dense):

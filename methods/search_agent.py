@@ -13,9 +13,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from pydantic import Field
-
 from harness.method import Index, Indexes, Method, MethodConfig, Tools
+from harness.method.settings import index_setting, setting
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, shown_spans, trimmed
@@ -61,25 +60,27 @@ class SearchAgent(Method):
     chunks."""
 
     class Config(MethodConfig):
-        """segment_tokens: of a chunk of whole sentences; top: chunks a search shows where the model
-        gives no number;
-        max_loops: replies before the model is told to answer; budget: tokens of the conversation,
-        likewise;
-        reply_tokens: of each reply.
-        """
+        """Settings of this method."""
 
-        segment_tokens: int = Field(default=1000, gt=0)
-        top: int = Field(default=5, gt=0, le=_TOP)
-        max_loops: int = Field(default=15, gt=0)
-        budget: int = Field(default=128_000, gt=0)
-        reply_tokens: int = Field(default=1024, gt=0)
+        # Index
+        segment_tokens: int = index_setting(
+            1000, gt=0, help="Most tokens of a chunk of whole sentences."
+        )
+        # Search
+        top: int = setting(
+            5, gt=0, le=_TOP, help="Chunks that a search shows where the model gives no number."
+        )
+        max_loops: int = setting(15, gt=0, help="Replies before the model is told to answer.")
+        budget: int = setting(
+            128_000, gt=0, help="Tokens of the conversation before the model is told to answer."
+        )
+        reply_tokens: int = setting(1024, gt=0, help="Most tokens of each reply.")
 
     summary = "the model searches with keywords and by meaning, reads chunks, and answers when it wants (A-RAG)"
     draws = False
     encoders = ("encoder",)
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader", "encoder")
-    index_fields = ("segment_tokens",)
 
     def templates(self) -> Sequence[Prompt]:
         """Its prompts: the task with the tools, what tools return, and the request to answer."""

@@ -33,9 +33,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools
+from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
@@ -197,15 +196,14 @@ class _Cutting(Packing):
 
 
 class SegmentConfig(MethodConfig):
-    """segment_tokens: of a segment at most; scoring: what ranks segments, as LongRefiner's; budget:
-    tokens shown, titles and separators included; titles: show a document's title above each of its
-    segments (LongRefiner A.2).
-    """
+    """Segments of documents, and how many are shown."""
 
-    segment_tokens: int = Field(default=500, gt=0)
-    scoring: Scoring = "reranker"
-    budget: int = Field(default=2048, gt=0)
-    titles: bool = True
+    segment_tokens: int = index_setting(500, gt=0, help="Most tokens of a segment.")
+    scoring: Scoring = setting("reranker", help="What ranks segments, as LongRefiner's.")
+    budget: int = setting(2048, gt=0, help="Tokens shown, titles and separators included.")
+    titles: bool = setting(
+        True, help="Show a document's title above each of its segments (LongRefiner A.2)."
+    )
 
 
 class _Segmented(reading.ReadingMethod):
@@ -215,7 +213,6 @@ class _Segmented(reading.ReadingMethod):
     scope = "document"
     one_document = False
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
-    index_fields: ClassVar[tuple[str, ...] | None] = ("segment_tokens",)
 
     def __init__(self, config: MethodConfig) -> None:
         super().__init__(config)
@@ -284,15 +281,14 @@ class SentenceSegments(_Segmented):
     """So many whole sentences a segment; one over `segment_tokens` is cut and counts as several."""
 
     class Config(SegmentConfig):
-        """sentences: of a segment."""
+        """Settings of this method."""
 
-        sentences: int = Field(default=6, gt=0)
+        sentences: int = index_setting(6, gt=0, help="Sentences of a segment.")
 
     summary = "segments of six sentences, the best up to a budget"
     draws = False
     one_request = True
     index_version = "2"
-    index_fields = ("segment_tokens", "sentences")
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
         """Cut by rule, without a model's scores."""
@@ -316,19 +312,27 @@ class MetaChunking(_Segmented):
     """Segments end where the perplexity of sentences has a minimum."""
 
     class Config(SegmentConfig):
-        """threshold: in nats; window_tokens: scored together at most, behind the text before them;
-        segment_tokens: None of the paper's, so that a text without a minimum can be shown at all.
-        """
+        """Settings of this method."""
 
-        segment_tokens: int = Field(default=2000, gt=0)
-        threshold: float = Field(default=0.5, ge=0)
-        window_tokens: int = Field(default=8192, gt=0)
+        segment_tokens: int = index_setting(
+            2000,
+            gt=0,
+            help=(
+                "Most tokens of a segment: not the paper's, so that a text without a minimum "
+                "can be shown at all."
+            ),
+        )
+        threshold: float = index_setting(
+            0.5, ge=0, help="Depth of a minimum of perplexity that ends a segment, in nats."
+        )
+        window_tokens: int = index_setting(
+            8192, gt=0, help="Most tokens scored together, after the text before them."
+        )
 
     summary = "segments that end at minima of perplexity (Meta-Chunking), the best up to a budget"
     draws = False
     needs: ClassVar[Needs] = {"reader": frozenset(), "builder": frozenset({"score"})}
     index_roles = ("builder",)
-    index_fields = ("segment_tokens", "threshold", "window_tokens")
     index_version = "3"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:

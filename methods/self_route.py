@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from harness.method import Indexes, Tools
+from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Step
@@ -36,14 +37,24 @@ DECLINE = Prompt(
 NUMBERED = Prompt("chunk with its number", "[{number}] {text}", first=False)
 
 
-class SelfRouteConfig(RetrievalConfig):
-    """chunks: besides, "words" = chunk_words words a chunk. window: tokens of the request over the
-    whole document with its answer, None = the model's window; a longer document loses its middle.
-    """
+Chunks = Literal["words", "tokens", "packed", "clauses", "sentences", "passages"]
 
-    chunks: Literal["words", "tokens", "packed", "clauses", "sentences", "passages"] = "words"  # type: ignore[assignment]
-    chunk_words: int = Field(default=300, gt=0)
-    window: int | None = Field(default=None, gt=0)
+
+class SelfRouteConfig(RetrievalConfig):
+    """Settings."""
+
+    chunks: Chunks = index_setting(  # type: ignore[assignment]
+        "words", help='As for top-k retrieval, and "words": chunk_words words a chunk.'
+    )
+    chunk_words: int = index_setting(300, gt=0, help='Words of a chunk with chunks="words".')
+    window: int | None = setting(
+        None,
+        gt=0,
+        help=(
+            "Tokens of the request with the whole document, answer included; a longer "
+            "document loses its middle. None = the model's window."
+        ),
+    )
 
     @model_validator(mode="after")
     def _check_chunk_size(self) -> SelfRouteConfig:
@@ -70,7 +81,6 @@ class SelfRoute(Dense):
     summary = "answer from the nearest chunks, or decline and read the whole document (Self-Route)"
     draws = False
     one_request = False
-    index_fields = (*Dense.index_fields, "chunk_words")
     from_other_runs = {}  # noqa: RUF012 - a class variable of Method; more chunks change how often the whole document is read
     own_prompts = (DECLINE, NUMBERED)
 

@@ -9,10 +9,9 @@ consecutive ones are summarised again (methods/summary.py).
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, IndexTools, MethodConfig, Needs, Tools
+from harness.method.settings import index_setting
 from harness.method.training import Skill
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
@@ -25,15 +24,22 @@ class Summarised(reading.ReadingMethod):
     """All of a document in summaries that fit one request."""
 
     class Config(MethodConfig):
-        """segment_tokens: of a segment at most; summary_tokens: of a summary at most; window: of
-        prompt and reply, None = the builder's window; reserve: of the last request, kept for the
-        prompt, the question and the answer.
-        """
+        """Settings of this method."""
 
-        segment_tokens: int = Field(default=600, gt=0)
-        summary_tokens: int = Field(default=200, gt=0)
-        window: int | None = Field(default=None, gt=0)
-        reserve: int = Field(default=400, gt=0)
+        segment_tokens: int = index_setting(600, gt=0, help="Most tokens of a segment.")
+        summary_tokens: int = index_setting(200, gt=0, help="Most tokens of a summary.")
+        window: int | None = index_setting(
+            None,
+            gt=0,
+            help="Most tokens of a request, reply included; None = the builder's window.",
+        )
+        reserve: int = index_setting(
+            400,
+            gt=0,
+            help=(
+                "Tokens of the last request reserved for the prompt, the question and the answer."
+            ),
+        )
 
     summary = "summaries of all segments, summarised again until they fit the window"
     draws = False

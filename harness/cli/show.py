@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import json as json_
+import textwrap
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import UnionType
@@ -20,9 +21,11 @@ from harness.config import presets, registry
 from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
 from harness.config.yaml_tree import Tree, as_typed, flatten
 from harness.errors import UnknownName, UserError, attempt, raise_all
+from harness.method.settings import help_of
 
 if TYPE_CHECKING:
     from harness.config.resolve import Resolution
+    from harness.method import MethodConfig
 
 _REPLACED = "method.params.prompts."
 _PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encoders": "encoder"}
@@ -40,7 +43,7 @@ class ShownConfig:
     origins: dict[str, str]
     prompts: dict[str, str] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)  # of a data set: heading -> lines or rows
-    parameters: list[str] = field(default_factory=list)  # of a method: lines that explain them
+    parameters: dict[str, str] = field(default_factory=dict)  # of a method: name -> help
 
 
 def show(
@@ -109,10 +112,9 @@ def show(
         if lines := this.notes.get("documents"):
             print("\nretrieved documents\n" + "\n".join(f"  {line}" for line in lines))
         if this.parameters:
-            print(
-                "\nparameters, as --set method.NAME=VALUE\n"
-                + "\n".join(f"  {line}" for line in this.parameters)
-            )
+            print("\nsettings, as --set method.NAME=VALUE")
+            for name, text in this.parameters.items():
+                print(f"  {name}\n" + textwrap.indent(textwrap.fill(text, 90), "      "))
     return 0
 
 
@@ -244,28 +246,15 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
     in Resolution."""
     from harness.engine.numbers_from_runs import asked_from_runs
     from harness.engine.plan import make_method
-    from harness.method import MethodConfig
 
     values: dict[str, Any] = {}
     prompts: dict[str, str] = {}
-    parameters: list[str] = []
+    parameters: dict[str, str] = {}
     for path, part in parts.items():
         if path == "method":
             method = make_method(resolution)
             prompts = method.prompts()
-            # What the class of its parameters and the classes that it extends say about them, its
-            # own last.
-            classes = [
-                c
-                for c in type(method.config).__mro__
-                if issubclass(c, MethodConfig) and "__doc__" in vars(c)
-            ]
-            texts = [
-                inspect.cleandoc(c.__doc__ or "")
-                for c in reversed(classes)
-                if c is not MethodConfig
-            ]
-            parameters = [line for text in texts for line in text.splitlines()]
+            parameters = _setting_texts(type(method.config))
             params = method.config.model_dump(mode="json", exclude={"prompts"})
             params |= asked_from_runs(type(method), part.params)
             part = part.model_copy(update={"params": params})
@@ -281,6 +270,16 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
             name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
             origins[f"prompt {name}" if turn == "user" else f"prompt {name}, system"] = origin
     return ShownConfig(values, origins, prompts, parameters=parameters)
+
+
+def _setting_texts(config: type[MethodConfig]) -> dict[str, str]:
+    """What each setting of a method says of itself: name -> help, without those that say nothing."""
+    texts = {}
+    for name, declared in config.model_fields.items():
+        text = help_of(declared)
+        if text:
+            texts[name] = text
+    return texts
 
 
 def _print_difference(a: ShownConfig, b: ShownConfig, names: tuple[str, str], json: bool) -> None:

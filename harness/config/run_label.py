@@ -18,6 +18,7 @@ from harness.config.schema import MethodChoice
 from harness.config.yaml_tree import flatten, value_text
 from harness.errors import UserError
 from harness.method import Method
+from harness.method.settings import recording_fields
 
 _PROFILE = "profile "
 _REFERENCE = "paper"
@@ -75,7 +76,7 @@ def changes_from_preset(
 def _prediction_settings(method: Method) -> dict[str, Any]:
     """What changes a prediction: parameter ("a.b" where nested) -> value, and "prompt NAME" -> text
     in use."""
-    left_out = {"prompts", *method.recording_fields}
+    left_out = {"prompts", *recording_fields(type(method.config))}
     params = method.config.model_dump(mode="json", exclude=left_out, warnings=False)
     return {
         **flatten(params),

@@ -18,6 +18,7 @@ from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, IndexBuild, Models
 from harness.errors import IndexFailed
 from harness.method import Index, Method
+from harness.method.settings import index_fields
 from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
 from harness.storage.failures import STOPS, describe_failure
@@ -127,9 +128,8 @@ class Indexer:
         """Call the method's `index` and keep its cost; digest: of `key`. Raises IndexFailed, now
         and the next time."""
         plan, method = self._plan, self._plan.method
-        if (fields := method.index_fields) is not None:
-            method = copy.copy(method)
-            method.config = _IndexSettings(plan.method, fields)
+        method = copy.copy(method)
+        method.config = _IndexSettings(plan.method)
         meter = Meter("index", keeps_requests=plan.config.keep_prompts)
         build = IndexBuild(plan.method.index_roles, self._cache, key)
         task = plan.task if question is not None else None
@@ -182,18 +182,21 @@ class Indexer:
 
 
 class _IndexSettings:
-    """A method's configuration while it builds an index: reading a field that `fields` lacks raises
-    LookupError."""
+    """A method's configuration while it builds an index.
 
-    def __init__(self, method: Method, fields: Sequence[str]) -> None:
-        self._method, self._fields = method, {*fields, "prompts"}
+    Reading a setting that is no index setting raises LookupError.
+    """
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+        self._fields = {*index_fields(method.Config), "prompts"}
 
     def __getattr__(self, name: str) -> Any:
         if name in self._method.Config.model_fields and name not in self._fields:
             # Otherwise an index of another value of this setting would be taken from the cache.
             raise LookupError(
-                f"{type(self._method).__name__}.index reads the setting {name!r}, which its "
-                "index_fields lacks; add it"
+                f"{type(self._method).__name__}.index reads the setting {name!r}, which no "
+                "index_setting declares; declare it with index_setting in place of setting"
             )
         return getattr(self._method.config, name)
 
@@ -201,11 +204,8 @@ class _IndexSettings:
 def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:
     """The key of the index of `document`; question: for an index of scope "question" only."""
     method = plan.method
-    params: dict[str, Any] = method.config.model_dump(
-        mode="json", exclude={"prompts"}
-    )  # they stand apart
-    if method.index_fields is not None:
-        params = {name: params[name] for name in method.index_fields}
+    fields = set(index_fields(method.Config))
+    params: dict[str, Any] = method.config.model_dump(mode="json", include=fields)
     outside = {
         "code": plan.code,
         "packages": versions(method.index_packages()),

@@ -1,7 +1,7 @@
 """The interface of a method, and the tools that the engine passes to it.
 
     class Mine(Method):
-        class Config(MethodConfig): k: int = 5
+        class Config(MethodConfig): k: int = setting(5, gt=0, help="Chunks that are shown.")
         def index(self, document, tools): ...            -> JSON values and numpy arrays, cached by the engine
         def answer(self, question, documents, indexes, tools): ...    -> Answer
 
@@ -42,7 +42,9 @@ Indexes = Sequence[Index]
 
 
 class MethodConfig(BaseModel):
-    """Base of every method's parameters: unknown keys are refused, values are frozen.
+    """Base of every method's settings (harness/method/settings.py says how to declare one).
+
+    Unknown keys are refused, values are frozen.
 
     prompts: replacements by the name of the prompt (harness/prompts.py); left out of a dump if
     empty.
@@ -66,7 +68,6 @@ class Method(MethodHooks, abc.ABC):
     scope           what an index belongs to: "document", "question" (a document and a question), or "none"
     one_document    True: several documents are joined in order into one, and the record says so
     index_roles     roles whose model or encoder changes the index
-    index_fields    config fields that change the index; None means all of them
     index_version   code version of the index; raise it when the same input gives another index
     one_request     whether it asks a model once a question, and not for an index: its requests may be sent as a batch
     draws           whether anything but the reader's sampling depends on the run's seed (default True); a subclass
@@ -86,7 +87,6 @@ class Method(MethodHooks, abc.ABC):
     scope: ClassVar[Literal["document", "question", "none"]] = "none"
     one_document: ClassVar[bool] = True
     index_roles: ClassVar[tuple[str, ...]] = ()
-    index_fields: ClassVar[tuple[str, ...] | None] = None
     index_version: ClassVar[str] = "1"
     one_request: ClassVar[bool] = False
     draws: ClassVar[bool] = True
@@ -148,16 +148,12 @@ def misdeclared(cls: type[Method]) -> str | None:
         return "an index; say to what it belongs: scope = 'document', or 'question'"
     if not isinstance(cls.needs, dict) or any(isinstance(own, str) for own in cls.needs.values()):
         return "needs that map no roles to sets of capabilities; write {'reader': frozenset({'probe'})}"
-    fields, capabilities = (
-        {*cls.Config.model_fields} - {"prompts"},
-        frozenset().union(*cls.needs.values()),
-    )
+    capabilities = frozenset().union(*cls.needs.values())
     named: list[tuple[str, Any, Iterable[str]]] = [
         ("needs", cls.needs, ROLES[:5]),
         ("needs", capabilities, CAPABILITIES),
         ("encoders", cls.encoders, ROLES[5:]),
         ("index_roles", cls.index_roles, [*cls.needs, *cls.encoders]),
-        ("index_fields", cls.index_fields or (), fields),
     ]
     for name, given, known in named:
         if isinstance(given, str):

@@ -24,16 +24,14 @@ if TYPE_CHECKING:
 class MethodHooks:
     """Base of Method: hooks with defaults.
 
-    recording_fields config fields that change what is recorded besides the answer, and no
-    prediction without_adapters how to run without `adapters`: the hint at the end of the error that
-    a model lacks them
+    without_adapters how to run without `adapters`: the hint at the end of the error that a model
+                     lacks them
     heads_field      config field that names a list of attention heads, or "all"; "" for none (`harness heads`)
     from_other_runs  config field -> what is counted, for numbers that a finished run can give
                      (method.k=from:RUN_FOLDER): "nodes" that its search visited, or the config field with the
                      tokens of a piece, of which as many are taken as cost the same to read
     """
 
-    recording_fields: ClassVar[tuple[str, ...]] = ()
     without_adapters: ClassVar[str] = ""
     heads_field: ClassVar[str] = ""
     from_other_runs: Mapping[str, str] = {}

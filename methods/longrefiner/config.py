@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from harness.method import MethodConfig
+from harness.method.settings import index_setting, setting
 from harness.method.training import AdapterUse
 from harness.models import MeteredModel
 from methods.passage_scores import Scoring
@@ -18,69 +19,142 @@ PartTitles = Literal["paper", "code", "none"]
 
 
 class LongRefinerConfig(MethodConfig):
-    """Structuring (s), scores (c), choice (h). "code" is the released code's rule where it departs
-    from the paper.
+    """Settings as in the paper; "code" is the released code's rule where it departs from it."""
 
-    structuring          s  let the model write an outline; false: six-sentence chunks, without titles to select
-    document_tokens      s  tokens of a document that the model reads at most, its middle left out (the code's number);
-                            fewer where the window is shorter
-    outline_tokens       s  tokens of an outline at most
-    keep_headings        s  leave headings in the text that is structured and read; the paper takes KILT's pages without
-    unmatched            s  text that no clip of the outline stands for: kept as leaves of its own ("keep"), or left out
-                            of the document, as the code does ("drop")
-    paragraph_words      s  paragraphs are joined until they have this many words (the code's number)
-    leaf_tokens          s  a longer paragraph is several leaves: scoring models read no more (ours); None: never split
-    chunk_sentences      s  sentences of a chunk of text that no outline covers
-    scoring              c  what compares question and paragraph: reranker, dense (a sentence encoder) or bm25
-    sigmoid              c  of the reranker's logits, as the code takes for bce rerankers
-    normalise            c  min-max of the local scores over all nodes of the question. The paper does not say so, the
-                            code does, and without it a reranker's logits would dwarf global scores
-                            of 0 to 1
-    weight               c  R of the sum LS + R * GS; None: from the query analysis
-    refinement           c  use global scores at all; false: local scores only, without a request
-    selection_tokens     c  tokens of the list of selected titles at most
-    abstract_tokens      c  tokens of an abstract that the selection is shown at most
-    local_rule           c  a section's mean is over its children (paper), or its own paragraphs count as one (code)
-    global_rule          c  a part's score is split among its children (paper), or by their number + 1, on one level
-                            and not for abstracts (code)
-    selection_rule       h  see select.py
-    overflow             h  paper rule: a paragraph that does not fit ends the choice ("stop"), or is passed over
-    budget               h  tokens of what is read at most, titles and separators included
-    budget_of            h  whose tokenizer counts them: the reader's, or the refiner's as in the code
-    titles               h  show a document's title above its first part
-    part_titles          h  titles above parts that are read whole: of every such section and sub-section (paper), of
-                            the sub-sections of such a section, numbered (code), or none
-    analysis_adapter,    s  adapters of the refiner's model (--set roles.refiner.adapters.NAME=FOLDER) for the three
-    structuring_adapter, c  tasks. "auto": the one named as its task (analysis, structuring, selection). A run whose
-    selection_adapter       model lacks an adapter of a task that it uses is refused; None: the model without an adapter
-    """
-
-    structuring: bool = True
-    document_tokens: int = Field(default=25_000, gt=0)
-    outline_tokens: int = Field(default=10_000, gt=0)
-    keep_headings: bool = False
-    unmatched: Literal["keep", "drop"] = "keep"
-    paragraph_words: int = Field(default=100, gt=0)
-    leaf_tokens: int | None = Field(default=512, gt=0)
-    chunk_sentences: int = Field(default=6, gt=0)
-    scoring: Scoring = "reranker"
-    sigmoid: bool = False
-    normalise: bool = True
-    weight: float | None = Field(default=None, ge=0, le=1)
-    refinement: bool = True
-    selection_tokens: int = Field(default=128, gt=0)
-    abstract_tokens: int = Field(default=512, gt=0)
-    local_rule: Rule = "paper"
-    global_rule: Rule = "paper"
-    selection_rule: Rule = "paper"
-    overflow: Literal["stop", "skip"] = "stop"
-    budget: int = Field(default=2048, gt=0)
-    budget_of: Literal["reader", "refiner"] = "reader"
-    titles: bool = True
-    part_titles: PartTitles = "paper"
-    analysis_adapter: str | None = AUTO
-    structuring_adapter: str | None = AUTO
-    selection_adapter: str | None = AUTO
+    # Structuring: a change builds a new index.
+    structuring: bool = index_setting(
+        True,
+        help=(
+            "Let the model write an outline; false: six-sentence chunks, without titles to select."
+        ),
+    )
+    document_tokens: int = index_setting(
+        25_000,
+        gt=0,
+        help=(
+            "Most tokens of a document that the model reads, its middle left out (the "
+            "code's number); fewer where the window is shorter."
+        ),
+    )
+    outline_tokens: int = index_setting(10_000, gt=0, help="Most tokens of an outline.")
+    keep_headings: bool = index_setting(
+        False,
+        help=(
+            "Keep headings in the text that is structured and read; the paper takes KILT's "
+            "pages without."
+        ),
+    )
+    unmatched: Literal["keep", "drop"] = index_setting(
+        "keep",
+        help=(
+            'Text that no clip of the outline stands for: a leaf of its own ("keep"), or '
+            'left out of the document, as the code does ("drop").'
+        ),
+    )
+    paragraph_words: int = index_setting(
+        100,
+        gt=0,
+        help="Paragraphs are joined until they have this many words (the code's number).",
+    )
+    leaf_tokens: int | None = index_setting(
+        512,
+        gt=0,
+        help=(
+            "A longer paragraph becomes several leaves, as scoring models read no more "
+            "(ours); None: it is never split."
+        ),
+    )
+    chunk_sentences: int = index_setting(
+        6, gt=0, help="Sentences of a chunk of text that no outline covers."
+    )
+    structuring_adapter: str | None = index_setting(
+        AUTO, help="Adapter of the refiner's model for this task; see analysis_adapter."
+    )
+    # Scores
+    scoring: Scoring = setting(
+        "reranker",
+        help=(
+            'What compares question and paragraph: "reranker", "dense" (a sentence encoder) '
+            'or "bm25".'
+        ),
+    )
+    sigmoid: bool = setting(
+        False,
+        help="Take the sigmoid of the reranker's logits, as the code does for bce rerankers.",
+    )
+    normalise: bool = setting(
+        True,
+        help=(
+            "Min-max of the local scores over all nodes of the question. The paper does not "
+            "say so, the code does, and without it a reranker's logits would dwarf global "
+            "scores of 0 to 1."
+        ),
+    )
+    weight: float | None = setting(
+        None, ge=0, le=1, help="R of the sum LS + R * GS; None: from the query analysis."
+    )
+    refinement: bool = setting(
+        True, help="Use global scores; false: local scores only, without a request."
+    )
+    selection_tokens: int = setting(128, gt=0, help="Most tokens of the list of selected titles.")
+    abstract_tokens: int = setting(
+        512, gt=0, help="Most tokens of an abstract that the selection is shown."
+    )
+    local_rule: Rule = setting(
+        "paper",
+        help=(
+            "A section's mean is over its children (paper), or its own paragraphs count as "
+            "one (code)."
+        ),
+    )
+    global_rule: Rule = setting(
+        "paper",
+        help=(
+            "A part's score is split among its children (paper), or by their number + 1, on "
+            "one level and not for abstracts (code)."
+        ),
+    )
+    # Choice
+    selection_rule: Rule = setting(
+        "paper",
+        help="The rule that chooses parts by their scores (methods/longrefiner/select.py).",
+    )
+    overflow: Literal["stop", "skip"] = setting(
+        "stop",
+        help=(
+            'Paper\'s rule: a paragraph that does not fit ends the choice ("stop"), or is '
+            'passed over ("skip").'
+        ),
+    )
+    budget: int = setting(
+        2048, gt=0, help="Most tokens of what is read, titles and separators included."
+    )
+    budget_of: Literal["reader", "refiner"] = setting(
+        "reader",
+        help="Whose tokenizer counts them: the reader's, or the refiner's as in the code.",
+    )
+    titles: bool = setting(True, help="Show a document's title above its first part.")
+    part_titles: PartTitles = setting(
+        "paper",
+        help=(
+            "Titles above parts that are read in full: of every such section and sub- "
+            "section (paper), of the sub-sections of such a section, numbered (code), or "
+            "none."
+        ),
+    )
+    # Adapters
+    analysis_adapter: str | None = setting(
+        AUTO,
+        help=(
+            "Adapter of the refiner's model for this task (--set "
+            'roles.refiner.adapters.NAME=FOLDER). "auto": the one named as its task. A run '
+            "whose model lacks an adapter that it uses is refused; None: the model without "
+            "an adapter."
+        ),
+    )
+    selection_adapter: str | None = setting(
+        AUTO, help="Adapter of the refiner's model for this task; see analysis_adapter."
+    )
 
     def tasks(self) -> dict[str, bool]:
         """Each of the three tasks, and whether this configuration runs it."""
@@ -125,16 +199,3 @@ class LongRefinerConfig(MethodConfig):
                 "overflow is of the paper's rule; leave it out with method.selection_rule=code"
             )
         return self
-
-
-INDEX_FIELDS = (
-    "structuring",
-    "document_tokens",
-    "outline_tokens",
-    "keep_headings",
-    "unmatched",
-    "paragraph_words",
-    "leaf_tokens",
-    "chunk_sentences",
-    "structuring_adapter",
-)

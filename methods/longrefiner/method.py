@@ -11,7 +11,7 @@ from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.longrefiner import prompts
 from methods.longrefiner.asking import global_weight, select_titles, skills, structure
-from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
+from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.select import (
     Choice,
     choose_by_code,
@@ -35,7 +35,6 @@ class LongRefiner(reading.ReadingMethod):
     scope = "document"
     one_document = False
     index_roles = ("refiner",)
-    index_fields = INDEX_FIELDS
     index_version = "5"
     own_prompts = prompts.PROMPTS
     without_adapters = "use longrefiner-no-adapters, which runs on the model as it is"

@@ -25,7 +25,7 @@ from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.graph import Graph, equal_weights
 from methods.memwalker import prompts
-from methods.memwalker.config import INDEX_FIELDS, MemWalkerConfig
+from methods.memwalker.config import MemWalkerConfig
 from methods.memwalker.prompts import PROMPTS, SEGMENT
 from methods.memwalker.walk import Walk
 from methods.packing import packed
@@ -166,7 +166,6 @@ class MemWalker(reading.ReadingMethod):
     scope = "document"
     index_version = "2"
     index_roles = ("builder",)
-    index_fields = INDEX_FIELDS
     own_prompts = (
         PROMPTS  # of the tree and of the walk; the shared reading prompts are the fallback's
     )

@@ -12,7 +12,7 @@ from harness.types import Answer, Document, Question
 from methods import summary
 from methods.graph import Graph
 from methods.pecan.build import build_graph, feed_nodes
-from methods.pecan.config import INDEX_FIELDS, PecanConfig
+from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import prompts_of, second_turn
 from methods.pecan.recording import RecordingSearch
 from methods.pecan.search import Search, feed_node, finish, open_search, replay
@@ -80,8 +80,6 @@ class Pecan(Method):
     encoders = ("encoder",)
     scope = "document"
     index_roles = ("builder", "encoder")
-    index_fields = INDEX_FIELDS
-    recording_fields = ("record_stops", "record_t_p")
     index_version = "6"
     from_other_runs: Mapping[str, str] = {"max_nodes": "nodes"}
 

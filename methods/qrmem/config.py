@@ -3,78 +3,133 @@ and its reason."""
 
 from typing import Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import ValidationInfo, field_validator
 
 from harness.entities.recogniser import checked_name
 from harness.errors import UnknownName
 from harness.method import MethodConfig
+from harness.method.settings import index_setting, recording_setting, setting
 
 
 class QRMeMConfig(MethodConfig):
-    """Memory (m), navigation (n).
+    """Where the paper leaves a setting open, docs/methods/qrmem.md#qrmem has the reason of the default."""
 
-    segment_tokens   m   tokens of a segment at most, by the builder's tokenizer; it ends where a sentence ends
-    window           mn  tokens of a request, reply included; None = the model's window
-    summary_tokens   m   tokens of the summary T of the whole document, and of those it is made of
-    entity_tokens    m   tokens of a reply that lists entities
-    relation_tokens  m   tokens of a reply that lists relations, and of a fused relation
-    question_tokens  m   tokens of a reply that lists questions
-    questions        m   most questions about a segment's graph in one round
-    novelty          m   a question enters the pool only if its ROUGE-L with every one in it is below this
-    update           m   ask questions and extract again, guided by them
-    open_entities    m   let the model name entities too; without it the recogniser does that alone
-    recogniser       m   named-entity tool: "rules", "spacy", "stanza" (harness/entities/); the paper names CoreNLP,
-                         which Stanza succeeds (docs/methods/qrmem.md#qrmem-recogniser)
-    retries          mn  further replies to a request whose reply cannot be parsed
-    temperature      mn  of these; the first reply is the likeliest one
-    top_p            mn  of these
-    navigation       n   "reflection" (algorithm 1), "entity-trial", "graph-expansion", or "none": the segments of the
-                         question's entities are read as they are
-    reflection       n   "reflection" only: compare edges with question, reason of the failure and entities; without it
-                         with the question alone
-    max_trials       n   updates of the entity set at most; then the current segments answer the question
-    record_stops     n   "reflection" and "entity-trial": continue past max_trials, up to this many updates, and
-                         record the answer of every other maximum (`harness study trials`); changes
-                         no answer
-    reasoning_tokens n   tokens of a reply for its reasons
-    start_share      n   "reflection" only: share of the room that the segments of the question's entities may take
-                         where they do not all fit; the rest is what navigation may add. With 1 they
-                         stay until the window is full. But algorithm 1 filters S_add alone and
-                         never S_imp, so each segment that it reached would go at once: a question
-                         with a frequent entity would be asked about the same segments at every
-                         trial. "entity-trial" and "none" add nothing: 1 there
-    fallback_k       n   segments to begin with, by similarity, where the memory has no entity of the question
-    rounds           n   "graph-expansion": rounds of expansion at most
-    quantile         n   "graph-expansion": an edge is similar enough if it is among the 1 - quantile most similar of
-                         all edges (the paper's threshold is not printed, and Contriever's products
-                         have no scale)
-    top_k            n   "graph-expansion": segments retrieved
-    """
-
-    segment_tokens: int = Field(default=600, gt=0)
-    window: int | None = Field(default=None, gt=0)
-    summary_tokens: int = Field(default=200, gt=0)
-    entity_tokens: int = Field(default=200, gt=0)
-    relation_tokens: int = Field(default=400, gt=0)
-    question_tokens: int = Field(default=150, gt=0)
-    questions: int = Field(default=4, gt=0)
-    novelty: float = Field(default=0.6, gt=0, le=1)
-    update: bool = True
-    open_entities: bool = True
-    recogniser: str = "rules"
-    retries: int = Field(default=4, ge=0)
-    temperature: float = Field(default=0.7, gt=0)
-    top_p: float = Field(default=0.9, gt=0, le=1)
-    navigation: Literal["reflection", "entity-trial", "graph-expansion", "none"] = "reflection"
-    reflection: bool = True
-    max_trials: int = Field(default=5, ge=0)
-    record_stops: int | None = Field(default=None, ge=1)
-    reasoning_tokens: int = Field(default=300, gt=0)
-    start_share: float = Field(default=0.6, gt=0, le=1)
-    fallback_k: int = Field(default=3, gt=0)
-    rounds: int = Field(default=2, gt=0)
-    quantile: float = Field(default=0.8, ge=0, lt=1)
-    top_k: int = Field(default=3, gt=0)
+    # Memory: a change builds a new index.
+    segment_tokens: int = index_setting(
+        600,
+        gt=0,
+        help=(
+            "Most tokens of a segment, by the builder's tokenizer; it ends where a sentence ends."
+        ),
+    )
+    window: int | None = index_setting(
+        None,
+        gt=0,
+        help=(
+            "Most tokens of a request of memory and navigation, reply included; None = the "
+            "model's window."
+        ),
+    )
+    summary_tokens: int = index_setting(
+        200,
+        gt=0,
+        help="Tokens of the summary T of the whole document, and of those it is made of.",
+    )
+    entity_tokens: int = index_setting(200, gt=0, help="Tokens of a reply that lists entities.")
+    relation_tokens: int = index_setting(
+        400, gt=0, help="Tokens of a reply that lists relations, and of a fused relation."
+    )
+    question_tokens: int = index_setting(150, gt=0, help="Tokens of a reply that lists questions.")
+    questions: int = index_setting(
+        4, gt=0, help="Most questions about a segment's graph in one round."
+    )
+    novelty: float = index_setting(
+        0.6,
+        gt=0,
+        le=1,
+        help="A question enters the pool only if its ROUGE-L with every one in it is below this.",
+    )
+    update: bool = index_setting(True, help="Ask questions and extract again, guided by them.")
+    open_entities: bool = index_setting(
+        True, help=("Let the model name entities too; without it the recogniser does that alone.")
+    )
+    recogniser: str = index_setting(
+        "rules",
+        help=(
+            'Named-entity tool: "rules", "spacy", "stanza" (harness/entities/); the paper '
+            "names CoreNLP, which Stanza succeeds (docs/methods/qrmem.md#qrmem-recogniser)."
+        ),
+    )
+    retries: int = index_setting(
+        4,
+        ge=0,
+        help="Further replies to a request of memory or navigation whose reply cannot be parsed.",
+    )
+    temperature: float = index_setting(
+        0.7, gt=0, help="Temperature of these; the first reply is the likeliest one."
+    )
+    top_p: float = index_setting(0.9, gt=0, le=1, help="Nucleus of these.")
+    # Navigation
+    navigation: Literal["reflection", "entity-trial", "graph-expansion", "none"] = setting(
+        "reflection",
+        help=(
+            '"reflection" (algorithm 1), "entity-trial", "graph-expansion", or "none": the '
+            "segments of the question's entities are read as they are."
+        ),
+    )
+    reflection: bool = setting(
+        True,
+        help=(
+            '"reflection" only: compare edges with question, reason of the failure and '
+            "entities; without it with the question alone."
+        ),
+    )
+    max_trials: int = setting(
+        5,
+        ge=0,
+        help="Most updates of the entity set; then the current segments answer the question.",
+    )
+    record_stops: int | None = recording_setting(
+        None,
+        ge=1,
+        help=(
+            '"reflection" and "entity-trial": continue past max_trials, up to this many '
+            "updates, and record the answer of every other maximum (`harness study "
+            "trials`); changes no answer."
+        ),
+    )
+    reasoning_tokens: int = setting(300, gt=0, help="Tokens of a reply for its reasons.")
+    start_share: float = setting(
+        0.6,
+        gt=0,
+        le=1,
+        help=(
+            '"reflection" only: share of the room that the segments of the question\'s '
+            "entities may take where they do not all fit; the rest is what navigation may "
+            "add. With 1 they stay until the window is full, and as algorithm 1 filters "
+            "S_add alone and never S_imp, a question with a frequent entity would be asked "
+            "about the same segments at every trial."
+        ),
+    )
+    fallback_k: int = setting(
+        3,
+        gt=0,
+        help=(
+            "Segments at the start, by similarity, where the memory has no entity of the question."
+        ),
+    )
+    rounds: int = setting(2, gt=0, help='"graph-expansion": most rounds of expansion.')
+    quantile: float = setting(
+        0.8,
+        ge=0,
+        lt=1,
+        help=(
+            '"graph-expansion": an edge is similar enough if it is among the 1 - quantile '
+            "most similar of all edges (the paper's threshold is not printed, and "
+            "Contriever's products have no scale)."
+        ),
+    )
+    top_k: int = setting(3, gt=0, help='"graph-expansion": segments retrieved.')
 
     @field_validator("recogniser")
     @classmethod
@@ -94,21 +149,3 @@ class QRMeMConfig(MethodConfig):
                 "entity-trial"
             )
         return value
-
-
-INDEX_FIELDS = (
-    "segment_tokens",
-    "window",
-    "summary_tokens",
-    "entity_tokens",
-    "relation_tokens",
-    "question_tokens",
-    "questions",
-    "novelty",
-    "update",
-    "open_entities",
-    "recogniser",
-    "retries",
-    "temperature",
-    "top_p",
-)

@@ -44,7 +44,7 @@ from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.qrmem import replies
 from methods.qrmem.build import build_memory
-from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
+from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import Memory, name_key
 from methods.qrmem.prompts import PROMPTS, Asking, Relation
 from methods.qrmem.search import (
@@ -326,8 +326,6 @@ class QRMeM(reading.ReadingMethod):
     encoders = ("encoder",)
     scope = "question"
     index_roles = ("builder", "encoder")
-    index_fields = INDEX_FIELDS
-    recording_fields = ("record_stops",)
     index_version = "6"
     own_prompts = (
         SUMMARY,

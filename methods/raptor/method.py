@@ -15,7 +15,7 @@ from harness.method.training import Skill
 from harness.types import Answer, Document, Question, Step
 from methods import reading, summary
 from methods.graph import Graph
-from methods.raptor.config import INDEX_FIELDS, RaptorConfig
+from methods.raptor.config import RaptorConfig
 from methods.raptor.tree import build_tree
 from methods.retrieval import best_first, similarity_to
 from methods.summary import DETAILED
@@ -45,7 +45,6 @@ class Raptor(reading.ReadingMethod):
     encoders = ("encoder",)
     scope = "document"
     index_roles = ("builder", "encoder")
-    index_fields = INDEX_FIELDS
     index_version = "3"
     from_other_runs: Mapping[str, str] = {"top_k": "summary_tokens"}
     own_prompts = (DETAILED,)  # a summary of a cluster

@@ -15,6 +15,7 @@ from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import WindowExceeded
 from harness.method import Method, MethodConfig, Task
+from harness.method.settings import index_setting, setting
 from harness.models import LanguageModel
 from harness.types import Answer, Document, Example, Gold, Passage, Question, Shown, Step, Support
 
@@ -60,12 +61,11 @@ class Words(Method):
     ask for trouble."""
 
     class Config(MethodConfig):
-        index_size: int = 3
-        answer_size: int = 1
+        index_size: int = index_setting(3, help="Words that the index holds.")
+        answer_size: int = setting(1, help="Words of an answer.")
 
     scope = "document"
     index_roles = ("reader",)
-    index_fields = ("index_size",)
     one_document = True
 
     def __init__(self, config, pause=lambda: None):

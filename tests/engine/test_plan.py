@@ -260,7 +260,6 @@ def test_each_mistake_is_found_before_anything_is_loaded(more, expected):
             {"index_roles": ("raeder",)},
             "has an unknown name in index_roles, 'raeder'. Did you mean 'reader' or 'enc",
         ),
-        ({"index_fields": ("kk",)}, "has an unknown name in index_fields, 'kk'. Did you mean 'k'?"),
     ],
     ids=lambda v: str(v)[:30],
 )

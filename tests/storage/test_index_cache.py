@@ -16,7 +16,7 @@ from harness.cost.flops import Event, flops
 from harness.cost.meter import Meter
 from harness.engine.indexing import index_key
 from harness.engine.progress import Silent
-from harness.method import Task
+from harness.method import MethodConfig, Task
 from harness.storage.index_cache import Entry, IndexCache, cache_root, key_digest
 from harness.storage.run_folder import read_run
 from harness.types import Document, Passage, Question
@@ -28,13 +28,20 @@ DOCUMENT = Document("d0", "alpha beta", "Title", (Passage("p", 0, 5),))
 QUESTION = Question("q0", "what?", ("d0",))
 
 
+class Undeclared(MethodConfig):
+    """The settings of Words, where nobody says which of them change the index."""
+
+    index_size: int = 3
+    answer_size: int = 1
+
+
 def words(**params):
     return Words(Words.Config(**params))
 
 
 def with_class(**attributes):
     kind = type("Other", (Words,), attributes)
-    return make_plan(method=kind(Words.Config()))
+    return make_plan(method=kind(kind.Config()))
 
 
 def other_facts(facts):
@@ -56,7 +63,7 @@ CHANGES = {
     "prompts": lambda: (with_class(prompts=lambda self: {"answer": "Reply: {question}"}), DOCUMENT),
     "version": lambda: (with_class(index_version="2"), DOCUMENT),
     "packages": lambda: (with_class(index_packages=lambda self: ("numpy",)), DOCUMENT),
-    "every parameter": lambda: (with_class(index_fields=None), DOCUMENT),
+    "undeclared settings": lambda: (with_class(Config=Undeclared), DOCUMENT),
     "model": lambda: (other_facts({"reader": {"weights": "other"}}), DOCUMENT),
     "implementation": lambda: (other_implementation(), DOCUMENT),
     "seed": lambda: (make_plan(seed=1), DOCUMENT),
@@ -253,7 +260,7 @@ SNEAKY = {
     "cannot depend on the task": lambda method, tools: tools.task,
     "phase 'index'": lambda method, tools: tools.phase("search"),
     "'encoders' declares only": lambda method, tools: tools.encoder(),
-    "reads the setting 'answer_size', which its index_fields lacks": lambda method, tools: (
+    "reads the setting 'answer_size', which no index_setting declares": lambda method, tools: (
         method.config.answer_size
     ),
 }
