@@ -75,7 +75,7 @@ def heads_for(name: str, sizes: Mapping[str, Any]) -> Heads:
         )
         raise CannotRun(
             f"there is no head list '{name}' for this model (there are: {there}); find one with: "
-            "harness heads METHOD "
+            "python -m bench.heads METHOD "
             "--model MODEL --dataset NAME --out FILE, then set method.heads=FILE"
         )
     fitting.sort(key=lambda found: found.found_on != _SETS[0])
@@ -100,7 +100,7 @@ def _read(path: Path) -> HeadList:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise CannotRun(
-            f"the head list '{path}' cannot be used ({why}); write one with: harness heads"
+            f"the head list '{path}' cannot be used ({why}); write one with: python -m bench.heads"
         ) from error
 
 
@@ -131,7 +131,7 @@ def _heads_of_list(
         raise CannotRun(
             f"the head list '{name}' belongs to another model, {head_list.model.name} ({why}); "
             "find one for this model "
-            "with: harness heads METHOD --model MODEL --dataset NAME --out FILE"
+            "with: python -m bench.heads METHOD --model MODEL --dataset NAME --out FILE"
         )
     matches = [_HEAD.fullmatch(head) for head in head_list.heads]
     pairs = [(int(m[1]), int(m[2])) for m in matches if m]

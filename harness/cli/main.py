@@ -27,7 +27,6 @@ _TABLE = {
     "Run methods": {
         "run": "Run methods on data sets; the same command again resumes",
         "retrieve": "Retrieve documents of a corpus for the questions of a data set",
-        "heads": "Find the attention heads of a model that point at evidence",
         "merge": "Merge the shards of runs (run --shard) that are not merged yet",
         "validate": "Check a run, or every shipped configuration, without running anything",
         "reproduce": "Run a table or figure of the papers, and show ours beside the printed values",

@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.checks import Check, print_checks
+from harness.cli.checks import Check, check_rows, check_weights, print_checks
 from harness.cli.command import output, setting
-from harness.cli.doctor import check_rows, check_weights
 from harness.cli.options import RunOptions, Selection
 from harness.cli.output import say
 from harness.cli.run import SAVED, run_selection

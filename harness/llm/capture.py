@@ -20,7 +20,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +67,22 @@ class AttentionCall(NamedTuple):
     key: Tensor
     lse: Tensor | None
     scaling: float
+
+
+@dataclass(frozen=True)
+class FeedCaptured:
+    """The state of a FeedCapture; the fields are its fields."""
+
+    layers: int
+    totals: list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class HeadCaptured:
+    """The state of a HeadCapture; the fields are its fields."""
+
+    rows: int
+    sums: dict[int, Tensor]
 
 
 @dataclass
@@ -132,14 +147,15 @@ class FeedCapture:
             for n, rows in self.in_pass(new)
         ]
 
-    def undo(self) -> Callable[[], None]:
-        """Return a function that drops what is captured from now on, for a pass that fails."""
-        return partial(
-            vars(self).update,
-            layers=self.layers,
-            totals=[t.copy() for t in self.totals],
-            _watched=None,
-        )
+    def saved(self) -> FeedCaptured:
+        """What is captured so far, for a pass that may fail."""
+        return FeedCaptured(self.layers, [total.copy() for total in self.totals])
+
+    def restore(self, captured: FeedCaptured) -> None:
+        """Drop what was captured since `saved`."""
+        self.layers = captured.layers
+        self.totals = captured.totals
+        self._watched = None
 
     def results(self, layers: int) -> list[tuple[float, ...]]:
         """Mean attention to each span over the rows of a request and the model's `layers`, a tuple
@@ -186,9 +202,14 @@ class HeadCapture:
         if layer == min(self.sums):
             self.rows += call.query.shape[2]
 
-    def undo(self) -> Callable[[], None]:
-        """Return a function that drops what is captured from now on, for a pass that fails."""
-        return partial(vars(self).update, rows=self.rows, sums=dict(self.sums))
+    def saved(self) -> HeadCaptured:
+        """What is captured so far, for a pass that may fail."""
+        return HeadCaptured(self.rows, dict(self.sums))
+
+    def restore(self, captured: HeadCaptured) -> None:
+        """Drop what was captured since `saved`."""
+        self.rows = captured.rows
+        self.sums = captured.sums
 
     def result(self, layers: int) -> Tensor:
         """Mean over the rows: float32 [layers, heads, keys]. Raises RuntimeError when layers were
@@ -236,16 +257,14 @@ class WriteCapture:
         self.steps.append((queries, sums))
         self.scaling = scaling
 
-    def undo(self) -> Callable[[], None]:
-        """Return a function that drops rows kept from now on, for a pass that fails; reduced rows
-        stay."""
-        waiting = len(self.steps)
+    def saved(self) -> int:
+        """How many rows wait, for a pass that may fail."""
+        return len(self.steps)
 
-        def drop() -> None:
-            del self.steps[waiting:]
-            self._calls = []
-
-        return drop
+    def restore(self, waiting: int) -> None:
+        """Drop the rows since `saved`; reduced rows stay."""
+        del self.steps[waiting:]
+        self._calls = []
 
     def reduce(self) -> None:
         """Turn the waiting rows into means. Raises RuntimeError where not all layers were seen."""
@@ -302,6 +321,21 @@ class WriteCapture:
 
 
 Capture = FeedCapture | HeadCapture | WriteCapture
+
+
+class CaptureTransaction:
+    """Brings captures back to what they held when it was made, for a pass that fails."""
+
+    def __init__(self, captures: Sequence[Capture | None]) -> None:
+        self._saved: list[tuple[Any, Any]] = []
+        for capture in captures:
+            if capture is not None:
+                self._saved.append((capture, capture.saved()))
+
+    def roll_back(self) -> None:
+        """Drop what was captured since."""
+        for capture, state in self._saved:
+            capture.restore(state)
 
 
 @dataclass

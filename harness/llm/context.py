@@ -19,11 +19,11 @@ class Context(Session):
     def __init__(self, model: LoadedModel, meter: Meter, role: str, adapter: str | None) -> None:
         super().__init__(model.name, model.window, meter, role, model.shape)
         self._model, self._adapter = model, adapter
+        self._cache = model.pool.cache()
         self.ids: list[int] = []
         self._cached = 0  # tokens that the model has run
-        self._booked_end = (
-            0  # tokens up to here were booked by kept replies: running them is not booked again
-        )
+        # Tokens up to here were booked with replies from the cache: running them is not booked.
+        self._booked_end = 0
         self._answering = False  # whether the reply that is open is past its thinking
 
     def _queue(self, ids: Sequence[int]) -> Span:

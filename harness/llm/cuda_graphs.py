@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from harness.llm.capture import Pack, WriteCapture, attention_calls, keep_steps
+from harness.llm.capture import CaptureTransaction, Pack, WriteCapture, attention_calls, keep_steps
 from harness.llm.kernels import PackLayout
 from harness.llm.kv import BLOCK, KVPool, PackedLayer, Slot, slot_of
 
@@ -127,7 +127,7 @@ class RecordedSteps:
         size: contexts of the recording; rows: as `_input_rows` takes them; order[i]: which context
         row i is of.
         """
-        undo = [capture.undo() for capture in captures if capture is not None]
+        captured = CaptureTransaction(captures)
         expected = eagerly()
         try:
             self._recordings[size] = self._record(size, rows)
@@ -143,8 +143,7 @@ class RecordedSteps:
             self.problem = f"a step could not be recorded ({type(error).__name__})"
         if self.problem is not None:
             self._recordings = {}
-            for drop_captured in undo:
-                drop_captured()
+            captured.roll_back()
             for slot in slots:  # once more: the recording may have written other keys and values
                 slot.used = [used - 1 for used in slot.used]
             return eagerly()

@@ -4,17 +4,17 @@ be known.
     queue ──flush──► cache (keys, values) ──score──► logits, then rewound
       └──probe───┘                          └─write──► one token at a time
 
-A probe's closing words are read in the pass of what is queued and booked apart; deterministic: in a
-pass behind it.
+A probe's closing words are read in the pass of what is queued and are an event of their own
+(passes.py); in deterministic mode they are a pass of their own.
 
 Every token of the context goes through the model once; `probe` and `score` are rewound by moving
 the cache's end mark.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -22,8 +22,8 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from harness.config.schema import Thinking
-from harness.cost.flops import Kind
 from harness.cost.meter import Meter
+from harness.llm.attention_weights import Ranges
 from harness.llm.batched_forward import Ask
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
 from harness.llm.context import Context
@@ -31,12 +31,35 @@ from harness.llm.endings import begins_thinking, reply_end
 from harness.llm.hf_model import LoadedModel
 from harness.llm.kept_replies import with_reply_cache
 from harness.llm.kv import kept_tail, rewind, slot_of
-from harness.llm.plain import PlainReply
+from harness.llm.passes import Transaction
+from harness.llm.plain import PlainPass, PlainReply
 from harness.llm.prefix_sharing import block_names
 from harness.llm.sampling import Sampler
-from harness.llm.writing import PassCost, Writing
+from harness.llm.writing import Writing
 from harness.models import Decoding, PlainGeneration, Probe, Span, Written
 from harness.parallel.scheduler import Took, timed
+
+
+@dataclass(frozen=True)
+class WatchedSpan:
+    """A span whose attention the next pass measures, to the keys [start, end) of each column."""
+
+    span: Span
+    columns: tuple[tuple[int, int], ...]
+
+    @property
+    def request(self) -> tuple[tuple[int, int], Ranges]:
+        """The span and its columns as FeedCapture takes them."""
+        return (self.span.start, self.span.end), self.columns
+
+
+@dataclass
+class ThinkingState:
+    """A thinking while it is written; logits: of the next token [1, vocab]."""
+
+    logits: Tensor
+    is_opened: bool
+    is_closed: bool = False
 
 
 class HFSession(Context):
@@ -46,74 +69,22 @@ class HFSession(Context):
         self, model: LoadedModel, meter: Meter, role: str, adapter: str | None = None
     ) -> None:
         super().__init__(model, meter, role, adapter)
-        self._cache = model.pool.cache()
-        self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
+        self._watched: list[WatchedSpan] = []
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         """Return `span`, whose attention to `watch` the next pass measures."""
-        columns = tuple((w.start, w.end) for w in watch)
-        if any(a >= b for a, b in columns) or any(b > span.start for _, b in columns):
-            raise ValueError(
-                "a watched span must be non-empty and stand before the text that is fed"
-            )
+        columns = tuple((column.start, column.end) for column in watch)
+        for start, end in columns:
+            if start >= end or end > span.start:
+                raise ValueError(
+                    "a watched span must be non-empty and stand before the text that is fed"
+                )
         if len(span):
             span.session = self
-            self._watched.append((span, columns))
+            self._watched.append(WatchedSpan(span, columns))
         else:
             span._attention = (0.0,) * len(watch)
         return span
-
-    def _forward(
-        self, cost: PassCost, ids: Sequence[int], logits: int = 1, **more: Any
-    ) -> Tensor | None:
-        """Run `ids` behind what is cached, adding to `cost`; returns the last `logits` rows
-        [logits, vocab], or None.
-
-        more: further fields of Ask. Raises ModelOutputError for logits that are NaN or infinite.
-        """
-        out = self._model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
-        tokens_before = self._cache.get_seq_length() - len(ids)
-        cost.new += len(ids)
-        cost.logits += logits
-        # (query, key) pairs: each new token attends to all before it and to itself.
-        pairs = len(ids) * tokens_before + len(ids) * (len(ids) + 1) // 2
-        cost.pairs += pairs
-        # A HeadCapture multiplies queries and keys a second time.
-        cost.ranking_pairs += pairs * isinstance(more.get("capture"), HeadCapture)
-        if out is not None and not bool(out.amax(-1).isfinite().all()):
-            raise self._model.bad_logits(tokens_before + len(ids))
-        return out
-
-    @contextlib.contextmanager
-    def _booked(self, kind: Kind, requests: int = 0, closing: int = 0) -> Iterator[PassCost]:
-        """Context manager: give a PassCost, and book it as one event, even after an error, which is
-        rolled back.
-
-        closing: of a probe, so many tokens behind all others; they are an event of their own, with
-        its share of time.
-        """
-        cost, cached, took = PassCost(), self._cache.get_seq_length(), Took()
-        try:
-            with timed() as took:
-                yield cost
-        except BaseException:  # an interrupt, too: pieces may have been read or copied
-            rewind(self._cache, self._cached)
-            raise
-        finally:
-            if closing and cost.logits:  # the last pass, which holds them, was run
-                before, share = cached + cost.new - closing, closing / cost.new
-                probe = PassCost(closing, 1, closing * before + closing * (closing + 1) // 2)
-                queued = PassCost(cost.new - closing, 0, cost.pairs - probe.pairs)
-                if queued.new:
-                    times = {k: v * (1 - share) for k, v in vars(took).items()}
-                    self._book(kind, cached=cached, **times, **vars(queued))
-                kind, cost, cached, took = (
-                    "probe",
-                    probe,
-                    before,
-                    Took(took.seconds * share, took.queued * share),
-                )
-            self._book(kind, cached=cached, requests=requests, **vars(took), **vars(cost))
 
     def flush(self) -> None:
         """Run what is queued, in pieces of the model's prefill_chunk tokens."""
@@ -122,16 +93,13 @@ class HFSession(Context):
     def _catch_up(self) -> None:
         """Run the tokens that replies from the cache have booked (`_booked_end`), without booking
         them again."""
-        end, self._booked_end = self._booked_end, 0
+        end = self._booked_end
+        self._booked_end = 0
         if end > self._cached:
-            later = [watched for watched in self._watched if watched[0].end > end]
-            kept = self.ids, self._meter
-            self._watched = [watched for watched in self._watched if watched not in later]
-            self.ids, self._meter = self.ids[:end], Meter()
-            try:
-                self._flush(0)
-            finally:
-                (self.ids, self._meter), self._watched = kept, later
+            booked = [watched for watched in self._watched if watched.span.end <= end]
+            with Transaction(self, "prefill", is_booked=False) as passes:
+                self._read(passes, self.ids[:end], booked)
+            self._end_reading(end)
 
     def _flush(
         self,
@@ -140,43 +108,70 @@ class HFSession(Context):
         closing: Sequence[int] = (),
         labels: Sequence[int] = (),
     ) -> Tensor | None:
-        """Run what is queued, booked with `requests`; returns the last `logits` rows, None for 0 or
-        nothing queued.
+        """Run what is queued.
 
-        closing: a probe's last tokens, which leave the context again; labels: as of Ask.
+        Args:
+            logits: Rows of logits that are wanted, of the last tokens.
+            requests: What it is booked with.
+            closing: A probe's last tokens, which leave the context again.
+            labels: As of Ask.
+
+        Returns:
+            The last logits [logits, vocab]; None for 0, and where nothing is queued.
         """
         self._catch_up()
-        start, rows, step, ids = (
-            self._cached,
-            None,
-            self._model.prefill_chunk,
-            [*self.ids, *closing],
-        )
-        if start == len(ids):
+        ids = [*self.ids, *closing]
+        if self._cached == len(ids):
             return None
         self._model.remember_first_prompt(self._role, self.ids)
-        capture = FeedCapture(start, [((s.start, s.end), spans) for s, spans in self._watched])
-        with self._booked("prefill", requests, len(closing)) as cost:
-            for capture.first in range(start, len(ids), step):
-                end = capture.first + step
-                options: dict[str, Any] = {
-                    "capture": capture
-                }  # what is watched cannot be copied from another context
-                if not self._watched:
-                    options = {"blocks": self._blocks(end)}
-                part = ids[capture.first : end]
-                rows = self._forward(
-                    cost, part, logits * (end >= len(ids)), labels=labels, **options
-                )
-        self._cached = len(self.ids)
-        rewind(self._cache, self._cached)
-        if self._watched:
-            for (span, _), values in zip(
-                self._watched, capture.results(self._model.layers), strict=True
-            ):
-                span._attention = values
-            self._watched = []
+        with Transaction(self, "prefill", requests, len(closing)) as passes:
+            rows = self._read(passes, ids, self._watched, logits, labels)
+        self._end_reading(len(self.ids))
         return rows
+
+    def _read(
+        self,
+        passes: Transaction,
+        ids: Sequence[int],
+        watched: Sequence[WatchedSpan],
+        logits: int = 0,
+        labels: Sequence[int] = (),
+    ) -> Tensor | None:
+        """Run the tokens of `ids` that are not cached, in pieces of prefill_chunk tokens.
+
+        Args:
+            passes: Runs and books them.
+            ids: The context.
+            watched: Spans of these tokens, whose attention is measured.
+            logits: Rows of logits that are wanted, of the last tokens.
+            labels: As of Ask.
+
+        Returns:
+            The last logits [logits, vocab], or None.
+        """
+        requests = [item.request for item in watched]
+        capture = FeedCapture(self._cached, requests)
+        rows = None
+        for start in range(self._cached, len(ids), self._model.prefill_chunk):
+            end = min(start + self._model.prefill_chunk, len(ids))
+            piece = ids[start:end]
+            wanted = logits if end == len(ids) else 0
+            if watched:  # what is watched cannot be copied from another context
+                capture.first = start
+                rows = passes.run(piece, wanted, capture, labels=labels)
+            else:
+                rows = passes.run(piece, wanted, blocks=self._blocks(end), labels=labels)
+        if watched:
+            results = capture.results(self._model.layers)
+            for item, attention in zip(watched, results, strict=True):
+                item.span._attention = attention
+        return rows
+
+    def _end_reading(self, end: int) -> None:
+        """Count the tokens before `end` as run, and drop a probe's closing words from the cache."""
+        self._cached = end
+        rewind(self._cache, end)
+        self._watched = [watched for watched in self._watched if watched.span.end > end]
 
     def _blocks(self, end: int) -> list[bytes]:
         """Names of blocks that tokens up to `end` complete (prefix_sharing.py)."""
@@ -185,12 +180,12 @@ class HFSession(Context):
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
         """As in Session: float32 [layers, heads, tokens of `keys`], from passes that are booked as
         a probe."""
-        capture, step = HeadCapture((keys.start, keys.end)), self._model.prefill_chunk
-        with self._booked("probe", requests=1) as cost:
-            for capture.first in range(self._cached, len(self.ids), step):
-                self._forward(
-                    cost, self.ids[capture.first : capture.first + step], 0, capture=capture
-                )
+        capture = HeadCapture((keys.start, keys.end))
+        step = self._model.prefill_chunk
+        with Transaction(self, "probe", requests=1) as passes:
+            for start in range(self._cached, len(self.ids), step):
+                capture.first = start
+                passes.run(self.ids[start : start + step], 0, capture)
         return capture.result(self._model.layers).numpy()
 
     def _save(self) -> int:
@@ -199,7 +194,8 @@ class HFSession(Context):
     def _restore(self, state: int) -> None:
         self._cached = state
         del self.ids[self._cached :]
-        self._watched, self._booked_end = [], 0
+        self._watched = []
+        self._booked_end = 0
         rewind(self._cache, self._cached)
 
     def _first_token(self, label: str) -> int | None:
@@ -213,9 +209,12 @@ class HFSession(Context):
             self.flush()
         logits = self._flush(1, 1, self._closing(after), first_tokens)
         assert logits is not None
-        mass = logits[-1].softmax(-1)[torch.tensor(first_tokens, device=logits.device)].tolist()
+        indices = torch.tensor(first_tokens, device=logits.device)
+        mass = logits[-1].softmax(-1)[indices].tolist()
         best = int(logits[-1].argmax())
-        likeliest = labels[first_tokens.index(best)] if best in first_tokens else None
+        likeliest = None
+        if best in first_tokens:
+            likeliest = labels[first_tokens.index(best)]
         return Probe.of(dict(zip(labels, mass, strict=True)), likeliest)
 
     @with_reply_cache
@@ -225,40 +224,47 @@ class HFSession(Context):
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
         scores: list[float] = []
-        with self.branch(), kept_tail(self._cache), self._booked("score", requests=1) as cost:
+        step = self._model.prefill_chunk
+        with (
+            self.branch(),
+            kept_tail(self._cache),
+            Transaction(self, "score", requests=1) as passes,
+        ):
             cached = self._cached
             # The last cached token is run again for its logits: that one position is booked, and
             # put back afterwards.
             rewind(self._cache, cached - 1)
             self._queue(ids)
-            whole = self.ids[cached - 1 : -1]
-            for i in range(0, len(whole), self._model.prefill_chunk):
-                piece = whole[i : i + self._model.prefill_chunk]
-                logits = self._forward(cost, piece, len(piece))
+            context = self.ids[cached - 1 : -1]
+            for start in range(0, len(context), step):
+                piece = context[start : start + step]
+                logits = passes.run(piece, len(piece))
                 assert logits is not None
-                target = torch.tensor(ids[i : i + len(piece)], device=logits.device)
-                scores += logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
+                scores += _scores_of(logits, ids[start : start + len(piece)])
         return scores
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         """Run what is queued, let a reasoning model think, and write the answer."""
-        start, thinks = len(self.ids), not self._answering
+        start = len(self.ids)
+        thinks = not self._answering
         if thinks:
             self.ids += self._model.opens
         logits = self._flush(1, requests=1)
-        sampler, thinking = Sampler(decoding.temperature, decoding.top_p, decoding.seed or 0), ""
+        sampler = Sampler(decoding.temperature, decoding.top_p, decoding.seed or 0)
+        thinking = ""
         if thinks and logits is not None and self._model.thinking:
             logits, thinking = self._think(logits, sampler, self._model.thinking)
-        answer = len(self.ids)
-        written = self._decode(logits, sampler, decoding, tuple((w.start, w.end) for w in watch))
-        if answer == start:
+        answer_start = len(self.ids)
+        spans = tuple((span.start, span.end) for span in watch)
+        written = self._decode(logits, sampler, decoding, spans)
+        if answer_start == start:
             return written
         # The thinking leaves the context; the answer, which attended to it, is read anew with what
         # follows.
-        kept = self.ids[answer:]
+        answer = self.ids[answer_start:]
         self._truncate(start)
-        self.ids += kept
+        self.ids += answer
         return replace(written, span=Span(start, len(self.ids)), thinking=thinking)
 
     def _truncate(self, length: int) -> None:
@@ -274,37 +280,62 @@ class HFSession(Context):
         first: the logits where the reply begins; returned with "" for a reply that begins with the
         answer. A thinking that reaches its limit, or ends the reply, is closed for the model.
         """
-        model, start, logits = self._model, len(self.ids), first
-        opened: bool | None = True if model.opens else None
-        closed = False
-        with self._booked("decode") as cost:
-            while cost.out < thinking.tokens - len(model.opens) - len(model.closes):
-                token = sampler.pick(logits[-1])
-                if token in model.stop_ids or (closed and model.text.context([token]).strip()):
-                    break
-                self.ids.append(token)
-                cost.out += 1
-                if not opened:
-                    opened = begins_thinking(model.text.context(self.ids[start:]), thinking)
-                    if opened is False:
-                        break
-                elif not closed:
-                    recent = self.ids[max(start, len(self.ids) - 4 * len(thinking.close) - 4) :]
-                    closed = thinking.close in model.text.context(recent)
-                rows = self._forward(cost, [token])
-                assert rows is not None
-                logits, self._cached = rows, self._cached + 1
-            cost.thinking = cost.out = cost.out if opened else 0
-            cost.unclosed = int(bool(opened) and not closed)
-        if not opened:
+        model = self._model
+        start = len(self.ids)
+        with Transaction(self, "decode") as passes:
+            state = self._write_thinking(passes, first, sampler, thinking)
+            passes.cost.thinking = passes.cost.out
+        if not state.is_opened:
             self._truncate(start)
             return first, ""
-        if not closed:
+        logits = state.logits
+        if not state.is_closed:
             self.ids += model.closes
             rows = self._flush(1)
             assert rows is not None
             logits = rows
         return logits, model.text.context(self.ids[start - len(model.opens) :])
+
+    def _write_thinking(
+        self, passes: Transaction, first: Tensor, sampler: Sampler, thinking: Thinking
+    ) -> ThinkingState:
+        """Write tokens of a thinking up to its end or limit.
+
+        Args:
+            passes: Runs and books them.
+            first: The logits where the reply begins [1, vocab].
+            sampler: Picks the tokens.
+            thinking: Its marks and its limit.
+        """
+        model = self._model
+        start = len(self.ids)
+        cost = passes.cost
+        state = ThinkingState(first, is_opened=bool(model.opens))
+        limit = thinking.tokens - len(model.opens) - len(model.closes)
+        while cost.out < limit:
+            token = sampler.pick(state.logits[-1])
+            answer_begins = state.is_closed and model.text.context([token]).strip()
+            if token in model.stop_ids or answer_begins:
+                break
+            self.ids.append(token)
+            cost.out += 1
+            if not state.is_opened:
+                opened = begins_thinking(model.text.context(self.ids[start:]), thinking)
+                if opened is False:
+                    break
+                state.is_opened = bool(opened)
+            elif not state.is_closed:
+                recent_start = max(start, len(self.ids) - 4 * len(thinking.close) - 4)
+                recent = model.text.context(self.ids[recent_start:])
+                state.is_closed = thinking.close in recent
+            rows = passes.run([token])
+            assert rows is not None
+            state.logits = rows
+            self._cached += 1
+        if not state.is_opened:
+            cost.out = 0
+        cost.unclosed = int(state.is_opened and not state.is_closed)
+        return state
 
     def _decode(
         self,
@@ -317,34 +348,38 @@ class HFSession(Context):
         attention is measured."""
         start = len(self.ids)
         capture = WriteCapture(start, spans, self._cache) if spans else None
-        with self._booked("decode") as cost:
-            text = self._model.text
+        with Transaction(self, "decode") as passes:
             state = Writing(
-                self.ids,
-                self._cache,
-                self._cached,
-                sampler,
-                decoding,
-                self._model.stop_ids,
-                lambda ids: text.decode(ids)[0],
-                cost,
-                capture,
+                ids=self.ids,
+                cache=self._cache,
+                cached=self._cached,
+                sampler=sampler,
+                decoding=decoding,
+                stop_ids=self._model.stop_ids,
+                text=self._text_of,
+                cost=passes.cost,
+                capture=capture,
             )
-            if (
-                logits is not None
-                and decoding.max_tokens
-                and state.takes(token := sampler.pick(logits[-1]))
-            ):
-                try:
-                    self._model.forward(
-                        Ask([token], self._cache, 1, capture, writing=state), self._adapter
-                    )
-                finally:
-                    self._cached = state.cached
+            if logits is not None and decoding.max_tokens:
+                self._write_tokens(state, sampler.pick(logits[-1]))
             attention = capture.result() if capture else None
             written = self._written(start, decoding.stop, state.finish, attention)
-            cost.endings = int(written.ending)
+            passes.cost.endings = int(written.ending)
         return written
+
+    def _write_tokens(self, state: Writing, first: int) -> None:
+        """Write the reply that begins with the token `first`, beside those of other questions."""
+        if not state.takes(first):
+            return
+        ask = Ask([first], self._cache, 1, state.capture, writing=state)
+        try:
+            self._model.forward(ask, self._adapter)
+        finally:
+            self._cached = state.cached
+
+    def _text_of(self, ids: Sequence[int]) -> str:
+        """Tokens as text."""
+        return self._model.text.decode(ids)[0]
 
     def _write_plain(
         self, generate: Callable[[PlainGeneration], None], decoding: Decoding
@@ -369,25 +404,27 @@ class HFSession(Context):
 
     def _book_plain(self, reply: PlainReply, took: Took, endings: int) -> None:
         """Book the passes of a plain reply; each has the share of the time that its tokens are."""
-        cost = reply.state.cost
-        passes = [*reply.passes, reply.decoding] if reply.decoding else reply.passes
-        total = sum(made.new for made in passes) or 1
-        for number, made in enumerate(passes):
-            wrote = made is reply.decoding
-            share = made.new / total
-            self._book(
-                "decode" if wrote else "prefill",
-                made.new,
-                made.cached,
-                logits=made.logits,
-                pairs=made.pairs,
-                ranking_pairs=made.ranking_pairs,
-                requests=int(number == 0),
-                out=cost.out * wrote,
-                endings=endings * wrote,
-                seconds=took.seconds * share,
-                queued=took.queued * share,
-            )
+        total = reply.tokens_run()
+        for number, made in enumerate(reply.passes):
+            self._book_plain_pass(made, took, made.new / total, requests=int(number == 0))
+        if reply.decoding is not None:
+            share = reply.decoding.new / total
+            out = reply.state.cost.out
+            self._book_plain_pass(reply.decoding, took, share, out=out, endings=endings)
+
+    def _book_plain_pass(self, made: PlainPass, took: Took, share: float, **counts: int) -> None:
+        """Book one pass; share: of the time; counts: further fields of its Event."""
+        self._book(
+            made.kind,
+            made.new,
+            made.cached,
+            logits=made.logits,
+            pairs=made.pairs,
+            ranking_pairs=made.ranking_pairs,
+            seconds=took.seconds * share,
+            queued=took.queued * share,
+            **counts,
+        )
 
     def _written(
         self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None
@@ -417,6 +454,13 @@ class HFSession(Context):
         if self._cache.layers:
             self._model.pool.keep(slot_of(self._cache))
         self._cache = Cache(layers=[])
+
+
+def _scores_of(logits: Tensor, ids: Sequence[int]) -> list[float]:
+    """Log-probability of each token of `ids`; logits [tokens, vocab] stand before them."""
+    target = torch.tensor(ids, device=logits.device)
+    scores: list[float] = logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
+    return scores
 
 
 def _generate(generate: Callable[[PlainGeneration], None], reply: PlainReply) -> None:

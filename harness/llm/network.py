@@ -30,7 +30,7 @@ from harness.cost.free_memory import available_bytes
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.backend import ModelFacts
 from harness.llm.batched_forward import Ask, make_room, run_alone, run_in_rows, run_packed
-from harness.llm.capture import WriteCapture
+from harness.llm.capture import CaptureTransaction, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.kv import KVPool, rewind, slot_of
 from harness.llm.prefix_sharing import copy_shared, shared_prefix
@@ -415,7 +415,7 @@ class ForwardQueue:
         exception of each."""
         if len(asks) > 1:
             lengths = [slot_of(ask.cache).used[0] for ask in asks]
-            undo = [ask.capture.undo() for ask in asks if ask.capture is not None]
+            captures = CaptureTransaction([ask.capture for ask in asks])
             try:
                 results = self._run_together(asks)
                 # Back to the whole chunk step by step: what filled the memory may be gone.
@@ -426,8 +426,7 @@ class ForwardQueue:
                 self.failed.append((type(error).__name__, self._limit))
                 for ask, length in zip(asks, lengths, strict=True):
                     rewind(ask.cache, length)
-                for drop_captured in undo:
-                    drop_captured()
+                captures.roll_back()
         return [result_or_error(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
 
     def _run_together(self, asks: Sequence[Ask]) -> list[Tensor | None]:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness.cost.flops import Kind
 from harness.errors import ModelOutputError
 from harness.llm.hf_model import LoadedModel
 from harness.llm.sampling import Sampler
@@ -31,6 +32,7 @@ class PlainPass:
     cached: int
     logits: int = 0
     ranking_pairs: int = 0
+    kind: Kind = "prefill"
 
     @property
     def pairs(self) -> int:
@@ -101,7 +103,14 @@ class PlainReply:
         steps = self.passes[first_pass:]
         del self.passes[first_pass:]
         cached = steps[0].cached if steps else self._length(cache)
-        self.decoding = PlainPass(len(steps), cached, len(steps))
+        self.decoding = PlainPass(len(steps), cached, len(steps), kind="decode")
+
+    def tokens_run(self) -> int:
+        """Tokens of all passes, at least 1."""
+        total = sum(made.new for made in self.passes)
+        if self.decoding is not None:
+            total += self.decoding.new
+        return max(total, 1)
 
     def drop(self, cache: Any, kept: int) -> None:
         """From now on count only `kept` tokens of what `cache` holds: the others are masked."""

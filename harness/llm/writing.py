@@ -8,6 +8,8 @@ A thread is woken once a reply: woken for every token, 64 of them took 58 % of t
 time.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +36,11 @@ class PassCost:
     endings: int = 0
     thinking: int = 0
     unclosed: int = 0
+
+    def add(self, other: PassCost) -> None:
+        """Add the counts of another pass."""
+        for name, count in vars(other).items():
+            setattr(self, name, getattr(self, name) + count)
 
 
 @dataclass
@@ -67,16 +74,21 @@ class Writing:
             return False
         self.ids.append(token)
         self.cost.out += 1
-        if stop := self.decoding.stop:
-            # A stop string ends in the newest token; a token carries at least a part of a character
-            # (4 bytes at most).
-            recent = self.text(
-                self.ids[max(self.start, len(self.ids) - 4 * max(map(len, stop)) - 4) :]
-            )
-            if any(s in recent for s in stop):
-                self.finish = "stop"
-                return False
+        if self._ends_with_stop_string():
+            self.finish = "stop"
+            return False
         return self.cost.out < self.decoding.max_tokens or self.capture is not None
+
+    def _ends_with_stop_string(self) -> bool:
+        """Whether the newest token completes a stop string."""
+        stop = self.decoding.stop
+        if not stop:
+            return False
+        # A token carries at least a part of a character (4 bytes at most).
+        longest = max(map(len, stop))
+        recent_start = max(self.start, len(self.ids) - 4 * longest - 4)
+        recent = self.text(self.ids[recent_start:])
+        return any(string in recent for string in stop)
 
     def ran(self) -> bool:
         """Count the newest token, which the model has run; returns whether another one is
@@ -97,7 +109,13 @@ def next_tokens(rows: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int
     """
     together = torch.cat(list(rows))
     highest, tokens = together.max(-1)  # the highest of a row with a NaN is NaN
-    if drawn := [n for n, sampler in enumerate(samplers) if not sampler.greedy]:
+    drawn = [n for n, sampler in enumerate(samplers) if not sampler.greedy]
+    if drawn:
         tokens[drawn] = draw(together[drawn], [samplers[n] for n in drawn])
     tokens.masked_fill_(highest.isfinite().logical_not(), -1)
-    return [None if token < 0 else token for token in tokens.tolist()]
+    return [_picked(token) for token in tokens.tolist()]
+
+
+def _picked(token: int) -> int | None:
+    """The token; None for -1, which marks unusable logits."""
+    return token if token >= 0 else None

@@ -26,7 +26,7 @@ class MethodHooks:
 
     without_adapters how to run without `adapters`: the hint at the end of the error that a model
                      lacks them
-    heads_field      config field that names a list of attention heads, or "all"; "" for none (`harness heads`)
+    heads_field      config field that names a list of attention heads, or "all"; "" for none (bench/heads.py)
     from_other_runs  config field -> what is counted, for numbers that a finished run can give
                      (method.k=from:RUN_FOLDER): "nodes" that its search visited, or the config field with the
                      tokens of a piece, of which as many are taken as cost the same to read

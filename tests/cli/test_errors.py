@@ -198,10 +198,6 @@ CASES = [
         ["let a teacher label with --teacher MODEL --dataset NAME"],
     ),
     ([*TRAIN, "--eval", *OUT], ["there is no adapter 'analysis' in"]),
-    (
-        ["heads", "bm25", *POCKET, *OUT],
-        ["'bm25' uses no list of attention heads; name a method that does", "qrhead"],
-    ),
     (["show"], ["name what to show"]),
     (["show", "ecko"], ["unknown name 'ecko'. Did you mean 'echo'"]),
     (["show", "stored"], ["'stored' is a run", "harness report stored"]),

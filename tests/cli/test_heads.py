@@ -1,17 +1,18 @@
-"""`harness heads`: a list that a run takes."""
+"""bench.heads: a list that a run takes."""
 
 from pathlib import Path
 
+import pytest
 import yaml
+
+from bench.heads import main
 
 POCKET = ("--model", "pocket-llama", "--dataset", "pocket/musique", "--set", "dataset.tokens=300")
 
 
-def test_a_list_that_was_found_is_used_by_a_run(here):
-    found = here(
-        "heads", "qrhead", *POCKET, "--sample", "2", "--top", "3", "--out", "heads.yaml"
-    ).checked()
-    assert "(2 questions, 0 left out)" in found.stdout
+def test_a_list_that_was_found_is_used_by_a_run(here, capfd):
+    main(["qrhead", *POCKET, "--sample", "2", "--top", "3", "--out", "heads.yaml"])
+    assert "(2 questions, 0 left out)" in capfd.readouterr().out
     values = yaml.safe_load(Path("heads.yaml").read_text(encoding="utf-8"))
     assert (len(set(values["heads"])), values["found_on"]) == (3, "pocket/musique")
     assert values["scores"] == sorted(values["scores"], reverse=True)
@@ -23,4 +24,13 @@ def test_a_list_that_was_found_is_used_by_a_run(here):
     assert (
         "belongs to another model, pocket-llama (num_hidden_layers is 60 there and 6 here)"
         in refused.stderr
+    )
+
+
+def test_a_method_without_a_list_of_heads_is_refused(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["bm25", *POCKET, "--out", "heads.yaml"])
+    assert ended.value.code == 2
+    assert (
+        "'bm25' uses no list of attention heads; name a method that does" in capsys.readouterr().err
     )

@@ -26,7 +26,8 @@ def ask(model, what, root, **changed):
     meter = Meter()
     with model.session(meter, **{k: v for k, v in changed.items() if k == "adapter"}) as session:
         if root is not None:
-            session.replies = ReplyCache(root, "tiny", changed.get("identity", model.identity))
+            identity = changed.get("identity", model.identity)
+            session.replies = ReplyCache(root, "tiny", identity, print)
         found = [asdict(one) if is_dataclass(one) else one for one in what(session)]
     return found, [
         {k: v for k, v in asdict(event).items() if k != "seconds"} for event in meter.events

@@ -11,8 +11,8 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm.backend import load_model, model_facts
-from harness.llm.hf_session import HFSession
 from harness.llm.model_info import memory_problem
+from harness.llm.passes import Transaction
 
 
 def config(folder, **more):
@@ -160,18 +160,18 @@ def test_an_unusable_template_is_found_without_loading(copy, template, message):
 @pytest.fixture
 def read(monkeypatch):
     """A function: the text that the last passes of a model have read since it was called last."""
-    ids, forward = [], HFSession._forward
+    ids, forward = [], Transaction.run
 
-    def spy(self, cost, new, *more, **how):
+    def spy(self, new, *more, **how):
         ids.extend(new)
-        return forward(self, cost, new, *more, **how)
+        return forward(self, new, *more, **how)
 
     def taken(model):
         text = model.text.context(ids)
         ids.clear()
         return text
 
-    monkeypatch.setattr(HFSession, "_forward", spy)
+    monkeypatch.setattr(Transaction, "run", spy)
     return taken
 
 

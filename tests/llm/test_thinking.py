@@ -207,13 +207,13 @@ def test_an_answer_without_thinking_is_an_answer(thinker, tiny, monkeypatch):
 
 
 def test_a_probe_and_a_begun_reply_skip_the_thinking(thinker, monkeypatch):
-    meter, forward, read = Meter(keeps_requests=True), sessions.HFSession._forward, []
+    meter, run, read = Meter(keeps_requests=True), sessions.Transaction.run, []
 
-    def spy(self, cost, ids, *more, **how):
+    def spy(self, ids, *more, **how):
         read.extend(ids)
-        return forward(self, cost, ids, *more, **how)
+        return run(self, ids, *more, **how)
 
-    monkeypatch.setattr(sessions.HFSession, "_forward", spy)
+    monkeypatch.setattr(sessions.Transaction, "run", spy)
     with thinker.session(meter) as s:
         s.user("Is it north?")
         s.probe(["Yes", "No"])

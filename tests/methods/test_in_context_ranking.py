@@ -229,5 +229,5 @@ def test_a_list_that_cannot_be_used_is_refused(change, sizes, sentence, tmp_path
     ],
 )
 def test_a_list_that_is_not_there_or_of_a_model_of_the_same_sizes_is_refused(name, other):
-    with pytest.raises(CannotRun, match="harness heads"):
+    with pytest.raises(CannotRun, match="bench.heads"):
         heads_for(name, {**LLAMA, **other})

@@ -1,11 +1,17 @@
-"""The FLOPs of one prefill by the formula (flops.py) beside the operators that fvcore counts in the
-same network."""
+"""The FLOPs of one prefill by the formula (harness/cost/flops.py) beside the operators that fvcore
+counts in the same network.
 
+    python -m bench.flops MODEL
+"""
+
+import sys
 from pathlib import Path
 
+from harness.config.resolve import resolved
 from harness.cost.flops import Event, flops
 from harness.cost.shapes import shape_of
 from harness.errors import import_error_as_cannot_run
+from harness.llm.model_info import local_folder
 
 TOKENS = 512
 
@@ -42,3 +48,15 @@ def prefill_by_both(folder: Path, tokens: int = TOKENS) -> tuple[float, float]:
     event = Event("reader", "", "answer", "prefill", tokens, logits=tokens, pairs=tokens**2)
     # fvcore counts a multiply-add as one.
     return flops(event, shape_of(config, head=True), "executed"), 2.0 * count.total()
+
+
+def main(model: str) -> None:
+    """Print both counts and their difference."""
+    folder, _ = local_folder(resolved("models", model=model))
+    formula, traced = prefill_by_both(folder)
+    print(f"a prefill of {TOKENS} tokens by {model}: {formula / 1e9:,.3f} GFLOPs by the formula,")
+    print(f"{traced / 1e9:,.3f} by fvcore, {formula / traced - 1:+.2%}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
