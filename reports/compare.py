@@ -124,25 +124,77 @@ def compare(
     return facts.as_floats(pd.DataFrame(rows).assign(p_holm=holm([row["p"] for row in rows])))
 
 
-def compare_with_baseline(run: StoredRun, base: StoredRun) -> dict[str, Any]:
-    """The paired difference of two runs in the headline score, also where they have one name, or
-    models that differ.
+@dataclass(frozen=True)
+class BesideBaseline:
+    """A run's score minus that of an earlier run, on the questions of the earlier one.
+
+    Args:
+        score: Name of the score.
+        difference: Mean of run minus baseline, in [-1, 1].
+        low: Lower end of its 95 % interval; None: too few documents.
+        high: Upper end, or None.
+        questions: Questions that are compared.
+        documents: Their clusters.
+        left_out: Questions that the baseline has a score for and the run has not.
+        objections: What would have stopped `compare`, a sentence each.
+    """
+
+    score: str
+    difference: float
+    low: float | None
+    high: float | None
+    questions: int
+    documents: int
+    left_out: int
+    objections: Sequence[str]
+
+
+def compare_with_baseline(
+    run: StoredRun, base: StoredRun, score: str | None = None, allow_left_out: bool = False
+) -> BesideBaseline:
+    """The paired difference of two runs, also where they have one name, or models that differ.
 
     Args:
         run: The run that is judged.
         base: The run that it is compared with.
-
-    Returns:
-        The columns of `compare`; no interval is None. The notes name what would have stopped
-        `compare`.
+        score: Name of the score; None: the baseline's headline.
+        allow_left_out: Leave questions out that only the baseline has a score for; else they count
+            0 for the run.
 
     Raises:
         UserError: The two have no scored question in common.
+        UnknownName: One of them does not have the score.
     """
     pair = _Pair(run, "this run", base, "the baseline")
-    name = _compared_score(pair, None)
-    checks = {(id(r), name): rescored(r, name) for r in (run, base)}
-    return _comparison_row(pair, name, tests=1, checks=checks)
+    name = _compared_score(pair, score)
+    ours, theirs = facts.scored(run, name), facts.scored(base, name)
+    values = dict(zip(ours.ids, ours.values, strict=True))
+    if values.keys().isdisjoint(theirs.ids):
+        raise UserError("the two have no scored question in common")
+    missing = [i for i in theirs.ids if i not in values]
+    counted = [i for i in theirs.ids if i in values or not allow_left_out]
+    base_values = dict(zip(theirs.ids, theirs.values, strict=True))
+    clusters = dict(zip(theirs.ids, theirs.clusters, strict=True))
+    test = paired_test(
+        [values.get(i, 0.0) for i in counted],
+        [base_values[i] for i in counted],
+        [clusters[i] for i in counted],
+    )
+    checks = {(id(each), name): rescored(each, name) for each in (run, base)}
+    objections = [
+        f"compared all the same: {reason}"
+        for reason in _reasons_against_comparing(pair, name, checks)
+    ]
+    return BesideBaseline(
+        name,
+        test.difference,
+        test.low,
+        test.high,
+        test.n,
+        test.clusters,
+        len(missing),
+        objections,
+    )
 
 
 @dataclass(frozen=True)

@@ -257,12 +257,6 @@ def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
         "debug",
         "quiet",
     }  # what a forecast or the line at the end is printed with
-    printed |= {
-        "fail_under",
-        "fail_below_baseline",
-        "junit",
-        "job_summary",
-    }  # the exit code of a CI job
     assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
     with pytest.raises(TypeError, match="limt"):
         harness.run(method="echo", dataset=DATA, limt=2)  # type: ignore[call-overload]

@@ -1,9 +1,15 @@
-"""Checks of `harness run` that end a CI job: a score's lower limit, and no real drop below an
-earlier run.
+"""Checks of `harness run` that end a CI job: a score's lower limit, and no drop below an earlier run.
 
---fail-under flashrag.em=60            the mean of every run of the command is at least 60 points
---fail-below-baseline RUN              no run's headline score is really lower than that of RUN, on the same questions
---junit FILE, --job-summary FILE       the checks as JUnit XML; as a Markdown table, added to the file
+--fail-under flashrag.em=60      the mean of every run of the command is at least 60 points (less --margin)
+--fail-below-baseline RUN        no run is shown to score lower than RUN on the questions of RUN;
+                                 --max-drop SCORE=X chooses the score and a drop that is tolerated
+--allow-left-out                 questions without an answer are left out, instead of counting 0
+--junit FILE, --job-summary FILE the checks as JUnit XML; as a Markdown table, added to the file
+
+A check against a baseline follows the 95 % interval of the paired difference: wholly below the
+tolerated drop it fails, wholly above it passes, else it is undecided. Where there are too few
+documents for an interval, an observed drop above the tolerated one fails, and the check is undecided
+otherwise.
 """
 
 from __future__ import annotations
@@ -11,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from harness.cli.output import say
+from harness.cli.run_options import CheckOptions
 from harness.engine.runs_in_turn import Hook
 from harness.errors import UserError
 
@@ -22,61 +29,52 @@ if TYPE_CHECKING:
 
     from harness.engine.plan import Plan
     from harness.engine.runner import RunResult
+    from reports.compare import BesideBaseline
 
 FAILED_CHECK = 4
+Outcome = Literal["passed", "undecided", "FAILED"]
+_IN_MARKDOWN: dict[Outcome, str] = {
+    "passed": "passed",
+    "undecided": "undecided",
+    "FAILED": "**FAILED**",
+}
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check of one run: what was asked, whether it holds, and the figures behind it in a
-    sentence."""
+    """One check of one run: what was asked, how it ended, and the figures in a sentence."""
 
     run: str
     name: str
-    passed: bool
+    outcome: Outcome
     figures: str
 
 
 class Gate(Hook):
     """Makes the checks as runs end; a command whose check fails ends with exit code 4.
 
-    Args:
-        limits: ("SCORE=X", ...) of --fail-under, X in points (0 to 100).
-        baseline: Run folder of --fail-below-baseline, or None.
-        junit: File for the checks as JUnit XML, or None.
-        job_summary: File to which the checks are added as a Markdown table, or None.
-
     Raises:
         UserError: A limit that is no SCORE=X, an option without the check that it belongs to, or no
             such baseline.
     """
 
-    def __init__(
-        self,
-        limits: Sequence[str],
-        baseline: str | None,
-        junit: str | None,
-        job_summary: str | None,
-    ) -> None:
-        self._limits = dict(_parse_limit(text) for text in limits)
-        if not limits and baseline is None and (junit or job_summary):
-            raise UserError(
-                "--junit and --job-summary write checks; add --fail-under SCORE=X or "
-                "--fail-below-baseline RUN"
-            )
-        if baseline is not None and not Path(baseline).is_dir():
-            raise UserError(f"--fail-below-baseline: there is no run folder '{baseline}'")
-        self._baseline, self._junit, self._summary = baseline, junit, job_summary
+    def __init__(self, options: CheckOptions) -> None:
+        self._options = options
+        self._limits = _points_of_scores("--fail-under", options.fail_under)
+        self._drops = _points_of_scores("--max-drop", options.max_drop)
+        _check_options(options)
         self._checks: list[Check] = []
         self._waiting: list[str] = []  # runs that were planned and have not ended
 
     def ready(self, plan: Plan) -> Plan:
         """Expect the run. Raises UserError for a limit on a score that it does not have."""
-        if unknown := self._limits.keys() - set(plan.config.dataset.scorers):
-            known = ", ".join(plan.config.dataset.scorers)
-            raise UserError(
-                f"--fail-under: {plan.run_name} has no score '{min(unknown)}' (it has {known})"
-            )
+        for option, scores in (("--fail-under", self._limits), ("--max-drop", self._drops)):
+            unknown = scores.keys() - set(plan.config.dataset.scorers)
+            if unknown:
+                known = ", ".join(plan.config.dataset.scorers)
+                raise UserError(
+                    f"{option}: {plan.run_name} has no score '{min(unknown)}' (it has {known})"
+                )
         self._waiting.append(plan.run_name)
         return plan
 
@@ -84,102 +82,212 @@ class Gate(Hook):
         """Make the checks of a run that ended."""
         self._waiting.remove(plan.run_name)
         for score, least in self._limits.items():
-            mean = 100 * result.summary["scores"][score]["mean"]
-            self._checks.append(
-                Check(
-                    plan.run_name,
-                    f"{score} at least {least:g}",
-                    mean >= least,
-                    f"{mean:.1f} points",
-                )
-            )
-        if self._baseline is not None:
-            self._checks.append(_beside_baseline(plan.run_name, result.folder, self._baseline))
+            self._checks.append(self._beside_limit(plan.run_name, result, score, least))
+        if self._options.fail_below_baseline is None:
+            return
+        if not self._drops:
+            self._checks.append(self._beside_baseline(plan.run_name, result.folder, None, 0.0))
+        for score, drop in self._drops.items():
+            self._checks.append(self._beside_baseline(plan.run_name, result.folder, score, drop))
 
     def closed(self) -> int:
         """Print and write the checks; returns 4 if one failed. A run that did not end fails its
         checks."""
-        self._checks += [
-            Check(name, "the run ends", False, "it did not end") for name in self._waiting
-        ]
+        for name in self._waiting:
+            self._checks.append(Check(name, "the run ends", "FAILED", "it did not end"))
         for check in self._checks:
-            say(
-                f"check {'passed' if check.passed else 'FAILED'}: {check.run}: {check.name}: "
-                f"{check.figures}"
-            )
-        if self._junit is not None:
-            _junit(self._checks).write(self._junit, encoding="utf-8", xml_declaration=True)
-        if self._summary is not None:
-            with Path(self._summary).open("a", encoding="utf-8") as file:
-                rows = [
-                    (c.run, c.name, "passed" if c.passed else "**FAILED**", c.figures)
-                    for c in self._checks
-                ]
-                for line in [("run", "check", "result", "figures"), ("---",) * 4, *rows]:
-                    cells = (cell.replace("|", "\\|").replace("\n", " ") for cell in line)
-                    file.write(f"| {' | '.join(cells)} |\n")
-                file.write("\n")
-        return 0 if all(check.passed for check in self._checks) else FAILED_CHECK
+            say(f"check {check.outcome}: {check.run}: {check.name}: {check.figures}")
+        if self._options.junit is not None:
+            _junit(self._checks).write(self._options.junit, encoding="utf-8", xml_declaration=True)
+        if self._options.job_summary is not None:
+            _add_markdown(Path(self._options.job_summary), self._checks)
+        failed = any(check.outcome == "FAILED" for check in self._checks)
+        return FAILED_CHECK if failed else 0
 
+    def _beside_limit(self, run: str, result: RunResult, score: str, least: float) -> Check:
+        """Compare a run's mean with a limit of --fail-under.
 
-def _parse_limit(text: str) -> tuple[str, float]:
-    """("flashrag.em", 60.0) of "flashrag.em=60", as typed after --fail-under. Raises UserError."""
-    score, equals, value = text.partition("=")
-    try:
-        least = float(value)
-    except ValueError:
-        least = -1.0
-    if not equals or not 0 <= least <= 100:
-        raise UserError(
-            f"--fail-under {text}: should be SCORE=X with X from 0 to 100, as in flashrag.em=60"
+        Args:
+            run: Its name.
+            result: The run that ended.
+            score: Name of the score.
+            least: The limit, in points.
+        """
+        entry = result.summary["scores"][score]
+        left_out = int(result.summary.get("n_left_out", 0))
+        if result.summary["failed_count_as"] == "skip":
+            left_out += int(result.summary["n_failed"])
+        counted = 1.0  # of the asked questions, the share that the mean is over
+        if left_out and not self._options.allow_left_out:
+            counted = entry["n"] / (entry["n"] + left_out)
+        mean = 100 * counted * entry["mean"]
+        figures = [f"{mean:.1f}{_no_interval(entry['low'])} points"]
+        if entry["low"] is not None:
+            low, high = 100 * counted * entry["low"], 100 * counted * entry["high"]
+            figures = [f"{mean:.1f} [{low:.1f}, {high:.1f}] points"]
+            if low < least <= high:
+                figures.append(
+                    f"the interval holds {least:g}: other questions of this kind may lie on its "
+                    "other side"
+                )
+        margin = self._options.margin or 0.0
+        name = f"{score} at least {least:g}"
+        if margin:
+            name += f", less a margin of {margin:g}"
+        if left_out:
+            figures.append(_left_out_words(left_out, self._options.allow_left_out))
+        return Check(
+            run, name, "passed" if mean >= least - margin else "FAILED", "; ".join(figures)
         )
-    return score, least
+
+    def _beside_baseline(self, run: str, folder: Path, score: str | None, drop: float) -> Check:
+        """Compare a run with the baseline, question by question (reports/compare.py).
+
+        The models may differ too. Other reasons for which `compare` refuses two runs are added to
+        the figures.
+
+        Args:
+            run: Its name.
+            folder: Its run folder.
+            score: Name of the score; None: the baseline's headline.
+            drop: The tolerated drop, in points.
+        """
+        from harness.storage.run_folder import read_run
+        from reports.compare import compare_with_baseline
+
+        name = "not below the baseline" if score is None else f"{score} not below the baseline"
+        if drop:
+            name += f" by more than {drop:g}"
+        assert self._options.fail_below_baseline is not None
+        base = read_run(Path(self._options.fail_below_baseline))
+        try:
+            found = compare_with_baseline(
+                read_run(folder), base, score, self._options.allow_left_out
+            )
+        except UserError as error:
+            return Check(run, name, "FAILED", f"not comparable: {error}")
+        figures = [_difference_words(found)]
+        if found.left_out:
+            figures.append(_left_out_words(found.left_out, self._options.allow_left_out))
+        outcome, why = _outcome(found, drop)
+        return Check(run, name, outcome, "; ".join([*figures, *why, *found.objections]))
 
 
-def _beside_baseline(name: str, folder: Path, baseline: str) -> Check:
-    """Compare a run's headline score with the baseline's, question by question
-    (reports/compare.py).
+def _check_options(options: CheckOptions) -> None:
+    """Raises UserError for an option without the check that it belongs to, and no such baseline."""
+    if options.fail_below_baseline is not None and not Path(options.fail_below_baseline).is_dir():
+        raise UserError(
+            f"--fail-below-baseline: there is no run folder '{options.fail_below_baseline}'"
+        )
+    if options.max_drop and options.fail_below_baseline is None:
+        raise UserError("--max-drop is a drop below a baseline; add --fail-below-baseline RUN")
+    if options.margin is not None and not options.fail_under:
+        raise UserError("--margin belongs to a limit; add --fail-under SCORE=X")
+    if options.margin is not None and not 0 <= options.margin <= 100:
+        raise UserError(f"--margin {options.margin:g}: should be points from 0 to 100")
+    if not options.fail_under and options.fail_below_baseline is None:
+        raise UserError(
+            "--junit, --job-summary and --allow-left-out belong to checks; add --fail-under SCORE=X "
+            "or --fail-below-baseline RUN"
+        )
 
-    The models may differ too. Other reasons for which `compare` refuses two runs are added to the
-    figures.
+
+def _points_of_scores(option: str, texts: Sequence[str]) -> dict[str, float]:
+    """{"flashrag.em": 60.0, "flashrag.f1": 50.0} of ["flashrag.em=60,flashrag.f1=50"].
+
+    Args:
+        option: Its name, for the error.
+        texts: What was typed after it, each time.
+
+    Raises:
+        UserError: A part that is no SCORE=X with X from 0 to 100.
     """
-    from harness.storage.run_folder import read_run
-    from reports.compare import compare_with_baseline
+    found: dict[str, float] = {}
+    for part in ",".join(texts).split(",") if texts else ():
+        score, _, value = part.partition("=")
+        try:
+            points = float(value)
+        except ValueError:
+            points = -1.0
+        if not 0 <= points <= 100:
+            raise UserError(
+                f"{option} {part}: should be SCORE=X with X from 0 to 100, as in flashrag.em=60"
+            )
+        found[score] = points
+    return found
 
-    check_name = "not below the baseline"
-    try:
-        comparison = compare_with_baseline(read_run(folder), read_run(Path(baseline)))
-    except UserError as error:
-        return Check(name, check_name, False, f"not comparable: {error}")
-    difference, low, high = (
-        comparison[key] for key in ("difference", "difference.low", "difference.high")
+
+def _outcome(found: BesideBaseline, drop: float) -> tuple[Outcome, list[str]]:
+    """How a check against a baseline ends, and why where the interval alone does not say it.
+
+    Args:
+        found: The paired difference, in [-1, 1].
+        drop: The tolerated drop, in points.
+    """
+    least = 0.0 - drop / 100
+    if found.low is None or found.high is None:
+        if found.difference < least:
+            return "FAILED", ["so the observed drop decides"]
+        return "undecided", ["no drop was observed, and none can be excluded"]
+    if found.high < least:
+        return "FAILED", []
+    if found.low >= least:
+        return "passed", []
+    why = f"the interval holds {0.0 - drop:g}: more questions would tell, or a tolerated drop"
+    return "undecided", [f"{why} (--max-drop {found.score}=X)"]
+
+
+def _difference_words(found: BesideBaseline) -> str:
+    interval = _no_interval(found.low)
+    if found.low is not None and found.high is not None:
+        interval = f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+    return (
+        f"{100 * found.difference:+.1f}{interval} points on {found.questions} questions about "
+        f"{found.documents} documents"
     )
-    interval = (
-        f" [{100 * low:+.1f}, {100 * high:+.1f}]"
-        if high is not None
-        else ", no interval: too few documents"
-    )
-    figures = f"{100 * difference:+.1f}{interval} points on {comparison['n']} common questions"
-    figures = "; ".join(
-        [
-            figures,
-            *(note for note in comparison["notes"] if note.startswith("compared all the same")),
-        ]
-    )
-    return Check(name, check_name, high is None or high >= 0, figures)
+
+
+def _no_interval(low: float | None) -> str:
+    return ", no interval with so few documents," if low is None else ""
+
+
+def _left_out_words(count: int, allowed: bool) -> str:
+    questions = f"{count} question{'s' if count > 1 else ''} left out"
+    if allowed:
+        return f"{questions}, as allowed"
+    return f"{questions} count 0 (--allow-left-out: not at all)"
+
+
+def _add_markdown(file: Path, checks: Sequence[Check]) -> None:
+    """Add a table of the checks to a Markdown file."""
+    rows = [("run", "check", "result", "figures"), ("---",) * 4]
+    rows += [(each.run, each.name, _IN_MARKDOWN[each.outcome], each.figures) for each in checks]
+    with file.open("a", encoding="utf-8") as opened:
+        for row in rows:
+            cells = [cell.replace("|", "\\|").replace("\n", " ") for cell in row]
+            opened.write(f"| {' | '.join(cells)} |\n")
+        opened.write("\n")
 
 
 def _junit(checks: Sequence[Check]) -> ElementTree.ElementTree[ElementTree.Element]:
+    """The checks as JUnit XML; an undecided one is "skipped", with its figures."""
     from xml.etree import ElementTree
 
-    failures = sum(not check.passed for check in checks)
+    failures = sum(check.outcome == "FAILED" for check in checks)
+    undecided = sum(check.outcome == "undecided" for check in checks)
     suite = ElementTree.Element(
-        "testsuite", name="harness", tests=str(len(checks)), failures=str(failures)
+        "testsuite",
+        name="harness",
+        tests=str(len(checks)),
+        failures=str(failures),
+        skipped=str(undecided),
     )
     for check in checks:
         case = ElementTree.SubElement(suite, "testcase", classname=check.run, name=check.name)
-        if check.passed:
+        if check.outcome == "passed":
             ElementTree.SubElement(case, "system-out").text = check.figures
+        elif check.outcome == "undecided":
+            ElementTree.SubElement(case, "skipped", message=check.figures)
         else:
             ElementTree.SubElement(case, "failure", message=check.figures)
     return ElementTree.ElementTree(suite)

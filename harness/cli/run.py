@@ -21,7 +21,7 @@ from pathlib import Path
 from harness.cli.options import Repeat, Selection, Sweep
 from harness.cli.output import print_result, print_warnings, say
 from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks, with_option_settings
-from harness.cli.run_options import Execution, WorkerOptions
+from harness.cli.run_options import NO_CHECKS, CheckOptions, Execution, WorkerOptions
 from harness.cli.stopping import until_interrupted
 from harness.engine.expand_command import plan_all
 from harness.engine.runs_in_turn import Lost, Outcome, bug_sentence, in_turn
@@ -37,6 +37,7 @@ SAVED = "interrupted; what was answered is saved"
 def run(
     selection: Selection,
     execution: Execution,
+    checks: CheckOptions,
     scaling: WorkerOptions,
     sweep: Sweep = None,
     repeat: Repeat = None,
@@ -47,7 +48,7 @@ def run(
     of N seeds. Answers are scored and saved one by one, so nothing is lost when a run stops.
     """
     return until_interrupted(
-        partial(run_selection, selection, execution, scaling, sweep, repeat), SAVED
+        partial(run_selection, selection, execution, scaling, sweep, repeat, checks=checks), SAVED
     )
 
 
@@ -58,10 +59,11 @@ def run_selection(
     sweep: Sweep = None,
     repeat: Repeat = None,
     finished_folders: list[Path] | None = None,
+    checks: CheckOptions = NO_CHECKS,
 ) -> int:
     """Make the runs of a selection; returns the exit code.
 
-    sweep, repeat: as of `run`; finished_folders: gets the run folders.
+    sweep, repeat, checks: as of `run`; finished_folders: gets the run folders.
     """
     suite, command = selection.suite, ["harness", *sys.argv[1:]]
     scaling.check(options.plan)
@@ -72,7 +74,7 @@ def run_selection(
 
         return only_plan(choices_of_runs, options, suite)
     check_home()
-    hooks, unlogged = trackers_and_checks(options, scaling, suite)
+    hooks, unlogged = trackers_and_checks(options, checks, scaling, suite)
     planned = plan_all(choices_of_runs, say)
     plans = planned.plans
     print_warnings(plans, unlogged)

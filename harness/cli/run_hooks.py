@@ -16,7 +16,7 @@ from harness.engine.runs_in_turn import Hook
 from harness.errors import UserError
 
 if TYPE_CHECKING:
-    from harness.cli.run_options import Execution, WorkerOptions
+    from harness.cli.run_options import CheckOptions, Execution, WorkerOptions
     from harness.engine.plan import Plan
 
 
@@ -39,7 +39,7 @@ def with_option_settings(runs: list[Choices], options: Execution) -> list[Choice
 
 
 def trackers_and_checks(
-    options: Execution, scaling: WorkerOptions, suite: str | None
+    options: Execution, checks: CheckOptions, scaling: WorkerOptions, suite: str | None
 ) -> tuple[list[Hook], list[str]]:
     """The hooks of trackers and declared checks, and sentences on why the default tracker cannot be
     used.
@@ -61,12 +61,10 @@ def trackers_and_checks(
             hooks.append(
                 BackgroundTracking(options.folder, address(options.track), suite, 0, **common)
             )
-    limits = [part for text in options.fail_under for part in text.split(",")]
-    checks = (options.fail_below_baseline, options.junit, options.job_summary)
-    if limits or checks != (None, None, None):
+    if checks.given:
         from harness.cli.gate import Gate
 
-        hooks.append(Gate(limits, *checks))
+        hooks.append(Gate(checks))
     return hooks, unlogged
 
 

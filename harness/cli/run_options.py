@@ -107,23 +107,6 @@ class Execution:
         bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')
     ] = False
     convention: Convention = None
-    fail_under: Annotated[
-        list[str],
-        execution(
-            "--fail-under SCORE=X,...", "Exit code 4 where a run's mean score is below X points."
-        ),
-    ] = field(default_factory=list)
-    fail_below_baseline: Annotated[
-        str | None,
-        execution(
-            "--fail-below-baseline RUN",
-            "Exit code 4 where a run is significantly worse than RUN (paired).",
-        ),
-    ] = None
-    junit: Annotated[str | None, output("--junit FILE", "Write these checks as JUnit XML.")] = None
-    job_summary: Annotated[
-        str | None, output("--job-summary FILE", "Add these checks to a file as a Markdown table.")
-    ] = None
 
     @cached_property
     def folder(self) -> Path:
@@ -164,6 +147,54 @@ if TYPE_CHECKING:
     from harness.engine.spending_limits import Budget
 
 _ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Checks of `harness run` that end a CI job (harness/cli/gate.py)."""
+
+    fail_under: Annotated[
+        list[str],
+        execution(
+            "--fail-under SCORE=X,...", "Exit code 4 where a run's mean score is below X points."
+        ),
+    ] = field(default_factory=list)
+    margin: Annotated[
+        float | None,
+        execution("--margin POINTS", "Points that a mean may lie below --fail-under."),
+    ] = None
+    fail_below_baseline: Annotated[
+        str | None,
+        execution(
+            "--fail-below-baseline RUN",
+            "Exit code 4 where the interval of run minus RUN lies below 0 (or below --max-drop).",
+        ),
+    ] = None
+    max_drop: Annotated[
+        list[str],
+        execution(
+            "--max-drop SCORE=X,...",
+            "Compare this score with the baseline's, and tolerate a drop of X points.",
+        ),
+    ] = field(default_factory=list)
+    allow_left_out: Annotated[
+        bool,
+        execution(
+            "--allow-left-out", "In these checks questions without an answer do not count 0."
+        ),
+    ] = False
+    junit: Annotated[str | None, output("--junit FILE", "Write these checks as JUnit XML.")] = None
+    job_summary: Annotated[
+        str | None, output("--job-summary FILE", "Add these checks to a file as a Markdown table.")
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them is used."""
+        return self != NO_CHECKS
+
+
+NO_CHECKS = CheckOptions()
 
 
 @dataclass(frozen=True)

@@ -10,60 +10,46 @@ from harness.cli.main import main
 
 @pytest.fixture
 def asked(tmp_path, capsys):
-    """Answers 12 questions about a folder, `right` of them rightly; returns (exit code, stderr)."""
-    folder = tmp_path / "wiki"
-    folder.mkdir()
-    lines = []
-    for n in range(12):
-        (folder / f"p{n}.txt").write_text(f"Page {n} says so.")
-        lines.append(
-            json.dumps(
-                {
-                    "id": f"q{n}",
-                    "question": f"Question {n}?",
-                    "answer": f"word{n}",
-                    "document": f"p{n}",
-                }
-            )
-        )
-    (tmp_path / "q.jsonl").write_text("\n".join(lines))
+    """Answers questions about a folder, `right` of them rightly; returns (exit code, stderr).
 
-    def call(right, name, *more):
-        replies = [
-            {"when": f"Question {n}?", "reply": f"word{n}" if n < right else "no"}
-            for n in range(12)
-        ]
+    documents: pages with a question each; broken: questions to which the model has no reply, so that
+    they fail.
+    """
+
+    def call(right, name, *more, documents=12, broken=0):
+        folder = tmp_path / f"wiki{documents}"
+        folder.mkdir(exist_ok=True)
+        lines, replies = [], []
+        for n in range(documents):
+            (folder / f"p{n}.txt").write_text(f"Page {n} says so.")
+            question = {"id": f"q{n}", "question": f"Question {n}?", "document": f"p{n}"}
+            question["answer"] = f"word{n}"
+            lines.append(json.dumps(question))
+            reply = f"word{n}" if n < right else "no"
+            if n < documents - broken:
+                replies.append({"when": f"Question {n}?", "reply": reply})
+        questions = tmp_path / f"{name}.jsonl"
+        questions.write_text("\n".join(lines))
         (tmp_path / f"{name}.yaml").write_text(json.dumps({"replies": replies}))
-        words = [
-            "run",
-            "-m",
-            "closed-book",
-            "--documents",
-            str(folder),
-            "--questions",
-            str(tmp_path / "q.jsonl"),
-        ]
-        words += [
-            "--model",
-            "scripted",
-            "--set",
-            f"model.script={tmp_path / name}.yaml",
-            "--mlflow",
-            "off",
-            "-q",
-        ]
+        words = ["run", "-m", "closed-book", "--documents", str(folder)]
+        words += ["--questions", str(questions), "--model", "scripted"]
+        words += ["--set", f"model.script={tmp_path / name}.yaml", "--mlflow", "off", "-q"]
+        words += ["--out", str(tmp_path / name), "--set", "dataset.scorers=[flashrag.em]"]
         with pytest.raises(SystemExit) as ended:
-            main(
-                [
-                    *words,
-                    "--out",
-                    str(tmp_path / name),
-                    "--set",
-                    "dataset.scorers=[flashrag.em]",
-                    *map(str, more),
-                ]
-            )
+            main([*words, *map(str, more)])
         return ended.value.code, capsys.readouterr().err
+
+    return call
+
+
+@pytest.fixture
+def baseline(asked, tmp_path):
+    """The folder of a run that answered `right` questions rightly."""
+
+    def call(right, **more):
+        assert asked(right, "base", **more)[0] == 0
+        (folder,) = (tmp_path / "base/folder").iterdir()
+        return folder
 
     return call
 
@@ -74,33 +60,92 @@ def asked(tmp_path, capsys):
 def test_a_mean_below_the_limit_fails(asked, right, least, code):
     got, err = asked(right, "a", "--fail-under", f"flashrag.em={least}")
     assert got == code
-    assert f"flashrag.em at least {least}: {100 * right / 12:.1f} points" in err
+    assert f"flashrag.em at least {least}: {100 * right / 12:.1f} [" in err
+
+
+def test_a_limit_says_what_the_interval_leaves_open_and_takes_a_margin(asked):
+    code, err = asked(6, "a", "--fail-under", "flashrag.em=60")
+    assert code == 4
+    assert "the interval holds 60: other questions of this kind may lie on its other side" in err
+    code, err = asked(6, "b", "--fail-under", "flashrag.em=60", "--margin", "10")
+    assert code == 0
+    assert "check passed" in err
+    assert "flashrag.em at least 60, less a margin of 10: 50.0 [" in err
+
+
+def test_questions_that_failed_and_are_left_out_count_0_unless_allowed(asked):
+    limit = ("--set", "failed=skip", "--fail-under", "flashrag.em=60")
+    code, err = asked(7, "a", *limit, broken=4)
+    assert (code, "4 questions left out count 0" in err) == (4, True), err
+    code, err = asked(7, "b", *limit, "--allow-left-out", broken=4)
+    assert (code, "check passed" in err) == (3, True), err
 
 
 @pytest.mark.parametrize(
-    ("right", "code"),
+    ("before", "after", "outcome", "code"),
     [
-        (12, 0),
-        (11, 0),  # one question of twelve may be chance
-        (2, 4),
+        (12, 11, "undecided", 0),  # one question of twelve may be chance
+        (12, 2, "FAILED", 4),
+        (2, 12, "passed", 0),
     ],
 )
-def test_a_drop_fails_where_it_is_real(asked, tmp_path, right, code):
-    assert asked(12, "base")[0] == 0
-    (baseline,) = (tmp_path / "base/folder").iterdir()
-    assert asked(right, "new", "--fail-below-baseline", baseline)[0] == code
+def test_the_interval_of_the_paired_difference_decides(
+    asked, baseline, before, after, outcome, code
+):
+    got, err = asked(after, "new", "--fail-below-baseline", baseline(before))
+    assert (got, f"check {outcome}:" in err) == (code, True), err
 
 
-def test_checks_are_written_for_the_job(asked, tmp_path):
+@pytest.mark.parametrize(
+    ("before", "after", "outcome", "code"),
+    [(2, 0, "FAILED", 4), (2, 1, "FAILED", 4), (1, 1, "undecided", 0), (0, 2, "undecided", 0)],
+)
+def test_with_two_documents_an_observed_drop_fails_and_nothing_passes(
+    asked, baseline, before, after, outcome, code
+):
+    folder = baseline(before, documents=2)
+    got, err = asked(after, "new", "--fail-below-baseline", folder, documents=2)
+    assert (got, f"check {outcome}:" in err) == (code, True), err
+    assert "no interval with so few documents" in err
+
+
+def test_a_chosen_score_may_drop_by_so_much(asked, baseline):
+    folder = baseline(12)
+    for drop, outcome in ((0, "FAILED"), (95, "passed")):
+        _, err = asked(
+            6,
+            f"new{drop}",
+            "--fail-below-baseline",
+            folder,
+            "--max-drop",
+            f"flashrag.em={drop}",
+        )
+        assert f"check {outcome}:" in err, err
+
+
+def test_questions_that_only_the_baseline_has_count_as_lost_unless_allowed(asked, baseline):
+    folder = baseline(12)
+    check = ("--fail-below-baseline", folder, "--limit", "3")
+    code, err = asked(12, "new", *check)
+    assert (code, "9 questions left out count 0" in err) == (4, True), err
+    code, err = asked(12, "other", *check, "--allow-left-out")
+    assert (code, "9 questions left out, as allowed" in err) == (0, True), err
+
+
+def test_checks_are_written_for_the_job(asked, baseline, tmp_path):
     (tmp_path / "summary.md").write_text("before\n")
     files = ("--junit", tmp_path / "checks.xml", "--job-summary", tmp_path / "summary.md")
-    asked(6, "a", "--fail-under", "flashrag.em=60", *files)
+    checks = ("--fail-under", "flashrag.em=60", "--fail-below-baseline", baseline(6))
+    asked(6, "a", *checks, *files)
     suite = ElementTree.parse(tmp_path / "checks.xml").getroot()
-    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
-    assert suite.find("testcase/failure").get("message") == "50.0 points"
+    counts = [suite.get(key) for key in ("tests", "failures", "skipped")]
+    assert counts == ["2", "1", "1"]
+    assert suite.find("testcase/failure").get("message").startswith("50.0 [")
+    assert "the interval holds 0" in suite.find("testcase/skipped").get("message")
     text = (tmp_path / "summary.md").read_text()
     assert text.startswith("before\n| run | check |")
-    assert "| **FAILED** | 50.0 points |" in text
+    assert "| **FAILED** | 50.0 [" in text
+    assert "| undecided | +0.0 [" in text
 
 
 @pytest.mark.parametrize(
@@ -111,6 +156,10 @@ def test_checks_are_written_for_the_job(asked, tmp_path):
         (("--fail-under", "other=1"), "has no score 'other' (it has flashrag.em)"),
         (("--fail-below-baseline", "gone"), "there is no run folder 'gone'"),
         (("--junit", "x.xml"), "add --fail-under SCORE=X or --fail-below-baseline RUN"),
+        (("--max-drop", "flashrag.em=1"), "add --fail-below-baseline RUN"),
+        (("--fail-below-baseline", ".", "--max-drop", "other=1"), "has no score 'other'"),
+        (("--margin", "2"), "add --fail-under SCORE=X"),
+        (("--fail-under", "flashrag.em=1", "--margin", "-2"), "should be points from 0 to 100"),
     ],
 )
 def test_a_check_that_cannot_be_made_is_refused(asked, tmp_path, words, problem):
