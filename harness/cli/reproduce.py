@@ -27,14 +27,14 @@ import typer
 
 from harness.cli.checks import Check, check_rows, check_weights, print_checks
 from harness.cli.command import output, setting
-from harness.cli.options import RunOptions, Selection
+from harness.cli.options import RunOptions, Selection, split_names
 from harness.cli.output import say
 from harness.cli.run import SAVED, run_selection
 from harness.cli.run_options import Execution, WorkerOptions
 from harness.cli.stopping import until_interrupted
 from harness.cli.stored_runs import stored_runs
 from harness.cli.table_output import columns, write
-from harness.config import suites
+from harness.config import presets, suites
 from harness.config.resolve import resolved as configured
 from harness.config.schema import EncoderConfig
 from harness.errors import HarnessError, UserError
@@ -135,25 +135,48 @@ def reproduce(
     if code in (1, 130) or not ran:
         return code
     runs = [run for run in map(read_run, dict.fromkeys(ran)) if run.records]
+    lines = _chosen_lines(options)
     if not execution.json:
-        from reports.paper.all_values import NOT_RUN, tables, text
-
-        frames = tables(runs, item, margin=pages.margin)
-        left = sum(int((frame["verdict"] == NOT_RUN).sum()) for _, frame in frames)
-        frames = [
-            (title, measured)
-            for title, frame in frames
-            if not (measured := frame[frame["run"].notna()]).empty
-        ]
-        if frames:
-            print(text(runs, frames, "text", pages.margin).rstrip("\n"))
-        if left:
-            print(f"{left} printed values of {item.label} have no run here yet")
-        if not frames:
-            print(f"{item.label}: {item.note or 'no printed value is measured by these runs'}")
+        _print_beside_printed(runs, item, lines, pages.margin)
         _write_drawings(runs, item, suite, execution.folder)
-    _write_pages(runs, item, pages)
+    _write_pages(runs, item, pages, lines)
     return code
+
+
+def _chosen_lines(options: RunOptions) -> set[int] | None:
+    """The printed values of the methods and data sets that the command chose; None where it chose
+    none."""
+    from reports.paper.all_values import lines_of
+
+    if not options.method and not options.dataset:
+        return None
+    methods, datasets = (
+        {presets.fold(name) for name in split_names(names)}
+        for names in (options.method, options.dataset)
+    )
+    return lines_of(methods, datasets)
+
+
+def _print_beside_printed(
+    runs: list[StoredRun], item: TableOrFigure, lines: set[int] | None, margin: float
+) -> None:
+    """Print what the runs measure beside the printed values, and how many of which paper's have no
+    run."""
+    from reports.paper.all_values import NOT_RUN, tables, text
+
+    named = tables(runs, item, margin=margin, lines=lines)
+    measured = [(title, frame[frame["run"].notna()]) for title, frame in named]
+    measured = [(title, frame) for title, frame in measured if not frame.empty]
+    if measured:
+        print(text(runs, measured, "text", margin).rstrip("\n"))
+    for title, frame in named:
+        left = int((frame["verdict"] == NOT_RUN).sum())
+        place = title.partition(":")[0]
+        beside = "" if place == item.label else f", which stand beside {item.label},"
+        if left:
+            print(f"{left} printed values of {place}{beside} have no run here yet")
+    if not measured:
+        print(f"{item.label}: {item.note or 'no printed value is measured by these runs'}")
 
 
 def _suite_selection(options: RunOptions, suite: str) -> Selection:
@@ -210,16 +233,31 @@ def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out:
             print(f"{item.label} is in {file}")
 
 
-def _write_pages(runs: list[StoredRun], item: TableOrFigure | None, pages: Pages) -> None:
-    """Write our values beside the printed ones of `item`, None for all, to each file that is asked
-    for."""
-    from reports.paper.all_values import tables, text
+def _write_pages(
+    runs: list[StoredRun],
+    item: TableOrFigure | None,
+    pages: Pages,
+    lines: set[int] | None = None,
+) -> None:
+    """Write our values beside the printed ones to each file that is asked for.
+
+    Args:
+        runs: The runs.
+        item: The table or figure; None for all.
+        pages: The files. LaTeX of one table, which goes into a paper, has no row without a run.
+        lines: The printed values to show; None for all.
+    """
+    from reports.paper.all_values import NOT_RUN, tables, text
 
     if not pages.files:
         return
-    named = tables(runs, item, margin=pages.margin)
+    named = tables(runs, item, margin=pages.margin, lines=lines)
     for form, file in pages.files.items():
-        write(text(runs, named, form, pages.margin), file)
+        shown = named
+        if form == "latex" and item is not None:
+            shown = [(title, frame[frame["verdict"] != NOT_RUN]) for title, frame in named]
+        shown = [(title, frame) for title, frame in shown if not frame.empty]
+        write(text(runs, shown, form, pages.margin), file)
         print(f"written: {file}")
 
 

@@ -3,7 +3,7 @@ not compared."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pandas as pd
@@ -32,12 +32,37 @@ COLUMNS = (
 _TEXT_TITLE = "Values of the text"
 
 
-def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
-    """Return COLUMNS in the order of paper_results.csv; `printed` in points of 100 for scores, as
-    reports.paper.frame.
+def lines_of(methods: Collection[str], datasets: Collection[str]) -> set[int]:
+    """The lines of paper_results.csv that these presets on these data sets measure; an empty
+    collection means all of them."""
+    lines = set()
+    for value in load():
+        places = {*value.stand_ins, *(rule.dataset for rule in value.rules)}
+        of_method = not methods or value.entry.preset in methods
+        if of_method and (not datasets or places.intersection(datasets)):
+            lines.add(value.line)
+    return lines
 
-    runs: may be none. notes: each condition in which a run differs, then what is known to differ
-    ("known: ..."). Raises UserError as reports.paper.frame.
+
+def frame(
+    runs: Sequence[StoredRun],
+    *,
+    margin: float = MARGIN,
+    lines: Collection[int] | None = None,
+) -> pd.DataFrame:
+    """Printed values beside ours, in the order of paper_results.csv.
+
+    Args:
+        runs: The runs; there may be none.
+        margin: As in reports.paper.frame.
+        lines: The lines of paper_results.csv to show; None for all.
+
+    Returns:
+        COLUMNS; `printed` in points of 100 for scores, as reports.paper.frame. notes: each
+        condition in which a run differs, then what is known to differ.
+
+    Raises:
+        UserError: As reports.paper.frame.
     """
     values = load()
     measured: dict[int, list[dict[str, Any]]] = {}
@@ -48,6 +73,8 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
     mapped = {value.line: value for value in reversed(values)}  # the first of each line
     rows: list[dict[str, Any]] = []
     for entry in printed():
+        if lines is not None and entry.line not in lines:
+            continue
         places = (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table))
         place = next(places, f"{PAPERS[entry.source]}: {_TEXT_TITLE}")
         head = {
@@ -73,11 +100,15 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN) -> pd.DataFrame:
 
 
 def tables(
-    runs: Sequence[StoredRun], chosen: TableOrFigure | None = None, *, margin: float = MARGIN
+    runs: Sequence[StoredRun],
+    chosen: TableOrFigure | None = None,
+    *,
+    margin: float = MARGIN,
+    lines: Collection[int] | None = None,
 ) -> list[tuple[str, pd.DataFrame]]:
     """Titled frames: a summary, then one for each table with printed values; chosen: that table
-    alone, with the one whose rows it runs too."""
-    whole, frames = frame(runs, margin=margin), []
+    alone, with the one whose rows it runs too; margin, lines: as in `frame`."""
+    whole, frames = frame(runs, margin=margin, lines=lines), []
     for place, group in whole.groupby("place", sort=False):
         item = next((p for p in tables_and_figures() if p.label == place), None)
         if chosen is None or (

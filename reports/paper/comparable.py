@@ -157,6 +157,8 @@ def _reasons_of_model(
     recorded = (run.manifest.get("models") or {}).get(role) or {}
     if used.get("backend") != "hf" or not (recorded.get("weights") or _is_named(used, paper.name)):
         return Findings([name])
+    if not _is_named(used, paper.name) and public_releases.other_sizes(run, role, paper):
+        return Findings([name])  # another model; how its weights are stored comes second
     result = public_releases.model_differences(run, role, paper)
     if result.reasons:
         return result

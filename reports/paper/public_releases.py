@@ -90,16 +90,11 @@ def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
                 )
             ]
         )
-    sizes: Any = (run.manifest.get("shapes") or {}).get(role)
+    sizes = (run.manifest.get("shapes") or {}).get(role)
     from_hub = isinstance(weights, Mapping) and "hub" in weights
     if sizes is None and paper.shape and not from_hub:
         result.reasons.append(f"model: the {role}'s sizes are not recorded; run it again")
-    shape = {} if sizes is None else paper.shape
-    if odd := [
-        f"{key} {sizes.get(key)} instead of {size}"
-        for key, size in shape.items()
-        if sizes.get(key) != size
-    ]:
+    if odd := other_sizes(run, role, paper):
         result.reasons.append(
             f"model: the {role} has other sizes than {paper.name} ({', '.join(odd)})"
         )
@@ -108,6 +103,19 @@ def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
     if "opening" in published and role not in (run.manifest.get("first_prompts") or {}):
         result.unchecked.append("chat template")
     return result
+
+
+def other_sizes(run: StoredRun, role: str, paper: Model) -> list[str]:
+    """The sizes in which a role's model differs from the paper's, "layers 30 instead of 32"; []
+    where none is recorded."""
+    sizes = (run.manifest.get("shapes") or {}).get(role)
+    if sizes is None:
+        return []
+    return [
+        f"{key} {sizes.get(key)} instead of {size}"
+        for key, size in paper.shape.items()
+        if sizes.get(key) != size
+    ]
 
 
 def other_owner(source: str, paper_model: Model) -> str | None:

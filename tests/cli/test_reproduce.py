@@ -26,11 +26,48 @@ def test_a_table_is_run_and_shown(here, twins, tmp_path):
     assert "2 questions, 0 failed" in done.stdout
     assert "60 printed values of GARLIC, Table 2 have no run here yet" in done.stdout
     assert "GARLIC, Table 2: ablations" in (tmp_path / "t.html").read_text()
-    assert "w/o Attention Search" in (tmp_path / "t.tex").read_text()
+    assert (tmp_path / "t.tex").exists()
     again = here("reproduce", "pocket-garlic-table2", *ARGUMENTS, "--plan")
     assert "0 of 2" in again.stdout
     here("reproduce", "--markdown", "all.md").checked()
     assert "QRMeM, Table 6" in (tmp_path / "all.md").read_text()
+
+
+def scripted(configs, tmp_path, *names):
+    """Twins of these names with bm25 and closed-book, and arguments for a model of fixed
+    replies."""
+    suite = SUITE.replace("[echo]", "[bm25, closed-book]")
+    for name in names:
+        (configs / "suites" / f"{name}.yaml").write_text(suite)
+    (tmp_path / "replies.yaml").write_text("replies: [{reply: nothing}]")
+    return "--mlflow", "off", "-q", "--model", "scripted", "--set", "model.script=replies.yaml"
+
+
+def test_it_says_whose_values_have_no_run(here, configs, tmp_path):
+    arguments = scripted(configs, tmp_path, "pocket-pecan-table1")
+    done = here("reproduce", "pocket-pecan-table1", *arguments).checked()
+    counted = " printed values of GARLIC, Table 1, which stand beside PECAN, Table 1, have no run"
+    assert counted in done.stdout
+    assert "printed values of PECAN" not in done.stdout
+
+
+def test_only_chosen_methods_and_data_sets_are_shown(here, configs, tmp_path):
+    arguments = scripted(configs, tmp_path, "pocket-garlic-table1")
+    chosen = ("--method", "BM25", "--dataset", "pocket/musique", "--latex", "t.tex")
+    done = here("reproduce", "pocket-garlic-table1", *chosen, *arguments).checked()
+    # F1, BLEU-4, ROUGE-L and so on of one printed row, all of them run
+    assert "have no run here yet" not in done.stdout
+    assert "BM25 top-5" in done.stdout
+    latex = (tmp_path / "t.tex").read_text()
+    assert ("BM25 top-5" in latex, "SBERT" in latex) == (True, False)
+
+
+def test_latex_of_a_table_has_no_row_without_a_run(here, configs, tmp_path):
+    arguments = scripted(configs, tmp_path, "pocket-garlic-table1")
+    files = ("--latex", "t.tex", "--markdown", "t.md")
+    here("reproduce", "pocket-garlic-table1", *files, *arguments).checked()
+    texts = [(tmp_path / name).read_text() for name in ("t.tex", "t.md")]
+    assert ["no run yet" in text for text in texts] == [False, True]
 
 
 def test_a_figure_that_cannot_be_drawn_says_why(here, twins):

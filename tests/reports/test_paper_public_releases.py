@@ -1,6 +1,7 @@
 """What a run's rows and models are by content; tests/reports/test_fabricated_runs.py judges whole
 runs."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -129,3 +130,21 @@ def test_other_rows_and_lost_answers_are_refused(run, rows, reason):
 )  # fmt: skip
 def test_what_happened_to_the_run(run, manifest, reason):
     assert reasons(run, run.records, **manifest) == ([reason] if reason else [])
+
+
+def test_another_model_is_named_first_however_its_weights_are_stored(tmp_path, command):
+    reader = {"name": "smollm2-135m", "source": "HuggingFaceTB/SmolLM2-135M-Instruct"}
+    manifest = {
+        "models.reader.weights": {"gguf": "ab"},
+        "shapes.reader": {"layers": 30, "width": 576},
+    }
+    config = {f"model.{key}": value for key, value in reader.items()}
+    rows = [record(n, None, scores={F1: 0.5}, error=None) for n in range(4)]
+    paper_run(tmp_path, "bm25", "musique", rows, config=config, manifest=manifest)
+    code, out, err = command("report", str(tmp_path), "--paper", "--format", "json")
+    assert code == 0, err
+    first, *others = json.loads(out)[0]["notes"]
+    assert first == (
+        "model: the reader is SmolLM2-135M-Instruct, the paper's is Llama-3.1-8B-Instruct"
+    )
+    assert not any("quantised" in note for note in others)
