@@ -485,7 +485,7 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
     notes = [f"compared all the same: {problem}" for problem in problems]
     if pair.elsewhere:
         shared = overlap(pair.run, pair.base)[2]
-        notes.append(f"{shared}; prompt, seed and weights of a run made elsewhere are not compared")
+        notes.append(f"{shared}; prompt, seed and weights of an imported run are not compared")
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
     notes += [f"{label}: {NOT_CHECKED}" for run, label in both if not checks[id(run), name][1]]

@@ -364,7 +364,7 @@ def _run_notes(run: StoredRun) -> list[str]:
     if made_elsewhere(run):
         imported = run.manifest["imported"]
         files = ", ".join(str(file["name"]) for file in imported["files"])
-        source = f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}"
+        source = f"imported from {imported['tool']}: answers, logged scores and costs are those of {files}"
         notes.append(f"{source} and not checked; how questions were asked is not known")
     for entry in run.manifest.get("corrected") or ():
         means = ", ".join(

@@ -3,7 +3,7 @@ underlined.
 
     \begin{table}[t]
       \caption{musique, Llama-3.1-8B. ...}  \label{tab:musique-llama-3-1-8b}     title and how values are marked
-      \begin{tabular}{lrr} \toprule Method & F1 & Tokens \\ \midrule ... \bottomrule \end{tabular}
+      \begin{tabular}{lrr} \toprule Method & flashrag.f1 & Tokens \\ \midrule ... \bottomrule \end{tabular}
       {\footnotesize costs are per question. ...\par}                            notes of every row
       {\footnotesize [1] 2 of 20 questions failed\par}                           notes of single rows
     \end{table}
@@ -33,10 +33,8 @@ _ESCAPED = {
     "…": r"\dots{}",
     **{c: "\\" + c for c in "&%$#_{}"},
 }
-_WORDS = {
-    "tflops": "TFLOPs", "f1": "F1", "em": "EM", "acc": "Acc.", "rougeL": "ROUGE-L", "rouge": "ROUGE", "n": "n", "p": "p"
-}  # fmt: skip
-_SPARE = ("score", "qa", "answer")  # words of a scorer's name that a head can do without
+_WORDS = {"tflops": "TFLOPs", "n": "n", "p": "p"}
+_COSTS = ("tflops", "tokens", "ratio", "money", "seconds")
 _COMMAND = r"(?:\bharness [a-z]|(?<![\w-])--[a-z])"
 _STYLES = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
 
@@ -113,21 +111,22 @@ def _without_commands(note: str) -> tuple[str, str]:
 
 
 def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
-    """Heads as a paper has them: "F1" for "longbench.qa_f1_score"; two that would be the same stay
-    as they are.
+    """Heads as a paper has them: "TFLOPs search" for "tflops.search". A score keeps the name of its
+    scorer, as in captions: there are several F1. Two that would be the same stay as they are.
 
     names: heads that are names, of data sets.
     """
     short = []
     for head in heads:
         family, dot, part = head.partition(".")
-        if family in ("tflops", "tokens", "ratio"):  # "TFLOPs search" for "tflops.search"
-            head_text = f"{_head_word(family)} {part}".rstrip()
+        if head in names or (dot and family not in _COSTS):
+            short.append(head)
+        elif dot:
+            short.append(f"{_head_word(family)} {part}")
         else:
-            words = [word for word in re.split("[_ ]", part if dot else head) if word not in _SPARE]
-            later_words = (_WORDS.get(word, word) for word in words[1:])
-            head_text = " ".join([*map(_head_word, words[:1]), *later_words]) or head
-        short.append(head if head in names else head_text)
+            first, *later = re.split("[_ ]", head)
+            later_words = (_WORDS.get(word, word) for word in later)
+            short.append(" ".join([_head_word(first), *later_words]))
     count = Counter(short)
     return [whole if count[text] > 1 else text for whole, text in zip(heads, short, strict=True)]
 

@@ -14,6 +14,7 @@ from harness.api.running import Settings
 from harness.cli.options import Selection
 from harness.cli.run_options import Execution, WorkerOptions
 from harness.config import registry
+from harness.datasets.rows import Row
 from harness.errors import HarnessError, LimitReached, UserError
 from harness.method import Indexes, Tools
 from harness.types import Answer, Question
@@ -153,6 +154,22 @@ def test_a_class_rows_and_a_function_are_taken_as_they_are() -> None:
     again = harness.run(Whole, "musique", data=rows[:2], mlflow="off", progress=False)
     assert again.summary["n_total"] == 2
     assert again.folder != whole.folder
+
+
+def test_row_objects_need_no_data_set_and_no_format(here) -> None:
+    rows = [
+        Row("a", "Who?", (("Case", "Ann did it."), ("", "Bob saw.")), ("Ann",), supporting=(0,)),
+        Row("b", "Where?", (("Case", "Ann did it."), ("", "Bob saw.")), ("Rome",)),
+    ]
+    one = harness.run("echo", data=rows, mlflow="off", progress=False)
+    assert isinstance(one, harness.Run)
+    assert list(one.records["question"]) == ["Who?", "Where?"]
+    assert one.config["dataset"]["name"] == "rows"
+    named = harness.run("echo", "musique", data=rows, mlflow="off", progress=False)
+    assert named.config["dataset"]["scorers"][1] == "musique.answer_em"
+    wrong = [Row("a", "Who?", (("", "Ann."),), ("Ann",), supporting=(3,))]
+    with pytest.raises(UserError, match="supporting.*should be numbers from 0 to 0"):
+        harness.run("echo", data=wrong, mlflow="off", progress=False)
 
 
 def test_a_folder_and_questions_are_taken_as_the_command_takes_them(tmp_path) -> None:

@@ -3,6 +3,7 @@ arguments."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from harness.config import presets, registry, suites
 from harness.config.layers import Choices
 from harness.config.schema import digest
 from harness.config.sweep import check_axes
+from harness.datasets.rows import Row
 from harness.engine import runner
 from harness.engine.command_limits import LimitHook
 from harness.engine.expand_command import command_runs, plan_all, with_seeds
@@ -35,7 +37,8 @@ from harness.tracking.wandb_run import address
 MethodName = str | type[Method]
 Methods = MethodName | Sequence[MethodName]
 Names = str | Sequence[str]
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Mapping[str, Any] | Row]
+_GIVEN = "rows"  # the data set, and its format, of Row objects
 _COMMAND = (
     "python",
     "-c",
@@ -132,8 +135,9 @@ def run(
     run`.
 
     method: a preset's name, or a class (harness.method.Method); data: a file, or the rows
-    themselves, in the data set's format; documents, questions: in place of a data set, a folder of
-    your own and a file of questions about it, or the questions as rows; set: {"method.k": 3},
+    themselves, in the data set's format or as Row objects, which need no data set; documents,
+    questions: in place of a data set, a folder of your own and a file of questions about it, or the
+    questions as rows; set: {"method.k": 3},
     {"dataset.scorers": ["flashrag.em", my_function]}; progress: show a bar (a widget in a notebook)
     and what the command line says on stderr; fail_fast: raise at the first question that fails.
 
@@ -142,6 +146,10 @@ def run(
     `lost`, and the others go on. Raises UserError where nothing can run, SaveError for what cannot
     be saved, LimitReached at a limit (max_...).
     """
+    given: dict[str, Any] = {}
+    if _holds_row_objects(data):
+        given = {"dataset.format": _GIVEN}
+        dataset = _GIVEN if dataset is None else dataset
     one_dataset = isinstance(dataset, str) or documents is not None
     single = (
         isinstance(method, str | type)
@@ -152,7 +160,7 @@ def run(
     )
     flags = {"keep_prompts": keep_prompts, "cache": cache, "model.deterministic": deterministic}
     kept = {"dataset.keep_texts": keep_texts} if keep_texts is not None else {}
-    sets = {**(set or {}), **kept, **{key: value for key, value in flags.items() if value}}
+    sets = {**(set or {}), **given, **kept, **{key: value for key, value in flags.items() if value}}
     shared = Choices(
         model=None if model is None else os.fspath(model),
         data=_rows_file(data),
@@ -258,6 +266,13 @@ def _names(named: Methods | Names | None) -> list[str]:
     return names
 
 
+def _holds_row_objects(data: PathLike | Rows | None) -> bool:
+    """Whether `data` is a list of Row objects (harness.datasets.rows)."""
+    if data is None or isinstance(data, str | os.PathLike):
+        return False
+    return any(isinstance(row, Row) for row in data)
+
+
 def _rows_file(data: PathLike | Rows | None) -> str | None:
     """The path `data` as text; rows are first written to a file in HARNESS_HOME, named after their
     content's hash."""
@@ -265,6 +280,7 @@ def _rows_file(data: PathLike | Rows | None) -> str | None:
         return None
     if isinstance(data, str | os.PathLike):
         return os.fspath(data)
+    data = [dataclasses.asdict(row) if isinstance(row, Row) else row for row in data]
     path = home() / "rows" / f"{digest(list(data))[:16]}.jsonl"
     make_folder(path.parent, "HARNESS_HOME")
     write_atomic(path, b"".join(map(json_line, data)), setting="HARNESS_HOME")

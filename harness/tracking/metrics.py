@@ -153,6 +153,12 @@ def _param_name(key: str) -> str:
     return re.sub(r"^method\.params\.", "method.", key).removesuffix(".name")
 
 
+def without_folders(value: str) -> str:
+    """The last part of a path, for a name: "/home/ann/rows.jsonl" -> "rows.jsonl"; another value as
+    it is."""
+    return value.rstrip("/").rpartition("/")[2]
+
+
 def set_by_user(run: StoredRun) -> dict[str, str]:
     """Key -> the run's value, of each setting that the user gave, but for those that are in every
     name."""

@@ -37,6 +37,7 @@ from harness.tracking.metrics import (
     run_state,
     run_tags,
     set_by_user,
+    without_folders,
 )
 from harness.tracking.mlflow_traces import MlflowTraces, mlflow_dataset
 from harness.tracking.store import artifacts_uri, log_files, sqlite_path
@@ -331,7 +332,7 @@ class MlflowRun:
             return False, str(runs[0].info.run_id)
         method, model = (str(self.run.config[kind]["name"]) for kind in ("method", "model"))
         values = "".join(
-            f" {key.removeprefix('method.')}={value}"
+            f" {key.removeprefix('method.')}={without_folders(value)}"
             for key, value in set_by_user(self.run).items()
         )
         name = f"{method}{values} · {model}"

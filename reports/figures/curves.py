@@ -181,6 +181,6 @@ def panels(table: pd.DataFrame) -> list[Panel]:
                 points = [Point.of(row, axis, "tflops") for row in records(rows)]
                 lines.append(Line("TFLOPs a question", points, right=True))
             x = Axis(name, ticks=tuple(map(float, rows[axis])))
-            right = Axis(f"TFLOPs a question ({convention})")
+            right = Axis(f"TFLOPs a question ({convention})", zero=True)
             drawn.append(Panel(title, x, Axis(f"{score} × 100"), right, lines, aside=True))
     return drawn

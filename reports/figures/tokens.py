@@ -105,9 +105,7 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
     read.
     """
     if facts.made_elsewhere(run):
-        raise UserError(
-            f"{run.path} was made elsewhere, so the tokenizer of its model is not known"
-        )
+        raise UserError(f"{run.path} was imported, so the tokenizer of its model is not known")
     config = part_of_run(ModelConfig, run.config["model"], str(run.path))
     if config.backend == "scripted":
         from harness.llm.scripted import Scripted

@@ -19,7 +19,7 @@ most of the runs, a chosen seed, and the notes of the run in any table.
 
 The margin is in points for scores, and in percent of the printed value for costs and requests.
 `notes` also say, after
-"known:", what the project does otherwise than the paper as far as it knows; that forbids no
+"known difference:", what the project does otherwise than the paper as far as it knows; that forbids no
 verdict.
 """
 
@@ -298,7 +298,7 @@ def _verdict_row(
         "convention": value.metric.asked or value.metric.convention
         if value.metric.phases
         else None,
-        "notes": (*reasons, *marks, *(f"known: {note}" for note in value.deviations)),
+        "notes": (*reasons, *marks, *(f"known difference: {note}" for note in value.deviations)),
         "run": ", ".join(dict.fromkeys(run.name for _, run in pairs)),
     }
 

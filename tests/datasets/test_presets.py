@@ -21,7 +21,8 @@ FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
 NAMES = sorted(
     path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml")
 )
-NAMES.remove("folder")  # the user's own: no licence, citation or download of ours
+for own in ("folder", "rows"):  # the user's own: no licence, citation or download of ours
+    NAMES.remove(own)
 FETCHED = [name for name in NAMES if not name.startswith(("pocket/", "ruler/"))]
 LONGBENCH = [name for name in FETCHED if name.startswith("longbench/")]
 BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]

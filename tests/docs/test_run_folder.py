@@ -170,6 +170,7 @@ def test_manifest(folder):
         "amounts",
         "code",
         "first_prompts",
+        "floor",
         "imported",
     }
     assert documented("judges") == set(manifest["judges"]["judge.scripted"]) | {"server"}

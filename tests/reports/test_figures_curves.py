@@ -11,6 +11,7 @@ import pytest
 
 from reports import main_table
 from reports.facts import labels
+from reports.figures import plot
 from reports.figures.curves import frame, rows_to_draw, rules_to_show
 from reports.figures.replay import Rule, Scored, recorded_rule, stops_to_score
 from reports.figures.rule_table import STOP_SETTINGS
@@ -252,3 +253,16 @@ def test_runs_without_a_rule(call, tmp_path):
     assert "no run here recorded other stops than its own: there is no curve" in mistake(
         call("plain")
     )
+
+
+def test_the_axis_of_costs_begins_at_0(call, monkeypatch):
+    ends, set_axis = {}, plot.set_axis
+
+    def recorded(axis, spec):
+        set_axis(axis, spec)
+        ends[spec.name] = axis.get_view_interval()
+
+    monkeypatch.setattr(plot, "set_axis", recorded)
+    assert call("--out", "curves.svg")[0] == 0
+    lows = [low for name, (low, _) in ends.items() if name.startswith("TFLOPs a question")]
+    assert lows == [0.0]

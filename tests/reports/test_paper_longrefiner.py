@@ -66,7 +66,7 @@ def values(table="Table 2", method="LongRefiner(Ours)", label="Acc"):
 def row(found, **which):
     """The row, its notes without what is known to differ."""
     (only,) = frame([found], values(**which)).to_dict("records")
-    own = tuple(note for note in only["notes"] if not note.startswith("known: "))
+    own = tuple(note for note in only["notes"] if not note.startswith("known difference: "))
     return {str(key): value for key, value in {**only, "notes": own}.items()}
 
 

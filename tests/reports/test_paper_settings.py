@@ -73,7 +73,7 @@ def row(root, one, **changes):
 
 
 def reasons(found):
-    return [note for note in found["notes"] if not note.startswith("known: ")]
+    return [note for note in found["notes"] if not note.startswith("known difference: ")]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_is_known_to_differ_stands_beside_the_verdict(tmp_path):
     found = row(tmp_path, RAPTOR)
     assert found["verdict"] == "equivalent (within 2 points; weights and scores not checked)"
     assert any("prompts are this project's wording" in note for note in found["notes"])
-    assert all(note.startswith("known: ") for note in found["notes"])
+    assert all(note.startswith("known difference: ") for note in found["notes"])
     assert not any("this project's wording" in note for note in row(tmp_path / "b", TOP_X)["notes"])
 
 

@@ -242,6 +242,17 @@ class TestTrack:
             ]
             assert shown == ["params.`method.k`", "params.`seed`"]
 
+    def test_a_name_has_no_folder_of_this_machine(self, uri, tmp_path):
+        dataset = {
+            "name": "musique",
+            "format": "musique",
+            "scorers": [SCORE],
+            "data": "/home/ann/rows.jsonl",
+        }
+        origins = {"dataset.data": "--data"}
+        track(run_folder(tmp_path, settings={"dataset": dataset}, origins=origins), uri)
+        assert only_run(uri).info.run_name == "pecan dataset.data=rows.jsonl · tiny"
+
     def test_runs_that_differ_in_what_made_them_never_look_alike(self, uri, tmp_path):
         changes = (
             {"packages": {"torch": "2.9"}},

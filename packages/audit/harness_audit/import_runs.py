@@ -158,7 +158,7 @@ def _prepare_repeat(
         why = "; ".join(["name some with --scorers (harness list scorers)", *run.lost])
         raise UserError(f"{run.files[0]} holds no score; {why}")
     settings = {
-        "method": {"name": run.method, "implementation": ELSEWHERE, "mark": "made elsewhere"},
+        "method": {"name": run.method, "implementation": ELSEWHERE, "mark": "imported"},
         "dataset": {**config.model_dump(mode="json", exclude=_NOT_KNOWN), "scorers": names},
         "model": {"name": run.model},
         "seed": repeat - 1,

@@ -152,7 +152,7 @@ class _RunCheck:
             )
             report.unchecked.append(f"that {place} holds what {files} says")
             self._note(
-                f"made elsewhere, by {imported['tool']}; whether its answers and costs are those "
+                f"imported from {imported['tool']}; whether its answers and costs are those "
                 f"of {files} is open"
             )
         for question in sorted(entry["answers"].keys() - self.questions.keys()):

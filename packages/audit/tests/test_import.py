@@ -241,8 +241,8 @@ def test_a_file_of_each_tool_becomes_a_run_that_says_who_made_it(form: str, tmp_
     assert run.summary["scores"][score]["mean"] == pytest.approx(mean, abs=1e-12)
     assert all(len(file["sha256"]) == 64 for file in run.manifest["imported"]["files"])
     row = frame([run]).iloc[0]
-    assert row["method"].endswith("[made elsewhere]")
-    assert any(f"made elsewhere, by {made_by}" in note for note in notes(run))
+    assert row["method"].endswith("[imported]")
+    assert any(f"imported from {made_by}" in note for note in notes(run))
 
 
 def test_what_the_tool_printed_stands_beside_what_its_answers_give(
@@ -827,7 +827,7 @@ class TestOtherCommands:
         assert requests.frame([run])["requests"].isna().all()
         code, _, said = command("report", "tokens", str(tmp_path / "results"))
         assert code == 2
-        assert "was made elsewhere, so the tokenizer of its model is not known" in said
+        assert "was imported, so the tokenizer of its model is not known" in said
 
     def test_the_name_of_a_method_makes_it_no_row_of_a_paper(self, tmp_path: Path) -> None:
         path = jsonl(tmp_path, method="pecan", model="Llama-3.1-8B-Instruct", scores={"x": 1.0})
@@ -865,7 +865,7 @@ class TestOtherCommands:
             "gave" in said
         )
         assert (
-            "made elsewhere, by inspect_ai 0.3.285; whether its answers and costs are those of "
+            "imported from inspect_ai 0.3.285; whether its answers and costs are those of "
             "log.json" in said
         )
         assert said.rstrip().splitlines()[-1].startswith("partly verified: not checked: ")
@@ -879,4 +879,4 @@ class TestOtherCommands:
         )
         code, said, _ = command(*words.format(tmp_path / "results", run.path).split())
         said += (tmp_path / "results" / "p.html").read_text() if "--html" in words else ""
-        assert (code, "made elsewhere" in said) == (0, words.startswith("report"))
+        assert (code, "imported" in said) == (0, words.startswith("report"))

@@ -78,9 +78,7 @@ def import_(
         for repeat in repeats:
             number = f", repeat {repeat.config['seed'] + 1}" if len(repeats) > 1 else ""
             asked = f"{len(repeat.records)} questions{number}"
-            print(
-                printable(f"{folder / repeat.place}: {asked}, made elsewhere by {repeat.run.tool}")
-            )
+            print(printable(f"{folder / repeat.place}: {asked}, imported from {repeat.run.tool}"))
         print(columns(_mean_rows(repeats)) or "  no question was answered")
         lost = [sentence for repeat in repeats for sentence in repeat.lost]
         for sentence in lost[:_SHOWN]:

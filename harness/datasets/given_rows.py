@@ -1,0 +1,41 @@
+"""Rows that are given as `Row`s from Python: harness.run("bm25", data=[Row(...)]).
+
+    {"id": "q1", "question": "Who?", "paragraphs": [["Title", "Ann did it."]], "answers": ["Ann"],
+     "supporting": [0], "extra": {}}
+
+`harness.run` writes each Row with its fields as they are; here they become a Row again.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from harness.datasets.rows import Row, RowError, StrictRow, clean_answers, refuse_blank
+
+
+class _Given(StrictRow):
+    id: str
+    question: str
+    paragraphs: list[list[str]]
+    answers: list[str]
+    supporting: list[int] = Field(default_factory=list)
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+
+def parse_row(raw: Mapping[str, Any]) -> Row:
+    """The Row with the fields of `raw`. Raises RowError."""
+    given = _Given.read(raw)
+    refuse_blank({"question": given.question})
+    if any(len(paragraph) != 2 for paragraph in given.paragraphs):
+        raise RowError("paragraphs", "should be pairs of a title and a text")
+    if any(not 0 <= number < len(given.paragraphs) for number in given.supporting):
+        raise RowError("supporting", f"should be numbers from 0 to {len(given.paragraphs) - 1}")
+    return Row(
+        given.id,
+        given.question,
+        tuple((title, text) for title, text in given.paragraphs),
+        clean_answers(given.answers, "answers"),
+        tuple(given.supporting),
+        given.extra,
+    )
