@@ -25,7 +25,7 @@ from harness.config.resolve import resolve_part
 from harness.config.yaml_tree import parse_assignments
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
-from harness.engine.plan import Plan, plan_choices
+from harness.engine.plan import PlannedRun, plan_choices
 from harness.engine.tools import EngineTools, Models
 from harness.errors import HarnessError, UserError, WindowExceeded
 from harness.llm.backend import check_greedy
@@ -67,7 +67,7 @@ class HeadScores:
         }
 
 
-def find_heads(plan: Plan) -> HeadScores:
+def find_heads(plan: PlannedRun) -> HeadScores:
     """Score all heads of the plan's reader. Raises UserError if no question can be used."""
     models = Models(plan, say)
     tools = EngineTools(models, Meter(), plan.task, lambda *_: None)
@@ -91,7 +91,9 @@ def find_heads(plan: Plan) -> HeadScores:
     return HeadScores(total / used, used, len(examples) - used, shape)
 
 
-def _scores_of_question(plan: Plan, example: Example, tools: EngineTools) -> np.ndarray | None:
+def _scores_of_question(
+    plan: PlannedRun, example: Example, tools: EngineTools
+) -> np.ndarray | None:
     """Sum [layers, heads] over the supporting passages of a question; None where it has none, or
     its passages do not fit the window."""
     documents = [plan.dataset.documents[name] for name in example.question.document_ids]
@@ -129,7 +131,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def planned(options: argparse.Namespace) -> Plan:
+def planned(options: argparse.Namespace) -> PlannedRun:
     """The plan of a run with all heads. Raises UserError for a method without a list of heads."""
     settings = {**parse_assignments(options.sets, "--set "), "sample_seed": options.seed}
     choices = Choices(
@@ -153,7 +155,7 @@ def planned(options: argparse.Namespace) -> Plan:
     return plan
 
 
-def write_heads(plan: Plan, found: HeadScores, top: int, out: Path) -> None:
+def write_heads(plan: PlannedRun, found: HeadScores, top: int, out: Path) -> None:
     """Write and print the `top` best heads."""
     config = plan.config
     best = found.best(top)

@@ -17,7 +17,8 @@ from harness.config.resolve import resolve_part
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import parse_assignments
 from harness.cost.meter import Meter
-from harness.engine.plan import Plan, make_method, plan_choices
+from harness.engine.plan import PlannedRun, plan_choices
+from harness.engine.settled_method import make_method
 from harness.errors import CannotRun, ConfigError, UserError
 from harness.llm.backend import load_model
 from harness.llm.scripted import Rule
@@ -56,10 +57,10 @@ def method(preset: str, **prompts) -> Method:
     d = resolve_part(
         "methods", Choices(method=preset, sets={"method.prompts": prompts} if prompts else {})
     )
-    return make_method(d)
+    return make_method(d.value, d.origins)
 
 
-def plan(preset: str = "bm25", *sets: str, **more) -> Plan:
+def plan(preset: str = "bm25", *sets: str, **more) -> PlannedRun:
     given = {
         "dataset": "pocket/musique",
         "profile": "pocket",

@@ -19,7 +19,7 @@ from harness.datasets.rows import Row
 from harness.engine import runner
 from harness.engine.command_limits import LimitHook
 from harness.engine.expand_command import command_runs, plan_all, with_seeds
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.progress import Progress, Silent
 from harness.engine.recorded_stops import with_stops
 from harness.engine.repeats import distinct_repeats
@@ -222,7 +222,7 @@ def _run_all(
         note(f"warning: {warning}")
     runs = Runs(lost={lost.run: lost.why for lost in planned.lost})
 
-    def execute(plan: Plan) -> runner.RunResult:
+    def execute(plan: PlannedRun) -> runner.RunResult:
         return runner.run(
             plan, out, command=[*_COMMAND], progress=make_progress(), budget=budget, **options
         )

@@ -27,7 +27,7 @@ from harness.errors import UserError
 if TYPE_CHECKING:
     from xml.etree import ElementTree
 
-    from harness.engine.plan import Plan
+    from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
     from reports.compare import BesideBaseline
 
@@ -66,7 +66,7 @@ class Gate(Hook):
         self._checks: list[Check] = []
         self._waiting: list[str] = []  # runs that were planned and have not ended
 
-    def ready(self, plan: Plan) -> Plan:
+    def ready(self, plan: PlannedRun) -> PlannedRun:
         """Expect the run. Raises UserError for a limit on a score that it does not have."""
         for option, scores in (("--fail-under", self._limits), ("--max-drop", self._drops)):
             unknown = scores.keys() - set(plan.config.dataset.scorers)
@@ -78,7 +78,7 @@ class Gate(Hook):
         self._waiting.append(plan.run_name)
         return plan
 
-    def ended(self, plan: Plan, result: RunResult) -> None:
+    def ended(self, plan: PlannedRun, result: RunResult) -> None:
         """Make the checks of a run that ended."""
         self._waiting.remove(plan.run_name)
         for score, least in self._limits.items():

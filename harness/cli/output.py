@@ -38,11 +38,11 @@ def say(line: str) -> None:
 
 
 if TYPE_CHECKING:
-    from harness.engine.plan import Plan
+    from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
 
 
-def print_warnings(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
+def print_warnings(plans: Sequence[PlannedRun], unlogged: Sequence[str] = ()) -> None:
     """Print warnings before the first run, each sentence once; unlogged: sentences about the
     tracker."""
     models = {
@@ -62,7 +62,7 @@ def print_warnings(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
         say(f"warning: {warning}")
 
 
-def print_result(result: RunResult, plan: Plan, json: bool) -> None:
+def print_result(result: RunResult, plan: PlannedRun, json: bool) -> None:
     """Print the scores and counts of a run on stdout, as lines or as one object of JSON."""
     from harness.datasets.base import left_out_note
     from harness.storage.run_summary import reply_sentences

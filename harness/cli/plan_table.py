@@ -25,7 +25,7 @@ from harness.cost import units
 from harness.cost.flops import DEFAULT
 from harness.engine.expand_command import plan_all
 from harness.engine.forecast import NOTHING_ANSWERED, Forecast, forecast
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.storage.paths import masked
 
 _HEADS = ("method", "data set", "questions", "tokens", "TFLOPs", "money", "hours", "how")
@@ -147,7 +147,7 @@ def measuring_command(command: Sequence[str]) -> list[str]:
     return [*kept, flag, "3"]
 
 
-def run_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
+def run_forecasts(planned: Sequence[PlannedRun], options: Execution) -> list[Forecast]:
     """The forecast of each run, by what it has answered."""
     convention = options.convention or DEFAULT
     return [forecast(plan, options.folder, convention) for plan in planned]

@@ -17,7 +17,7 @@ from harness.errors import UserError
 
 if TYPE_CHECKING:
     from harness.cli.run_options import CheckOptions, Execution, WorkerOptions
-    from harness.engine.plan import Plan
+    from harness.engine.plan import PlannedRun
 
 
 def with_option_settings(runs: list[Choices], options: Execution) -> list[Choices]:
@@ -69,7 +69,7 @@ def trackers_and_checks(
 
 
 def hooks_of_plans(
-    plans: Sequence[Plan],
+    plans: Sequence[PlannedRun],
     options: Execution,
     scaling: WorkerOptions,
     suite: str | None,

@@ -142,7 +142,7 @@ class Execution:
 
 
 if TYPE_CHECKING:
-    from harness.engine.plan import Plan
+    from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
     from harness.engine.spending_limits import Budget
 
@@ -305,7 +305,7 @@ class WorkerOptions:
     @contextlib.contextmanager
     def executor(
         self, options: Execution, command: list[str], several: bool
-    ) -> Iterator[Callable[[Plan], RunResult]]:
+    ) -> Iterator[Callable[[PlannedRun], RunResult]]:
         """Yield the function that runs a plan: in this process, one shard of it, or by Ray's
         workers.
 
@@ -322,7 +322,7 @@ class WorkerOptions:
         }
         arguments |= {"retry_failed": options.retry_failed, "fail_fast": options.fail_fast}
 
-        def execute(plan: Plan) -> RunResult:
+        def execute(plan: PlannedRun) -> RunResult:
             if several and not sys.stderr.isatty():  # a live line begins with the run's name
                 say(f"--- {plan.run_name}")
             progress = Progress()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import json as json_
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import UnionType
@@ -20,11 +21,11 @@ from harness.cli.table_output import columns
 from harness.config import presets, registry
 from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
 from harness.config.yaml_tree import Tree, as_typed, flatten
-from harness.errors import UnknownName, UserError, attempt, raise_all
+from harness.errors import UnknownName, UserError
 from harness.method.settings import help_of
 
 if TYPE_CHECKING:
-    from harness.config.resolve import Resolution
+    from harness.config.resolve import ResolvedPart, Settings
     from harness.method import MethodConfig
 
 _REPLACED = "method.params.prompts."
@@ -145,14 +146,9 @@ def kind_of(name: str) -> str:
     return kinds[0]
 
 
-def resolve_named(
-    kind: str, name: str, selection: Selection | None = None
-) -> tuple[Resolution, Any]:
+def resolve_named(kind: str, name: str, selection: Selection | None = None) -> ResolvedPart:
     """Resolve the method, data set, model or encoder (`kind`) `name`, with the layers that
-    `selection` adds.
-
-    Returns the resolution, and its part for `kind`. Raises UserError.
-    """
+    `selection` adds. Raises UserError."""
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_part
 
@@ -162,8 +158,7 @@ def resolve_named(
     choice: dict[str, Any] = (
         {"sets": {**chosen.sets, part: name}} if part == "encoder" else {part: name}
     )
-    resolution = resolve_part(kind, replace(chosen, **choice))
-    return resolution, resolution.parts[part]
+    return resolve_part(kind, replace(chosen, **choice))
 
 
 def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
@@ -185,23 +180,21 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
         return ShownConfig(flatten(tree.values) if tree.values else {}, tree.origins)
     if kind == "methods" and selection.dataset:
         from harness.config.resolve import resolve
+        from harness.engine.plan import mistakes_in_parts
 
         datasets = split_names(selection.dataset)
         if len(datasets) > 1:
             raise UserError("show one data set at a time")
-        resolution = resolve(selection.choices(name, datasets[0]))
-        run = attempt(resolution.problems, _shown_config, resolution, resolution.parts)
-        raise_all(resolution.problems)
-        assert run is not None  # no problems
-        return run
-    resolution, part = resolve_named(kind, name, selection)
-    shown = _shown_config(resolution, {_PARTS[kind]: part})
+        settings = resolve(selection.choices(name, datasets[0]), mistakes_in_parts)
+        return _shown_config(_parts_of(settings), settings.origins)
+    part = resolve_named(kind, name, selection)
+    shown = _shown_config({_PARTS[kind]: part.value}, part.origins)
     for origin, layer in presets.read("methods", name) if kind == "methods" else ():
         for dataset, params in (layer.get("by_dataset") or {}).items():
             for key, value in flatten(params, "method.params").items():
                 shown.values[f"{key} on {dataset}"] = value
                 shown.origins[f"{key} on {dataset}"] = origin
-    return replace(shown, notes=_dataset_notes(name, part)) if kind == "datasets" else shown
+    return replace(shown, notes=_dataset_notes(name, part.value)) if kind == "datasets" else shown
 
 
 def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
@@ -241,18 +234,33 @@ def _type_in_words(annotation: Any) -> str:
     return {int: "whole number", float: "number", str: "text"}.get(annotation, "list")
 
 
-def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
-    """Values with origins, a method's prompts and what its parameters mean. parts: path -> part, as
-    in Resolution."""
+def _parts_of(settings: Settings) -> dict[str, Any]:
+    """The parts of a run's settings by their path in RunConfig, those that nothing names left
+    out."""
+    parts: dict[str, Any] = {
+        "method": settings.method,
+        "dataset": settings.dataset,
+        "model": settings.model,
+        "encoder": settings.encoder,
+        "reranker": settings.reranker,
+    }
+    parts |= {f"roles.{role}": model for role, model in settings.roles.items()}
+    parts = {path: part for path, part in parts.items() if part is not None}
+    return parts | dict(settings.general)
+
+
+def _shown_config(parts: dict[str, Any], part_origins: Mapping[str, str]) -> ShownConfig:
+    """Values with origins, a method's prompts and what its parameters mean. parts: path in
+    RunConfig -> part."""
     from harness.engine.numbers_from_runs import asked_from_runs
-    from harness.engine.plan import make_method
+    from harness.engine.settled_method import make_method
 
     values: dict[str, Any] = {}
     prompts: dict[str, str] = {}
     parameters: dict[str, str] = {}
     for path, part in parts.items():
         if path == "method":
-            method = make_method(resolution)
+            method = make_method(part, part_origins)
             prompts = method.prompts()
             parameters = _setting_texts(type(method.config))
             params = method.config.model_dump(mode="json", exclude={"prompts"})
@@ -264,8 +272,8 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
         if isinstance(part, ModelConfig):
             inner |= {name: getattr(part, name) for name in SAMPLING}
         values.update(flatten(inner, path))
-    origins = {k: resolution.origins.get(k, "default") for k in values}
-    for key, origin in resolution.origins.items():
+    origins = {k: part_origins.get(k, "default") for k in values}
+    for key, origin in part_origins.items():
         if key.startswith(_REPLACED):
             name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
             origins[f"prompt {name}" if turn == "user" else f"prompt {name}, system"] = origin

@@ -13,7 +13,8 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve, resolve_part
 from harness.datasets.formats import formats
 from harness.engine.expand_command import plan_all
-from harness.engine.plan import Plan, make_method
+from harness.engine.plan import PlannedRun, mistakes_in_parts
+from harness.engine.settled_method import make_method
 from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all, unknown
 
 
@@ -33,7 +34,7 @@ def validate(
     return planned.code
 
 
-def _plan_line(plan: Plan, json: bool) -> str:
+def _plan_line(plan: PlannedRun, json: bool) -> str:
     """A planned run as a line of JSON, or in words: questions, models, run folder, warnings."""
     questions = min(plan.config.limit or len(plan.dataset), len(plan.dataset))
     models = {role: model.name for role, model in plan.models.items()}
@@ -91,9 +92,10 @@ def check_file(kind: str, name: str) -> None:
     elif kind == "profiles":
         known: set[str] = set()
         for method in presets.names("methods"):
-            r = resolve(Choices(method=method, dataset=presets.names("datasets")[0], profile=name))
-            raise_all(r.problems)
-            known |= set(make_method(r).Config.model_fields)
+            dataset = presets.names("datasets")[0]
+            settings = resolve(Choices(method=method, dataset=dataset, profile=name))
+            made = make_method(settings.method, settings.origins)
+            known |= set(made.Config.model_fields)
         for origin, values in presets.read("profiles", name):
             for key in (values.get("methods") or {}).get("*") or {}:
                 if key not in known:
@@ -101,9 +103,10 @@ def check_file(kind: str, name: str) -> None:
     elif kind == "methods":  # its parameters must fit it, and those for each data set too
         tables = [values.get("by_dataset") or {} for _, values in presets.read("methods", name)]
         for dataset in [None, *dict.fromkeys(key for table in tables for key in table)]:
-            make_method(resolve_part("methods", Choices(method=name, dataset=dataset)))
+            method_part = resolve_part("methods", Choices(method=name, dataset=dataset))
+            make_method(method_part.value, method_part.origins)
     else:
-        _, part = resolve_named(kind, name)
+        part = resolve_named(kind, name).value
         if kind == "datasets":
             if ":" in part.format:
                 registry.load(part.format)
@@ -121,8 +124,6 @@ def _check_suite(name: str) -> None:
     for part in suite.parts or (suite,):
         for model in part.models or (None,):
             for dataset, method in itertools.product(part.datasets, part.methods):
-                r = resolve(Choices(method=method, dataset=dataset, model=model, suite=part))
-                problems += r.problems
-                if "method" in r.parts:
-                    attempt(problems, make_method, r)
+                run = Choices(method=method, dataset=dataset, model=model, suite=part)
+                attempt(problems, resolve, run, mistakes_in_parts)
     raise_all(problems)

@@ -28,7 +28,13 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config import presets
 from harness.config.registry import method_class, trust
-from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, Settings
+from harness.config.schema import (
+    DatasetConfig,
+    EncoderConfig,
+    GeneralSettings,
+    MethodChoice,
+    ModelConfig,
+)
 from harness.config.yaml_tree import Layer, Tree, flatten, merged, nested, read_yaml, value_text
 from harness.errors import HarnessError, UserError, attempt, close_matches, unknown
 from harness.storage.paths import with_home
@@ -197,7 +203,7 @@ def _checked(
                 role: model if isinstance(model, dict) else {"name": model}
                 for role, model in value.items()
             }
-        if key in Settings.model_fields or (key in _MAPPINGS and isinstance(value, dict)):
+        if key in GeneralSettings.model_fields or (key in _MAPPINGS and isinstance(value, dict)):
             layer[key] = value
         elif key not in _MAPPINGS:
             problems.append(_unknown_key(next(iter(flatten(value, key))), origin, method))
@@ -209,7 +215,7 @@ def _checked(
 def _unknown_key(key: str, origin: str, method: str | None) -> UserError:
     """The error for a key that no part of a configuration has, with the keys that were meant: k ->
     method.k."""
-    roots = [*_MAPPINGS, *Settings.model_fields]
+    roots = [*_MAPPINGS, *GeneralSettings.model_fields]
     known = [f"{part}.{name}" for part, schema in PARTS.items() for name in schema.model_fields]
     with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
         cls = method_class(

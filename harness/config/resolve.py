@@ -1,39 +1,191 @@
-"""Resolve a user's choices to a validated RunConfig in which every value knows its origin.
+"""Resolve a user's choices to the validated settings of a run, in which every value knows its
+origin.
 
 class defaults < preset < layers of the user's choices (layers.py)
 
-resolution = resolve(Choices(method="pecan", dataset="musique", sets={"method.chunk_tokens": 200}))
-resolution.config.method.params["chunk_tokens"]      200; `.config` raises every mistake that was made
-resolution.origins["method.params.chunk_tokens"]     "--set"
+settings = resolve(Choices(method="pecan", dataset="musique", sets={"method.chunk_tokens": 200}))
+settings.method.params["chunk_tokens"]             200
+settings.origins["method.params.chunk_tokens"]     "--set"
+
+Every mistake is raised at once. The parts are settled in an order: the default model follows from
+the data set, an encoder from the method, a role without a name from the model.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.config import presets, registry
 from harness.config.layers import PARTS, Choices, chosen_by_name, read_layers, with_prompts
-from harness.config.schema import DatasetConfig, RunConfig, Settings
+from harness.config.schema import (
+    DatasetConfig,
+    EncoderConfig,
+    GeneralSettings,
+    MethodChoice,
+    ModelConfig,
+    RunConfig,
+)
 from harness.config.yaml_tree import Layer, Tree, build, flatten
 from harness.errors import HarnessError, UserError, attempt, raise_all, unknown
 from harness.models import ROLES
 
 DEFAULTS = {"model": "default", "encoder": "minilm"}
-_DEFINING = {
-    "implementation",
-    "format",
-    "source",
-    "backend",
-}  # a layer with one describes a part without a preset
+DEFAULT = "default"
+"""The origin of a value that nothing set."""
+_AS_READER = "as the reader"
+_OF_A_PACKAGE = ("package", "package_path", "sha256")
+_DEFINING = {"implementation", "format", "source", "backend"}
+"""A layer with one of these keys describes a part that has no preset."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one run.
+
+    general: what a run has beside its parts; origins: path of a value in RunConfig
+    ("method.params.k") -> what set it, "default" if nothing did.
+    """
+
+    choices: Choices
+    method: MethodChoice
+    dataset: DatasetConfig
+    model: ModelConfig
+    roles: Mapping[str, ModelConfig]
+    encoder: EncoderConfig | None
+    reranker: EncoderConfig | None
+    general: GeneralSettings
+    origins: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> RunConfig:
+        """The settings as one configuration, with the parts that the method does not use."""
+        return RunConfig(
+            **dict(self.general),
+            method=self.method,
+            dataset=self.dataset,
+            model=self.model,
+            roles=dict(self.roles),
+            encoder=self.encoder,
+            reranker=self.reranker,
+        )
+
+    def model_of(self, role: str) -> ModelConfig:
+        """The model of a role, which is the reader where the role has none of its own."""
+        return self.roles.get(role, self.model)
+
+    def encoder_of(self, role: str) -> EncoderConfig | None:
+        """The encoder or the reranker."""
+        return self.encoder if role == "encoder" else self.reranker
+
+
+@dataclass(frozen=True)
+class ResolvedPart:
+    """One part of a configuration, validated. origins: path of a value ("method.params.k") -> what
+    set it."""
+
+    value: Any
+    origins: Mapping[str, str]
+
+
+Check = Callable[[Mapping[str, Any], Mapping[str, str]], list[HarnessError]]
+"""Finds further mistakes in (parts by path, origins); a part with a mistake is not there."""
+
+
+def resolve(choices: Choices, check: Check | None = None) -> Settings:
+    """Resolve every part of a run's configuration.
+
+    Args:
+        choices: What the user chose.
+        check: Finds mistakes that are raised with those found here.
+
+    Raises:
+        UserError: One mistake.
+        ConfigError: Several.
+    """
+    resolver = _Resolver(choices)
+    resolver.resolve_all()
+    if check is not None:
+        resolver.problems += check(resolver.parts, resolver.origins)
+    return resolver.settings()
+
+
+def resolve_part(kind: str, choices: Choices) -> ResolvedPart:
+    """Resolve the part of a kind ("methods", ...) alone. Raises UserError for one mistake,
+    ConfigError for several."""
+    resolver = _Resolver(choices)
+    path = kind.removesuffix("s")
+    attempt(resolver.problems, resolver.resolve_part, path)
+    raise_all(resolver.problems)
+    return ResolvedPart(resolver.parts[path], resolver.origins)
+
+
+def resolved(kind: str, **choices: Any) -> Any:
+    """A validated part: resolved("methods", method="bm25") is a MethodChoice. choices: of Choices.
+    Raises UserError."""
+    return resolve_part(kind, Choices(**choices)).value
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part to resolve. path: "model", "roles.builder"; field: of PARTS, "model" for a role."""
+
+    path: str
+    field: str
+    role: str
+
+    @classmethod
+    def at(cls, path: str) -> _Part:
+        """The part at a path. Raises UserError for a role that cannot have a model of its own."""
+        name, _, role = path.replace("roles", "model").partition(".")
+        if role in ("reader", *PARTS):
+            flag = "--model" if role == "reader" else f"--set {role}=NAME"
+            raise UserError(f"set the {role} with {flag}, not as a role")
+        if role and role not in ROLES[1:5]:
+            raise unknown(f"role '{role}'", role, ROLES[1:5])
+        return cls(path, name, role)
+
+    @property
+    def kind(self) -> str:
+        """The kind of its presets."""
+        return "encoders" if self.field == "reranker" else f"{self.field}s"
+
+
+@dataclass(frozen=True)
+class _Name:
+    """The name of a part. chosen: whether a layer names it, and not a default; origin: what named
+    it."""
+
+    name: str | None
+    origin: str
+    chosen: bool = False
 
 
 @dataclass
-class Resolution:
-    """The settings of a run as far as they are right, and every mistake in them.
+class _Base:
+    """What stands below the layers of a part: its preset, or the folder that it names. name: in
+    tables."""
 
-    parts: path in RunConfig ("method", "roles.builder", "seed") -> its validated value; origins:
-    path of a value ("method.params.k") -> what set it, "default" if nothing did.
+    name: str
+    origin: str
+    layers: list[Layer]
+    preset: str | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of its layers."""
+        return Tree(self.layers).values
+
+
+@dataclass
+class _Resolver:
+    """Settles the parts of one run, one after the other.
+
+    parts: path ("method", "roles.builder") -> validated value, of those without a mistake.
     """
 
     choices: Choices
@@ -41,182 +193,219 @@ class Resolution:
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[HarnessError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    general: GeneralSettings | None = None
 
-    @property
-    def config(self) -> RunConfig:
-        """The configuration. Raises UserError for one mistake, ConfigError for several."""
+    def __post_init__(self) -> None:
+        self.layers = read_layers(self.choices, self.problems)
+
+    def resolve_all(self) -> None:
+        """Resolve every part that something names; mistakes are added to `problems`."""
+        for path in PARTS:
+            attempt(self.problems, self.resolve_part, path)
+        roles: dict[str, None] = {}
+        for _, values in self.layers:
+            roles |= dict.fromkeys(values.get("roles", {}))
+        for role in roles:
+            attempt(self.problems, self.resolve_part, f"roles.{role}")
+        attempt(self.problems, self._resolve_general)
+
+    def settings(self) -> Settings:
+        """The settings. Raises UserError for one mistake, ConfigError for several."""
         raise_all(self.problems)
+        assert self.general is not None  # no problems: it is there
         roles = {
-            path.partition(".")[2]: part
+            path.removeprefix("roles."): part
             for path, part in self.parts.items()
             if path.startswith("roles.")
         }
-        return RunConfig(
-            **{path: part for path, part in self.parts.items() if "." not in path}, roles=roles
+        return Settings(
+            choices=self.choices,
+            method=self.parts["method"],
+            dataset=self.parts["dataset"],
+            model=self.parts["model"],
+            roles=roles,
+            encoder=self.parts.get("encoder"),
+            reranker=self.parts.get("reranker"),
+            general=self.general,
+            origins=self.origins,
+            warnings=tuple(self.warnings),
         )
 
-    def add_problem(self, sentence: str) -> None:
-        """Add a mistake, which `config` raises with all others."""
-        self.problems.append(UserError(sentence))
+    def _resolve_general(self) -> None:
+        """Resolve seed, limit and what else a run has beside its parts. Raises ConfigError."""
+        fields = GeneralSettings.model_fields
+        own_layers: list[Layer] = []
+        for origin, values in self.layers:
+            own_layers.append((origin, {k: v for k, v in values.items() if k in fields}))
+        tree = Tree(own_layers)
+        self.general = build(GeneralSettings, tree, "")
+        for key, value in self.general:
+            self.origins[key] = DEFAULT if value is None else tree.origins.get(key, DEFAULT)
 
+    def resolve_part(self, path: str) -> None:
+        """Resolve the part at `path` ("model", "roles.builder"); a part that nothing names is left
+        out.
 
-def resolve(choices: Choices) -> Resolution:
-    """Resolve every part of a run's configuration. A user's mistake is not raised; it is added to
-    `problems`."""
-    r = Resolution(choices)
-    layers = read_layers(choices, r.problems)
-    for path in PARTS:
-        attempt(r.problems, _resolve_part, r, layers, path)
-    for role in dict.fromkeys(role for _, values in layers for role in values.get("roles", {})):
-        attempt(r.problems, _resolve_part, r, layers, f"roles.{role}")
-    fields = Settings.model_fields
-    tree = Tree(
-        (origin, {k: v for k, v in values.items() if k in fields}) for origin, values in layers
-    )
-    if (settings := attempt(r.problems, build, Settings, tree, "")) is not None:
-        for key, value in settings:
-            r.parts[key] = value
-            r.origins[key] = "default" if value is None else tree.origins.get(key, "default")
-    return r
+        What the layers set for the method or data set by name is put into them. Raises UserError,
+        ConfigError.
+        """
+        part = _Part.at(path)
+        named = self._name_of(part)
+        base = self._base_of(part, named)
+        if base is None:
+            return
+        if path in ("method", "dataset"):
+            self._put_settings_by_name(part, base)
+        if path == "method":
+            self._put_default_encoder(base)
+        layers = [*base.layers, *self._layers_above(part, named, base)]
+        if path == "dataset":
+            layers = _with_options(layers, self.problems)
+        if part.role and "model" in self.parts and self.parts["model"].deterministic:
+            # Of the run, so of every role's model.
+            layers.append((self.origins["model.deterministic"], {"deterministic": True}))
+        tree = Tree([*layers, (base.origin, {"name": base.name})])
+        self.parts[path] = build(PARTS[part.field], tree, path)
+        for leaf in flatten(self.parts[path].model_dump(mode="json")):
+            self.origins[f"{path}.{leaf}"] = tree.origins.get(leaf, DEFAULT)
 
+    def _name_of(self, part: _Part) -> _Name:
+        """The name of a part: of the highest layer, else of the method's preset, else the layers'
+        default, else ours."""
+        settings = _settings_at(self.layers, part.path)
+        chosen, origin = _highest(settings, "name")
+        if chosen is not None:
+            return _Name(chosen, origin, chosen=True)
+        if part.field in ("encoder", "reranker"):
+            of_method = getattr(self.parts.get("method"), part.field, None)
+            if of_method:
+                return _Name(of_method, self.origins[f"method.{part.field}"])
+        by_layers, origin = _highest(settings, "default")
+        if by_layers is not None:
+            return _Name(by_layers, origin)
+        if part.path == "model" and "dataset" in self.parts:
+            readers = registry.shipped("readers")
+            reader = readers.get(self.parts["dataset"].format, readers["any other"])
+            return _Name(reader or DEFAULTS["model"], DEFAULT)
+        return _Name(DEFAULTS.get(part.path), DEFAULT)
 
-def resolve_part(kind: str, choices: Choices) -> Resolution:
-    """Resolve the part of a kind ("methods", ...) alone. Raises UserError for one mistake,
-    ConfigError for several."""
-    r = Resolution(choices)
-    attempt(r.problems, _resolve_part, r, read_layers(choices, r.problems), kind.removesuffix("s"))
-    raise_all(r.problems)
-    return r
+    def _base_of(self, part: _Part, named: _Name) -> _Base | None:
+        """What stands below the layers of a part; None for a part that is not used.
 
+        That is its preset; without one, a folder or hub id by which it is named, or nothing where a
+        layer describes it. A role without a name is the reader. Raises UserError.
+        """
+        settings = _settings_at(self.layers, part.path)
+        if named.name is None:
+            return self._unnamed(part, settings)
+        preset = attempt([], presets.find, part.kind, named.name)
+        if preset:
+            return self._preset_base(part, preset, named.origin)
+        if _is_described(named.name, settings):
+            return _Base(named.name, named.origin, [])
+        return _folder_base(part, named)
 
-def resolved(kind: str, **choices: Any) -> Any:
-    """A validated part: resolved("methods", method="bm25") is a MethodChoice. choices: of Choices.
-    Raises UserError."""
-    return next(iter(resolve_part(kind, Choices(**choices)).parts.values()))
-
-
-def _resolve_part(r: Resolution, layers: list[Layer], path: str) -> None:
-    """Resolve the part at `path` ("model", "roles.builder") into `r.parts`; a part that nothing
-    names is left out.
-
-    What `layers` set for the method or data set by name is put into them. Raises UserError,
-    ConfigError.
-    """
-    part, _, role = path.replace("roles", "model").partition(".")
-    if role in ("reader", *PARTS):
-        raise UserError(
-            f"set the {role} with --{'model' if role == 'reader' else f'set {role}=NAME'}, not as "
-            "a role"
-        )
-    if role and role not in ROLES[1:5]:
-        raise unknown(f"role '{role}'", role, ROLES[1:5])
-    kind = "encoders" if part == "reranker" else f"{part}s"
-    settings = _settings_at(layers, path)
-    # 1. Its name: of the highest layer, else of the method's preset, else the layers' default, else
-    # ours.
-    chosen, origin = _highest(settings, "name")
-    name = chosen
-    if name is None and part in ("encoder", "reranker"):
-        name = getattr(r.parts.get("method"), part, None)
-        origin = r.origins[f"method.{part}"] if name else origin
-    if name is None:
-        name, origin = _highest(settings, "default")
-    if name is None and path == "model" and "dataset" in r.parts:
-        readers = registry.shipped("readers")
-        name = readers.get(r.parts["dataset"].format, readers["any other"])
-    name = name or DEFAULTS.get(path)
-    # 2. Below the layers: its preset; without one, a folder or hub id by which it is named, or what
-    # a layer describes.
-    #    A role without a name is the reader.
-    part_layers: list[Layer] = []
-    preset = name and attempt([], presets.find, kind, name)
-    if name is None and role:
-        if (reader := r.parts.get("model")) is None:
-            return  # its own mistake is reported already
-        part_layers, name, origin = (
-            [("as the reader", reader.model_dump(mode="json"))],
-            reader.name,
-            "as the reader",
-        )
-    elif name is None and path in ("method", "dataset"):
-        raise UserError(f"name a {presets.singular(kind)}: --{path} NAME  (harness list {path}s)")
-    elif name is None:
+    def _unnamed(self, part: _Part, settings: list[Layer]) -> _Base | None:
+        """What a part without a name is. Raises UserError for one that needs a name."""
+        if part.role:
+            reader = self.parts.get("model")
+            if reader is None:
+                return None  # its own mistake is reported already
+            layers: list[Layer] = [(_AS_READER, reader.model_dump(mode="json"))]
+            return _Base(reader.name, _AS_READER, layers)
+        if part.path in ("method", "dataset"):
+            what = presets.singular(part.kind)
+            raise UserError(f"name a {what}: --{part.path} NAME  (harness list {part.path}s)")
         if settings:
-            raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
-        return
-    elif preset:
-        dataset, _ = _highest(_settings_at(layers, "dataset"), "name")
-        for source, values in presets.read(kind, preset):
-            params = presets.params_for_dataset(values, dataset) if part == "method" else {}
-            part_layers.append(
-                (source, {k: v for k, v in values.items() if k != "by_dataset" or part != "method"})
+            raise UserError(
+                f"{part.path} has settings but no name; name one with --set {part.path}=NAME"
             )
-            part_layers += [(f"{source}, by_dataset", {"params": params})] if params else []
-        name = str(
-            Tree(part_layers).values.get("name", preset)
-        )  # the name in tables may differ from the file's
-    elif not any(
+        return None
+
+    def _preset_base(self, part: _Part, preset: str, origin: str) -> _Base:
+        """The layers of a preset, with what a method's preset has for the data set."""
+        dataset, _ = _highest(_settings_at(self.layers, "dataset"), "name")
+        layers: list[Layer] = []
+        for source, values in presets.read(part.kind, preset):
+            if part.field != "method":
+                layers.append((source, values))
+                continue
+            layers.append((source, {k: v for k, v in values.items() if k != "by_dataset"}))
+            params = presets.params_for_dataset(values, dataset)
+            if params:
+                layers.append((f"{source}, by_dataset", {"params": params}))
+        # The name in tables may differ from the file's.
+        name = str(Tree(layers).values.get("name", preset))
+        return _Base(name, origin, layers, preset)
+
+    def _put_settings_by_name(self, part: _Part, base: _Base) -> None:
+        """Put what the layers set for a method or data set by its name into the layers."""
+        names = {presets.fold(base.preset or base.name), presets.fold(base.name)}
+        implementation = str(base.values.get("implementation"))
+        self.layers = list(
+            chosen_by_name(self.layers, part.kind, names, implementation, self.problems)
+        )
+
+    def _put_default_encoder(self, base: _Base) -> None:
+        """If the method uses an encoder and its preset names none, use the layers'
+        `encoder.default`."""
+        encoder, source = _highest(_settings_at(self.layers, "encoder"), "default")
+        if not encoder:
+            return
+        cls = registry.method_class(str(base.values.get("implementation")))
+        if "encoder" in cls.encoders:
+            base.layers.insert(0, (source, {"encoder": encoder}))
+
+    def _layers_above(self, part: _Part, named: _Name, base: _Base) -> list[Layer]:
+        """What the layers set for a part; a warning says what is set for another one than the
+        chosen."""
+        below = base.values
+        layers: list[Layer] = []
+        for source, values in _settings_at(self.layers, part.path):
+            own = {key: value for key, value in values.items() if key not in ("name", "default")}
+            if named.chosen and _names_another(values, str(named.name)):
+                if own:
+                    other = f"{', '.join(sorted(own))} of {part.field} '{values['name']}'"
+                    self.warnings.append(
+                        f"{source} sets {other}; not used, as '{base.name}' was chosen"
+                    )
+                continue
+            if "default" in values and below.get("backend") == "endpoint":
+                # A server has its own precision and device.
+                own = {key: value for key, value in own.items() if key == "window"}
+            if part.path == "method" and "params" in own:
+                own["params"] = with_prompts(own["params"], source)
+            if "source" in own and "package" not in own and below.get("package"):
+                # It replaces the preset's package, whose path and sha256 do not hold for it.
+                own |= {key: None for key in _OF_A_PACKAGE if key in below}
+            layers.append((source, own))
+        return layers
+
+
+def _names_another(values: Mapping[str, Any], chosen: str) -> bool:
+    """Whether a layer names another part than the chosen one."""
+    return presets.fold(str(values.get("name", chosen))) != presets.fold(chosen)
+
+
+def _is_described(name: str, settings: list[Layer]) -> bool:
+    """Whether a layer describes the part `name`, so that it needs no preset."""
+    return any(
         values.get("name", name) == name and values.keys() & _DEFINING for _, values in settings
-    ):
-        folder, part_layers = Path(name).expanduser(), [(origin, {"source": name})]
-        local = folder.is_dir() or (part == "model" and folder.suffix == ".gguf")
-        if not (local or "/" in name) or kind not in ("models", "encoders"):
-            presets.find(kind, name)  # raises
-        if local or name.startswith(("/", ".", "~")):
-            name = Path(os.path.realpath(folder)).name.removesuffix(".gguf")
-    preset_values = Tree(part_layers).values
-    # 3. What layers set for it by name; for a method also the encoder that it uses where its preset
-    # names none.
-    if path in ("method", "dataset"):
-        names = {presets.fold(preset or name), presets.fold(name)}
-        implementation = str(preset_values.get("implementation"))
-        layers[:] = chosen_by_name(layers, kind, names, implementation, r.problems)
-        settings = _settings_at(layers, path)
-        encoder, source = _highest(_settings_at(layers, "encoder"), "default")
-        if (
-            path == "method"
-            and encoder
-            and "encoder" in registry.method_class(implementation).encoders
-        ):
-            part_layers.insert(0, (source, {"encoder": encoder}))
-    # 4. The layers, without those that name another part than the chosen one (a warning says what
-    # they set).
-    for source, values in settings:
-        layer_values = {
-            key: value for key, value in values.items() if key not in ("name", "default")
-        }
-        if chosen and presets.fold(str(values.get("name", chosen))) != presets.fold(chosen):
-            if layer_values:
-                other = f"{', '.join(sorted(layer_values))} of {part} '{values['name']}'"
-                r.warnings.append(f"{source} sets {other}; not used, as '{name}' was chosen")
-            continue
-        if (
-            "default" in values and preset_values.get("backend") == "endpoint"
-        ):  # it has its own precision and device
-            layer_values = {key: value for key, value in layer_values.items() if key == "window"}
-        if path == "method" and "params" in layer_values:
-            layer_values["params"] = with_prompts(layer_values["params"], source)
-        if (
-            "source" in layer_values
-            and "package" not in layer_values
-            and preset_values.get("package")
-        ):
-            # It replaces the preset's package, whose path and sha256 do not hold for it.
-            layer_values |= {
-                key: None for key in ("package", "package_path", "sha256") if key in preset_values
-            }
-        part_layers.append((source, layer_values))
-    if path == "dataset":
-        part_layers = _with_options(part_layers, r.problems)
-    if (
-        role and "model" in r.parts and r.parts["model"].deterministic
-    ):  # of the run, so of every role's model
-        part_layers.append((r.origins["model.deterministic"], {"deterministic": True}))
-    # 5. Its values, checked, with the origin of each.
-    tree = Tree([*part_layers, (origin, {"name": name})])
-    r.parts[path] = build(PARTS[part], tree, path)
-    for leaf in flatten(r.parts[path].model_dump(mode="json")):
-        r.origins[f"{path}.{leaf}"] = tree.origins.get(leaf, "default")
+    )
+
+
+def _folder_base(part: _Part, named: _Name) -> _Base:
+    """A model or encoder that is named by its folder, file or hub id. Raises UnknownName."""
+    name = str(named.name)
+    folder = Path(name).expanduser()
+    is_local = folder.is_dir() or (part.field == "model" and folder.suffix == ".gguf")
+    may_be_hub_id = "/" in name
+    if part.kind not in ("models", "encoders") or not (is_local or may_be_hub_id):
+        presets.find(part.kind, name)  # raises
+    layers: list[Layer] = [(named.origin, {"source": name})]
+    if is_local or name.startswith(("/", ".", "~")):
+        name = Path(os.path.realpath(folder)).name.removesuffix(".gguf")
+    return _Base(name, named.origin, layers)
 
 
 def _settings_at(layers: list[Layer], path: str) -> list[Layer]:
@@ -229,9 +418,10 @@ def _settings_at(layers: list[Layer], path: str) -> list[Layer]:
 def _highest(settings: list[Layer], key: str) -> tuple[str | None, str]:
     """The highest layer's value of a key as text, with its origin; (None, "default") where no layer
     has one."""
-    return next(
-        ((str(v[key]), origin) for origin, v in reversed(settings) if v.get(key)), (None, "default")
-    )
+    for origin, values in reversed(settings):
+        if values.get(key):
+            return str(values[key]), origin
+    return None, DEFAULT
 
 
 def _with_options(layers: list[Layer], problems: list[HarnessError]) -> list[Layer]:
@@ -242,13 +432,19 @@ def _with_options(layers: list[Layer], problems: list[HarnessError]) -> list[Lay
         return layers
     options_of = registry.import_target(registry.shipped("settings")["dataset_options"])
     options = set(options_of(str(Tree(layers).values.get("format", ""))))
-    nested: list[Layer] = []
+    moved: list[Layer] = []
     for origin, values in layers:
-        wrong = values.keys() - fields - options
-        problems += [
-            unknown(f"key 'dataset.{key}' ({origin})", key, fields | options) for key in wrong
-        ]
-        if moved := {key: value for key, value in values.items() if key in options - fields}:
-            nested.append((origin, {"options": moved}))
-        nested.append((origin, {key: value for key, value in values.items() if key in fields}))
-    return nested
+        problems += _unknown_keys(origin, values, fields | options)
+        own_options = {key: value for key, value in values.items() if key in options - fields}
+        if own_options:
+            moved.append((origin, {"options": own_options}))
+        moved.append((origin, {key: value for key, value in values.items() if key in fields}))
+    return moved
+
+
+def _unknown_keys(
+    origin: str, values: Mapping[str, Any], known: Collection[str]
+) -> list[HarnessError]:
+    """An error for each key of a data set's layer that neither it nor its format has."""
+    wrong = values.keys() - known
+    return [unknown(f"key 'dataset.{key}' ({origin})", key, known) for key in wrong]

@@ -276,7 +276,7 @@ class EncoderConfig(_Weights):
     price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class Settings(Frozen):
+class GeneralSettings(Frozen):
     """What a run has beside its parts.
 
     limit, sample, failed, keep_prompts, cache change no prediction and are left out of the hash.
@@ -295,7 +295,7 @@ class Settings(Frozen):
     profile: str | None = None
 
 
-class RunConfig(Settings):
+class RunConfig(GeneralSettings):
     """One method over one data set with its models: the complete configuration of a run.
 
     A plan's has the roles, encoder and reranker that its method uses, and no others.

@@ -114,7 +114,7 @@ def method_and_parameters(run: Choices) -> tuple[MethodChoice, set[str]] | None:
     """A run's method and the names of its parameters; None for a run with a mistake, which planning
     will report."""
     try:
-        method: MethodChoice = resolve_part("methods", run).parts["method"]
+        method: MethodChoice = resolve_part("methods", run).value
         return method, set(method_class(method.implementation).Config.model_fields)
     except UserError:
         return None

@@ -1,18 +1,14 @@
 """Load a data set once in a process, whatever the number of methods.
 
 load_once(config, limit) ─► Dataset
-load_asked(resolution)   ─► the questions of a run: the first ones, or a sample
 made_up_hint(config)     ─► "; made-up questions of its kind: --dataset pocket/musique", where there are such
 """
 
 from pathlib import Path
 
 from harness.config import presets, registry
-from harness.config.registry import method_class
-from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.base import Dataset
-from harness.datasets.rows import NO_DOCUMENTS
 from harness.errors import CannotRun, HarnessError, Missing, attempt
 
 _SHARED = {
@@ -53,41 +49,6 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     if isinstance(loaded, HarnessError):
         raise loaded
     return loaded
-
-
-def load_asked(r: Resolution) -> Dataset:
-    """Load the questions that a run asks: the first ones up to its limit, or a random sample. r:
-    the run's settings.
-
-    Adds a warning to `r` where the first questions are not like the rest. A method that reads no
-    documents also gets questions for which none were retrieved; `r` then says documents: []. Raises
-    as load_once does.
-    """
-    config, limit, sample = r.parts["dataset"], r.parts.get("limit"), r.parts.get("sample")
-    try:
-        dataset = load_once(config, None if sample else limit)
-    except HarnessError as error:
-        if (
-            NO_DOCUMENTS not in str(error)
-            or method_class(r.parts["method"].implementation).reads_documents
-        ):
-            raise
-        config = r.parts["dataset"] = config.model_copy(
-            update={"options": {**config.options, "documents": ()}}
-        )
-        dataset = load_once(config, None if sample else limit)
-    r.warnings += dataset.notes
-    if not sample and not (
-        limit and dataset.kinds
-    ):  # without kinds the first questions are like the rest
-        return dataset
-    from harness.datasets.question_kinds import first_rows_warning, random_sample
-
-    if sample:
-        return random_sample(dataset, config.format, sample, r.parts["sample_seed"])
-    if warning := first_rows_warning(dataset, limit):  # type: ignore[arg-type]
-        r.warnings.append(warning)
-    return dataset
 
 
 def _file_states(config: DatasetConfig) -> list[tuple[str, int, int]]:

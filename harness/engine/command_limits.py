@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.engine.manifest import shape_of_role
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.runs_in_turn import Hook
 from harness.engine.spending_limits import Budget, number_text
 from harness.errors import LimitReached, UserError
@@ -24,7 +24,7 @@ class LimitHook(Hook):
     def __init__(
         self,
         budget: Budget,
-        plans: Sequence[Plan],
+        plans: Sequence[PlannedRun],
         out: Path,
         command: Sequence[str],
         note: Callable[[str], None],
@@ -58,14 +58,14 @@ class LimitHook(Hook):
                     f"{setting}), or that of an hour (--price-per-gpu-hour P)"
                 )
 
-    def ready(self, plan: Plan) -> Plan:
+    def ready(self, plan: PlannedRun) -> PlannedRun:
         """Return the plan; raise LimitReached for one that has no run folder yet, once a limit is
         hit."""
         if not (self._out / plan.folder / RUN).exists() and not self._budget.may_continue():
             raise LimitReached(f"not begun, as {self._budget.hit} is reached")
         return plan
 
-    def started(self, plan: Plan) -> None:
+    def started(self, plan: PlannedRun) -> None:
         """Count what earlier starts of the run spent."""
         self._budget.open_run(self._out / plan.folder, plan.config.model_dump())
 

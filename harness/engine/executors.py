@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from harness.engine.answer_question import AnswerQuestion, Unscored
 from harness.engine.batch_rounds import BatchRounds
 from harness.engine.draws_in_flight import warn_of_global_draws
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.record_answer import RecordAnswer
 from harness.engine.scoring import unanswered_verdict
 from harness.parallel.in_flight import in_flight, places_for
@@ -128,7 +128,7 @@ class BatchFiles(Executor):
         rounds.ask(examples, lambda those: self._inner.ask_by(those, rounds.answer, record))
 
 
-def executor_for(plan: Plan, parallel: int | None) -> Executor:
+def executor_for(plan: PlannedRun, parallel: int | None) -> Executor:
     """The executor in this process.
 
     Args:
@@ -140,7 +140,7 @@ def executor_for(plan: Plan, parallel: int | None) -> Executor:
     return BatchFiles(inner) if plan.config.model.batch else inner
 
 
-def _default_in_flight(plan: Plan) -> int:
+def _default_in_flight(plan: PlannedRun) -> int:
     """Questions in flight where nothing says it; may take the import of torch."""
     if all(model.backend != "hf" for model in plan.models.values()):
         return 1

@@ -17,7 +17,7 @@ from typing import Any
 from harness.cost import usage as costs
 from harness.cost.flops import DEFAULT
 from harness.cost.usage import sum_phases, tokens_of
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.errors import attempt
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Question
@@ -44,7 +44,7 @@ class Forecast:
     how: str = ""
 
 
-def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
+def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast:
     """Predict what the questions of `plan` that are not recorded yet will cost.
 
     By the mean cost of the questions that the run has answered and of the indexes that it has;
@@ -119,7 +119,7 @@ class Extrapolated:
             self.money += paid * share
 
 
-def _count_indexes(plan: Plan, questions: Sequence[Question]) -> int:
+def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
     """How many indexes the questions need, each counted once."""
     if plan.method.scope == "none":
         return 0

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.cost.meter import Meter
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.progress import Progress
 from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, IndexBuild, Models
@@ -37,7 +37,7 @@ class Indexer:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: PlannedRun,
         models: Models,
         cache: IndexCache,
         store: RunStore,
@@ -201,7 +201,7 @@ class _IndexSettings:
         return getattr(self._method.config, name)
 
 
-def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:
+def index_key(plan: PlannedRun, document: Document, question: Question | None) -> dict[str, Any]:
     """The key of the index of `document`; question: for an index of scope "question" only."""
     method = plan.method
     fields = set(index_fields(method.Config))

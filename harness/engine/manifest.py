@@ -32,7 +32,7 @@ from typing import Any
 from harness import scorers
 from harness.config.schema import EncoderConfig
 from harness.cost.flops import ModelShape
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.plan_models import server_shapes
 from harness.errors import UserError
 from harness.storage.files import read_object
@@ -91,7 +91,7 @@ def made_by() -> dict[str, Any]:
     return {"git": git_state(Path(__file__).resolve().parents[2]), "packages": packages}
 
 
-def describe(plan: Plan) -> dict[str, Any]:
+def describe(plan: PlannedRun) -> dict[str, Any]:
     """The parts of a plan's manifest that are known before it starts: no times, command or first
     prompts."""
     dataset, served = plan.dataset, server_shapes(plan.models)
@@ -145,7 +145,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     return {**without_home({**described, "prompts": None}), "prompts": described["prompts"]}
 
 
-def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
+def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
     """The sizes of a role's model, read from its small files, or its `shape` if they are not here;
     None if unknown."""
     config = plan.encoders.get(role) or plan.models.get(role)

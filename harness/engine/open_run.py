@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.engine.indexing import Indexer
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.plan_models import server_shapes
 from harness.engine.progress import Progress
 from harness.engine.spending_limits import Budget
@@ -26,7 +26,7 @@ class OpenRun:
     what could not be written.
     """
 
-    plan: Plan
+    plan: PlannedRun
     store: RunStore
     progress: Progress
     budget: Budget
@@ -40,7 +40,7 @@ class OpenRun:
     @classmethod
     def of(
         cls,
-        plan: Plan,
+        plan: PlannedRun,
         store: RunStore,
         progress: Progress,
         budget: Budget,

@@ -1,287 +1,343 @@
 """The models and encoders of a plan, checked against what the method needs of them; none is loaded.
 
-Mistakes and warnings are added to the resolution `r`, what identifies each model to `identities`.
+    ModelPlanner(settings, settled, findings).plan() -> PlannedModels(models, encoders, identities)
+
+Mistakes and warnings are added to the findings of the plan.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config import presets
-from harness.config.resolve import Resolution
-from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, ModelConfig, canonical
+from harness.config.resolve import Settings
+from harness.config.schema import SAMPLING, EncoderConfig, ModelConfig, canonical
 from harness.cost.flops import ModelShape
-from harness.errors import Missing, UserError, raise_all
+from harness.embed import encoder_info
+from harness.engine.findings import Findings
+from harness.engine.model_warnings import untrained_warnings
+from harness.engine.runnable_presets import runnable_presets
+from harness.engine.settled_method import SettledMethod
+from harness.errors import Missing, attempt
 from harness.llm import backend
+from harness.llm.adapters import prompt_mismatch, unknown_prompts, with_bundled_adapters
 from harness.llm.backend import ModelFacts
-from harness.method import Method
+from harness.llm.endpoint_info import endpoint_shape
+from harness.llm.model_info import needs_conversion
 
-
-def models_of(
-    r: Resolution, method: Method, identities: dict[str, dict[str, Any]]
-) -> dict[str, ModelConfig]:
-    """Role -> checked model, for each role that the method needs; adds role -> what identifies it
-    to `identities`."""
-    parts = r.parts
-    models: dict[str, ModelConfig] = {}
-    facts_by_config: dict[str, ModelFacts] = {}
-    for role in method.needs:
-        models[role] = config = _with_adapters(
-            r, method, role, parts.get(f"roles.{role}", parts["model"])
-        )
-        if r.problems and config.backend == "hf":
-            from harness.llm.model_info import needs_conversion
-
-            if needs_conversion(config):
-                raise_all(
-                    r.problems
-                )  # a minute's conversion is not worth the mistakes that are left
-        key = canonical(config.model_dump(mode="json"))
-        if key not in facts_by_config:
-            facts_by_config[key] = facts = backend.model_facts(config)
-            _add_problems(r, facts)
-            r.warnings += facts.warnings
-        identities[role] = facts_by_config[key].identity
-        _check_needs(r, method, role, facts_by_config[key])
-    # Only the reader's replies are sampled or cut.
-    reader: ModelConfig = parts["model"]
-    if "top_p" in reader.sampling and not reader.temperature:
-        r.add_problem(
-            "model.top_p is for sampled replies; set model.temperature too, or leave it out"
-        )
-    for path in (path for path in parts if path.startswith("roles.")):
-        for name in (
-            name
-            for name in SAMPLING
-            if r.origins.get(f"{path}.{name}", "as the reader") != "as the reader"
-        ):
-            r.add_problem(
-                f"{path}.{name}: only the reader's replies are sampled or cut; set model.{name}"
-            )
-    preset = parts["method"].name
-    if not method.one_request and any(config.batch for config in models.values()):
-        r.add_problem(
-            f"model.batch: requests of '{preset}' may depend on earlier replies, and a batch takes "
-            "up to a day; leave "
-            "it out"
-        )
-    # Replies that --cache replies cannot keep; and a server does not show its weights.
-    if parts.get("cache") is not None:
-        if not parts["dataset"].keep_texts:
-            r.add_problem(
-                "--cache replies would keep replies about texts that dataset.keep_texts forbids; "
-                "leave it out"
-            )
-        for name in dict.fromkeys(
-            model.name for model in models.values() if model.backend == "endpoint"
-        ):
-            r.warnings.append(
-                f"--cache replies knows '{name}' by its address, name and model.revision, as a "
-                "server shows no "
-                "weights; set another model.revision when they change"
-            )
-        if scripted := [model.name for model in models.values() if model.backend == "scripted"]:
-            r.add_problem(
-                f"--cache replies cannot be used with a scripted model ('{scripted[0]}'); leave it "
-                "out"
-            )
-    for path in parts:
-        role = path.removeprefix("roles.")
-        shared = r.origins.get(f"{path}.name", "").startswith(
-            ("suite ", "profile ")
-        )  # for those runs that use it
-        if path.startswith("roles.") and role not in method.needs and not shared:
-            r.warnings.append(
-                f"'{preset}' uses no {role} model, so the setting {path} is ignored; it uses: "
-                f"{', '.join(method.needs) or 'none'}"
-            )
-    # The papers compress with a smaller model than the reader.
-    if "compressor" in method.needs and "roles.compressor" not in parts and not reader.embedded:
-        role_models: dict[str, Any] = {}
-        for _, values in presets.read("profiles", "paper"):
-            role_models = values.get("methods", {}).get(preset, {}).get("roles", role_models)
-        model = role_models.get("compressor")
-        better = (
-            f"the papers' setting (--profile paper) has {model} for it"
-            if model
-            else "name a smaller model for it"
-        )
-        setting = f"--set roles.compressor={model or 'NAME'}"
-        r.warnings.append(
-            f"'{preset}' compresses with the reader '{reader.name}' itself; {better}: {setting}"
-        )
-    return models
-
-
-def _add_problems(r: Resolution, facts: ModelFacts) -> None:
-    """Add to `r` what is wrong with a model or encoder; what is only absent on this machine is
-    added as Missing."""
-    for sentence in facts.problems:
-        absent = facts.absent.get(sentence)
-        r.problems.append(UserError(sentence) if absent is None else Missing(sentence, absent))
-
-
-def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig) -> ModelConfig:
-    """The model `config` of a role with the adapters that the method uses; adds a problem for one
-    that is missing."""
-    if not (used := method.adapters().get(role, {}).values()):
-        return config
-    from harness.llm.adapters import with_bundled_adapters
-
-    config = with_bundled_adapters(config, [use.name for use in used])
-    missing = list(
-        dict.fromkeys(use.name for use in used if use.needed and use.name not in config.adapters)
-    )
-    if missing:
-        preset = r.parts["method"].name
-        folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
-        ways = [f"name them (--set {folders})"]
-        ways += [f"train them (harness train {preset} --model MODEL)"] if method.training() else []
-        ways += [method.without_adapters] if method.without_adapters else []
-        r.add_problem(
-            f"'{preset}' needs trained adapters of its {role} ({', '.join(missing)}), which the "
-            f"model '{config.name}' "
-            f"does not have; {', or '.join(ways)}"
-        )
-    return config
-
-
-def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig]) -> None:
-    """Check that chat templates have the system turn that prompts use; warn of models not trained
-    on these prompts."""
-    if r.problems:
-        return  # nothing is known of a model that cannot be used
-    system = any(prompt.of(method.config).system for prompt in method.templates())
-    for role, config in models.items():
-        if system and (sentence := backend.backend_of(config).system_problem(config)):
-            r.add_problem(sentence)
-        uses = method.adapters().get(role, {}).items()
-        used = {
-            task: (use.name, config.adapters[use.name])
-            for task, use in uses
-            if use.name in config.adapters
-        }
-        if used:
-            from harness.llm.adapters import prompt_mismatch, unknown_prompts
-
-            mismatches = (
-                prompt_mismatch(*adapter, task, method.prompts()) for task, adapter in used.items()
-            )
-            r.problems += [UserError(sentence) for sentence in mismatches if sentence]
-            r.warnings += unknown_prompts(dict(used.values()))
-    dataset: DatasetConfig | None = r.parts.get("dataset")
-    served = [model.name for model in models.values() if model.backend == "endpoint"]
-    if dataset is not None and not dataset.chat and served:
-        r.warnings.append(
-            f"dataset.chat=false: '{dataset.name}' is shown without a chat template, but the "
-            f"server of '{served[0]}' "
-            "always uses its own"
-        )
-    if not r.problems and any(model.embedded for model in models.values()):
-        from harness.engine.model_warnings import untrained_warnings
-
-        r.warnings += untrained_warnings(models.values(), method, r.parts["method"].name)
-
-
+_AS_READER = "as the reader"
 _LOADED_ONLY = {"attention": "attention", "plain_model": "the transformers model itself"}
 """Capability -> words, for those that no server gives."""
 
 
-def _check_needs(r: Resolution, method: Method, role: str, facts: Any) -> None:
-    """Add a problem where the role's model, known by its ModelFacts, lacks a capability or window
-    that is needed."""
-    if facts.problems:
-        return  # nothing is known of a model that cannot be used
-    name = r.parts["method"].name
-    missing = sorted(method.needs[role] - facts.capabilities)
-    if missing:
-        from harness.engine.runnable_presets import runnable_presets
+@dataclass(frozen=True)
+class PlannedModels:
+    """The models and encoders of a run by role, and what identifies each.
 
-        served = ", ".join(runnable_presets(facts.capabilities)) or "none"
+    method_name: the method's, with an encoder that is not the preset's own: "dragon[minilm]".
+    """
+
+    models: dict[str, ModelConfig]
+    encoders: dict[str, EncoderConfig]
+    identities: dict[str, dict[str, Any]]
+    method_name: str
+
+
+@dataclass
+class ModelPlanner:
+    """Checks the models and encoders of one run."""
+
+    settings: Settings
+    settled: SettledMethod
+    findings: Findings
+    _identities: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _facts: dict[str, ModelFacts] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._method = self.settled.method
+        self._name = self.settled.choice.name
+
+    def plan(self) -> PlannedModels:
+        """All models and encoders, with every mistake in the findings."""
+        sentences = attempt(self.findings.problems, self._method.problems)
+        for sentence in sentences or ():
+            self.findings.add(sentence)
+        models = {role: self._model(role) for role in self._method.needs}
+        self._check_sampling()
+        self._check_batch(models)
+        self._check_reply_cache(models)
+        self._warn_of_unused_roles()
+        self._warn_of_compressor()
+        encoders = self._encoders()
+        self._warn_of_unused_encoders()
+        if not self.findings.problems:  # else nothing is known of a model that cannot be used
+            self._check_prompts(models)
+        return PlannedModels(models, encoders, self._identities, self._named_by_encoders(encoders))
+
+    def _model(self, role: str) -> ModelConfig:
+        """The checked model of a role."""
+        config = self._with_adapters(role, self.settings.model_of(role))
+        if self.findings.problems and config.backend == "hf" and needs_conversion(config):
+            # A minute's conversion is not worth the mistakes that are left.
+            self.findings.raise_problems()
+        key = canonical(config.model_dump(mode="json"))
+        if key not in self._facts:
+            self._facts[key] = backend.model_facts(config)
+            self._add_problems(self._facts[key])
+            self.findings.warnings += self._facts[key].warnings
+        facts = self._facts[key]
+        self._identities[role] = facts.identity
+        if not facts.problems:  # else nothing is known of it
+            self._check_capabilities(role, facts)
+            self._check_window(role, facts)
+        return config
+
+    def _add_problems(self, facts: ModelFacts) -> None:
+        """Add what is wrong with a model or encoder; what is only absent on this machine is added
+        as Missing."""
+        for sentence in facts.problems:
+            absent = facts.absent.get(sentence)
+            if absent is None:
+                self.findings.add(sentence)
+            else:
+                self.findings.problems.append(Missing(sentence, absent))
+
+    def _with_adapters(self, role: str, config: ModelConfig) -> ModelConfig:
+        """The model of a role with the adapters that the method uses; one that is missing is a
+        mistake."""
+        used = self._method.adapters().get(role, {}).values()
+        if not used:
+            return config
+        config = with_bundled_adapters(config, [use.name for use in used])
+        lacking = [use.name for use in used if use.needed and use.name not in config.adapters]
+        missing = list(dict.fromkeys(lacking))
+        if missing:
+            folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
+            ways = [f"name them (--set {folders})"]
+            if self._method.training():
+                ways.append(f"train them (harness train {self._name} --model MODEL)")
+            if self._method.without_adapters:
+                ways.append(self._method.without_adapters)
+            self.findings.add(
+                f"'{self._name}' needs trained adapters of its {role} ({', '.join(missing)}), "
+                f"which the model '{config.name}' does not have; {', or '.join(ways)}"
+            )
+        return config
+
+    def _check_capabilities(self, role: str, facts: ModelFacts) -> None:
+        """Add a mistake where a role's model lacks what the method needs of it."""
+        missing = sorted(self._method.needs[role] - facts.capabilities)
+        if not missing:
+            return
         reasons = "".join(
             f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals
         )
         phrases = [words for name, words in _LOADED_ONLY.items() if name in missing]
-        if phrases and "served" in facts.identity:
-            lacks = f"{phrases[0]}, which the server of '{facts.name}' cannot give"  # one sentence for all its roles
+        if phrases and "served" in facts.identity:  # one sentence for all its roles
+            lacks = f"{phrases[0]}, which the server of '{facts.name}' cannot give"
         else:
             offered = ", ".join(sorted(facts.capabilities)) or "no capabilities"
-            lacks = f"{' and '.join(missing)} of its {role}, which the model '{facts.name}' does not offer ({offered})"
-        r.add_problem(
-            f"method '{name}' needs {lacks}{reasons}; choose another model, or a method that this "
-            "one can serve "
-            f"({served})"
-        )
-    sizes = {**facts.sizes, "weights": facts.identity["weights"]} if facts.sizes else {}
-    for sentence in method.model_problems(role, facts.window, sizes):
-        r.add_problem(f"method '{name}': {sentence}")
-    dataset: DatasetConfig | None = r.parts.get("dataset")
-    if (
-        role == "reader"
-        and dataset is not None
-        and facts.window
-        and facts.window <= dataset.max_answer_tokens
-    ):
-        r.add_problem(
-            f"the window of '{facts.name}' ({facts.window} tokens) has no room beside the answer "
-            "of up to "
-            f"{dataset.max_answer_tokens} tokens; raise model.window or lower "
-            "dataset.max_answer_tokens"
-        )
-
-
-def encoders_of(
-    r: Resolution, method: Method, identities: dict[str, dict[str, Any]]
-) -> dict[str, EncoderConfig]:
-    """Role -> checked encoder or reranker that the method uses; adds role -> what identifies it to
-    `identities`."""
-    parts = r.parts
-    # Chunks of whole sentences are mostly shorter than chunk_tokens; the others are as long as it.
-    by_tokens = getattr(method.config, "chunks", None) not in ("sentences", "words")
-    chunk = getattr(method.config, "chunk_tokens", None) if by_tokens else None
-    encoders: dict[str, EncoderConfig] = {}
-    for role in method.encoders:
-        config: EncoderConfig | None = parts.get(role)
-        if config is None:
-            if role == "reranker":
-                r.add_problem(
-                    f"method '{parts['method'].name}' needs a reranker; name one: --set "
-                    "reranker=NAME"
-                )
-            continue  # a missing encoder is reported by settings already
-        from harness.embed import encoder_info
-
-        facts = encoder_info.encoder_facts(config, role)
-        _add_problems(r, facts)
-        encoders[role], identities[role] = config, facts.identity
-        if (
-            role == "encoder"
-            and not facts.problems
-            and (cut := encoder_info.chunk_warning(config, chunk))
-        ):
-            r.warnings.append(cut)
-        # An encoder that is not the preset's own stands in the row's name: "dragon[minilm]".
-        choice, suffix = parts["method"], f"[{config.name}]"
-        name: str | None = getattr(choice, role, None)
-        if (
-            name is not None
-            and presets.fold(name) != presets.fold(config.name)
-            and not choice.name.endswith(suffix)
-        ):
-            parts["method"] = choice.model_copy(update={"name": choice.name + suffix})
-    for role in ("encoder", "reranker"):
-        is_set = any(o == "--set" for path, o in r.origins.items() if path.startswith(role + "."))
-        if is_set and role not in method.encoders:
-            r.warnings.append(
-                f"'{parts['method'].name}' uses no {role}, so the setting {role} is ignored"
+            lacks = (
+                f"{' and '.join(missing)} of its {role}, which the model '{facts.name}' does not "
+                f"offer ({offered})"
             )
-    return encoders
+        served = ", ".join(runnable_presets(facts.capabilities)) or "none"
+        self.findings.add(
+            f"method '{self._name}' needs {lacks}{reasons}; choose another model, or a method that "
+            f"this one can serve ({served})"
+        )
+
+    def _check_window(self, role: str, facts: ModelFacts) -> None:
+        """Add mistakes of the method's own checks, and a window without room for the answer."""
+        sizes: dict[str, Any] = {}
+        if facts.sizes:
+            sizes = {**facts.sizes, "weights": facts.identity["weights"]}
+        for sentence in self._method.model_problems(role, facts.window, sizes):
+            self.findings.add(f"method '{self._name}': {sentence}")
+        longest_answer = self.settings.dataset.max_answer_tokens
+        if role == "reader" and facts.window and facts.window <= longest_answer:
+            self.findings.add(
+                f"the window of '{facts.name}' ({facts.window} tokens) has no room beside the "
+                f"answer of up to {longest_answer} tokens; raise model.window or lower "
+                "dataset.max_answer_tokens"
+            )
+
+    def _check_sampling(self) -> None:
+        """Only the reader's replies are sampled or cut."""
+        reader, origins = self.settings.model, self.settings.origins
+        if "top_p" in reader.sampling and not reader.temperature:
+            self.findings.add(
+                "model.top_p is for sampled replies; set model.temperature too, or leave it out"
+            )
+        for role in self.settings.roles:
+            for name in SAMPLING:
+                path = f"roles.{role}.{name}"
+                if origins.get(path, _AS_READER) != _AS_READER:
+                    self.findings.add(
+                        f"{path}: only the reader's replies are sampled or cut; set model.{name}"
+                    )
+
+    def _check_batch(self, models: Mapping[str, ModelConfig]) -> None:
+        """Batches are for methods whose requests do not depend on earlier replies."""
+        if not self._method.one_request and any(config.batch for config in models.values()):
+            self.findings.add(
+                f"model.batch: requests of '{self._name}' may depend on earlier replies, and a "
+                "batch takes up to a day; leave it out"
+            )
+
+    def _check_reply_cache(self, models: Mapping[str, ModelConfig]) -> None:
+        """Replies that --cache replies cannot keep; and a server does not show its weights."""
+        if self.settings.general.cache is None:
+            return
+        if not self.settings.dataset.keep_texts:
+            self.findings.add(
+                "--cache replies would keep replies about texts that dataset.keep_texts forbids; "
+                "leave it out"
+            )
+        for name in _names_by_backend(models, "endpoint"):
+            self.findings.warnings.append(
+                f"--cache replies knows '{name}' by its address, name and model.revision, as a "
+                "server shows no weights; set another model.revision when they change"
+            )
+        scripted = _names_by_backend(models, "scripted")
+        if scripted:
+            self.findings.add(
+                f"--cache replies cannot be used with a scripted model ('{scripted[0]}'); leave it "
+                "out"
+            )
+
+    def _warn_of_unused_roles(self) -> None:
+        """Warn of models for roles that the method does not have, but not of a suite's or
+        profile's: those are for other runs."""
+        for role in self.settings.roles:
+            origin = self.settings.origins.get(f"roles.{role}.name", "")
+            if role not in self._method.needs and not origin.startswith(("suite ", "profile ")):
+                uses = ", ".join(self._method.needs) or "none"
+                self.findings.warnings.append(
+                    f"'{self._name}' uses no {role} model, so the setting roles.{role} is ignored; "
+                    f"it uses: {uses}"
+                )
+
+    def _warn_of_compressor(self) -> None:
+        """The papers compress with a smaller model than the reader."""
+        reader = self.settings.model
+        has_own = "compressor" in self.settings.roles or reader.embedded
+        if "compressor" not in self._method.needs or has_own:
+            return
+        role_models: dict[str, Any] = {}
+        for _, values in presets.read("profiles", "paper"):
+            role_models = values.get("methods", {}).get(self._name, {}).get("roles", role_models)
+        model = role_models.get("compressor")
+        better = "name a smaller model for it"
+        if model:
+            better = f"the papers' setting (--profile paper) has {model} for it"
+        self.findings.warnings.append(
+            f"'{self._name}' compresses with the reader '{reader.name}' itself; {better}: "
+            f"--set roles.compressor={model or 'NAME'}"
+        )
+
+    def _check_prompts(self, models: Mapping[str, ModelConfig]) -> None:
+        """Check that chat templates have the system turn that prompts use; warn of models not
+        trained on these prompts."""
+        method = self._method
+        has_system_turn = any(prompt.of(method.config).system for prompt in method.templates())
+        for role, config in models.items():
+            if has_system_turn:
+                sentence = backend.backend_of(config).system_problem(config)
+                if sentence:
+                    self.findings.add(sentence)
+            self._check_adapter_prompts(role, config)
+        dataset = self.settings.dataset
+        served = _names_by_backend(models, "endpoint")
+        if not dataset.chat and served:
+            self.findings.warnings.append(
+                f"dataset.chat=false: '{dataset.name}' is shown without a chat template, but the "
+                f"server of '{served[0]}' always uses its own"
+            )
+        if not self.findings.problems and any(model.embedded for model in models.values()):
+            self.findings.warnings += untrained_warnings(models.values(), method, self._name)
+
+    def _check_adapter_prompts(self, role: str, config: ModelConfig) -> None:
+        """Check that a role's adapters were trained on the prompts that the method sends."""
+        folders: dict[str, str] = {}
+        for task, use in self._method.adapters().get(role, {}).items():
+            if use.name not in config.adapters:
+                continue
+            folder = config.adapters[use.name]
+            folders[use.name] = folder
+            sentence = prompt_mismatch(use.name, folder, task, self._method.prompts())
+            if sentence:
+                self.findings.add(sentence)
+        if folders:
+            self.findings.warnings += unknown_prompts(folders)
+
+    def _encoders(self) -> dict[str, EncoderConfig]:
+        """The checked encoder and reranker that the method uses, by role."""
+        encoders: dict[str, EncoderConfig] = {}
+        for role in self._method.encoders:
+            config = self.settings.encoder_of(role)
+            if config is not None:
+                encoders[role] = config
+                self._check_encoder(role, config)
+            elif role == "reranker":
+                self.findings.add(
+                    f"method '{self._name}' needs a reranker; name one: --set reranker=NAME"
+                )
+        return encoders
+
+    def _check_encoder(self, role: str, config: EncoderConfig) -> None:
+        """Check one encoder, and whether it cuts the method's chunks."""
+        facts = encoder_info.encoder_facts(config, role)
+        self._add_problems(facts)
+        self._identities[role] = facts.identity
+        if role == "encoder" and not facts.problems:
+            cut = encoder_info.chunk_warning(config, self._chunk_tokens())
+            if cut:
+                self.findings.warnings.append(cut)
+
+    def _chunk_tokens(self) -> int | None:
+        """Tokens of the method's chunks; None for chunks of whole sentences, which are mostly
+        shorter than chunk_tokens."""
+        config = self._method.config
+        if getattr(config, "chunks", None) in ("sentences", "words"):
+            return None
+        tokens: int | None = getattr(config, "chunk_tokens", None)
+        return tokens
+
+    def _named_by_encoders(self, encoders: Mapping[str, EncoderConfig]) -> str:
+        """The method's name, with each encoder that is not the preset's own."""
+        name = self._name
+        for role, config in encoders.items():
+            own: str | None = getattr(self.settled.choice, role, None)
+            suffix = f"[{config.name}]"
+            differs = own is not None and presets.fold(own) != presets.fold(config.name)
+            if differs and not name.endswith(suffix):
+                name += suffix
+        return name
+
+    def _warn_of_unused_encoders(self) -> None:
+        """Warn of settings for an encoder or reranker that the method does not use."""
+        for role in ("encoder", "reranker"):
+            is_set = any(
+                origin == "--set" and path.startswith(f"{role}.")
+                for path, origin in self.settings.origins.items()
+            )
+            if is_set and role not in self._method.encoders:
+                self.findings.warnings.append(
+                    f"'{self._name}' uses no {role}, so the setting {role} is ignored"
+                )
+
+
+def _names_by_backend(models: Mapping[str, ModelConfig], name: str) -> list[str]:
+    """The names of the models of a back end, each once."""
+    names = [model.name for model in models.values() if model.backend == name]
+    return list(dict.fromkeys(names))
 
 
 def server_shapes(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | None]:
     """Role -> sizes of its model (None where unknown), of the models behind a server."""
-    served = {role: model for role, model in models.items() if model.backend == "endpoint"}
-    if not served:
-        return {}
-    from harness.llm.endpoint_info import endpoint_shape
-
-    return {role: endpoint_shape(model) for role, model in served.items()}
+    return {
+        role: endpoint_shape(model) for role, model in models.items() if model.backend == "endpoint"
+    }

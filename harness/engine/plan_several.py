@@ -8,7 +8,7 @@ from harness.config.layers import Choices, point_text
 from harness.config.resolve import resolve
 from harness.engine.plan import plan_choices
 from harness.engine.runs_in_turn import Lost, Planned, bug_sentence
-from harness.errors import ConfigError, UserError, raise_all
+from harness.errors import ConfigError, HarnessError, UserError, attempt, raise_all
 
 _MAX_REPEATS = 3  # runs that may share a sentence before it is said once for all of them
 
@@ -18,7 +18,10 @@ def plan_several(
 ) -> Planned:
     """`expand_command.plan_all` for several runs."""
     planned = Planned()
-    raise_all([problem for run in choices for problem in resolve(run).problems])
+    mistakes: list[HarnessError] = []
+    for run in choices:
+        attempt(mistakes, resolve, run)
+    raise_all(mistakes)
     wrong: list[tuple[str, str]] = []
     absent: list[tuple[str, str]] = []
     for run in choices:

@@ -13,7 +13,7 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_part
 from harness.config.sweep import method_and_parameters
-from harness.engine.plan import make_method
+from harness.engine.settled_method import make_method
 from harness.errors import UserError
 
 FLAGS = {"record_stops": "--record-stops", "record_t_p": "--record-t-p"}
@@ -86,7 +86,8 @@ def with_stops(
 def _is_valid(run: Choices) -> bool:
     """Whether the run's method takes its settings."""
     try:
-        make_method(resolve_part("methods", run))
+        part = resolve_part("methods", run)
+        make_method(part.value, part.origins)
     except UserError:
         return False
     return True

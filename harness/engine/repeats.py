@@ -46,8 +46,8 @@ def _draws_nothing(run: Choices) -> bool:
     """Whether no seed changes the run's answers; False for a run with a mistake, which is reported
     when it is planned."""
     try:
-        method = resolve_part("methods", run).parts["method"]
-        model = resolve_part("models", run).parts["model"]
+        method = resolve_part("methods", run).value
+        model = resolve_part("models", run).value
         draws = vars(method_class(method.implementation)).get("draws", True)
     except UserError:
         return False

@@ -11,7 +11,7 @@ from typing import Any
 from harness import datasets, scorers
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.scoring import scored_record
 from harness.errors import UserError
 from harness.storage.record_texts import POINTER, gold_of, shown_pieces, with_texts, without_texts
@@ -21,7 +21,7 @@ from harness.types import JUDGES, Gold, lacks_only_scores
 
 
 def bring_up_to_date(
-    store: RunStore, plan: Plan, note: Callable[[str], None], retry_failed: bool
+    store: RunStore, plan: PlannedRun, note: Callable[[str], None], retry_failed: bool
 ) -> None:
     """Score what is stored by the plan's scorers, and give it the texts that the plan keeps; `note`
     says what changed.
@@ -70,7 +70,7 @@ def bring_up_to_date(
     update_texts(store, plan.dataset, dataset.keep_texts, note)
 
 
-def _gold_by_id(plan: Plan, records: Mapping[str, Any]) -> dict[str, Gold]:
+def _gold_by_id(plan: PlannedRun, records: Mapping[str, Any]) -> dict[str, Gold]:
     """Gold answers by question id; of all questions if `records` (by question id) go beyond the
     plan's limit."""
     gold = {example.question.id: example.gold for example in plan.dataset.examples}

@@ -29,7 +29,7 @@ from harness.engine import manifest as manifests
 from harness.engine.answer_question import AnswerQuestion
 from harness.engine.executors import Executor, executor_for
 from harness.engine.open_run import OpenRun
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.progress import COUNTED, Progress
 from harness.engine.record_answer import RecordAnswer
 from harness.engine.resume import bring_up_to_date
@@ -87,7 +87,7 @@ class AskOptions:
 
 
 def run(
-    plan: Plan, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
+    plan: PlannedRun, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
 ) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the
     data set.
@@ -119,7 +119,7 @@ def run(
 
 @contextlib.contextmanager
 def opened_job(
-    plan: Plan, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
+    plan: PlannedRun, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
 ) -> Iterator[Job]:
     """Open the run folder of a plan, with nothing asked yet; arguments and errors are those of
     `run`.
@@ -147,7 +147,7 @@ def opened_job(
             raise
 
 
-def check_questions(plan: Plan) -> None:
+def check_questions(plan: PlannedRun) -> None:
     """Raise UserError where two questions have one id, which alone identifies a question, or one
     names no document of the data set."""
     dataset = plan.dataset
@@ -173,7 +173,7 @@ class Job:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: PlannedRun,
         store: RunStore,
         progress: Progress,
         command: list[str],
@@ -324,7 +324,7 @@ class Job:
         )
 
 
-def questions_to_ask(plan: Plan, part: Part | None) -> tuple[Example, ...]:
+def questions_to_ask(plan: PlannedRun, part: Part | None) -> tuple[Example, ...]:
     """The questions of a run up to its limit, or those of a part of it."""
     examples = plan.dataset.examples[: plan.config.limit]
     if part is None:

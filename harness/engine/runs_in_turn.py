@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.engine.plan import Plan
+    from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
 
 
 class Hook:
     """Base of what a command does around its runs; a subclass overrides the calls that it needs."""
 
-    def ready(self, plan: Plan) -> Plan:
+    def ready(self, plan: PlannedRun) -> PlannedRun:
         """The plan as it can run, called before it runs. Raises UserError."""
         return plan
 
-    def started(self, plan: Plan) -> None:
+    def started(self, plan: PlannedRun) -> None:
         """Called when the run is about to write its run folder."""
 
-    def ended(self, plan: Plan, result: RunResult) -> None:
+    def ended(self, plan: PlannedRun, result: RunResult) -> None:
         """Called when the run ran to its end; some questions may have failed."""
 
     def closed(self) -> int:
@@ -38,7 +38,7 @@ class Hook:
 class Outcome:
     """A run that had its turn: its result, or the exception that ended it."""
 
-    plan: Plan
+    plan: PlannedRun
     result: RunResult | None = None
     error: Exception | None = None
 
@@ -57,13 +57,15 @@ class Planned:
     """The plans of the runs that can be run; lost: the other runs, with why; code: the exit code so
     far."""
 
-    plans: list[Plan] = field(default_factory=list)
+    plans: list[PlannedRun] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     code: int = 0
 
 
 def in_turn(
-    plans: Sequence[Plan], execute: Callable[[Plan], RunResult], hooks: Sequence[Hook] = ()
+    plans: Sequence[PlannedRun],
+    execute: Callable[[PlannedRun], RunResult],
+    hooks: Sequence[Hook] = (),
 ) -> Iterator[Outcome]:
     """Run each plan by `execute`, call the hooks before and after it, and yield its Outcome, errors
     included."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.engine import manifest as manifests
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.storage.run_files import MANIFEST, Part
 from harness.storage.run_store import RunStore
 
@@ -23,7 +23,7 @@ class StartManifest:
     """
 
     def __init__(
-        self, plan: Plan, store: RunStore, command: list[str], part: Part | None = None
+        self, plan: PlannedRun, store: RunStore, command: list[str], part: Part | None = None
     ) -> None:
         self._store = store
         self.value = manifests.with_start(store.manifest(), manifests.describe(plan), command)

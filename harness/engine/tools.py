@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.llm import backend
 from harness.method import Encoder, Reranker, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
@@ -72,7 +72,7 @@ class Models:
     their models.
     """
 
-    def __init__(self, plan: Plan, note: Callable[[str], None]) -> None:
+    def __init__(self, plan: PlannedRun, note: Callable[[str], None]) -> None:
         """note: gets a sentence if replies cannot be cached."""
         self.plan = plan
         self._note = note

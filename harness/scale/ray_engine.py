@@ -33,7 +33,7 @@ from harness.engine.answer_question import AnswerQuestion, Unscored
 from harness.engine.executors import IN_FLIGHT_ON_A_GPU, Executor
 from harness.engine.manifest import made_by, with_first_prompts
 from harness.engine.open_run import OpenRun
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.progress import Silent
 from harness.engine.record_answer import RecordAnswer
 from harness.engine.spending_limits import Budget
@@ -357,7 +357,7 @@ class _Waiting:
     asked: the questions by number; position: of each in the data set; left: how many wait.
     """
 
-    def __init__(self, plan: Plan, examples: Sequence[Example]) -> None:
+    def __init__(self, plan: PlannedRun, examples: Sequence[Example]) -> None:
         self.asked, self.left = examples, len(examples)
         places = {example.question.id: n for n, example in enumerate(plan.dataset.examples)}
         self.position = [places[example.question.id] for example in examples]
@@ -537,7 +537,7 @@ def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:
     """
     import ray
 
-    plan: Plan = ray.get(reference)
+    plan: PlannedRun = ray.get(reference)
     _check_weights(plan)
     calls, progress = _Calls(), Silent()
     store = cast(RunStore, calls)
@@ -553,7 +553,7 @@ def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:
     return _WorkerRun(reference, AnswerQuestion(run), calls, progress, scheduler)
 
 
-def _check_weights(plan: Plan) -> None:
+def _check_weights(plan: PlannedRun) -> None:
     """Raise UserError where a model's weights are others than the driver's."""
     facts = {role: model_facts(config).identity for role, config in plan.models.items()}
     for role, config in plan.encoders.items():

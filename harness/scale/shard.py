@@ -16,7 +16,7 @@ from typing import Any
 
 from harness import scorers
 from harness.engine import runner
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.progress import Progress
 from harness.errors import RunLocked, UserError
 from harness.scale.merge import ORDER, merge
@@ -69,7 +69,7 @@ def partition(
 
 
 def run_shard(
-    plan: Plan, out: Path, number: int, of: int, *, progress: Progress, **options: Any
+    plan: PlannedRun, out: Path, number: int, of: int, *, progress: Progress, **options: Any
 ) -> tuple[runner.RunResult, bool]:
     """Run shard `number` of `of`, and merge if it was the last one. Returns (its result, whether it
     merged).
@@ -105,7 +105,7 @@ def run_shard(
     return result, False
 
 
-def _check_fits(plan: Plan, folder: Path, part: Part) -> None:
+def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
     """Raise UserError for shards of another division, as questions would be asked twice, and for
     other scorers."""
     if parts := parts_in(folder)[:1]:  # all others were checked like this one

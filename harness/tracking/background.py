@@ -35,7 +35,7 @@ from harness.tracking.track import (
 )
 
 if TYPE_CHECKING:
-    from harness.engine.plan import Plan
+    from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
 
 INTERVAL = 30.0
@@ -91,12 +91,12 @@ class BackgroundTracking(Hook):
         if self.unusable or mlflow == "off":
             self._uri = ""  # nothing is logged
 
-    def started(self, plan: Plan) -> None:
+    def started(self, plan: PlannedRun) -> None:
         """Log the run from now on."""
         if not self._shared:
             self.add(self._out / plan.folder)
 
-    def ended(self, plan: Plan, result: RunResult) -> None:
+    def ended(self, plan: PlannedRun, result: RunResult) -> None:
         """Log the whole run now, or one that this process merged."""
         if self._shared and result.folder == self._out / plan.folder:
             self.add(result.folder)

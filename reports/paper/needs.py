@@ -18,11 +18,11 @@ from typing import Any
 
 from harness.config.layers import Choices
 from harness.config.registry import method_class
-from harness.config.resolve import Resolution, resolve
+from harness.config.resolve import Settings, resolve
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.config.suites import Suite
 from harness.cost.flops import ModelShape
-from harness.engine.plan import make_method
+from harness.engine.settled_method import make_method
 from harness.errors import ConfigError
 from harness.method import Method
 
@@ -61,10 +61,10 @@ def needs(suite: Suite) -> Needs:
     for part in suite.parts or (suite,):
         for dataset in part.datasets:
             needed.datasets.setdefault(dataset)
-            config = resolve(
-                Choices(method=next(iter(part.methods)), dataset=dataset, suite=part)
-            ).parts.get("dataset")
-            if config is not None and (place := config.options.get("documents")):
+            method = next(iter(part.methods))
+            config = resolve(Choices(method=method, dataset=dataset, suite=part)).dataset
+            place = config.options.get("documents")
+            if place:
                 needed.documents[config.name] = str(place)
         for model in part.models or (None,):
             for method in part.methods:
@@ -77,25 +77,22 @@ def needs(suite: Suite) -> Needs:
     return needed
 
 
-def _add_run(needed: Needs, r: Resolution) -> None:
+def _add_run(needed: Needs, r: Settings) -> None:
     """Add the models, encoders and files of a suite's run, resolved as `r`; its GPU memory if it is
     the most."""
     method: Method | None = None
     with suppress(ConfigError):  # a package that it needs is missing
-        method = make_method(r)
-    method_or_class = method or method_class(r.parts["method"].implementation)
-    params: dict[str, Any] = r.parts["method"].params
-    models = {
-        role: r.parts.get(f"roles.{role}", r.parts["model"]) for role in method_or_class.needs
-    }
-    encoders = {
-        role: r.parts[role] for role in method_or_class.encoders if r.parts.get(role) is not None
-    }
+        method = make_method(r.method, r.origins)
+    method_or_class = method or method_class(r.method.implementation)
+    params: dict[str, Any] = r.method.params
+    models = {role: r.model_of(role) for role in method_or_class.needs}
+    used = {role: r.encoder_of(role) for role in method_or_class.encoders}
+    encoders = {role: encoder for role, encoder in used.items() if encoder is not None}
     for config in models.values():
         needed.models.setdefault(config.name, config)
         needed.adapters |= dict.fromkeys(config.adapters.values())
-    for config in encoders.values():
-        needed.encoders.setdefault(config.name, config)
+    for encoder_config in encoders.values():
+        needed.encoders.setdefault(encoder_config.name, encoder_config)
     if classifier := params.get(_CLASSIFIER):
         needed.classifiers.setdefault(str(classifier))
     needed.entities |= params.get("recogniser") == "stanza"

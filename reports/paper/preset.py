@@ -15,11 +15,12 @@ from unittest.mock import patch
 
 from harness.config import presets, registry
 from harness.config.layers import Choices
-from harness.config.resolve import Resolution, resolve
+from harness.config.resolve import Settings as RunSettings
+from harness.config.resolve import resolve
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import flatten
-from harness.engine.plan import make_method
-from harness.errors import ConfigError, raise_all
+from harness.engine.settled_method import make_method
+from harness.errors import ConfigError
 from harness.method import Method
 from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value
@@ -84,20 +85,21 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     r, method = _resolve_preset(
         entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items()))
     )
-    choice = r.parts["method"]
+    choice = r.method
     numbers = type(method).from_other_runs
     rules = {
         key: v for key, v in choice.params.items() if key in numbers and isinstance(v, str)
     }  # "from:garlic"
     params = {**method.config.model_dump(mode="json"), **rules, **entry.params}
     models = {role: _model_of_role(value, r, role) for role in method.needs}
-    encoders = {role: r.parts[role] for role in method.encoders if role in r.parts}
+    used = {role: r.encoder_of(role) for role in method.encoders}
+    encoders = {role: encoder for role, encoder in used.items() if encoder is not None}
     row_settings = {
         **rule.settings,
         **({} if rule.tokens is None else {"tokens": rule.tokens}),
         **entry.settings,
     }
-    preset = r.parts["dataset"].model_dump(mode="json")
+    preset = r.dataset.model_dump(mode="json")
     # Rows of another format come from elsewhere, so where the preset's are is not compared.
     left_out = _NOT_DATA_KEYS | (
         {"hub", "subset", "revision"} if "format" in row_settings else set()
@@ -139,7 +141,7 @@ _Roles = tuple[tuple[str, str | None], ...]
 @cache
 def _resolve_preset(
     preset: str, dataset: str, reader: str, roles: _Roles
-) -> tuple[Resolution, Method]:
+) -> tuple[RunSettings, Method]:
     """(settings of a run of the preset under profile paper, its method); roles: (role, model or
     None for any) each."""
     with patch.dict(os.environ):
@@ -154,14 +156,13 @@ def _resolve_preset(
         r = resolve(
             Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets)
         )
-        raise_all(r.problems)
         try:
-            return r, make_method(r)
+            return r, make_method(r.method, r.origins)
         except (
             ConfigError
         ):  # its package is missing: its parameters are not checked, and a report reads those alone
-            cls: type[Method] = registry.load(r.parts["method"].implementation, Method)
-            return r, cls(cls.Config.model_construct(**r.parts["method"].params))
+            cls: type[Method] = registry.load(r.method.implementation, Method)
+            return r, cls(cls.Config.model_construct(**r.method.params))
 
 
 @cache
@@ -177,10 +178,10 @@ def _presets_by_source() -> dict[str, str]:
     return by_source
 
 
-def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
+def _model_of_role(value: Value, r: RunSettings, role: str) -> Model | None:
     """The model of a role: that of the row or paper, else the preset's own, else the reader; None
     for any."""
-    roles, role_model = value.paper.roles, r.parts.get(f"roles.{role}")
+    roles, role_model = value.paper.roles, r.roles.get(role)
     if role in roles and roles[role] is None:
         return None
     name = str(
@@ -191,7 +192,7 @@ def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
             else value.paper.model
         )
     )
-    config: ModelConfig = r.parts["model"] if role_model is None else role_model
+    config: ModelConfig = r.model if role_model is None else role_model
     if (
         last_part(config.source or config.name).lower() != name.lower()
         or config.backend == "endpoint"

@@ -58,9 +58,7 @@ def test_every_data_set_that_is_fetched_has_rows() -> None:
 def test_made_up_rows_load_in_the_official_layout(name: str, tmp_path: Path) -> None:
     file = rows_file(name, tmp_path, tmp_path, max_bytes=100)
     sets = row_settings(name, tmp_path, tmp_path, max_bytes=100)
-    data = load(
-        resolve_part("datasets", Choices(dataset=name, data=str(file), sets=sets)).parts["dataset"]
-    )
+    data = load(resolve_part("datasets", Choices(dataset=name, data=str(file), sets=sets)).value)
     assert len(data) == QUESTIONS
     if name.startswith("longmemeval/"):
         assert [bool(example.gold.supporting) for example in data.examples] == [True, False]

@@ -161,7 +161,7 @@ CASES = [
     (["duel", *ECHO[:-2], "dice", "--alpha", "2"], ["--alpha 2: should be between 0 and 1"]),
     (
         ["duel", "walks", "walks-fixed", *ECHO[2:-2]],
-        ["run that method first, then duel again, or name its folder"],
+        ["make that run, then name its folder: --set method.max_nodes=from:RUN_FOLDER"],
     ),
     (
         ["reproduce", "pecan-tabel1"],

@@ -10,7 +10,7 @@ import harness
 from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.registry import method_class
-from harness.engine.plan import Plan, plan_choices
+from harness.engine.plan import PlannedRun, plan_choices
 from harness.storage.run_folder import read_run
 from reports.columns import sections
 from reports.main_table import frame
@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(tmp_path / name))
 
 
-def planned(method: str, **more) -> Plan:
+def planned(method: str, **more) -> PlannedRun:
     """A plan with a model that is not an embedded one."""
     sets = {"model.embedded": False, **more.pop("sets", {})}
     return plan_choices(

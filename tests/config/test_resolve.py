@@ -6,10 +6,10 @@ import pytest
 from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.registry import load, trust
-from harness.config.resolve import Resolution, resolve
+from harness.config.resolve import Settings, resolve
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.config.yaml_tree import Tree, flatten, parse_assignments, parsed, read_yaml
-from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, UserError, raise_all
+from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, UserError
 
 FILES = {
     "methods/base.yaml": (
@@ -44,10 +44,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return own
 
 
-def get(method: str = "base", dataset: str = "one", **more: Any) -> Resolution:
-    resolution = resolve(Choices(method=method, dataset=dataset, **more))
-    raise_all(resolution.problems)
-    return resolution
+def get(method: str = "base", dataset: str = "one", **more: Any) -> Settings:
+    return resolve(Choices(method=method, dataset=dataset, **more))
 
 
 def test_every_role_is_deterministic_where_the_reader_is() -> None:
@@ -270,7 +268,7 @@ def test_a_profiles_default_encoder_is_for_methods_without_one(
     resolved = get(method, profile="print", sets=sets)
     assert resolved.config.encoder.name == encoder
     assert resolved.origins["encoder.name"].endswith(origin)
-    assert resolved.warnings == []
+    assert resolved.warnings == ()
     # It is the method's own from there on: a run with another one says so in its name.
     assert (
         resolved.config.method.encoder
@@ -383,12 +381,12 @@ def test_settings_beside_a_models_name_are_its_own_and_those_beside_a_default_ho
     other = get(files=("a.yaml",), model="big")
     assert other.config.model == ModelConfig(name="big", source="org/big")
     told = "a.yaml sets dtype, source, tokenizer, window of model 'mine'; not used, as 'big' was chosen"
-    assert other.warnings == [told]
+    assert other.warnings == (told,)
     (tmp_path / "a.yaml").write_text("model: {default: small, window: 50}\n")
     made = [get(files=("a.yaml",), model=model) for model in (None, "big")]
     assert [(r.config.model.name, r.config.model.window, r.warnings) for r in made] == [
-        ("Small-1B", 50, []),
-        ("big", 50, []),
+        ("Small-1B", 50, ()),
+        ("big", 50, ()),
     ]
     assert made[0].origins["model.name"] == "a.yaml"
 

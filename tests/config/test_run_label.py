@@ -8,7 +8,7 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.run_label import label
 from harness.config.yaml_tree import parse_assignments
-from harness.engine.plan import Plan, plan_choices
+from harness.engine.plan import PlannedRun, plan_choices
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.compare import config_difference
@@ -16,13 +16,13 @@ from reports.facts import labels
 from reports.figures.rule_table import STOP_SETTINGS
 
 
-def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more) -> Plan:
+def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more) -> PlannedRun:
     return plan_choices(
         Choices(method=method, dataset=dataset, sets=parse_assignments(sets, ""), **more)
     )
 
 
-def told(plan: Plan) -> str:
+def told(plan: PlannedRun) -> str:
     return label(plan.config.method.model_dump(mode="json"))
 
 
@@ -107,7 +107,7 @@ def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() ->
     assert chosen == {"scoring", "sigmoid", "reasoning"}
 
 
-def run(plan: Plan, name: str = "a"):
+def run(plan: PlannedRun, name: str = "a"):
     config, path = plan.config.model_dump(mode="json"), Path(f"{name}--{plan.hash8}")
     return StoredRun(path, config, {"models": {}}, [], [], {}, plan.origins)
 

@@ -6,9 +6,9 @@ import pytest
 from harness.cli import validate
 from harness.config import suites
 from harness.config.layers import Choices
-from harness.config.resolve import Resolution, resolve
+from harness.config.resolve import Settings, resolve
 from harness.engine.expand_command import command_runs, plan_all
-from harness.errors import ConfigError, UnknownName, UserError, raise_all
+from harness.errors import ConfigError, UnknownName, UserError
 from tests.cli.conftest import configs, environment, here
 
 __all__ = ["configs", "environment", "here"]
@@ -31,12 +31,9 @@ def own(configs, tmp_path, monkeypatch: pytest.MonkeyPatch):
     return configs
 
 
-def get(**more) -> Resolution:
-    resolution = resolve(
-        Choices(method="echo", dataset="pocket/musique", suite=suites.read_suite("whole"), **more)
-    )
-    raise_all(resolution.problems)
-    return resolution
+def get(**more) -> Settings:
+    suite = suites.read_suite("whole")
+    return resolve(Choices(method="echo", dataset="pocket/musique", suite=suite, **more))
 
 
 def test_a_suites_settings_are_its_own_origin(own) -> None:
@@ -227,7 +224,7 @@ def test_names_are_run_in_the_parts_that_have_them_and_others_in_all(table: suit
 def test_a_setting_of_one_data_set(table: suites.Suite) -> None:
     sets = {"datasets.pocket/musique.questions": 3, "datasets.pocket/musique.data": "x"}
     made = command_runs(Choices(suite=table, sets=sets), [], [], {}, lambda line: None)
-    found = {str(row.dataset): resolve(row).parts["dataset"] for row in made}
+    found = {str(row.dataset): resolve(row).dataset for row in made}
     assert [one.options["questions"] for one in found.values()] == [3, 20, 20]
     assert [one.data for one in found.values()] == ["x", None, None]
     told = r"'datasets.nq.data' is set, but 'nq' is not run; the data sets are pocket/mus"
@@ -239,9 +236,8 @@ def test_a_setting_of_one_data_set(table: suites.Suite) -> None:
         ("datasets.nq", "--set: datasets.nq must be a mapping of its settings"),
         ("datasets.hopotqa.data", "unknown data set"),
     ):
-        assert told in str(
-            resolve(Choices(method="echo", dataset="nq", sets={key: "x"})).problems[0]
-        )
+        with pytest.raises(UserError, match=told):
+            resolve(Choices(method="echo", dataset="nq", sets={key: "x"}))
     with pytest.raises(
         UserError, match="--set datasets.pocket/musique.data=PATH datasets.pocket/qasper.data=PATH"
     ):

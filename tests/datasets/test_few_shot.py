@@ -10,7 +10,8 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve_part, resolved
 from harness.cost.meter import Meter
 from harness.datasets.few_shot import shots_of
-from harness.engine.plan import make_method, plan_choices
+from harness.engine.plan import plan_choices
+from harness.engine.settled_method import make_method
 from harness.engine.tools import EngineTools, Models
 from harness.errors import UserError
 from harness.method import Task
@@ -151,5 +152,6 @@ def test_the_shared_prompt_shows_them_once_beside_the_question():
 
 def test_every_method_asks_with_the_instruction_that_they_are_part_of():
     for name in presets.names("methods"):
-        method = make_method(resolve_part("methods", Choices(method=name)))
+        part = resolve_part("methods", Choices(method=name))
+        method = make_method(part.value, part.origins)
         assert any("{instruction}" in prompt.text for prompt in method.templates()), name

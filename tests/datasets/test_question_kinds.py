@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets.base import Dataset
-from harness.datasets.load_once import load_asked
 from harness.datasets.question_kinds import (
     answer_kind,
     count_kinds,
@@ -17,6 +16,10 @@ from harness.datasets.question_kinds import (
     kinds,
     random_sample,
 )
+from harness.engine.asked_questions import load_asked
+from harness.engine.findings import Findings
+from harness.engine.settled_method import settle_method
+from harness.errors import UserError
 from harness.types import Document, Example, Gold, Question
 from tests.datasets.support import musique, write_lines
 
@@ -108,23 +111,30 @@ def test_a_sample_is_the_same_on_every_machine():
     assert ids(random_sample(made([2, 3] * 10), "musique", 4, 0)) == {"q0", "q10", "q17", "q9"}
 
 
+def asked(data, **choices):
+    """The questions of a run over a file of MuSiQue, and the warnings about them."""
+    settings = resolve(Choices(method="bm25", dataset="musique", data=data, **choices))
+    method, findings = settle_method(settings).method, Findings()
+    return load_asked(settings, method, findings).dataset, findings.warnings
+
+
 def test_the_first_rows_are_compared_with_all(tmp_path):
     rows = [
         musique(i) | {"id": f"{2 + i // 30}hop__{i}", "question_decomposition": []}
         for i in range(60)
     ]
     data = str(write_lines(tmp_path / "r.jsonl", rows))
-    first = resolve(Choices(method="bm25", dataset="musique", data=data, limit=20))
-    assert len(load_asked(first)) == 20
-    assert [warning for warning in first.warnings if "not like the rest" in warning] == [
+    first, warnings = asked(data, limit=20)
+    assert len(first) == 20
+    assert [warning for warning in warnings if "not like the rest" in warning] == [
         (
             "the first 20 questions are not like the rest (type 2hop is 100% of them, 50% of all 60); "
             "--sample 20 draws from all"
         )
     ]
-    sample = resolve(Choices(method="bm25", dataset="musique", data=data, sample=20))
-    assert count_kinds(load_asked(sample).examples)["type", "2hop"] == 10
-    assert not [warning for warning in sample.warnings if "not like" in warning]
+    sample, warnings = asked(data, sample=20)
+    assert count_kinds(sample.examples)["type", "2hop"] == 10
+    assert not [warning for warning in warnings if "not like" in warning]
 
 
 def test_all_kinds_of_a_name_are_compared_together():
@@ -159,5 +169,5 @@ def test_one_takes_the_place_of_the_other(choices, limit, sample, tmp_path):
 
 
 def test_both_together_are_refused():
-    problems = resolve(Choices(method="bm25", dataset="pocket/musique", limit=1, sample=1)).problems
-    assert "give one of them" in str(problems[0])
+    with pytest.raises(UserError, match="give one of them"):
+        resolve(Choices(method="bm25", dataset="pocket/musique", limit=1, sample=1))

@@ -42,7 +42,7 @@ def test_a_row_whose_weights_are_missing_is_not_run(method, encoder):
     assert f"name a folder with `--set {part}.source=FOLDER`" in str(caught.value)
     assert "--model" not in str(caught.value)
     d = resolve(choices(method))
-    assert d.parts[part].name == encoder
+    assert getattr(d, part).name == encoder
     assert (
         d.origins[f"{part}.name"]
         == d.origins[f"method.{part}"]
@@ -115,7 +115,7 @@ def test_the_weights_of_its_own_encoder_from_elsewhere_keep_the_name(tmp_path):
 def test_what_the_papers_say_of_each_encoder(
     name, pooling, similarity, query_prefix, passage_prefix
 ):
-    found = resolve_part("encoders", Choices(sets={"encoder": name})).parts["encoder"]
+    found = resolve_part("encoders", Choices(sets={"encoder": name})).value
     said = (found.pooling, found.similarity, found.query_prefix, found.passage_prefix)
     assert said == (pooling, similarity, query_prefix, passage_prefix)
     assert (found.query_source is not None) == (name == "dragon")

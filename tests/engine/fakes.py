@@ -10,7 +10,7 @@ from harness.config.schema import DatasetConfig as Data
 from harness.config.schema import MethodChoice, ModelConfig, RunConfig, digest
 from harness.cost.flops import Event, ModelShape
 from harness.datasets.base import Dataset
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import WindowExceeded
@@ -194,7 +194,7 @@ def make_plan(dataset=None, method=None, *, limit=None, view="document", seed=0,
         limit=limit,
         failed=failed,
     )
-    return Plan(
+    return PlannedRun(
         config=config,
         origins={"seed": "default"},
         method=method,

@@ -155,7 +155,7 @@ def test_the_converted_model_computes_what_the_original_does(tmp_path, net, kind
 
 
 def test_sessions_run_on_it_and_each_digit_is_a_token(file):
-    config = resolve_part("models", Choices(model=str(file))).parts["model"]
+    config = resolve_part("models", Choices(model=str(file))).value
     assert config.name == "tiny"
     model = load_model(config)
     assert model.window == WINDOW

@@ -6,7 +6,7 @@ import copy
 from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
-from harness.engine.plan import make_method
+from harness.engine.settled_method import make_method
 from harness.storage.run_folder import read_run
 from reports.paper import public_releases
 from reports.paper.preset import last_part
@@ -30,7 +30,7 @@ REFINED = {
 def settings(preset, dataset, sets=None):
     """run.yaml's config, the method and its prompts under profile paper; `sets` as after --set."""
     r = resolve(Choices(method=preset, dataset=dataset, profile="paper", sets=dict(sets or {})))
-    method = make_method(r)
+    method = make_method(r.method, r.origins)
     config = r.config.model_dump(mode="json")
     config["method"]["params"] = method.config.model_dump(mode="json")
     return config, method, method.prompts()

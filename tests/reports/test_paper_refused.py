@@ -6,7 +6,7 @@ import pytest
 from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
-from harness.engine.plan import make_method
+from harness.engine.settled_method import make_method
 from reports.paper.comparable import differences
 from reports.paper.printed import load
 from tests.reports.build import record
@@ -26,7 +26,7 @@ def test_the_suites_for_the_papers_data_have_the_papers_settings(part, dataset, 
     if dataset == "hotpotqa":
         sets["dataset.format"] = "retrieved"  # as the suite says
     r = resolve(Choices(method=preset, dataset=dataset, sets=sets, suite=part))
-    method, config = make_method(r), r.config.model_dump(mode="json")
+    method, config = make_method(r.method, r.origins), r.config.model_dump(mode="json")
     config["method"]["params"] = method.config.model_dump(mode="json")
     own = [
         v

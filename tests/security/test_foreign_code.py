@@ -14,7 +14,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.errors import UserError
+from harness.errors import UserError, attempt
 from tests.made_up import musique_rows, write_rows
 
 
@@ -48,7 +48,9 @@ def test_a_stored_configuration_cannot_choose_code_but_the_user_can(tmp_path):
     def problems(text, target, sets=None):
         (tmp_path / "f.yaml").write_text(text)
         choices = Choices(method="bm25", files=(str(tmp_path / "f.yaml"),), sets=sets or {})
-        found = [str(problem) for problem in resolve(choices).problems]
+        mistakes = []
+        attempt(mistakes, resolve, choices)
+        found = [sentence for mistake in mistakes for sentence in mistake.sentences]
         try:
             registry.load(target)
         except UserError as error:
@@ -98,7 +100,9 @@ def test_a_stored_configuration_cannot_send_a_variable_to_a_server(
     choices = Choices(
         method="bm25", dataset="musique", model="endpoint", files=(str(file),), sets=sets
     )
-    problems = " ".join(map(str, resolve(choices).problems))
+    mistakes = []
+    attempt(mistakes, resolve, choices)
+    problems = " ".join(map(str, mistakes))
     assert ("could run code of others or send them a key of yours" in problems) == refused
     assert "SOME_SECRET" not in problems
 

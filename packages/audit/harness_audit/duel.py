@@ -22,7 +22,7 @@ from typing import Any
 
 from harness.cost.usage import sum_phases, tokens_of
 from harness.engine import runner
-from harness.engine.plan import Plan
+from harness.engine.plan import PlannedRun
 from harness.engine.progress import Progress, Silent
 from harness.engine.runner import Job, RunResult
 from harness.engine.scoring import scorer_applies
@@ -121,7 +121,7 @@ def _tokens_and_seconds(row: Mapping[str, Any]) -> tuple[float, float]:
     return tokens_of(spent), spent.get("seconds", 0.0)
 
 
-def question_clusters(plan: Plan, score: str) -> tuple[list[list[Example]], int]:
+def question_clusters(plan: PlannedRun, score: str) -> tuple[list[list[Example]], int]:
     """The questions of a plan that `score` judges, by cluster in random order; and how many it does
     not judge.
 
@@ -142,7 +142,7 @@ def question_clusters(plan: Plan, score: str) -> tuple[list[list[Example]], int]
     return [by_label[label] for label in order], len(examples) - len(judged)
 
 
-def check_plans(plans: Sequence[Plan], rules: Rules) -> str:
+def check_plans(plans: Sequence[PlannedRun], rules: Rules) -> str:
     """Return the name of the score that decides the duel. Raises UserError for plans that cannot be
     in one."""
     first = plans[0].config
@@ -170,7 +170,7 @@ def check_plans(plans: Sequence[Plan], rules: Rules) -> str:
 
 
 def duel(
-    plans: Sequence[Plan],
+    plans: Sequence[PlannedRun],
     rules: Rules,
     out: Path,
     *,

@@ -242,7 +242,7 @@ ROWS = {"dataset.questions": 2, "dataset.tokens": 500, "dataset.hops": [1]}
 
 @pytest.fixture(scope="module")
 def config():
-    return resolve_part("encoders", Choices(sets={"encoder": "pocket-reranker"})).parts["encoder"]
+    return resolve_part("encoders", Choices(sets={"encoder": "pocket-reranker"})).value
 
 
 @pytest.fixture(scope="module")

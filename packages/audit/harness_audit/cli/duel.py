@@ -33,7 +33,7 @@ from harness.storage.files import check_home
 from harness.storage.paths import local_folder
 
 if TYPE_CHECKING:
-    from harness.engine.plan import Plan
+    from harness.engine.plan import PlannedRun
     from harness_audit.duel import DuelResult
 
 
@@ -126,7 +126,7 @@ def duel(
     return 3 if failed or any(entrant.result.save_problems for entrant in outcome.entrants) else 0
 
 
-def _plans(selection: Selection, methods: Sequence[str]) -> list[Plan]:
+def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
     """A plan for each method. Raises UserError with every mistake."""
     from harness.engine.expand_command import command_runs
     from harness.engine.plan import plan_choices

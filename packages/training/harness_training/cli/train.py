@@ -179,10 +179,10 @@ def _trainable_method(name: str) -> tuple[str, Method]:
     adapters."""
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_part
-    from harness.engine.plan import make_method
+    from harness.engine.settled_method import make_method
 
-    resolution = resolve_part("methods", Choices(method=name))
-    preset, method = str(resolution.parts["method"].name), make_method(resolution)
+    part = resolve_part("methods", Choices(method=name))
+    preset, method = str(part.value.name), make_method(part.value, part.origins)
     if not method.training():
         raise UserError(
             f"'{preset}' has no adapters to train; name a method that has, for instance longrefiner"

@@ -1,0 +1,85 @@
+"""The questions that a run asks: the first ones up to its limit, or a random sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness import scorers
+from harness.config.resolve import Settings
+from harness.config.schema import DatasetConfig
+from harness.datasets.base import Dataset
+from harness.datasets.load_once import load_once
+from harness.datasets.question_kinds import first_rows_warning, random_sample
+from harness.datasets.rows import NO_DOCUMENTS
+from harness.engine.findings import Findings
+from harness.errors import HarnessError
+from harness.method import Method
+
+
+@dataclass(frozen=True)
+class AskedQuestions:
+    """The questions of a run. config: of the data set, as it was loaded."""
+
+    dataset: Dataset
+    config: DatasetConfig
+
+
+def load_asked(settings: Settings, method: Method, findings: Findings) -> AskedQuestions:
+    """Load the questions that a run asks, and warn where the first ones are not like the rest.
+
+    A method that reads no documents also gets questions for which none were retrieved; the data
+    set's configuration then says documents: [].
+
+    Args:
+        settings: Of the run.
+        method: The method.
+        findings: Gets the warnings.
+
+    Raises:
+        UserError: As harness.datasets.load_once.
+    """
+    general, config = settings.general, settings.dataset
+    most = None if general.sample else general.limit
+    try:
+        dataset = load_once(config, most)
+    except HarnessError as error:
+        if NO_DOCUMENTS not in str(error) or method.reads_documents:
+            raise
+        config = config.model_copy(update={"options": {**config.options, "documents": ()}})
+        dataset = load_once(config, most)
+    findings.warnings += dataset.notes
+    if general.sample:
+        sample = random_sample(dataset, config.format, general.sample, general.sample_seed)
+        return AskedQuestions(sample, config)
+    if general.limit and dataset.kinds:  # without kinds the first questions are like the rest
+        warning = first_rows_warning(dataset, general.limit)
+        if warning:
+            findings.warnings.append(warning)
+    return AskedQuestions(dataset, config)
+
+
+def check_questions_fit(settings: Settings, dataset: Dataset, findings: Findings) -> None:
+    """Add what is wrong with the questions for this run: none, no supporting marks, no gold that a
+    scorer needs."""
+    if not len(dataset):
+        findings.add(f"the data set '{dataset.name}' has no questions ({dataset.source})")
+    elif settings.method.view == "evidence":
+        _check_marks(settings.method.name, dataset, findings)
+    golds = [example.gold for example in dataset.examples]
+    for sentence in scorers.lacking_inputs(settings.dataset.scorers, golds):
+        findings.add(sentence)
+
+
+def _check_marks(method: str, dataset: Dataset, findings: Findings) -> None:
+    """Check that questions have supporting marks, which are all that a method sees."""
+    unmarked = sum(not example.gold.supporting for example in dataset.examples)
+    if unmarked == len(dataset):
+        findings.add(
+            f"'{method}' shows the supporting passages alone, but the data set '{dataset.name}' "
+            "marks none; leave this method out"
+        )
+    elif unmarked:
+        findings.warnings.append(
+            f"{unmarked} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, "
+            f"so '{method}' answers them from an empty text"
+        )

@@ -1,0 +1,34 @@
+"""What planning a run finds: mistakes, which are raised all at once, and warnings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from harness.errors import HarnessError, Missing, UserError, raise_all
+
+
+@dataclass
+class Findings:
+    """Mistakes and warnings of one plan. missing: things that are only not on this machine."""
+
+    problems: list[HarnessError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def add(self, sentence: str) -> None:
+        """Add a mistake."""
+        self.problems.append(UserError(sentence))
+
+    def raise_problems(self) -> None:
+        """Raise UserError for one mistake, ConfigError for several; nothing for none."""
+        raise_all(self.problems)
+
+    def allow_missing(self) -> None:
+        """Move problems that are only about things missing on this machine to `missing`."""
+        kept: list[HarnessError] = []
+        for problem in self.problems:
+            if isinstance(problem, Missing):
+                self.missing.append(problem.thing)
+            else:
+                kept.append(problem)
+        self.problems = kept

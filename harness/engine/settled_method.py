@@ -1,0 +1,116 @@
+"""The method of a run with all of its parameters: defaults filled in, prompts checked, numbers taken
+from finished runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.config import registry
+from harness.config.resolve import DEFAULT, Settings
+from harness.config.run_label import changes_from_preset
+from harness.config.schema import MethodChoice
+from harness.config.yaml_tree import Tree, build, flatten
+from harness.engine.numbers_from_runs import NumberFromRun, asked_from_runs, number_from_run
+from harness.errors import UserError, raise_all
+from harness.method import Method, misdeclared
+from harness.prompt_replacements import replacement_problem
+
+_PARAMS = "method.params."
+
+
+@dataclass(frozen=True)
+class SettledMethod:
+    """A method that can run.
+
+    choice: its settings, each parameter with its value; origins: of the parameters; numbers:
+    parameter -> the number that a run gave.
+    """
+
+    method: Method
+    choice: MethodChoice
+    origins: Mapping[str, str]
+    numbers: Mapping[str, NumberFromRun]
+
+
+def settle_method(settings: Settings) -> SettledMethod:
+    """The method of a run. Raises UserError, ConfigError."""
+    choice, origins = settings.method, dict(settings.origins)
+    numbers = _numbers_from_runs(choice, origins)
+    if numbers:
+        values = {name: number.value for name, number in numbers.items()}
+        choice = choice.model_copy(update={"params": {**choice.params, **values}})
+        for name, number in numbers.items():
+            origins[_PARAMS + name] = number.note
+    method = make_method(choice, origins)
+    params = method.config.model_dump(mode="json")
+    choice = choice.model_copy(update={"params": params})
+    for path in flatten(params, "method.params"):
+        origins.setdefault(path, DEFAULT)
+    return SettledMethod(method, choice, origins, numbers)
+
+
+def _numbers_from_runs(
+    choice: MethodChoice, origins: Mapping[str, str]
+) -> dict[str, NumberFromRun]:
+    """The numbers of the parameters that name a finished run. Raises UserError."""
+    asked = asked_from_runs(registry.method_class(choice.implementation), choice.params)
+    if not asked:
+        return {}
+    method = make_method(choice, origins)
+    return {name: number_from_run(method, choice.name, name, text) for name, text in asked.items()}
+
+
+def make_method(choice: MethodChoice, origins: Mapping[str, str]) -> Method:
+    """Import a method and check its parameters; those that still name a run get the placeholder 1.
+
+    Args:
+        choice: The method's settings.
+        origins: Path of a value in RunConfig -> what set it, for messages.
+
+    Raises:
+        UserError: The implementation cannot be imported, or declares what does not fit together.
+        ConfigError: Wrong parameters or prompts.
+    """
+    cls: type[Method] = registry.load(choice.implementation, Method)
+    wrong = misdeclared(cls)
+    if wrong:
+        raise UserError(f"the method '{choice.implementation}' has {wrong} (docs/extending.md)")
+    tree = Tree()
+    tree.values = {**choice.params, **dict.fromkeys(asked_from_runs(cls, choice.params), 1)}
+    tree.origins = {
+        path.removeprefix(_PARAMS): origin
+        for path, origin in origins.items()
+        if path.startswith(_PARAMS)
+    }
+    method = cls(build(cls.Config, tree, "method.params"))
+    if method.config.prompts:
+        _check_prompts(choice.name, method)
+    return method
+
+
+def _check_prompts(preset: str, method: Method) -> None:
+    """Raise UserError, or ConfigError for several, for prompts that replace none of the method's."""
+    prompts = {prompt.name: prompt for prompt in method.templates()}
+    problems = []
+    for name, turns in method.config.prompts.items():
+        sentence = replacement_problem(preset, name, turns, prompts)
+        if sentence:
+            problems.append(UserError(sentence))
+    raise_all(problems)
+
+
+def mark_of(settled: SettledMethod, dataset: str) -> str:
+    """What tables add to the method's name where parameters or prompts are not the preset's.
+
+    A number that a run gave does not mark it; tables print it below, with the run.
+    """
+    changed: dict[str, str] = {}
+    for path, origin in settled.origins.items():
+        name = path.removeprefix(_PARAMS)
+        of_preset = origin == DEFAULT or origin.startswith(("configs/", "$"))
+        if path.startswith(_PARAMS) and not of_preset and name not in settled.numbers:
+            changed[name] = origin
+    if not changed:
+        return ""
+    return changes_from_preset(settled.method, settled.choice, dataset, changed)
