@@ -143,7 +143,7 @@ def planned(options: argparse.Namespace) -> PlannedRun:
         seed=options.seed,
         sets=settings,
     )
-    method = method_class(resolve_part("methods", choices).parts["method"].implementation)
+    method = method_class(resolve_part("methods", choices).value.implementation)
     if not method.heads_field:
         raise UserError(
             f"'{options.method}' uses no list of attention heads; name a method that does, such as "

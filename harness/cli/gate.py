@@ -58,8 +58,9 @@ class Gate(Hook):
             such baseline.
     """
 
-    def __init__(self, options: CheckOptions) -> None:
-        self._options = options
+    def __init__(self, options: CheckOptions, allow_left_out: bool = False) -> None:
+        """allow_left_out: whether questions without an answer are left out."""
+        self._options, self._allow_left_out = options, allow_left_out
         self._limits = _points_of_scores("--fail-under", options.fail_under)
         self._drops = _points_of_scores("--max-drop", options.max_drop)
         _check_options(options)
@@ -118,7 +119,7 @@ class Gate(Hook):
         if result.summary["failed_count_as"] == "skip":
             left_out += int(result.summary["n_failed"])
         counted = 1.0  # of the asked questions, the share that the mean is over
-        if left_out and not self._options.allow_left_out:
+        if left_out and not self._allow_left_out:
             counted = entry["n"] / (entry["n"] + left_out)
         mean = 100 * counted * entry["mean"]
         figures = [f"{mean:.1f}{_no_interval(entry['low'])} points"]
@@ -135,7 +136,7 @@ class Gate(Hook):
         if margin:
             name += f", less a margin of {margin:g}"
         if left_out:
-            figures.append(_left_out_words(left_out, self._options.allow_left_out))
+            figures.append(_left_out_words(left_out, self._allow_left_out))
         return Check(
             run, name, "passed" if mean >= least - margin else "FAILED", "; ".join(figures)
         )
@@ -161,14 +162,12 @@ class Gate(Hook):
         assert self._options.fail_below_baseline is not None
         base = read_run(Path(self._options.fail_below_baseline))
         try:
-            found = compare_with_baseline(
-                read_run(folder), base, score, self._options.allow_left_out
-            )
+            found = compare_with_baseline(read_run(folder), base, score, self._allow_left_out)
         except UserError as error:
             return Check(run, name, "FAILED", f"not comparable: {error}")
         figures = [_difference_words(found)]
         if found.left_out:
-            figures.append(_left_out_words(found.left_out, self._options.allow_left_out))
+            figures.append(_left_out_words(found.left_out, self._allow_left_out))
         outcome, why = _outcome(found, drop)
         return Check(run, name, outcome, "; ".join([*figures, *why, *found.objections]))
 
@@ -187,7 +186,7 @@ def _check_options(options: CheckOptions) -> None:
         raise UserError(f"--margin {options.margin:g}: should be points from 0 to 100")
     if not options.fail_under and options.fail_below_baseline is None:
         raise UserError(
-            "--junit, --job-summary and --allow-left-out belong to checks; add --fail-under SCORE=X "
+            "--junit and --job-summary belong to checks; add --fail-under SCORE=X "
             "or --fail-below-baseline RUN"
         )
 

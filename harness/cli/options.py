@@ -131,7 +131,8 @@ class RunOptions:
         bool,
         choice(
             "--allow-left-out",
-            "Leave out questions about pages that could not be read, instead of counting them.",
+            "Leave out questions about pages that could not be read, and in checks those without "
+            "an answer, instead of counting them 0.",
         ),
     ] = False
     limit: Annotated[

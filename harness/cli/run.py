@@ -74,7 +74,7 @@ def run_selection(
 
         return only_plan(choices_of_runs, options, suite)
     check_home()
-    hooks, unlogged = trackers_and_checks(options, checks, scaling, suite)
+    hooks, unlogged = trackers_and_checks(selection, options, checks, scaling)
     planned = plan_all(choices_of_runs, say)
     plans = planned.plans
     print_warnings(plans, unlogged)

@@ -16,6 +16,7 @@ from harness.engine.runs_in_turn import Hook
 from harness.errors import UserError
 
 if TYPE_CHECKING:
+    from harness.cli.options import Selection
     from harness.cli.run_options import CheckOptions, Execution, WorkerOptions
     from harness.engine.plan import PlannedRun
 
@@ -39,7 +40,7 @@ def with_option_settings(runs: list[Choices], options: Execution) -> list[Choice
 
 
 def trackers_and_checks(
-    options: Execution, checks: CheckOptions, scaling: WorkerOptions, suite: str | None
+    selection: Selection, options: Execution, checks: CheckOptions, scaling: WorkerOptions
 ) -> tuple[list[Hook], list[str]]:
     """The hooks of trackers and declared checks, and sentences on why the default tracker cannot be
     used.
@@ -49,6 +50,7 @@ def trackers_and_checks(
     """
     hooks: list[Hook] = []
     unlogged: list[str] = []
+    suite = selection.suite
     if options.mlflow != "off" or options.track is not None:
         from harness.tracking.background import BackgroundTracking
         from harness.tracking.wandb_run import address
@@ -64,7 +66,12 @@ def trackers_and_checks(
     if checks.given:
         from harness.cli.gate import Gate
 
-        hooks.append(Gate(checks))
+        hooks.append(Gate(checks, selection.allow_left_out))
+    elif selection.allow_left_out and not selection.documents:
+        raise UserError(
+            "--allow-left-out is for --documents and --questions, or for checks; leave it out, or "
+            "add --fail-under SCORE=X or --fail-below-baseline RUN"
+        )
     return hooks, unlogged
 
 

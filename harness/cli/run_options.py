@@ -177,12 +177,6 @@ class CheckOptions:
             "Compare this score with the baseline's, and tolerate a drop of X points.",
         ),
     ] = field(default_factory=list)
-    allow_left_out: Annotated[
-        bool,
-        execution(
-            "--allow-left-out", "In these checks questions without an answer do not count 0."
-        ),
-    ] = False
     junit: Annotated[str | None, output("--junit FILE", "Write these checks as JUnit XML.")] = None
     job_summary: Annotated[
         str | None, output("--job-summary FILE", "Add these checks to a file as a Markdown table.")
