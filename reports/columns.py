@@ -38,10 +38,10 @@ _HIDDEN_COLUMNS = (
     "base",
     "hash8",
     "headline",
-    "ceiling",
+    "upper_bound",
     "floor",
     "unfinished",
-    "apart",
+    "asked_otherwise",
     "convention",
     "scorers",
     "notes",
@@ -81,11 +81,11 @@ def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
     """Rows by data set, within one by `score` (default: its headline), best first; ties keep their
     order.
 
-    Runs of other questions (`apart`) come last.
+    Runs of other questions (`asked_otherwise`) come last.
     """
     values = [row.get(score or row["headline"]) for row in frame.to_dict("records")]
     table = frame.copy().assign(_value=pd.Series(values, index=frame.index, dtype="float64"))
-    keys = ["dataset", "apart", "_value"]
+    keys = ["dataset", "asked_otherwise", "_value"]
     table = table.sort_values(
         keys, ascending=[True, True, False], kind="stable", na_position="last"
     )

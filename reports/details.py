@@ -3,7 +3,7 @@ unpacked when read.
 
     questions(runs, ...) ─► Questions(head, blocks, notes)
 
-    head      {"name", "score", "methods": [{"label", "model", "run", "ceiling"}, ...], "reference": 1,
+    head      {"name", "score", "methods": [{"label", "model", "run", "upper_bound"}, ...], "reference": 1,
                "count", "starts": [0, 24, ..., 5000]}      "reference" is a place in "methods", "starts" the first
                                                            question of each part and how many have
                                                            details
@@ -178,7 +178,7 @@ def questions(
             "label": label,
             "model": run.config["model"]["name"],
             "run": run.name,
-            "ceiling": facts.is_ceiling(run),
+            "upper_bound": facts.is_upper_bound(run),
         }
         for run, label in zip(runs, labels, strict=True)
     ]

@@ -107,7 +107,7 @@ def is_unfinished(run: StoredRun) -> bool:
     return bool(run.summary.get("state", "running") != "finished")
 
 
-def is_ceiling(run: StoredRun) -> bool:
+def is_upper_bound(run: StoredRun) -> bool:
     """Whether the method was given the supporting passages alone: an upper bound, as only gold
     marks identify them."""
     return bool(run.config["method"].get("view") == "evidence")
@@ -116,7 +116,7 @@ def is_ceiling(run: StoredRun) -> bool:
 def is_oracle(run: StoredRun) -> bool:
     """Whether the reader was shown all supporting passages: none was cut, and no search chose among
     them."""
-    if not is_ceiling(run):
+    if not is_upper_bound(run):
         return False
     return not any(record["truncated"] or record["steps"] for record in run.records)
 

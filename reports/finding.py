@@ -96,10 +96,10 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun]) -> str:
 
 def _group(rows: Sequence[Mapping[str, Any]]) -> Group:
     """The rows sorted into methods, floors and upper bounds; without those of other questions."""
-    ranked = [row for row in rows if not row["apart"]] or list(rows)
+    ranked = [row for row in rows if not row["asked_otherwise"]] or list(rows)
     score = str(ranked[0]["headline"])
     ranked = [row for row in ranked if pd.notna(row[score])]
-    methods = [row for row in ranked if not (row["floor"] or row["ceiling"])]
+    methods = [row for row in ranked if not (row["floor"] or row["upper_bound"])]
     cost = _known_cost(methods)
     name_models = len({row["model"] for row in ranked}) > 1
 
@@ -114,7 +114,7 @@ def _group(rows: Sequence[Mapping[str, Any]]) -> Group:
     return Group(
         candidates,
         [entry(row) for row in ranked if row["floor"]],
-        [entry(row) for row in ranked if row["ceiling"]],
+        [entry(row) for row in ranked if row["upper_bound"]],
         score,
         cost,
         max((int(row["n"]) for row in ranked), default=0),
@@ -315,7 +315,7 @@ def _missed(tested: Mapping[str, FromBest]) -> list[str]:
 def _caveats(rows: Sequence[Mapping[str, Any]], runs: Sequence[StoredRun]) -> list[str]:
     """Failed questions, unfinished runs and runs of other questions, a sentence each."""
     skipping = {run.name for run in runs if run.config.get("failed") == "skip"}
-    ranked = [row for row in rows if not row["apart"]] or list(rows)
+    ranked = [row for row in rows if not row["asked_otherwise"]] or list(rows)
     unranked = [row for row in rows if row not in ranked]
     failed = [row for row in ranked if row["failed"]]
     sentences = {

@@ -62,7 +62,7 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], links: Mapping[s
         }
         numbers = {name: row[name] for name in _NUMERIC if row[name] is not None}
         data |= {name: float(value) for name, value in numbers.items() if not pd.isna(value)}
-        data |= {"apart": ""} if row["apart"] else {}
+        data |= {"asked-otherwise": ""} if row["asked_otherwise"] else {}
         row["attributes"] = {
             f"data-{re.sub('[ _]', '-', name)}": value for name, value in data.items()
         }

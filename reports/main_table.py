@@ -8,9 +8,9 @@ Columns of `frame`, in order:
     dataset method model hash8          the run; method names the settings in which runs of it differ: "bm25 k=3"
     base                                method without these settings; this and the next line only where some differ
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
-    headline ceiling                    name of the data set's first score; whether the evidence alone was shown
+    headline upper_bound                name of the data set's first score; whether the evidence alone was shown
     floor unfinished                    whether it only marks what others must beat; whether questions may be missing
-    apart                               whether the run asked other questions than most runs; it is not ranked then
+    asked_otherwise                     whether the run asked other questions than most runs; it is not ranked then
     n documents                         questions recorded, and their documents: the clusters of question_clusters.py
     failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
     left_out                            questions without a record, left out by the loader
@@ -94,7 +94,7 @@ def frame(
     )
     for row, run, asked_otherwise, versions, same in combined:
         row["notes"] += [*filter(None, [asked_otherwise, versions]), *same]
-        row["apart"] = asked_otherwise is not None
+        row["asked_otherwise"] = asked_otherwise is not None
         bases = [base for base in references if _group(base) == _group(run)]
         bases = [base for base in bases if question_set(base) == question_set(run)]
         # "causal" counts about half of DEFAULT's attention: methods that read long texts at once
@@ -165,10 +165,10 @@ def _run_row(
         **facts.head_columns(run, label),
         "hash8": facts.hash8(run),
         "headline": facts.headline(run),
-        "ceiling": facts.is_ceiling(run),
+        "upper_bound": facts.is_upper_bound(run),
         "floor": facts.is_floor(run),
         "unfinished": facts.is_unfinished(run),
-        "apart": False,
+        "asked_otherwise": False,
         "n": len(run.records),
         "documents": len(np.unique(clusters)),
         "failed": sum(r["error"] is not None for r in run.records),

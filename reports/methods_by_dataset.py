@@ -26,7 +26,7 @@ from reports import costs, facts
 
 MEAN = "mean"
 _ENDS = (".low", ".high")
-_NO_SET = ("method", "notes", "ceiling", MEAN)
+_NO_SET = ("method", "notes", "upper_bound", MEAN)
 
 
 def wide_table(
@@ -82,7 +82,7 @@ def wide_table(
     ends = {f"{name}{end}" for name in (*datasets, MEAN) for end in _ENDS}
     table = pd.DataFrame(rows)
     flags = [
-        f"{name}.apart" for name in (*datasets, MEAN)
+        f"{name}.asked_otherwise" for name in (*datasets, MEAN)
     ]  # columns only where a run was asked other questions
     table = table if table[flags].to_numpy().any() else table.drop(columns=flags)
     if not intervals:
@@ -99,16 +99,16 @@ def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, p
         sets = [
             name
             for name in rows.columns
-            if name not in _NO_SET and not name.endswith((*_ENDS, ".p", ".apart"))
+            if name not in _NO_SET and not name.endswith((*_ENDS, ".p", ".asked_otherwise"))
         ]
         if len(sets) == 1:  # the mean of one data set is its own
             rows = rows.drop(
                 columns=[name for name in rows.columns if name.partition(".")[0] == MEAN]
             )
         rows.attrs |= {"names": sets, "asked": ()}
-        no_gaps = ("method", "notes", "ceiling")
+        no_gaps = ("method", "notes", "upper_bound")
         rows.attrs["gaps"] = [
-            n for n in rows.columns if n not in no_gaps and not n.endswith(".apart")
+            n for n in rows.columns if n not in no_gaps and not n.endswith(".asked_otherwise")
         ]
         tables.append((title, rows))
     return tables
@@ -148,9 +148,12 @@ def _method_row(
         )  # the formula of the ends: see the module
     low, high = ends or (None, None)
     row: dict[str, Any] = {**cells, MEAN: mean, f"{MEAN}.low": low, f"{MEAN}.high": high}
-    apart = {name: bool(by_dataset.get(name, {}).get("apart")) for name in datasets}
-    row |= {f"{name}.apart": other for name, other in {**apart, MEAN: any(apart.values())}.items()}
+    otherwise = {name: bool(by_dataset.get(name, {}).get("asked_otherwise")) for name in datasets}
+    row |= {
+        f"{name}.asked_otherwise": other
+        for name, other in {**otherwise, MEAN: any(otherwise.values())}.items()
+    }
     return row | {
-        "ceiling": any(run["ceiling"] for run in by_dataset.values()),
+        "upper_bound": any(run["upper_bound"] for run in by_dataset.values()),
         "notes": tuple(notes),
     }

@@ -17,8 +17,8 @@ escaped.
 | csv, json       | as computed (scores in 0 to 1, low and high as columns)   | in their cell                  |
 
 Columns `x.low` and `x.high` are the interval of column `x`; one with an interval is a score, unless
-its name says more. Where `x.p` is below 0.05 its value has a dagger; rows whose `ceiling`, `apart`
-or `x.apart` is true are never called best.
+its name says more. Where `x.p` is below 0.05 its value has a dagger; rows whose `upper_bound`,
+`asked_otherwise` or `x.asked_otherwise` is true are never called best.
 A column of tuples is footnotes. A column without any value is left out, unless frame.attrs["gaps"]
 names it as a score.
 """
@@ -51,10 +51,10 @@ _HIDDEN_COLUMNS = (
     "hash8",
     "headline",
     "convention",
-    "ceiling",
+    "upper_bound",
     "floor",
     "unfinished",
-    "apart",
+    "asked_otherwise",
 )
 _SIGNIFICANT = 0.05
 _PAPERS_LEAVE_OUT = ("failed", "texts_cut", "notes")
@@ -142,7 +142,7 @@ _WRITERS: dict[str, Callable[[float], str]] = {
     ),  # sums of money are not written with exponents
     **dict.fromkeys(("p", "p_holm"), lambda value: "<0.001" if value < 0.001 else f"{value:.3f}"),
     "printed": "{:g}".format,
-    "apart": lambda value: ("+" if value > 0 else "") + three_digits(value),
+    "ours minus printed": lambda value: ("+" if value > 0 else "") + three_digits(value),
     "ratio": "{:.2f}x".format,
     **dict.fromkeys(("mean", "reference mean", "difference", "detectable"), _percent),
 }
@@ -162,7 +162,7 @@ class Cells:
 
     def __init__(self, frame: pd.DataFrame) -> None:
         names = [str(c) for c in frame.columns]
-        bounds = {f"{n}.{end}" for n in names for end in ("low", "high", "p", "apart")}
+        bounds = {f"{n}.{end}" for n in names for end in ("low", "high", "p", "asked_otherwise")}
         not_shown = {*bounds, *_HIDDEN_COLUMNS, *_FOOTNOTES}
         plain = [name for name in names if name not in not_shown]
         gaps = frame.attrs.get(
@@ -246,7 +246,8 @@ class Cells:
         for k, name in enumerate(self._plain):
             if not self.numeric[k] or self._writers[name] is not _percent:
                 continue
-            marks = [mark for mark in ("ceiling", "apart", f"{name}.apart") if mark in self._frame]
+            unranked = ("upper_bound", "asked_otherwise", f"{name}.asked_otherwise")
+            marks = [mark for mark in unranked if mark in self._frame]
             rated = zip(self._frame[name], self._frame[marks].any(axis=1), strict=True)
             values = [
                 None if unranked or _is_missing(v) else float(_percent(v)) for v, unranked in rated
@@ -382,7 +383,7 @@ def _as_markdown(frame: pd.DataFrame, notes_elsewhere: Collection[str] = ()) -> 
 
 
 def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
-    """The frame as a LaTeX table (reports/latex.py) that ranks its scores and names ceilings, which
+    """The frame as a LaTeX table (reports/latex.py) that ranks its scores and names upper bounds, which
     have no rank.
 
     Columns of failed questions, cut texts and notes are left out where frame.attrs["asked"] is
@@ -399,13 +400,15 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     footnotes = [f"[{i}] {_one_line(note)}" for i, note in enumerate(cells.footnotes, 1)]
     ranks = cells.ranks()
     rated = frame.to_dict("records") if ranks else []
-    above = dict.fromkeys(str(row["method"]) for row in rated if row.get("ceiling"))
-    ceilings = [f"{', '.join(above)}: an upper bound, never marked as best"] if above else []
-    marks = [name for name in frame.columns if str(name).split(".")[-1] == "apart"]
-    apart = dict.fromkeys(str(row["method"]) for row in rated if any(row[name] for name in marks))
-    if apart:
-        ceilings.append(f"{', '.join(apart)}: asked otherwise than most, never marked as best")
-    common = [_one_line(note) for note in [*cells.common, *ceilings]]
+    above = dict.fromkeys(str(row["method"]) for row in rated if row.get("upper_bound"))
+    unranked = [f"{', '.join(above)}: an upper bound, never marked as best"] if above else []
+    marks = [name for name in frame.columns if str(name).split(".")[-1] == "asked_otherwise"]
+    otherwise = dict.fromkeys(
+        str(row["method"]) for row in rated if any(row[name] for name in marks)
+    )
+    if otherwise:
+        unranked.append(f"{', '.join(otherwise)}: asked otherwise than most, never marked as best")
+    common = [_one_line(note) for note in [*cells.common, *unranked]]
     notes = common, [] if without_notes else footnotes
     heads = [*map(_one_line, cells.heads)]
     comments = [note.partition(" ")[2] for note in footnotes if without_notes]

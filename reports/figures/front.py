@@ -150,9 +150,9 @@ def points(
 
 def _mark_of_row(row: Mapping[str, Any]) -> str:
     """The mark of a row of main_table.frame before it is compared with others."""
-    if row["ceiling"]:
+    if row["upper_bound"]:
         return UPPER_BOUND
-    if row["apart"]:
+    if row["asked_otherwise"]:
         return OTHERWISE
     return FLOOR if row["floor"] else BEST
 

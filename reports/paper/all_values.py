@@ -26,8 +26,8 @@ from reports.table_formats import render_sections
 NOT_RUN, NOT_COMPARED = "no run yet", "not compared"
 TITLE = "The papers' tables and ours"
 COLUMNS = (
-    "place", "row", "dataset", "metric", "printed", "ours", "ours.low", "ours.high", "n", "apart", "verdict", "method",
-    "model", "notes", "run",
+    "place", "row", "dataset", "metric", "printed", "ours", "ours.low", "ours.high", "n", "ours minus printed",
+    "verdict", "method", "model", "notes", "run",
 )  # fmt: skip
 _TEXT_TITLE = "Values of the text"
 

@@ -2,8 +2,8 @@
 
 frame(runs)   one row for each printed value and each run that measures it, in the paper's units (scores times 100):
 
-dataset  paper            row          metric  printed  method  model  ours  ours.low  ours.high  n  apart  verdict
-musique  GARLIC, Table 1  BM25 top-5   F1      28.7     bm25    ...    29.4  28.6      30.2       …  0.7    equivalent …
+dataset  paper            row         metric  printed  method  ours  ours.low  ours.high  verdict
+musique  GARLIC, Table 1  BM25 top-5  F1      28.7     bm25    29.4  28.6      30.2       equivalent …
 
 A value that is a mean over data sets is measured by a run on each of them: its row names them all
 and comes last. ours.low and ours.high are the ends of the 95 % interval.
@@ -64,8 +64,8 @@ KINDS = EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = (
 MARGIN = 2.0
 """Points of a score, and percent of a cost or of a number of requests."""
 COLUMNS = (
-    "dataset", "paper", "row", "metric", "printed", "method", "model", "ours", "ours.low", "ours.high", "n", "apart",
-    "verdict", "convention", "notes", "run",
+    "dataset", "paper", "row", "metric", "printed", "method", "model", "ours", "ours.low", "ours.high", "n",
+    "ours minus printed", "verdict", "convention", "notes", "run",
 )  # fmt: skip
 _LEGEND = """\
 equivalent: our 90 % interval lies within {margin} points of the printed value ({margin} % for costs and requests): \
@@ -291,7 +291,7 @@ def _verdict_row(
         "ours.low": low,
         "ours.high": high,
         "n": n,
-        "apart": None if ours.value is None else ours.value - value.printed,
+        "ours minus printed": None if ours.value is None else ours.value - value.printed,
         "verdict": NOT_COMPARABLE
         if reasons
         else verdict(value, ours, n, margin, list(dict.fromkeys(check.unchecked))),

@@ -12,7 +12,7 @@ function leaderboard(section) {
   const heads = [...board.tHead.rows[0].cells];
   const groups = GROUPS.filter(([, key], i) => i < 3 || new Set(rows.map((row) => row.dataset[key])).size > 1);
   const number = (row, key) => (row.dataset[key] === undefined ? null : Number(row.dataset[key]));
-  const apart = (row) => row.dataset.apart !== undefined;  // was asked other questions: ranked with none
+  const askedOtherwise = (row) => row.dataset.askedOtherwise !== undefined;  // was asked other questions: ranked with none
   let [column, up] = [heads.find((head) => head.textContent === "score"), false];
 
   const value = (row) => (column.classList.contains("number") ? number(row, column.textContent) : row.cells[heads.indexOf(column)].textContent);
@@ -22,7 +22,7 @@ function leaderboard(section) {
   };
   function grouped(key) {
     const parts = new Map();
-    for (const row of wanted().sort((a, b) => apart(a) - apart(b) || ordered(value(a), value(b), up))) {
+    for (const row of wanted().sort((a, b) => askedOtherwise(a) - askedOtherwise(b) || ordered(value(a), value(b), up))) {
       const name = row.dataset[key];
       if (!parts.has(name)) parts.set(name, []);
       parts.get(name).push(row);
@@ -35,23 +35,23 @@ function leaderboard(section) {
   }
 
   // Methods in rows, data sets in columns; the mean where a method has them all. The best of a column is bold, but for
-  // ceilings, runs of other questions, and zeros.
+  // upper bounds, runs of other questions, and zeros.
   function grid() {
     const models = new Set(rows.map((row) => row.dataset.model)).size > 1;
     const sets = [...new Set(wanted().map((row) => row.dataset.dataSet))].sort();
     const lines = new Map();
-    for (const row of wanted().sort((a, b) => apart(a) - apart(b))) {
+    for (const row of wanted().sort((a, b) => askedOtherwise(a) - askedOtherwise(b))) {
       const name = row.cells[0].textContent + (models ? ` (${row.dataset.model})` : "");
-      if (!lines.has(name)) lines.set(name, Object.assign(new Map(), { apart: new Set() }));
+      if (!lines.has(name)) lines.set(name, Object.assign(new Map(), { askedOtherwise: new Set() }));
       const cells = lines.get(name);
       const [set, score] = [row.dataset.dataSet, number(row, "score")];
-      if (score === null || (cells.has(set) && (apart(row) || cells.get(set) > score))) continue;
-      if (apart(row)) cells.apart.add(set).add("mean");
+      if (score === null || (cells.has(set) && (askedOtherwise(row) || cells.get(set) > score))) continue;
+      if (askedOtherwise(row)) cells.askedOtherwise.add(set).add("mean");
       cells.set(set, score);
     }
     const mean = (cells) => (sets.every((set) => cells.has(set)) ? sets.reduce((sum, set) => sum + cells.get(set), 0) / sets.length : undefined);
     const columns = [...sets.map((set) => [set, (cells) => cells.get(set)]), ["mean", mean]];
-    const ranked = (name, cells, set) => !name.includes(" (upper bound)") && !cells.apart.has(set);
+    const ranked = (name, cells, set) => !name.includes(" (upper bound)") && !cells.askedOtherwise.has(set);
     const most = columns.map(([set, of]) => Math.max(...[...lines].filter(([name, cells]) => ranked(name, cells, set)).map(([, cells]) => of(cells) ?? -1)));
     const cell = (score, best) => make("td", score === undefined ? { class: "number" } : { class: best ? "number best" : "number", "data-value": score }, percent(score));
     const table = make("table", { class: "sortable" },

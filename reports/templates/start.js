@@ -6,7 +6,7 @@
 function section(data, i) {
   const at = (kind) => document.querySelector(`.${kind}[data-place="${i}"]`);
   const rivals = data.methods.map((_, place) => place).filter((place) => place !== data.reference);
-  const first = rivals.find((place) => !data.methods[place].ceiling) ?? rivals[0] ?? 0;
+  const first = rivals.find((place) => !data.methods[place].upper_bound) ?? rivals[0] ?? 0;
   const state = { a: first, b: data.reference };
   const listed = new Questions(at("questions"), data, i, state);
   state.changed = () => listed.list();

@@ -67,7 +67,7 @@ class TestVerdicts:
         assert found["verdict"] == "equivalent (within 2 points; weights and scores not checked)"
         assert (found["printed"], found["n"], found["notes"]) == (28.7, QUESTIONS, ())
         assert found["ours"] == pytest.approx(28.9)
-        assert found["apart"] == pytest.approx(0.2)
+        assert found["ours minus printed"] == pytest.approx(0.2)
         assert found["ours.low"] < 28.7 < found["ours.high"]
         assert found["paper"] == "Paper, Table 1"
 

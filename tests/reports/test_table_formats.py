@@ -182,7 +182,7 @@ def test_a_table_for_a_paper_marks_the_best_and_the_second_of_each_score():
             "longbench.qa_f1_score.low": [None] * 4,
         },
         **{"x.low": [0.1] * 4, "x": [0.2, None, 0.1, 0.3]},
-        **{"tflops.search": [1.0, 2.0, 3.0, 4.0], "ceiling": [False, False, False, True]},
+        **{"tflops.search": [1.0, 2.0, 3.0, 4.0], "upper_bound": [False, False, False, True]},
     )
     rows = out.partition("\\midrule\n")[2].splitlines()
     assert r"Method & longbench.qa\_f1\_score & X & TFLOPs search" in out
