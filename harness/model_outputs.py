@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from harness.stats.rng import derived_seed
+from harness.thinking import split_known_thinking
 
 
 @dataclass(eq=False)
@@ -130,18 +131,33 @@ class Written:
     @property
     def problem(self) -> str:
         """What the reply lacks: "refused", "thought" (the limit went into thinking), "empty",
-        "unfinished", or "".
-
-        Without `model.thinking` the thinking of a model that shows it is the reply.
-        """
+        "unfinished", or ""."""
         text = self.text.strip()
         if self.refused:
             return "refused"
-        if self.unclosed or (
-            self.finish == "length" and text.startswith("<think>") and "</think>" not in text
-        ):
+        if self.unclosed:
             return "thought"
         return "empty" if not text else "unfinished" if self.finish == "length" else ""
+
+    def without_thinking(self) -> Written:
+        """The reply whose thinking, between the markers of a known model, is moved from `text` to
+        `thinking`; itself where it has none."""
+        split = split_known_thinking(self.text)
+        if not split.thinking:
+            return self
+        start, end = len(split.thinking), len(split.thinking) + len(split.answer)
+        kept = self.tokens_between(start, end)
+        offsets = tuple((max(a - start, 0), b - start) for a, b in self.offsets[kept])
+        first = self.span.start + (kept.start or 0)
+        return replace(
+            self,
+            text=split.answer,
+            span=Span(first, first + len(offsets)),
+            offsets=offsets,
+            attention=None if self.attention is None else self.attention[kept],
+            thinking=split.thinking,
+            unclosed=not split.closed,
+        )
 
     def tokens_between(self, start: int, end: int) -> slice:
         """The tokens of characters [start, end) of the text, as a slice of `offsets` and of the

@@ -63,6 +63,9 @@ class Session(AbstractContextManager["Session"], abc.ABC):
     """Whether turns stand in the chat template; False: their texts alone, behind BOS. A server
     always uses its own."""
 
+    keep_thinking = False
+    """Whether what a reply has between the markers of a known reasoning model stays in it."""
+
     sampling: Sampling | None = None
     replies: ReplyCache | None = None
     """How to draw replies that are asked for greedily; the cache of replies
@@ -216,6 +219,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         with self._meter.request(self._role, "write", self._text) as replies:
             written = self._write(decoding, watch)
             replies.append(written.thinking + written.text)
+        if not self.keep_thinking and not written.thinking:
+            written = self._without_thinking(written)
         if written.problem:
             self._book("decode", 0, reply=written.problem)
         return written
@@ -248,6 +253,19 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         if written.problem:
             self._book("decode", 0, reply=written.problem)
         return written
+
+    def _without_thinking(self, written: Written) -> Written:
+        """The reply without the thinking of a known model, which is counted."""
+        answer = written.without_thinking()
+        if answer is written:
+            return written
+        if not answer.unclosed:
+            self._book("decode", 0, reply="reasoned")
+        self._replace_reply(answer.text)
+        return answer
+
+    def _replace_reply(self, text: str) -> None:
+        """Replace the text of the last reply where the context is a conversation; tokens stay."""
 
     def count_reply(self, written: Written, kind: str = "unread") -> None:
         """Count `written` as a reply of this kind, unless it counts as empty or refused already.
@@ -476,7 +494,9 @@ class MeteredModel:
         adapter: str | None = None,
         sampling: Sampling | None = None,
         replies: ReplyCache | None = None,
+        keep_thinking: bool = False,
     ) -> None:
+        self._keep_thinking = keep_thinking
         self._model, self._meter, self.role, self._adapter = model, meter, role, adapter
         self._sampling, self._replies = sampling, replies
         self.name, self.window, self.identity = model.name, model.window, model.identity
@@ -489,4 +509,5 @@ class MeteredModel:
         as of Session."""
         session = self._model.session(self._meter, self.role, adapter or self._adapter)
         session.sampling, session.replies, session.chat = self._sampling, self._replies, chat
+        session.keep_thinking = self._keep_thinking
         return session

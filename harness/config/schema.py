@@ -204,7 +204,9 @@ class ModelConfig(_Weights):
     offers: those of them that come with the package, loaded for a role whose method uses one of
     that name; small: tables say that the model is a small one; thinking: of a reasoning model, the
     markers of its thinking and its
-    length: it is cut off before scoring and reported apart; deterministic: predictions do not
+    length: it is cut off before scoring and reported apart; keep_thinking: without `thinking`, the
+    markers of known models are looked for, and this leaves what they enclose in the answer;
+    deterministic: predictions do not
     depend on --parallel or on load; temperature, top_p: of the reader's replies to a question that
     its method leaves greedy; max_tokens: most tokens of any of these replies, where the method
     allows more; extra: further fields of a server's requests (null: a field is left out), or
@@ -237,6 +239,7 @@ class ModelConfig(_Weights):
     embedded: bool = False
     small: bool = False
     thinking: Thinking | None = None
+    keep_thinking: bool = Field(default=False, exclude_if=operator.not_)
     logprobs: int = Field(default=0, ge=0)
     extra: dict[str, Any] = Field(default_factory=dict)
     price: Price | None = None

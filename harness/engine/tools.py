@@ -242,7 +242,14 @@ class EngineTools:
             )
         if config.cache is not None:
             replies = self._models.replies(role)
-        return MeteredModel(loaded, self.meter, role, sampling=sampling, replies=replies)
+        return MeteredModel(
+            loaded,
+            self.meter,
+            role,
+            sampling=sampling,
+            replies=replies,
+            keep_thinking=self._models.plan.models[role].keep_thinking,
+        )
 
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""

@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from harness.config.schema import ModelConfig, Thinking
+from harness.thinking import split_between
 
 # Of the models that chat servers run; the tokenizer that counts for a server need not be its
 # model's own.
@@ -86,17 +87,10 @@ def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool
     All is answer where `thinking` is None or no marker begins or ends one; a thinking without an
     end has no answer.
     """
-    # Some templates put the opening marker into the prompt of a server, so that a reply has only
-    # the closing one.
-    if thinking is None or (
-        not text.lstrip().startswith(thinking.open) and thinking.close not in text
-    ):
+    if thinking is None:
         return "", text, True
-    _, close, answer = text.partition(thinking.close)
-    if not close:
-        return text, "", False
-    kept = answer.lstrip()
-    return text[: len(text) - len(kept)], kept, True
+    split = split_between(text, thinking.open, thinking.close)
+    return split.thinking, split.answer, split.closed
 
 
 def begins_thinking(text: str, thinking: Thinking) -> bool | None:

@@ -442,6 +442,9 @@ class EndpointSession(Session):
             self._turns[-1] = "assistant", values["text"]
             self._length = values.get("length", self._length + values["size"])
 
+    def _replace_reply(self, text: str) -> None:
+        self._turns[-1] = "assistant", text
+
     def _first_token(self, label: str) -> str | None:
         return self._model.tokens.first_token_text(label) or None
 

@@ -146,8 +146,8 @@ def summarise_with(
 
 
 def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Replies with a problem, by kind; those that were cut at their limit count in the phase
-    "answer" alone."""
+    """Replies with a problem, or with reasoning that was left out, by kind; those that were cut at
+    their limit count in the phase "answer" alone."""
     by_sentence: Counter[str] = Counter()
     for phase, spent in usage.items():
         for problem, count in (spent.get("replies") or {}).items():
@@ -172,6 +172,8 @@ def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> li
     sentences = {
         "refused": "refusals: {}",
         "thought": f"replies whose limit went into thinking: {{}}; {raise_thinking}",
+        "reasoned": "replies with reasoning before the answer, which is left out: {}; "
+        "model.keep_thinking=true leaves it in",
         "empty": "empty replies: {}",
         "unread": "replies that the method could not read: {}",
         "unsearched": "answers without a single tool call: {}",

@@ -1,6 +1,8 @@
 """Reasoning models: thinking is no part of the answer or of the context behind it, and is counted
 apart."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,9 @@ from harness.llm import hf_session as sessions
 from harness.llm.backend import load_model, model_facts
 from harness.llm.endings import begins_thinking, split_thinking
 from harness.llm.scripted import Rule, Script, ScriptedModel
+from harness.storage.run_folder import read_run
+from harness.thinking import split_known_thinking
+from reports.facts import notes
 from tests.llm.conftest import let_replies_be
 from tests.llm.endpoints import config, loaded
 from tests.llm.loopback import Loopback, completion
@@ -106,7 +111,7 @@ REFUSED["choices"][0]["message"]["refusal"] = "I cannot help with that."
         (_server("Paris is", "length"), False, "unfinished"),
         (_server("<think>so</think>Paris is", "length"), True, "unfinished"),
         (_server("Paris"), False, ""),
-        (_server("<think>so</think>Paris"), False, ""),
+        (_server("<think>so</think>Paris"), True, ""),
     ],
 )
 def test_replies_that_lack_an_answer_are_counted_by_what_they_lack(reply, thinking, problem):
@@ -242,3 +247,85 @@ def test_a_template_that_opens_the_thinking(tiny_folder, tmp_path, monkeypatch):
     with s:
         assert (written.text, written.thinking) == ("north", "<think>\nso</think> ")
         assert s._text().endswith("[assistant]north")
+
+
+KNOWN = {
+    "R1": "<think>Rome? No.</think>\n\nParis",
+    "the end alone": "Rome? No.</think>Paris",
+    "gpt-oss": "<|channel|>analysis<|message|>Rome? No.<|end|><|start|>assistant<|channel|>final<|message|>Paris",
+    "gpt-oss to its end": "<|channel|>analysis<|message|>Rome?<|end|><|channel|>final<|message|>Paris<|return|>",
+    "gpt-oss without special tokens": "analysisRome? No.assistantfinalParis",
+    # Variations of the kind.
+    "thinking": "<thinking>Rome?</thinking> Paris",
+    "Magistral": "[THINK]Rome?[/THINK]Paris",
+    "Seed-OSS": "<seed:think>Rome?</seed:think>Paris",
+    "Kimi": "\u25c1think\u25b7Rome?\u25c1/think\u25b7Paris",
+    "an empty thinking": "<think>\n\n</think>\n\nParis",
+    "gpt-oss with a commentary": "<|channel|>commentary<|message|>a<|end|><|channel|>final <|constrain|>json<|message|>Paris",
+}
+
+
+@pytest.fixture
+def replied(here, tmp_path):
+    """Run a question whose reply this is; returns what ended and the record."""
+
+    def run(reply, *more):
+        (tmp_path / "wiki").mkdir()
+        (tmp_path / "wiki/a.md").write_text("A town.")
+        (tmp_path / "q.jsonl").write_text('{"question": "Which?", "answer": "Paris"}\n')
+        (tmp_path / "script.yaml").write_text(json.dumps({"replies": [{"reply": reply}]}))
+        words = "run -m full-context --documents wiki --questions q.jsonl --model scripted"
+        words += " --mlflow off --out out --set model.script=script.yaml"
+        ended = here(*words.split(), *more)
+        (folder,) = (tmp_path / "out/folder").iterdir()
+        return ended, read_run(folder)
+
+    return run
+
+
+@pytest.mark.parametrize("reply", KNOWN.values(), ids=KNOWN)
+def test_the_thinking_of_known_models_is_not_scored_and_a_note_says_so(replied, reply):
+    ended, run = replied(reply)
+    (record,) = run.records
+    assert (record["prediction"], record["scores"]["flashrag.em"]) == ("Paris", 1)
+    sentence = "replies with reasoning before the answer, which is left out: 1; model.keep_thinking=true leaves it in"
+    assert sentence in ended.stdout
+    assert sentence in notes(run)
+
+
+def test_a_thinking_without_an_end_has_no_answer(replied):
+    ended, run = replied("<think>It may be Paris")
+    assert run.records[0]["prediction"] == ""
+    assert "replies whose limit went into thinking: 1; set model.thinking.tokens" in ended.stdout
+
+
+def test_thinking_is_kept_where_the_setting_says_so(replied):
+    ended, run = replied(KNOWN["R1"], "model.keep_thinking=true")
+    assert run.records[0]["prediction"] == KNOWN["R1"]
+    assert "reasoning" not in ended.stdout
+
+
+@pytest.mark.parametrize("reply", ["Paris <think>", "The analysis: Paris", "Paris [x](<y>)"])
+def test_an_answer_without_thinking_stays(replied, reply):
+    ended, run = replied(reply)
+    assert run.records[0]["prediction"] == reply
+    assert "reasoning" not in ended.stdout
+
+
+@given(st.text(alphabet="<think>/ \na|channel", max_size=40))
+def test_of_known_markers_nothing_is_lost(text):
+    split = split_known_thinking(text)
+    assert split.thinking + split.answer == text
+    assert split.closed or not split.answer
+
+
+def test_a_server_reads_its_answer_alone_in_the_next_turn():
+    with (
+        Loopback([lambda body: completion(KNOWN["R1"])] * 2) as server,
+        loaded(server).session(Meter()) as s,
+    ):
+        s.user("Where?")
+        assert s.write(8).text == "Paris"
+        s.user("And?")
+        s.write(8)
+    assert [turn["content"] for turn in server.asked[1]["messages"]] == ["Where?", "Paris", "And?"]

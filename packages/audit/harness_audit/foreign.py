@@ -21,6 +21,7 @@ from harness.datasets.row_places import BrokenRow, RowPlace
 from harness.errors import DataError
 from harness.storage.packed import Packed
 from harness.storage.yaml_text import parse_yaml
+from harness.thinking import split_known_thinking
 
 COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
 _COLUMN = 100  # characters of a value that questions may be divided by
@@ -177,10 +178,7 @@ def parse_answers(
     parsed = Answers()
     for place, row in rows:
         if isinstance(row, BrokenRow):
-            raise place.error(
-                None,
-                row.problem + ("; is the file cut?" if row.problem.startswith("broken") else ""),
-            )
+            raise place.error(None, row.problem + _why_broken(row, first=not parsed))
         values_found = {
             name: [value_at(row, path) for path in fields] for name, fields in paths.items()
         }
@@ -193,9 +191,7 @@ def parse_answers(
         try:
             adjust(row, values)
             if "prediction" not in values and "error" not in values:
-                raise place.error(
-                    form["prediction"], "is missing; a file of another tool, or of another version?"
-                )
+                raise place.error(form["prediction"], _no_prediction(row))
             parsed.append(_with_options(ForeignAnswer(place=place, **values)))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
@@ -208,6 +204,40 @@ def parse_answers(
                 None, f"is not of the form that is read ({error}); another version?"
             ) from None
     return parsed
+
+
+def _why_broken(row: BrokenRow, first: bool) -> str:
+    """What may be the reason for a broken row. first: whether it is the first of the file."""
+    if not row.problem.startswith("broken"):
+        return ""
+    if first:
+        return "; the file holds no rows of JSON (docs/guide.md#elsewhere says what they are)"
+    return "; is the file cut?"
+
+
+def _no_prediction(row: Mapping[str, Any]) -> str:
+    """What to do about a row without the answer of a model."""
+    names = ", ".join(map(str, row))[:200]
+    return (
+        f"is missing; the row has {names}; a file of another tool, or of another version? Rows of "
+        "your own have id, question, answers and prediction: --from jsonl"
+    )
+
+
+def without_thinking(run: ForeignRun) -> ForeignRun:
+    """The run whose answers lack the thinking between the markers of known models, with a note."""
+    thought = sum(bool(split_known_thinking(one.prediction).thinking) for one in run.answers)
+    if not thought:
+        return run
+    kept = Answers()
+    for answer in run.answers:
+        text = split_known_thinking(answer.prediction).answer
+        kept.append(answer.model_copy(update={"prediction": text}))
+    note = (
+        f"{thought} answers have reasoning before them, which is left out (--keep-thinking leaves "
+        "it in)"
+    )
+    return replace(run, answers=kept, lost=[*run.lost, note])
 
 
 def _with_options(answer: ForeignAnswer) -> ForeignAnswer:

@@ -30,7 +30,15 @@ from harness.datasets.row_places import BrokenRow, RowPlace
 from harness.errors import DataError
 from harness.storage.yaml_text import parse_yaml
 from harness_audit.bundle import zip_problems
-from harness_audit.foreign import FORMS, ForeignRun, as_options, check_run, parse_answers, value_at
+from harness_audit.foreign import (
+    FORMS,
+    ForeignRun,
+    as_options,
+    check_run,
+    parse_answers,
+    value_at,
+    without_thinking,
+)
 
 _Row = Mapping[str, Any]
 _Rows = Iterable[tuple[RowPlace, _Row | BrokenRow]]
@@ -276,11 +284,21 @@ READERS: Mapping[str, Callable[[Path], ForeignRun]] = {
 }
 
 
-def read_foreign(tool: str, path: Path) -> ForeignRun:
-    """Read a run from a file of `tool`, one of READERS. Raises DataError for a file that cannot be
-    used."""
+def read_foreign(tool: str, path: Path, keep_thinking: bool = False) -> ForeignRun:
+    """Read a run from a file.
+
+    Args:
+        tool: Who wrote it, one of READERS.
+        path: The file.
+        keep_thinking: Whether what is between the markers of a known reasoning model stays in the
+            answers.
+
+    Raises:
+        DataError: The file cannot be used.
+    """
     try:
-        return check_run(READERS[tool](path))
+        run = check_run(READERS[tool](path))
+        return run if keep_thinking else without_thinking(run)
     except (
         AttributeError,
         KeyError,

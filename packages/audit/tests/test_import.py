@@ -506,6 +506,42 @@ def test_a_right_choice_of_lm_eval_is_a_number_from_0(tmp_path: Path) -> None:
     assert [record["gold"]["answers"] for record in run.records] == [["Bo"]] * 4
 
 
+THOUGHT = [f"<think>Not {reply}?</think>{reply}" for reply in REPLIES]
+
+
+def test_the_thinking_of_a_reasoning_model_is_left_out_with_a_note(command, tmp_path):
+    file = lines(tmp_path / "a.jsonl", rows(question=QUESTIONS, answers=GOLD, prediction=THOUGHT))
+    words = ["import", str(file), "--from", "jsonl", "--scorers", "flashrag.em"]
+    code, _, err = command(*words, "--out", str(tmp_path / "cut"))
+    assert code == 0
+    assert "4 answers have reasoning before them, which is left out (--keep-thinking" in err
+    assert command(*words, "--keep-thinking", "--out", str(tmp_path / "kept"))[0] == 0
+    means = [summary_mean(tmp_path / name, "flashrag.em") for name in ("cut", "kept")]
+    assert means == [0.5, 0]
+
+
+def summary_mean(root: Path, score: str) -> float:
+    (folder,) = find_runs(root)
+    return read_run(folder).summary["scores"][score]["mean"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            '{"pred": "Bob", "answers": ["Ann"], "all_classes": null, "length": 3}',
+            "'prediction': is missing; the row has pred, answers, all_classes, length; a file of",
+        ),
+        ("1 Q0 d1 1 2.5 bm25", "the file holds no rows of JSON (docs/guide.md#elsewhere"),
+        ('{\n "args": {},\n "data": []}', "the file holds no rows of JSON"),
+    ],
+)
+def test_files_of_tools_that_are_not_known_say_what_they_have(command, tmp_path, text, problem):
+    (tmp_path / "a.jsonl").write_text(text)
+    code, _, err = command("import", str(tmp_path / "a.jsonl"), "--from", "jsonl")
+    assert (code, problem in err) == (2, True), err
+
+
 class TestMatching:
     def test_by_id_and_else_by_question_and_answer(self, tmp_path: Path) -> None:
         rows = dataset(tmp_path)

@@ -48,6 +48,10 @@ def import_(
         str | None,
         setting("--scorers NAME,...", "Scorers to compute here.", "the data set's, if it is known"),
     ] = None,
+    keep_thinking: Annotated[
+        bool,
+        setting("--keep-thinking", "Score what a reasoning model wrote before its answer, too."),
+    ] = False,
     out: Out = RESULTS,
 ) -> int:
     """Turn results of other harnesses into run folders.
@@ -63,7 +67,7 @@ def import_(
     if problems := known_scorers.problems(names):
         raise ConfigError(problems)
     ready = [
-        prepare_import(read_foreign(tool, Path(file)), dataset, data, names)
+        prepare_import(read_foreign(tool, Path(file), keep_thinking), dataset, data, names)
         for file in dict.fromkeys(files)
     ]
     runs = [repeat for repeats in ready for repeat in repeats]

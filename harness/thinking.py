@@ -1,0 +1,78 @@
+"""What a reasoning model writes in front of its answer, told from the answer by markers.
+
+    split_known_thinking("<think>A city.</think> Paris")   SplitReply("<think>A city.</think> ", "Paris", True)
+    split_known_thinking("A city.</think>Paris")           the opening marker stood in the prompt
+    split_known_thinking("<|channel|>analysis<|message|>A city.<|end|><|channel|>final<|message|>Paris")
+
+Markers are those that models are published with. `model.thinking` names others, and gives the
+thinking a room of its own (harness/llm/endings.py).
+"""
+
+import re
+from dataclasses import dataclass
+
+# DeepSeek-R1, Qwen3 and many others; Magistral; Seed-OSS; Kimi-VL.
+_MARKERS = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+)
+_CHANNEL = "<|channel|>"  # gpt-oss
+_FINAL = re.compile(r"<\|channel\|>final\b.*?<\|message\|>\s*")
+_END = re.compile(r"\s*<\|(?:end|return)\|>\s*\Z")
+# The same reply where a server leaves out special tokens.
+_FINAL_WITHOUT_MARKERS = re.compile(r"\s*analysis.*?assistantfinal\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitReply:
+    """A reply in two parts. thinking: with its markers and the white space after it; answer;
+    closed: whether the thinking ended."""
+
+    thinking: str
+    answer: str
+    closed: bool = True
+
+
+def split_between(text: str, opening: str, closing: str) -> SplitReply:
+    """Split a reply that begins with the marker `opening`, or has `closing` alone.
+
+    All is answer where there is neither; a thinking without an end has no answer.
+    """
+    # Some templates put the opening marker into the prompt of a server, so that a reply has only
+    # the closing one.
+    if not text.lstrip().startswith(opening) and closing not in text:
+        return SplitReply("", text)
+    before, found, answer = text.partition(closing)
+    if not found:
+        return SplitReply(before, "", closed=False)
+    return _at(text, len(text) - len(answer.lstrip()))
+
+
+def split_known_thinking(text: str) -> SplitReply:
+    """Split a reply at the markers of any known model; all is answer where it has none."""
+    for opening, closing in _MARKERS:
+        split = split_between(text, opening, closing)
+        if split.thinking:
+            return split
+    if text.lstrip().startswith(_CHANNEL):
+        return _split_channels(text)
+    if without_markers := _FINAL_WITHOUT_MARKERS.match(text):
+        return _at(text, without_markers.end())
+    return SplitReply("", text)
+
+
+def _split_channels(text: str) -> SplitReply:
+    """A reply in the channels of gpt-oss, whose answer is in the one called final."""
+    finals = list(_FINAL.finditer(text))
+    if not finals:
+        return SplitReply(text, "", closed=False)
+    start = finals[-1].end()
+    end = _END.search(text, start)
+    return SplitReply(text[:start], text[start : end.start() if end else len(text)])
+
+
+def _at(text: str, start: int) -> SplitReply:
+    return SplitReply(text[:start], text[start:])
