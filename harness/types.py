@@ -99,6 +99,14 @@ class Shown:
     sources: tuple[tuple[str, int, int], ...] = ()
 
 
+def parse_shown(values: Mapping[str, Any]) -> Shown:
+    """Parse an entry of a record's `shown`, JSON values, into a Shown."""
+    sources = tuple((str(d), int(start), int(end)) for d, start, end in values.get("sources", ()))
+    names = ("kind", "document_id", "start", "end", "text")
+    fields = {name: values[name] for name in names if name in values}
+    return Shown(**fields, sources=sources)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.

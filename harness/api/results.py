@@ -235,8 +235,8 @@ def judge(
     import pandas as pd
 
     from harness.api.notebook import default_progress
-    from harness.engine.judge_run import judge_run
-    from harness.engine.model_judge import make_judge
+    from harness.judging.judge_run import judge_run
+    from harness.judging.model_judge import make_judge
     from harness.storage.named_runs import run_folders
     from reports.gold_rows import examples_of
     from reports.judges import judge_agreements, label_agreements

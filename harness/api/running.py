@@ -18,8 +18,9 @@ from harness.config.sweep import check_axes
 from harness.datasets.rows import Row
 from harness.engine import runner
 from harness.engine.command_limits import LimitHook
-from harness.engine.expand_command import command_runs, plan_all, with_seeds
+from harness.engine.expand_command import command_runs, with_seeds
 from harness.engine.plan import PlannedRun
+from harness.engine.plan_runs import plan_runs
 from harness.engine.progress import Progress, Silent
 from harness.engine.recorded_stops import with_stops
 from harness.engine.repeats import distinct_repeats
@@ -217,7 +218,7 @@ def _run_all(
     whose exception is raised; budget: limits.
     """
     note = make_progress().note
-    planned = plan_all(wanted, note)
+    planned = plan_runs(wanted, note)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         note(f"warning: {warning}")
     runs = Runs(lost={lost.run: lost.why for lost in planned.lost})

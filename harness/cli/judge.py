@@ -28,8 +28,8 @@ from harness.storage.run_folder import read_run
 from harness.types import Example
 
 if TYPE_CHECKING:
-    from harness.engine.judge_run import Judged
-    from harness.engine.model_judge import Judge
+    from harness.judging.judge_run import Judged
+    from harness.judging.model_judge import Judge
 
 _COUNTS = {
     "asked": "asked",
@@ -130,7 +130,7 @@ def judge(
             print(json_.dumps({"run": str(folder), "agreement": pairs}) if json else text)
         return 0
     check_home()
-    from harness.engine.model_judge import make_judge
+    from harness.judging.model_judge import make_judge
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
@@ -162,8 +162,8 @@ def _judge_all(
     answers at a time;
     labels: by hand.
     """
-    from harness.engine.judge_run import judge_run
     from harness.engine.progress_line import ProgressLine
+    from harness.judging.judge_run import judge_run
 
     code = 0
     for number, (folder, questions) in enumerate(examples.items()):
@@ -200,8 +200,8 @@ def _print_judged(
     with others."""
     from harness.cost import usage as costs
     from harness.cost.units import money
-    from harness.engine.judge_kinds import UNCLEAR
-    from harness.engine.model_judge import EMPTY, FAILED, NO_GOLD, NO_TEXT
+    from harness.judging.kinds import UNCLEAR
+    from harness.judging.model_judge import EMPTY, FAILED, NO_GOLD, NO_TEXT
 
     name, agreement = judge.name, _agreements(folder, labels)
     counts = {

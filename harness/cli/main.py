@@ -21,6 +21,7 @@ import typer
 
 from harness.cli.command import CONTEXT, Commands, Entry, Group, entries_of
 from harness.cli.stopping import INTERRUPTED, print_resume_command
+from harness.config import registry
 from harness.errors import CannotRun, UserError, escaped_output
 
 _TABLE = {
@@ -73,8 +74,6 @@ class Root(Group):
     def added(self) -> dict[str, Any]:
         """Entry point -> what packages add: a `Commands` table, a group, or the CannotRun why it is
         not imported."""
-        from harness.config import registry
-
         added: dict[str, Any] = {}
         for name, target in registry.plugins("harness.commands").items():
             module, _, attribute = target.partition(":")

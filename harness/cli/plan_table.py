@@ -23,9 +23,9 @@ from harness.cli.run_options import Execution
 from harness.config.layers import Choices
 from harness.cost import units
 from harness.cost.flops import DEFAULT
-from harness.engine.expand_command import plan_all
 from harness.engine.forecast import NOTHING_ANSWERED, Forecast, forecast
 from harness.engine.plan import PlannedRun
+from harness.engine.plan_runs import plan_runs
 from harness.storage.paths import masked
 
 _HEADS = ("method", "data set", "questions", "tokens", "TFLOPs", "money", "hours", "how")
@@ -102,7 +102,7 @@ def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
 def only_plan(runs: Sequence[Choices], options: Execution, suite: str | None) -> int:
     """--plan: print the forecast of every run that can start, the others' mistakes on stderr;
     returns the exit code."""
-    planned = plan_all(runs, say, elsewhere=True)
+    planned = plan_runs(runs, say, elsewhere=True)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:

@@ -23,7 +23,7 @@ from harness.cli.output import print_result, print_warnings, say
 from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks, with_option_settings
 from harness.cli.run_options import NO_CHECKS, CheckOptions, Execution, WorkerOptions
 from harness.cli.stopping import until_interrupted
-from harness.engine.expand_command import plan_all
+from harness.engine.plan_runs import plan_runs
 from harness.engine.runs_in_turn import Lost, Outcome, bug_sentence, in_turn
 from harness.errors import FirstFailure, HarnessError, UserError
 from harness.storage.files import check_home
@@ -75,7 +75,7 @@ def run_selection(
         return only_plan(choices_of_runs, options, suite)
     check_home()
     hooks, unlogged = trackers_and_checks(selection, options, checks, scaling)
-    planned = plan_all(choices_of_runs, say)
+    planned = plan_runs(choices_of_runs, say)
     plans = planned.plans
     print_warnings(plans, unlogged)
     hooks = [*hooks_of_plans(plans, options, scaling, suite, command), *hooks]

@@ -12,8 +12,8 @@ from harness.config import presets, registry, suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve, resolve_part
 from harness.datasets.formats import formats
-from harness.engine.expand_command import plan_all
 from harness.engine.plan import PlannedRun, mistakes_in_parts
+from harness.engine.plan_runs import plan_runs
 from harness.engine.settled_method import make_method
 from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all, unknown
 
@@ -28,7 +28,7 @@ def validate(
     """
     if selection == Selection() and not sweep and not repeat:
         return _check_all(json)
-    planned = plan_all(selection.runs(sweep, repeat), say)
+    planned = plan_runs(selection.runs(sweep, repeat), say)
     for plan in planned.plans:
         print(_plan_line(plan, json))
     return planned.code

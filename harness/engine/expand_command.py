@@ -14,7 +14,6 @@ from typing import Any
 
 from harness.config import presets
 from harness.config.layers import FOLDER, Choices
-from harness.engine.runs_in_turn import Planned
 from harness.errors import UserError
 
 Swept = Mapping[str, Sequence[Any]]
@@ -103,19 +102,3 @@ def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choic
         )
     first = shared.seed or 0
     return replace(shared, seed=None), {**swept, "seed": tuple(range(first, first + repeat))}
-
-
-def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) -> Planned:
-    """Plan every run; the mistakes of single runs go to `note` and give exit code 2 while the
-    others go on.
-
-    elsewhere: as for plan_choices.
-    Raises UserError when a name or key is wrong, or when no run at all can be planned.
-    """
-    if len(choices) != 1:
-        from harness.engine.plan_several import plan_several
-
-        return plan_several(choices, note, elsewhere)
-    from harness.engine.plan import plan_choices
-
-    return Planned([plan_choices(choices[0], elsewhere)])

@@ -20,7 +20,7 @@ from harness.storage.paths import expanded
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY
 from harness.storage.run_folder import StoredRun, StreamedRecords, read_run
 from harness.storage.run_store import RunStore
-from harness.storage.run_summary import KEPT, summarise_with
+from harness.storage.run_summary import KEPT, summarise
 from harness.storage.serialize import json_values
 from harness.types import JUDGES, LOGGED, Gold, lacks_only_scores
 
@@ -171,7 +171,7 @@ def _rescore_folder(
         store.replace_records(
             rows if imported or dataset is not None else _tell_gold(rows, stored.path / RECORDS)
         )
-        numbers = summarise_with(stored.config, store.lines(RECORDS), store.lines(DOCUMENTS))
+        numbers = summarise(store.lines(RECORDS), store.lines(DOCUMENTS), stored.config)
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
             update_texts(store, dataset, config.keep_texts, note)

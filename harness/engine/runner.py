@@ -318,9 +318,7 @@ class Job:
         return summarise(
             self.store.lines(RECORDS),
             self.store.lines(DOCUMENTS),
-            failed=config.failed,
-            seed=config.seed,
-            dataset_format=config.dataset.format,
+            config.model_dump(mode="json"),
         )
 
 

@@ -31,6 +31,7 @@ from harness.types import (
     Gold,
     Shown,
     lacks_only_scores,
+    parse_shown,
 )
 
 SCORING_NOTES = ("flags", PREFIX, "scored", COUNTS)
@@ -164,14 +165,3 @@ def silent_scorers(names: Sequence[str], summary: Mapping[str, Any]) -> list[str
         f"warning: no question has a score by {name}, as it returned None for each"
         for name in silent
     ]
-
-
-def parse_shown(values: dict[str, Any]) -> Shown:
-    """Parse an entry of a record's `shown`, JSON values, into a Shown."""
-    sources = tuple((str(d), int(start), int(end)) for d, start, end in values.get("sources", ()))
-    fields = {
-        name: values[name]
-        for name in ("kind", "document_id", "start", "end", "text")
-        if name in values
-    }
-    return Shown(**fields, sources=sources)

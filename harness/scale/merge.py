@@ -32,7 +32,7 @@ from harness.storage.run_files import (
     read_json,
 )
 from harness.storage.run_folder import run_yaml
-from harness.storage.run_summary import summarise_with
+from harness.storage.run_summary import summarise
 from harness.types import has_answer
 
 ORDER = "order.jsonl"
@@ -123,7 +123,7 @@ def _merge_parts(
 
     before, asked = read_json(folder / SUMMARY), manifest.pop("shard", {}).get("asked", 0)
     asked = max(asked, before.get("n_asked", 0) - before.get("n_left_out", 0))
-    numbers = summarise_with(run_yaml(folder)["config"], map(json.loads, ordered), documents)
+    numbers = summarise(map(json.loads, ordered), documents, run_yaml(folder)["config"])
     state = "finished" if numbers["n_total"] >= asked else "interrupted"
     summary = {"state": state, **asked_counts(manifest, asked, numbers["n_total"]), **numbers}
     if manifest:  # without any, as after a kill of all shards, the next start begins one

@@ -18,7 +18,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -35,21 +35,24 @@ keeps them."""
 def summarise(
     records: Iterable[dict[str, Any]],
     documents: Iterable[dict[str, Any]],
-    *,
-    failed: Literal["zero", "skip"] = "zero",
-    seed: int = 0,
-    dataset_format: str = "",
+    config: Mapping[str, Any] = {},
 ) -> dict[str, Any]:
-    """Return the mapping above. A failed question scores 0, as its record says, or is left out with
-    failed="skip".
+    """Return the mapping above. A failed question scores 0, as its record says, or is left out where
+    the run's setting `failed` is "skip".
 
-    records: one a question, streamed, of which memory holds about 30 bytes each; documents: lines
-    of documents.jsonl;
-    seed: of the bootstrap; dataset_format: the data set's format, which says what questions are
-    resampled as one (harness.stats.question_clusters). n_scored + n_failed = n_total. Costs are
-    those of questions answered and of indexes built or hit, since a hit knows what building cost.
-    Costs of failed questions are left out: they stopped midway.
+    n_scored + n_failed = n_total. Costs are those of questions answered and of indexes built or
+    hit, since a hit knows what building cost. Costs of failed questions are left out: they stopped
+    midway.
+
+    Args:
+        records: One a question, streamed, of which memory holds about 30 bytes each.
+        documents: Lines of documents.jsonl.
+        config: Of the run, as in run.yaml: `failed`, the bootstrap's `seed`, and the data set's
+            format, which says what questions are resampled as one
+            (harness.stats.question_clusters).
     """
+    failed, seed = config.get("failed", "zero"), int(config.get("seed", 0))
+    dataset_format = config.get("dataset", {}).get("format", "")
     total = truncated = cut = 0
     texts = 0.0  # that encoders got for questions, failed ones too, and indexes; NaN: unknown
     errors, prefixes, replies = Counter[str](), Counter[str](), Counter[str]()
@@ -129,20 +132,6 @@ def summarise(
         ),
         "errors": dict(sorted(errors.items())),
     }
-
-
-def summarise_with(
-    config: Mapping[str, Any],
-    records: Iterable[dict[str, Any]],
-    documents: Iterable[dict[str, Any]],
-) -> dict[str, Any]:
-    """`summarise` with the settings of run.yaml's `config`."""
-    failed, seed, form = (
-        config.get("failed", "zero"),
-        config.get("seed", 0),
-        config["dataset"].get("format", ""),
-    )
-    return summarise(records, documents, failed=failed, seed=int(seed), dataset_format=form)
 
 
 def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

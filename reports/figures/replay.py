@@ -24,10 +24,11 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import part_of_run
 from harness.cost.flops import DEFAULT
-from harness.engine.scoring import parse_shown, score_reply
+from harness.engine.scoring import score_reply
 from harness.errors import UserError
 from harness.method import Method
 from harness.storage.run_folder import StoredRun
+from harness.types import parse_shown
 from reports import facts
 from reports.costs import spent_flops, stop_flops
 from reports.gold_rows import read_rows

@@ -257,7 +257,7 @@ def test_mlflow_logs_and_counts_only_where_it_was_asked_for(
 
 
 def test_an_interrupt_prints_no_password(here, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run_verb, "run_selection", interrupted)

@@ -7,7 +7,8 @@ from harness.cli import validate
 from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import Settings, resolve
-from harness.engine.expand_command import command_runs, plan_all
+from harness.engine.expand_command import command_runs
+from harness.engine.plan_runs import plan_runs
 from harness.errors import ConfigError, UnknownName, UserError
 from tests.cli.conftest import configs, environment, here
 
@@ -248,7 +249,7 @@ def test_a_setting_that_a_data_set_does_not_have_is_named_once(table: suites.Sui
     shared = Choices(suite=table, model="random")
     made = command_runs(shared, ["echo"], ["musique", "qasper"], {}, lambda line: None)
     with pytest.raises(ConfigError) as told:
-        plan_all(made, lambda line: None)
+        plan_runs(made, lambda line: None)
     assert told.value.sentences == [
         "unknown key 'dataset.tokens' (suite table). Did you mean 'max_answer_tokens'?"
     ]

@@ -20,9 +20,10 @@ import pandas as pd
 
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run
-from harness.engine.scoring import parse_shown, score_reply
+from harness.engine.scoring import score_reply
 from harness.scorers import ScoreError
 from harness.storage.run_folder import StoredRun
+from harness.types import parse_shown
 from reports import facts
 from reports.answer_recall import has_answer
 from reports.comparability import question_set

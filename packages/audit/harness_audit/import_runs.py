@@ -82,9 +82,7 @@ class Imported:
         with RunStore.open(draft, None, note) as store:
             store.replace_records(self.records)
             store.write(MANIFEST, self.manifest)
-            numbers = summarise(
-                store.lines(RECORDS), (), dataset_format=self.config["dataset"]["format"]
-            )
+            numbers = summarise(store.lines(RECORDS), (), {"dataset": self.config["dataset"]})
             store.write(SUMMARY, {**state, **numbers})
             store.describe(self.config, {})
         (draft / RUN).rename(

@@ -33,7 +33,7 @@ from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.record_texts import gold_of
 from harness.storage.run_folder import ByQuestion, StoredRun, without_texts
-from harness.storage.run_summary import KEPT, summarise_with
+from harness.storage.run_summary import KEPT, summarise
 from harness.storage.serialize import json_values
 from harness.types import JUDGES, LOGGED, Gold
 from harness_audit.bundle import (
@@ -215,7 +215,7 @@ class _RunCheck:
         """Score the run's answers again and check its summary; returns the run with the rescored
         records."""
         summary, rows = self.run.summary, self._rescored_records(self._read_golds(data))
-        fresh = summarise_with(self.run.config, rows, self.run.documents)
+        fresh = summarise(rows, self.run.documents, self.run.config)
         here, stored = (
             flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary)
         )

@@ -1,5 +1,5 @@
 """A language model that judges an answer: by default whether it is right, beside the gold answers
-(judge_kinds.py).
+(kinds.py).
 
 Decoding is greedy. A reply is kept under HARNESS_HOME by all that it depends on, so that none is
 paid for twice; the model is loaded when the first reply is missing.
@@ -31,7 +31,8 @@ from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import read_yaml
 from harness.cost.meter import Meter
-from harness.engine.judge_kinds import (
+from harness.errors import QuestionError, UserError, raise_all
+from harness.judging.kinds import (
     CORRECTNESS,
     MAX_TOKENS,
     NO,
@@ -42,7 +43,6 @@ from harness.engine.judge_kinds import (
     parse_verdict,
     read_prompt,
 )
-from harness.errors import QuestionError, UserError, raise_all
 from harness.llm import backend
 from harness.llm.backend import check_greedy, model_facts
 from harness.models import LanguageModel
@@ -167,7 +167,7 @@ class Judge:
 
     identity: everything that changes the model's output, as in a run's manifest; replies: its
     cache; published: prompts that take the place of `prompt`; kind, scale: what is judged, and the
-    numbers of a rubric (judge_kinds.py).
+    numbers of a rubric (kinds.py).
     """
 
     name: str
@@ -183,7 +183,7 @@ class Judge:
 
     @property
     def places(self) -> list[str]:
-        """What it is shown, of judge_kinds.PLACES."""
+        """What it is shown, of kinds.PLACES."""
         return self.prompt.places()
 
     @cached_property
@@ -312,7 +312,7 @@ def make_judge(
     """A judge, not loaded yet. Raises UserError.
 
     sets: {"model.KEY": value}; prompt: a file; name: score judge.NAME; kind, scale: as of
-    judge_kinds.read_prompt, the scale as text ("1-5").
+    kinds.read_prompt, the scale as text ("1-5").
     """
     numbers = None if scale is None else Scale.parse(scale)
     if foreign := [key for key in sets if key.partition(".")[0] != "model"]:

@@ -17,16 +17,16 @@ from typing import Any
 from harness.cost.meter import Meter
 from harness.cost.usage import add_usage, sent
 from harness.engine.manifest import utc_now
-from harness.engine.model_judge import FAILED, Case, Judge, Judgement
 from harness.engine.progress import Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
+from harness.judging.model_judge import FAILED, Case, Judge, Judgement
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.paths import masked, without_home
 from harness.storage.record_texts import POINTER
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_store import RunStore
-from harness.storage.run_summary import KEPT, summarise_with
+from harness.storage.run_summary import KEPT, summarise
 from harness.storage.warn_once import WarnOnce
 from harness.types import JUDGES, Example, has_answer
 
@@ -260,7 +260,7 @@ def _store_judgements(
         records.append(record)
     _write_entry(store, judge, _manifest_entry(judge, judged))
     store.replace_records(records)
-    numbers = summarise_with(stored.config, records, store.lines(DOCUMENTS))
+    numbers = summarise(records, store.lines(DOCUMENTS), stored.config)
     judged.summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
     store.write(SUMMARY, judged.summary)
 

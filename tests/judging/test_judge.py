@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from harness.config.schema import ModelConfig
-from harness.engine.judge_kinds import PROMPT, PROMPTS, VERSION, Scale, parse_verdict, read_prompt
-from harness.engine.judge_run import judge_run
-from harness.engine.model_judge import (
+from harness.engine.progress import Silent
+from harness.engine.rescore import rescore
+from harness.errors import ModelOutputError, QuestionError, UserError
+from harness.judging.judge_run import judge_run
+from harness.judging.kinds import PROMPT, PROMPTS, VERSION, Scale, parse_verdict, read_prompt
+from harness.judging.model_judge import (
     Case,
     Judge,
     JudgeReplies,
     published_for,
 )
-from harness.engine.progress import Silent
-from harness.engine.rescore import rescore
-from harness.errors import ModelOutputError, QuestionError, UserError
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.storage.run_folder import read_run
 from harness.types import Example, Gold, Question

@@ -1,0 +1,113 @@
+"""Plan the runs of one command before any of them runs: a mistake of several is said once, and the
+runs without one go on.
+
+names and keys wrong anywhere    UserError, nothing is run
+a run that cannot be planned     its mistakes go to `note`, the other runs remain
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from harness.config.layers import Choices, point_text
+from harness.config.resolve import resolve
+from harness.engine.plan import plan_choices
+from harness.engine.runs_in_turn import Lost, Planned, bug_sentence
+from harness.errors import ConfigError, HarnessError, UserError, attempt, raise_all
+
+_MAX_REPEATS = 3  # runs that may share a sentence before it is said once for all of them
+
+
+@dataclass(frozen=True)
+class _Mistake:
+    """A sentence about one run."""
+
+    sentence: str
+    run: str
+
+
+@dataclass
+class _Mistakes:
+    """Mistakes of the runs of a command. missing: what only this machine lacks."""
+
+    wrong: list[_Mistake] = field(default_factory=list)
+    missing: list[_Mistake] = field(default_factory=list)
+
+    def add(self, error: UserError, run: str) -> None:
+        """Add the sentences of an error."""
+        for sentence in error.sentences:
+            kind = self.missing if sentence in error.missing else self.wrong
+            kind.append(_Mistake(sentence, run))
+
+
+def plan_runs(
+    choices: Sequence[Choices], note: Callable[[str], None], elsewhere: bool = False
+) -> Planned:
+    """Plan every run; the mistakes of single runs of several go to `note` and give exit code 2
+    while the others go on.
+
+    Args:
+        choices: One for each run.
+        note: Gets a sentence for each mistake.
+        elsewhere: As for plan_choices.
+
+    Raises:
+        UserError: A name or key is wrong, or no run at all can be planned.
+    """
+    if len(choices) == 1:
+        return Planned([plan_choices(choices[0], elsewhere)])
+    _check_names(choices)
+    planned, mistakes = Planned(), _Mistakes()
+    for run in choices:
+        _plan_one(run, elsewhere, planned, mistakes)
+    problems = _sentences(mistakes.wrong, _MAX_REPEATS)
+    missing = _sentences(mistakes.missing, 1)  # one thing to get, however many runs lack it
+    problems += missing
+    if not planned.plans and not planned.code:
+        raise ConfigError(problems, missing)
+    for problem in problems:
+        note(f"error: {problem}")
+    if problems and not planned.code:
+        planned.code = 2
+    return planned
+
+
+def _check_names(choices: Sequence[Choices]) -> None:
+    """Raise UserError, or ConfigError, with every name and key that is wrong in any run."""
+    mistakes: list[HarnessError] = []
+    for run in choices:
+        attempt(mistakes, resolve, run)
+    raise_all(mistakes)
+
+
+def _plan_one(run: Choices, elsewhere: bool, planned: Planned, mistakes: _Mistakes) -> None:
+    """Plan one of several runs; it is lost where it cannot run, and a bug loses no other one."""
+    name = f"{' '.join(filter(None, [run.method, point_text(run.point)]))} on {run.dataset}"
+    try:
+        planned.plans.append(plan_choices(run, elsewhere))
+    except UserError as error:
+        mistakes.add(error, name)
+        planned.lost.append(Lost(name, "; ".join(error.sentences)))
+    except Exception as error:  # noqa: BLE001 - a bug in one method must not lose the others
+        traceback.print_exc()
+        planned.lost.append(Lost(name, bug_sentence(error)))
+        planned.code = 1
+
+
+def _sentences(mistakes: Sequence[_Mistake], max_repeats: int) -> list[str]:
+    """One line for each mistake, or one for all runs of a sentence that more than `max_repeats`
+    share."""
+    counts = Counter(mistake.sentence for mistake in mistakes)
+    shared: dict[str, str] = {}
+    single: list[str] = []
+    for mistake in mistakes:
+        count = counts[mistake.sentence]
+        if count <= max_repeats:
+            single.append(f"{mistake.run}: {mistake.sentence}")
+        elif mistake.sentence not in shared:
+            line = f"{count} runs ({mistake.run}, ...): {mistake.sentence}"
+            shared[mistake.sentence] = line
+    return [*shared.values(), *single]
