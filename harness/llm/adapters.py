@@ -66,11 +66,9 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
         raise _base_error(name, folder, made_for, base, sentence)
     card = read_card(folder)
     if card is None:
-        return (
-            [f"no card says what the adapter '{name}' in '{folder}' was trained on"]
-            if merged
-            else []
-        )
+        if merged:
+            return [f"no card says what the adapter '{name}' in '{folder}' was trained on"]
+        return []
     card_base = dict(card.get("base") or {})
     # Two ways of naming weights, a commit and a hash, cannot be compared.
     where = card_base.get("where")
@@ -91,7 +89,9 @@ def read_card(folder: Path) -> dict[str, Any] | None:
     damaged one."""
     path = folder / CARD
     try:
-        return read_object(path) if path.exists() else None
+        if path.exists():
+            return read_object(path)
+        return None
     except (OSError, ValueError) as e:
         raise CannotRun(
             f"the adapter's card {path} cannot be read ({e}); train it again, or delete the card"
@@ -152,16 +152,20 @@ def unknown_prompts(used: Mapping[str, str | Path]) -> list[str]:
 def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
     """The model config with the adapters `names` that its package bundles; adapters that it names
     itself stay."""
-    root = package_folder(config.package) if config.package and config.offers else None
+    root = None
+    if config.package and config.offers:
+        root = package_folder(config.package)
     if root is None:
         return config
-    offered = {name: inside(root, config.offers[name]) for name in names if name in config.offers}
-    bundled = {name: str(path) for name, path in offered.items() if (path / SETTINGS).is_file()}
-    return (
-        config.model_copy(update={"adapters": {**bundled, **config.adapters}})
-        if bundled
-        else config
-    )
+    bundled: dict[str, str] = {}
+    for name in names:
+        if name in config.offers:
+            path = inside(root, config.offers[name])
+            if (path / SETTINGS).is_file():
+                bundled[name] = str(path)
+    if bundled:
+        return config.model_copy(update={"adapters": {**bundled, **config.adapters}})
+    return config
 
 
 def _read_adapter(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
@@ -220,7 +224,11 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
         yield "it holds no LoRA matrices"
     ranks = {shape[0] for key, shape in shapes.items() if ".lora_A." in key and len(shape) == 2}
     pattern = settings.get("rank_pattern") or {}
-    stated = [settings.get("r"), *(pattern.values() if isinstance(pattern, dict) else [pattern])]
+    stated = [settings.get("r")]
+    if isinstance(pattern, dict):
+        stated += pattern.values()
+    else:
+        stated.append(pattern)
     if not all(type(rank) is int and 0 < rank <= max(ranks, default=0) for rank in stated):
         yield f"its {SETTINGS} has a rank (r) that its matrices do not have"  # peft would make such matrices
     if type(settings.get("lora_alpha")) not in (int, float):
@@ -236,7 +244,9 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
                 continue
             size = base_shape[1 - axis if settings.get("fan_in_fan_out") else axis]
             if shape[axis] != size:
-                end = "inputs" if axis else "outputs"
+                end = "outputs"
+                if axis:
+                    end = "inputs"
                 yield f"it takes {module} to have {shape[axis]} {end}, there are {size}"
 
 
@@ -251,7 +261,9 @@ def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) ->
 def _training_shares(name: str, base: Base, trained: Any) -> list[str]:
     """What shares of methods in the adapter's last training mean for scores; [] if its card
     (`trained`) says none."""
-    counts = trained if isinstance(trained, dict) else {}
+    counts = {}
+    if isinstance(trained, dict):
+        counts = trained
     methods, rows = counts.get("methods"), counts.get("rows")
     if not isinstance(methods, dict) or not all(
         type(n) is int and n > 0 for n in (rows, *methods.values())
@@ -263,11 +275,11 @@ def _training_shares(name: str, base: Base, trained: Any) -> list[str]:
     ]
     unequal = f"the adapter '{name}' of '{base.name}' has seen the prompts of some methods more often than others'"
     least = "a method with a small share, or none, can score low because of the adapter, not because it is worse"
-    return (
-        [f"{unequal} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))} of its rows): {least}"]
-        if shares
-        else []
-    )
+    if shares:
+        return [
+            f"{unequal} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))} of its rows): {least}"
+        ]
+    return []
 
 
 def adapter_folder(setting: str) -> Path:
@@ -299,9 +311,10 @@ def merge(net: torch.nn.Module, folder: Path) -> None:
             f"the adapter '{folder.name}' is not plain LoRA, so it cannot be merged; use "
             "model.adapters"
         )
-    scale = settings["lora_alpha"] / (
-        math.sqrt(settings["r"]) if settings.get("use_rslora") else settings["r"]
-    )
+    divisor = settings["r"]
+    if settings.get("use_rslora"):
+        divisor = math.sqrt(divisor)
+    scale = settings["lora_alpha"] / divisor
     tensors = load_file(str(folder / WEIGHTS))
     weights = dict(net.named_parameters())
     for key, a in tensors.items():

@@ -1,8 +1,9 @@
 """Attention weights of some query rows from queries and keys, for blocks of rows at a time."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -64,20 +65,58 @@ def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scalin
     return weights.view(layers, requests, heads, rows, -1).sum((0, 2)).div_(heads) @ picked
 
 
+@dataclass(frozen=True)
+class WatchRequest:
+    """The weights that one context's rows pay its watched spans.
+
+    Attributes:
+        total: Where the sums over the layers are added: [rows, spans]; [spans] for the sum over the
+            rows, too.
+        rows: Among the batch's queries.
+        spans: Of keys.
+    """
+
+    total: np.ndarray
+    rows: range
+    spans: Ranges
+
+    @property
+    def columns(self) -> int:
+        """Keys of all spans."""
+        return sum(end - start for start, end in self.spans)
+
+    def pieces(self, rows: int) -> Iterator[WatchRequest]:
+        """The same in pieces of at most so many rows."""
+        for first in range(0, len(self.rows), rows):
+            total = self.total
+            if total.ndim == 2:
+                total = total[first : first + rows]
+            yield WatchRequest(total, self.rows[first : first + rows], self.spans)
+
+
 @dataclass
 class _Group:
     """Requests of about one size, padded to the same numbers of rows and columns.
 
-    totals: where each one's sums belong, and how many rows it has; rows, columns: int64 [requests,
-    rows or columns], indices into the batch's queries and the keys; picked: [requests, columns,
-    spans]; sums: [requests, rows, spans].
+    requests: what is padded; rows, columns: int64 [requests, rows or columns], indices into the
+    batch's queries and the keys; picked: [requests, columns, spans]; sums: [requests, rows, spans].
     """
 
-    totals: list[tuple[np.ndarray, int]]
+    requests: list[WatchRequest]
     rows: Tensor
     columns: Tensor
     picked: Tensor
     sums: Tensor
+
+
+@dataclass(frozen=True)
+class _LayerStates:
+    """What one layer's weights are computed from: queries and log-sum-exps of all groups' rows, and
+    the keys of all their columns."""
+
+    query: Tensor
+    key: Tensor
+    lse: Tensor
 
 
 class WatchedRows:
@@ -86,21 +125,25 @@ class WatchedRows:
 
     A layer costs three launches, whatever the number of requests; reduced layer by layer they were
     15 a request.
-    requests: for each the array that its sums over the layers are added to ([rows, spans]; [spans]
-    for the sum over its rows, too), its rows among the batch's, its spans of keys. layers: at most
-    so many are reduced at once; 1 on a CPU.
     """
 
-    def __init__(self, requests: Sequence[tuple[np.ndarray, range, Ranges]], layers: int) -> None:
+    def __init__(self, requests: Sequence[WatchRequest], layers: int) -> None:
+        """layers: at most so many are reduced at once; 1 on a CPU."""
         self._requests, self._layers = requests, layers
         self._groups: list[_Group] = []
-        self._held: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._held: list[_LayerStates] = []
         self._most = 1
         self._scaling = 1.0
 
     def take(self, query: Tensor, key: Tensor, lse: Tensor, scaling: float) -> None:
-        """Add one layer. query: [heads, rows of the batch, size]; key: [tokens, kv_heads, size];
-        lse: [heads, rows]."""
+        """Add one layer.
+
+        Args:
+            query: [heads, rows of the batch, size].
+            key: [tokens, kv_heads, size].
+            lse: Log-sum-exps of the rows' scores [heads, rows].
+            scaling: Factor of the scores.
+        """
         if not self._requests:
             return
         if self._groups and self._groups[0].rows.device != query.device:
@@ -109,112 +152,138 @@ class WatchedRows:
         if not self._groups:
             self._plan(query.device, query.shape[0], query.shape[2], key.shape[1] * key.shape[2])
         self._scaling = scaling
-        self._held.append((query[:, self._rows], key[self._columns], lse[:, self._rows]))
+        states = _LayerStates(query[:, self._rows], key[self._columns], lse[:, self._rows])
+        self._held.append(states)
         if len(self._held) >= self._most:
             self._reduce()
 
     def _plan(self, device: torch.device, heads: int, size: int, key_size: int) -> None:
-        """Group the requests, and decide how many layers are held at once. size, key_size: of a row
-        and of a key."""
+        """Group the requests, and decide how many layers are held at once.
+
+        Args:
+            device: Of the layer.
+            heads: Of the queries.
+            size: Numbers of a query.
+            key_size: Numbers of a token's keys.
+        """
         # Weights of a head: 1 GiB for all heads and layers together, or as many as the cache of a
         # CPU core holds.
-        room = 2**28 // heads if self._layers > 1 else BLOCK * 256
-        sized = [
-            (sum(b - a for a, b in spans), total, rows, spans)
-            for total, rows, spans in self._requests
-        ]
-        pieces = [
-            (columns, rows[n : n + step], total if total.ndim == 1 else total[n : n + step], spans)
-            for columns, total, rows, spans in sorted(sized, key=lambda item: item[0])
-            for step in [max(BLOCK, room // columns)]
-            for n in range(0, len(rows), step)
-        ]
-        groups: list[list[Any]] = []
-        for piece in pieces:
-            most_rows = max(len(rows) for _, rows, *_ in [*(groups[-1] if groups else []), piece])
-            fits = groups and (len(groups[-1]) + 1) * most_rows * piece[0] * self._layers <= room
-            if not groups or not fits or piece[0] > 2 * groups[-1][0][0] + BLOCK:
-                groups.append([])
-            groups[-1].append(piece)
-        self._groups = [_padded(group, device) for group in groups]
-        self._rows, self._columns = (
-            torch.cat([getattr(group, name).flatten() for group in self._groups])
-            for name in ("rows", "columns")
-        )
+        room = BLOCK * 256
+        if self._layers > 1:
+            room = 2**28 // heads
+        self._groups = [_padded(group, device) for group in self._grouped(room)]
+        self._rows = torch.cat([group.rows.flatten() for group in self._groups])
+        self._columns = torch.cat([group.columns.flatten() for group in self._groups])
         largest = max(group.rows.numel() * group.columns.shape[1] for group in self._groups)
-        kept = (
-            len(self._columns) * key_size // heads + len(self._rows) * size
-        )  # numbers of a layer and head
-        self._most = max(1, min(self._layers, room // max(largest, kept)))
+        # Numbers of a layer and head that are held.
+        held = len(self._columns) * key_size // heads + len(self._rows) * size
+        self._most = max(1, min(self._layers, room // max(largest, held)))
+
+    def _grouped(self, room: int) -> list[list[WatchRequest]]:
+        """Pieces of the requests, those of about one size together; room: weights of a group's
+        head."""
+        groups: list[list[WatchRequest]] = []
+        for request in sorted(self._requests, key=lambda request: request.columns):
+            for piece in request.pieces(max(BLOCK, room // request.columns)):
+                if not groups or not self._fits(groups[-1], piece, room):
+                    groups.append([])
+                groups[-1].append(piece)
+        return groups
+
+    def _fits(self, group: list[WatchRequest], piece: WatchRequest, room: int) -> bool:
+        """Whether `piece`, the longest so far, can be padded with the group without much waste."""
+        most_rows = max(len(request.rows) for request in [*group, piece])
+        weights = (len(group) + 1) * most_rows * piece.columns * self._layers
+        return weights <= room and piece.columns <= 2 * group[0].columns + BLOCK
 
     def _reduce(self) -> None:
         """Add the weights of the layers that are held to the sums of each group."""
         if not self._held:
             return
-        query, key, lse = (torch.stack(states) for states in zip(*self._held, strict=True))
+        query = torch.stack([states.query for states in self._held])
+        key = torch.stack([states.key for states in self._held])
+        lse = torch.stack([states.lse for states in self._held])
         self._held = []
         layers, heads, _, size = query.shape
-        row = column = 0
+        first_row = first_column = 0
         for group in self._groups:
-            (requests, rows), columns = group.rows.shape, group.columns.shape[1]
-            part = slice(row, row := row + requests * rows)
+            requests, rows = group.rows.shape
+            columns = group.columns.shape[1]
+            part = slice(first_row, first_row + requests * rows)
+            keys = slice(first_column, first_column + requests * columns)
             q = query[:, :, part].reshape(layers, heads, requests, rows, size).transpose(1, 2)
             sums = lse[:, :, part].reshape(layers, heads, requests, rows).transpose(1, 2)
-            k = key[:, column : (column := column + requests * columns)].reshape(
-                layers, requests, columns, -1, size
-            )
+            k = key[:, keys].reshape(layers, requests, columns, -1, size)
             group.sums += span_weights(q, k, sums, group.picked, self._scaling)
+            first_row, first_column = part.stop, keys.stop
 
     def finish(self) -> None:
         """Add the sums so far to the arrays of the requests."""
         self._reduce()
-        if self._groups:
-            flat_sums, start = (
-                torch.cat([group.sums.flatten() for group in self._groups]).cpu().numpy(),
-                0,
-            )
-            for group in self._groups:
-                flat = flat_sums[start : (start := start + group.sums.numel())]
-                for (total, rows), sums in zip(
-                    group.totals, flat.reshape(group.sums.shape), strict=True
-                ):
-                    part = sums[:rows, : total.shape[-1]]
-                    total += part if total.ndim == 2 else part.sum(0)
-                group.sums.zero_()
+        if not self._groups:
+            return
+        # One copy to the host for all of them.
+        flat_sums = torch.cat([group.sums.flatten() for group in self._groups]).cpu().numpy()
+        start = 0
+        for group in self._groups:
+            end = start + group.sums.numel()
+            sums = flat_sums[start:end].reshape(group.sums.shape)
+            for request, own in zip(group.requests, sums, strict=True):
+                _add_sums(request, own)
+            group.sums.zero_()
+            start = end
+
+
+def _add_sums(request: WatchRequest, sums: np.ndarray) -> None:
+    """Add the padded sums [rows, spans] of a request to its total."""
+    total = request.total
+    own = sums[: len(request.rows), : total.shape[-1]]
+    total += own if total.ndim == 2 else own.sum(0)
 
 
 def span_columns(spans: Ranges) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the spans' keys, int64 [columns], and float32 [columns, spans]: 1 / length of a
     column's span."""
-    size, offset = sum(b - a for a, b in spans), 0
-    columns, picked = np.zeros(size, np.int64), np.zeros((size, len(spans)), np.float32)
-    for i, (a, b) in enumerate(spans):
-        columns[offset : offset + b - a] = range(a, b)
-        picked[offset : (offset := offset + b - a), i] = 1 / (b - a)
+    size = sum(end - start for start, end in spans)
+    columns = np.zeros(size, np.int64)
+    picked = np.zeros((size, len(spans)), np.float32)
+    first = 0
+    for i, (start, end) in enumerate(spans):
+        last = first + end - start
+        columns[first:last] = range(start, end)
+        picked[first:last, i] = 1 / (end - start)
+        first = last
     return columns, picked
 
 
-def _padded(pieces: Sequence[Any], device: torch.device) -> _Group:
-    """The group of these requests (number of columns, rows, sums, spans); the first rows and keys
-    pad the shorter."""
-    most_rows, most_columns = (max(len(p[1]) for p in pieces), max(p[0] for p in pieces))
-    most_spans = max(len(p[3]) for p in pieces)
-    rows, columns = (np.zeros((len(pieces), most), np.int64) for most in (most_rows, most_columns))
-    picked = np.zeros((len(pieces), most_columns, most_spans), np.float32)
-    for n, (size, indices, _, spans) in enumerate(pieces):
-        rows[n] = indices[0]
-        rows[n, : len(indices)] = indices
-        columns[n] = spans[0][0]
-        columns[n, :size], picked[n, :size, : len(spans)] = span_columns(spans)
-    sums = torch.zeros(len(pieces), most_rows, most_spans, device=device)
-    moved = [torch.from_numpy(part).to(device) for part in (rows, columns, picked)]
-    return _Group([(p[2], len(p[1])) for p in pieces], moved[0], moved[1], moved[2], sums)
+def _padded(requests: list[WatchRequest], device: torch.device) -> _Group:
+    """The group of these requests; the first rows and keys pad the shorter ones."""
+    most_rows = max(len(request.rows) for request in requests)
+    most_columns = max(request.columns for request in requests)
+    most_spans = max(len(request.spans) for request in requests)
+    rows = np.zeros((len(requests), most_rows), np.int64)
+    columns = np.zeros((len(requests), most_columns), np.int64)
+    picked = np.zeros((len(requests), most_columns, most_spans), np.float32)
+    for n, request in enumerate(requests):
+        own_columns, own_picked = span_columns(request.spans)
+        rows[n] = request.rows[0]
+        rows[n, : len(request.rows)] = request.rows
+        columns[n] = request.spans[0][0]
+        columns[n, : request.columns] = own_columns
+        picked[n, : request.columns, : len(request.spans)] = own_picked
+    return _Group(
+        requests,
+        torch.from_numpy(rows).to(device),
+        torch.from_numpy(columns).to(device),
+        torch.from_numpy(picked).to(device),
+        torch.zeros(len(requests), most_rows, most_spans, device=device),
+    )
 
 
 def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> Tensor:
     """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the
     others."""
     picked = torch.zeros(tokens, len(spans))
-    for i, (a, b) in enumerate(spans):
-        picked[a:b, i] = 1 / (b - a)
+    for i, (start, end) in enumerate(spans):
+        picked[start:end, i] = 1 / (end - start)
     return picked.to(device)

@@ -138,7 +138,9 @@ def misplaced_settings(config: ModelConfig) -> list[str]:
                 or (name in _REMOVABLE and (value is not None or name in config.sampling))
             ),
         ]
-    unread = config.extra if config.backend == "scripted" or config.template == "none" else ()
+    unread: Iterable[str] = ()
+    if config.backend == "scripted" or config.template == "none":
+        unread = config.extra
     return [
         *(
             f"model.{name} is for a model behind a server; leave it out, or set "
@@ -191,7 +193,9 @@ class ModelFacts:
         """Facts of a model whose weights are missing, as `error` says; identity: what is known of
         it nevertheless."""
         problem = f"not run: weights: {error}"
-        absent = {problem: error.thing} if isinstance(error, Missing) else {}
+        absent = {}
+        if isinstance(error, Missing):
+            absent = {problem: error.thing}
         return cls(name, identity=dict(identity or {}), problems=[problem], absent=absent)
 
 

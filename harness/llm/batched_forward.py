@@ -9,9 +9,10 @@ Nothing is padded, except in deterministic mode (`run_in_rows`). Which contexts 
 harness/llm/network.py.
 """
 
+import contextlib
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 
 from harness.llm.capture import Capture, Pack, Part, WriteCapture, attention_calls
-from harness.llm.kernels import pack_layout
+from harness.llm.kernels import PackLayout, pack_layout
 from harness.llm.kv import packed_cache, slot_of
 from harness.llm.writing import Writing
 
@@ -72,46 +73,76 @@ def run_packed(
     order = list(range(len(asks)))
     if in_one_call:  # it wants the contexts in the order of their places
         order.sort(key=lambda n: slot_of(asks[n].cache).start)
-    parts: list[Part] = []
-    ids: list[int] = []
-    positions: list[int] = []
-    logit_rows: list[int] = []
-    for ask in (asks[n] for n in order):
-        before = slot_of(ask.cache).used[0]
-        parts.append(Part(len(ids), len(ids) + len(ask.ids), ask.cache, ask.capture))
-        ids += ask.ids
-        positions += range(before, before + len(ask.ids))
-        logit_rows += range(len(ids) - ask.logits, len(ids))
-    new, slots = [part.end - part.start for part in parts], [slot_of(part.cache) for part in parts]
-    keys = [slot.used[0] + n for slot, n in zip(slots, new, strict=True)]
-    at = functools.cache(
-        functools.partial(pack_layout, new, [slot.start for slot in slots], keys, longest)
-    )
-    arguments = {
-        "input_ids": torch.tensor([ids], device=device),
-        "position_ids": torch.tensor([positions], device=device),
-        "past_key_values": packed_cache(
-            [(part.cache, n) for part, n in zip(parts, new, strict=True)], device
-        ),
-        # transformers takes a mask of four dimensions as it is; each context makes its own.
-        "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
-        "use_cache": True,
-    }
+    packed = _Packed()
+    for n in order:
+        packed.add(asks[n])
+    arguments = packed.arguments(device)
+    pool = slot_of(asks[0].cache).pool
+    pack = Pack(packed.parts, pool, packed.layout(longest) if in_one_call else None)
     logits: list[Tensor | None] = [None] * len(asks)
-    pack = Pack(parts, slots[0].pool, at if in_one_call else None)
     with torch.inference_mode(), attention_calls(pack=pack):
-        if logit_rows:
-            labels = [asks[n].labels for n in order for _ in range(asks[n].logits)]
-            rows: Any = _logits(net, arguments, torch.tensor(logit_rows, device=device), labels)
+        if packed.logit_rows:
+            keep = torch.tensor(packed.logit_rows, device=device)
+            rows: Any = _logits(net, arguments, keep, packed.labels)
         else:
             net.get_decoder()(**arguments)
         pack.finish()
-    if not logit_rows:
-        return logits
-    wanted = [n for n in order if asks[n].logits]
-    for n, part in zip(wanted, rows.split([asks[n].logits for n in wanted]), strict=True):
-        logits[n] = part
+    if packed.logit_rows:
+        wanted = [n for n in order if asks[n].logits]
+        parts = rows.split([asks[n].logits for n in wanted])
+        for n, part in zip(wanted, parts, strict=True):
+            logits[n] = part
     return logits
+
+
+class _Packed:
+    """The tokens of a packed pass, one context after the other.
+
+    Attributes:
+        parts: Where each context's tokens stand among them.
+        ids: Tokens.
+        positions: Their positions in their contexts.
+        logit_rows: Which of them want logits.
+        labels: As of Ask, for each of these.
+    """
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.ids: list[int] = []
+        self.positions: list[int] = []
+        self.logit_rows: list[int] = []
+        self.labels: list[Sequence[int]] = []
+
+    def add(self, ask: Ask) -> None:
+        """Add a context's tokens."""
+        before = slot_of(ask.cache).used[0]
+        start = len(self.ids)
+        self.ids += ask.ids
+        end = len(self.ids)
+        self.parts.append(Part(start, end, ask.cache, ask.capture))
+        self.positions += range(before, before + len(ask.ids))
+        self.logit_rows += range(end - ask.logits, end)
+        self.labels += [ask.labels] * ask.logits
+
+    def arguments(self, device: torch.device) -> dict[str, Any]:
+        """What the network is called with."""
+        caches = [(part.cache, part.end - part.start) for part in self.parts]
+        return {
+            "input_ids": torch.tensor([self.ids], device=device),
+            "position_ids": torch.tensor([self.positions], device=device),
+            "past_key_values": packed_cache(caches, device),
+            # transformers takes a mask of four dimensions as it is; each context makes its own.
+            "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
+            "use_cache": True,
+        }
+
+    def layout(self, longest: int) -> Callable[[torch.device], PackLayout]:
+        """Device -> where the contexts stand in the pool; longest: most tokens of a context."""
+        new = [part.end - part.start for part in self.parts]
+        slots = [slot_of(part.cache) for part in self.parts]
+        starts = [slot.start for slot in slots]
+        keys = [slot.used[0] + count for slot, count in zip(slots, new, strict=True)]
+        return functools.cache(functools.partial(pack_layout, new, starts, keys, longest))
 
 
 def _logits(
@@ -134,26 +165,33 @@ def _logits(
         if threading.get_ident() == thread:
             seen.append((inputs[0][0], out[0].float()))
 
-    plain = (
-        type(head) is torch.nn.Linear
-        and head.weight.dtype != torch.float32
-        and not head.weight.is_meta
-    )
-    hook = head.register_forward_hook(look) if plain else None
-    try:
+    with contextlib.ExitStack() as hooks:
+        if _is_plain_head(head):
+            hooks.callback(head.register_forward_hook(look).remove)
         rows: Tensor = net(**arguments, logits_to_keep=keep).logits[0].float()
-    finally:
-        if hook is not None:
-            hook.remove()
     for hidden, out in seen:
         if torch.equal(out, rows):
-            for n, ids in enumerate(map(list, labels)):
-                state, bias = hidden[n].to(head.weight.device).float(), head.bias
-                of_labels = head.weight[ids].float() @ state + (
-                    0 if bias is None else bias[ids].float()
-                )
-                rows[n, ids] = of_labels.to(rows.device)
+            for n, ids in enumerate(labels):
+                _compute_in_float32(rows[n], hidden[n], head, list(ids))
     return rows
+
+
+def _is_plain_head(head: Any) -> bool:
+    """Whether the output head is a plain linear layer in memory, of another type than float32."""
+    if type(head) is not torch.nn.Linear:
+        return False
+    return head.weight.dtype != torch.float32 and not head.weight.is_meta
+
+
+def _compute_in_float32(row: Tensor, hidden: Tensor, head: Any, ids: list[int]) -> None:
+    """Replace the logits of tokens `ids` in `row` [vocab] by those computed in float32.
+
+    hidden: the head's input [width].
+    """
+    logits = head.weight[ids].float() @ hidden.to(head.weight.device).float()
+    if head.bias is not None:
+        logits = logits + head.bias[ids].float()
+    row[ids] = logits.to(row.device)
 
 
 def run_in_rows(
@@ -166,15 +204,25 @@ def run_in_rows(
     too.
     """
     wanted = any(ask.logits for ask in asks)
-    padded = [replace(ask, logits=len(ask.ids) if wanted else 0) for ask in asks]
-    if missing := rows - sum(len(ask.ids) for ask in asks):
+    padded = [_with_all_logits(ask) if wanted else replace(ask, logits=0) for ask in asks]
+    missing = rows - sum(len(ask.ids) for ask in asks)
+    if missing:
         padding = slot_of(asks[0].cache).pool.cache()
         padded.append(Ask([0] * missing, padding, missing if wanted else 0))
     outs = run_packed(net, device, padded)
-    return [
-        out[len(ask.ids) - ask.logits :] if out is not None and ask.logits else None
-        for ask, out in zip(asks, outs, strict=False)
-    ]
+    return [_last_rows(out, ask) for ask, out in zip(asks, outs, strict=False)]
+
+
+def _with_all_logits(ask: Ask) -> Ask:
+    """`ask` with logits of all its tokens."""
+    return replace(ask, logits=len(ask.ids))
+
+
+def _last_rows(out: Tensor | None, ask: Ask) -> Tensor | None:
+    """The rows of `out` that `ask` wants; None for none."""
+    if out is None or not ask.logits:
+        return None
+    return out[len(ask.ids) - ask.logits :]
 
 
 def make_room(asks: Sequence[Ask]) -> None:
@@ -186,5 +234,7 @@ def make_room(asks: Sequence[Ask]) -> None:
         for ask in asks:
             slot = slot_of(ask.cache)
             slot.reserve(slot.used[0] + len(ask.ids))
-            kept = ask.capture if isinstance(ask.capture, WriteCapture) else None
+            kept = None
+            if isinstance(ask.capture, WriteCapture):
+                kept = ask.capture
             slot.before_leaving = kept.reduce if kept is not None else None

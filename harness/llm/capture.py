@@ -33,6 +33,7 @@ from harness.errors import CannotRun
 from harness.llm.attention_weights import (
     Ranges,
     WatchedRows,
+    WatchRequest,
     block_weights,
     span_columns,
     span_weights,
@@ -107,10 +108,12 @@ class FeedCapture:
     def in_pass(self, new: int) -> list[tuple[int, slice]]:
         """(number of a request, its rows among the pass's `new` tokens) for the requests that have
         rows in it."""
-        rows = [
-            slice(max(a - self.first, 0), min(b - self.first, new)) for (a, b), _ in self.requests
-        ]
-        return [(n, part) for n, part in enumerate(rows) if part.start < part.stop]
+        parts = []
+        for n, ((start, end), _) in enumerate(self.requests):
+            rows = slice(max(start - self.first, 0), min(end - self.first, new))
+            if rows.start < rows.stop:
+                parts.append((n, rows))
+        return parts
 
     def take(self, call: AttentionCall) -> None:
         """Add the attention of one layer's call for this context alone."""
@@ -119,12 +122,9 @@ class FeedCapture:
         if lse is None:
             for n, rows in self.in_pass(new):
                 spans = self.requests[n][1]
-                self.totals[n] += (
-                    block_weights(query[:, rows], key, self.first + rows.start, spans, scaling)
-                    .sum(0)
-                    .cpu()
-                    .numpy()
-                )
+                first = self.first + rows.start
+                weights = block_weights(query[:, rows], key, first, spans, scaling)
+                self.totals[n] += weights.sum(0).cpu().numpy()
         else:
             if self._watched is None or self._watched[0] != self.first:
                 self._watched = self.first, WatchedRows(self.watched(0, 0, new), 1)
@@ -132,20 +132,18 @@ class FeedCapture:
             self._watched[1].finish()
         self.layers += 1
 
-    def watched(self, row: int, place: int, new: int) -> list[tuple[np.ndarray, range, Ranges]]:
-        """(where to add, rows, spans of keys) of each request, as WatchedRows takes them.
+    def watched(self, row: int, place: int, new: int) -> list[WatchRequest]:
+        """The requests as WatchedRows takes them.
 
         row, place: where the context's new tokens and its keys begin in what WatchedRows is given;
         new: their number.
         """
-        return [
-            (
-                self.totals[n],
-                range(row + rows.start, row + rows.stop),
-                [(place + a, place + b) for a, b in self.requests[n][1]],
-            )
-            for n, rows in self.in_pass(new)
-        ]
+        requests = []
+        for n, rows in self.in_pass(new):
+            spans = [(place + start, place + end) for start, end in self.requests[n][1]]
+            own_rows = range(row + rows.start, row + rows.stop)
+            requests.append(WatchRequest(self.totals[n], own_rows, spans))
+        return requests
 
     def saved(self) -> FeedCaptured:
         """What is captured so far, for a pass that may fail."""
@@ -168,10 +166,10 @@ class FeedCapture:
                 f"attention was captured in {self.layers} of {layers} layers: kernel '{NAME}' not "
                 "in use"
             )
-        return [
-            tuple((total / layers / (end - start)).tolist())
-            for total, ((start, end), _) in zip(self.totals, self.requests, strict=True)
-        ]
+        means = []
+        for total, ((start, end), _) in zip(self.totals, self.requests, strict=True):
+            means.append(tuple((total / layers / (end - start)).tolist()))
+        return means
 
 
 @dataclass
@@ -302,9 +300,9 @@ class WriteCapture:
         columns, picked = (
             torch.from_numpy(part).to(queries.device) for part in span_columns(self.spans)
         )
-        together = (
-            max(1, 2**28 // (heads * rows * len(columns))) if queries.is_cuda else 1
-        )  # 1 GiB of weights
+        together = 1
+        if queries.is_cuda:
+            together = max(1, 2**28 // (heads * rows * len(columns)))  # 1 GiB of weights
         total = queries.new_zeros(rows, len(self.spans), dtype=torch.float32)
         for n in range(0, layers, together):
             part = slice(n, n + together)
@@ -392,19 +390,18 @@ class Pack:
         """In a shared pass (`at` is set) note the rows whose weights are asked for, and the
         contexts that write."""
         if self.at is not None:
-            feeds = [
-                (part, part.capture) for part in self.parts if isinstance(part.capture, FeedCapture)
-            ]
-            requests = [
-                request
-                for part, capture in feeds
-                for request in capture.watched(
-                    part.start, slot_of(part.cache).start, part.end - part.start
-                )
-            ]
-            self._watched = WatchedRows(requests, len(self.pool.keys)) if requests else None
-            rows = [part.start for part in self.parts if isinstance(part.capture, WriteCapture)]
-            self.writing = torch.tensor(rows) if rows else self.writing
+            requests: list[WatchRequest] = []
+            rows: list[int] = []
+            for part in self.parts:
+                if isinstance(part.capture, FeedCapture):
+                    place = slot_of(part.cache).start
+                    requests += part.capture.watched(part.start, place, part.end - part.start)
+                elif isinstance(part.capture, WriteCapture):
+                    rows.append(part.start)
+            if requests:
+                self._watched = WatchedRows(requests, len(self.pool.keys))
+            if rows:
+                self.writing = torch.tensor(rows)
 
     def attend(self, module: Any, query: Tensor, scaling: float, kwargs: dict[str, Any]) -> Tensor:
         """Attention of every context over its own keys in one layer; returns [1, sum of new, heads,
@@ -512,9 +509,10 @@ def _attention(
     """The attention function that transformers calls: fused attention, measured by the active
     capture or pack."""
     scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
-    if unknown := sorted(
+    unknown = sorted(
         name for name, value in kwargs.items() if value is not None and name not in NEUTRAL
-    ):
+    )
+    if unknown:
         raise CannotRun(
             f"{type(module).__name__} passes {', '.join(map(repr, unknown))} to its attention, "
             "which the fused kernel "

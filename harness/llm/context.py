@@ -75,7 +75,9 @@ class Context(Session):
         if self.ids:
             raise ValueError("begin_text() comes before everything else in a context")
         tokenizer = self._model.text.tokenizer
-        token = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+        token = tokenizer.bos_token_id
+        if tokenizer.bos_token_id is None:
+            token = tokenizer.eos_token_id
         if not self._model.begin and token is not None:
             self._queue([token])
 

@@ -98,9 +98,10 @@ class RecordedSteps:
             for slot in slots:
                 slot.used = [used + 1 for used in slot.used]
             row = {n: at for at, n in enumerate(order)}
-            if watched := [
+            watched = [
                 (row[n], capture) for n, capture in enumerate(captures) if capture is not None
-            ]:
+            ]
+            if watched:
                 at = torch.tensor([at for at, _ in watched], device=step.queries.device)
                 keep_steps(
                     [capture for _, capture in watched],

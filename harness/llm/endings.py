@@ -49,19 +49,21 @@ def endings_pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
     longest_first = sorted(
         {marker for marker in markers if len(marker) > 1}, key=lambda marker: (-len(marker), marker)
     )
-    return (
-        re.compile(rf"(?:(?:{'|'.join(map(re.escape, longest_first))})\s*)+\Z")
-        if longest_first
-        else None
-    )
+    if longest_first:
+        return re.compile(rf"(?:(?:{'|'.join(map(re.escape, longest_first))})\s*)+\Z")
+    return None
 
 
 def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> tuple[int, bool]:
     """(Where a reply ends: before its first stop string and the markers in front of it; whether
     there were markers)."""
     stopped = min((text.index(s) for s in stop if s in text), default=len(text))
-    marked = endings.search(text[:stopped]) if endings is not None else None
-    return (stopped, False) if marked is None else (marked.start(), True)
+    marked = None
+    if endings is not None:
+        marked = endings.search(text[:stopped])
+    if marked is None:
+        return (stopped, False)
+    return (marked.start(), True)
 
 
 def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: str = "") -> set[str]:
@@ -99,13 +101,17 @@ def begins_thinking(text: str, thinking: Thinking) -> bool | None:
     start = text.lstrip()
     if start.startswith(thinking.open):
         return True
-    return None if thinking.open.startswith(start) else False
+    if thinking.open.startswith(start):
+        return None
+    return False
 
 
 def thinking_room(config: ModelConfig, window: int) -> tuple[int, list[str]]:
     """How many tokens a reasoning model's thinking leaves of the window, and a problem where none
     are left."""
-    thought = config.thinking.tokens if config.thinking else 0
+    thought = 0
+    if config.thinking:
+        thought = config.thinking.tokens
     if not 0 < window <= thought:
         return window - thought if window else 0, []
     return 0, [

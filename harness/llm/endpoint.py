@@ -90,7 +90,9 @@ class Reply:
         """The reply up to the first stop string, without the markers at its end that the pattern
         `endings` finds."""
         end, ending = reply_end(self.text, stop, endings)
-        finish = "stop" if self.finish == "length" and end < len(self.text) else self.finish
+        finish = self.finish
+        if self.finish == "length" and end < len(self.text):
+            finish = "stop"
         return replace(self, text=self.text[:end], finish=finish, ending=ending)
 
 
@@ -109,45 +111,82 @@ def complete(
     choice = parsed["choices"][0]
     message = choice["message"]
     text = server.mask_key(_parts_text(message, "text"))
-    usage_sent = parsed.get("usage")
-    usage: dict[str, Any] = usage_sent if isinstance(usage_sent, dict) else {}
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    usage = _object(parsed.get("usage"))
     messages = body.get("messages") or ()
-    sent = sum(len(m["content"].encode("utf-8", "replace")) for m in messages)
-    written = len(text.encode("utf-8", "replace"))
-    tokens_in = _token_count(
-        usage.get("prompt_tokens"), sent, sent + _PROMPT_FRAME + _TURN_FRAME * len(messages)
+    sizes = _Sizes(
+        sent=sum(len(message["content"].encode("utf-8", "replace")) for message in messages),
+        turns=len(messages),
+        written=len(text.encode("utf-8", "replace")),
+        max_tokens=max_tokens,
     )
-    tokens_out = _token_count(
-        usage.get("completion_tokens"), written, max(written, max_tokens) + _TURN_FRAME
-    )
-    refused = (usage.get("prompt_tokens") is not None and tokens_in is None) + (
-        usage.get("completion_tokens") is not None and tokens_out is None
-    )
-    output_details = usage.get("completion_tokens_details")
-    reasoning_tokens = (
-        output_details.get("reasoning_tokens") if isinstance(output_details, dict) else None
-    )
+    counts = _Counts.of(usage, sizes)
     reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if not isinstance(reasoning, str):
+        reasoning = _parts_text(message, "thinking")
     finish = server.mask_key(str(choice.get("finish_reason") or "stop"))
+    refuses = bool(message.get("refusal") or _parts_text(message, "refusal"))
+    first_token = _top_logprobs(choice.get("logprobs"))
     return Reply(
         text=text,
-        thinking=server.mask_key(
-            reasoning if isinstance(reasoning, str) else _parts_text(message, "thinking")
-        ),
-        thinking_tokens=_token_count(reasoning_tokens, 0, tokens_out or 0),
-        refused=bool(message.get("refusal") or _parts_text(message, "refusal"))
-        or finish.lower() in _REFUSED_REASONS,
+        thinking=server.mask_key(reasoning),
+        thinking_tokens=counts.thinking,
+        refused=refuses or finish.lower() in _REFUSED_REASONS,
         finish="length" if finish.lower() in _CUT_REASONS else finish,
-        tokens_in=tokens_in,
-        tokens_cached=_token_count(cached, 0, tokens_in or 0) or 0,
-        tokens_out=tokens_out,
-        counts_refused=refused,
-        first_token=tuple(
-            (server.mask_key(token), p) for token, p in _top_logprobs(choice.get("logprobs"))
-        ),
+        tokens_in=counts.read,
+        tokens_cached=counts.cached,
+        tokens_out=counts.written,
+        counts_refused=counts.refused,
+        first_token=tuple((server.mask_key(token), p) for token, p in first_token),
     )
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Bytes of a request's texts (`sent`, in so many `turns`) and of the text that was `written`;
+    max_tokens: of the reply."""
+
+    sent: int
+    turns: int
+    written: int
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Tokens of a reply as the server counts them; None where it does not say, or cannot be true.
+
+    refused: how many of its counts cannot be true.
+    """
+
+    read: int | None
+    cached: int
+    written: int | None
+    thinking: int | None
+    refused: int
+
+    @classmethod
+    def of(cls, usage: Mapping[str, Any], sizes: _Sizes) -> _Counts:
+        """The counts in a reply's `usage`."""
+        most_read = sizes.sent + _PROMPT_FRAME + _TURN_FRAME * sizes.turns
+        read = _token_count(usage.get("prompt_tokens"), sizes.sent, most_read)
+        most_written = max(sizes.written, sizes.max_tokens) + _TURN_FRAME
+        written = _token_count(usage.get("completion_tokens"), sizes.written, most_written)
+        cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
+        reasoning = _object(usage.get("completion_tokens_details")).get("reasoning_tokens")
+        refused = int(usage.get("prompt_tokens") is not None and read is None)
+        refused += int(usage.get("completion_tokens") is not None and written is None)
+        return cls(
+            read=read,
+            cached=_token_count(cached, 0, read or 0) or 0,
+            written=written,
+            thinking=_token_count(reasoning, 0, written or 0),
+            refused=refused,
+        )
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """`value` where it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def _parts_text(message: Mapping[str, Any], kind: str) -> str:
@@ -155,14 +194,21 @@ def _parts_text(message: Mapping[str, Any], kind: str) -> str:
     one text."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
-    values = [part.get(kind) for part in parts if isinstance(part, dict)]
-    inner = [
-        part
-        for value in values
-        for part in (value if isinstance(value, list) else [{"text": value}])
-    ]
-    texts = [part.get("text") for part in inner if isinstance(part, dict)]
-    return "".join(text for text in texts if isinstance(text, str))
+    texts: list[str] = []
+    for part in parts:
+        if isinstance(part, dict):
+            texts += _texts_of(part.get(kind))
+    return "".join(texts)
+
+
+def _texts_of(value: Any) -> list[str]:
+    """The texts of one part's value: a text, or a list of objects with texts."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list):
+        return []
+    objects = [inner for inner in value if isinstance(inner, dict)]
+    return [inner["text"] for inner in objects if isinstance(inner.get("text"), str)]
 
 
 # Words of Anthropic, Google and Mistral for "length", and of Anthropic and Google for a refusal.
@@ -181,8 +227,12 @@ def _reply_problem(reply: Any) -> str | None:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return "the reply has no choices, so it is no chat completion"
     message: Any = choices[0].get("message")
-    content = message.get("content") or "" if isinstance(message, dict) else None
-    parts = content if isinstance(content, list) else []
+    content = None
+    if isinstance(message, dict):
+        content = message.get("content") or ""
+    parts = []
+    if isinstance(content, list):
+        parts = content
     if not isinstance(content, str | list) or not all(isinstance(part, dict) for part in parts):
         return "the reply has no message with a text"
     if any("\ud800" <= sign <= "\udfff" for sign in _parts_text(message, "text")):
@@ -200,8 +250,10 @@ def _reply_problem(reply: Any) -> str | None:
 def _token_count(value: Any, size: int, most: int) -> int | None:
     """`value` where it can be the number of tokens in `size` bytes of text and is at most `most`,
     else None."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and -(-size // _TOKEN_BYTES) <= value <= most else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    least = -(-size // _TOKEN_BYTES)
+    return value if least <= value <= most else None
 
 
 def _top_logprobs(logprobs: Any) -> tuple[tuple[str, float], ...]:
@@ -211,13 +263,22 @@ def _top_logprobs(logprobs: Any) -> tuple[tuple[str, float], ...]:
     if not isinstance(content, list) or not content or not isinstance(content[0], dict):
         return ()
     rows = content[0].get("top_logprobs")
-    return tuple(
-        (row["token"].replace("▁", " "), row["logprob"])
-        for row in (rows if isinstance(rows, list) else ())
-        if isinstance(row, dict)
-        and isinstance(row.get("token"), str)
-        and isinstance(row.get("logprob"), int | float)
-    )
+    if not isinstance(rows, list):
+        return ()
+    usable = filter(_is_logprob, rows)
+    return tuple((row["token"].replace("▁", " "), row["logprob"]) for row in usable)
+
+
+def _is_logprob(row: Any) -> bool:
+    """Whether `row` has a token and its log-probability."""
+    if not isinstance(row, dict) or not isinstance(row.get("token"), str):
+        return False
+    return isinstance(row.get("logprob"), int | float)
+
+
+def _known(count: int | None, otherwise: int) -> int:
+    """`count`, or the other number where it is None."""
+    return otherwise if count is None else count
 
 
 class EndpointModel(LanguageModel):
@@ -328,9 +389,9 @@ class EndpointSession(Session):
     def _messages(self) -> tuple[list[dict[str, str]], int]:
         """The conversation as a server gets it, and the number of markers of turns that were broken
         up in it."""
-        turns = (
-            self._turns[:-1] if self._turn == "reply" else self._turns
-        )  # the reply's turn is still to be filled
+        turns = self._turns
+        if self._turn == "reply":
+            turns = self._turns[:-1]  # the reply's turn is still to be filled
         broken = [(role, *self._model.tokens.break_markers(text)) for role, text in turns]
         return [{"role": role, "content": text} for role, text, _ in broken], sum(
             count for *_, count in broken
@@ -364,7 +425,8 @@ class EndpointSession(Session):
                 kind, reply, {**vars(took), "retries": tries.retries, "markers": markers}
             )
             read = self._length
-            if unanswered := tries.sent - (reply is not None):
+            unanswered = tries.sent - (reply is not None)
+            if unanswered:
                 pairs = unanswered * (read * (read + 1) // 2)
                 self._book(
                     "prefill",
@@ -382,10 +444,15 @@ class EndpointSession(Session):
         if reply is None:
             self._book(kind, 0, requests=1, **fields)
             return
-        read = self._length if reply.tokens_in is None else reply.tokens_in
-        reused, count = min(reply.tokens_cached, read), self._model.tokens.count
-        thought = count(reply.thinking) if reply.thinking_tokens is None else reply.thinking_tokens
-        out = thought + count(reply.text) if reply.tokens_out is None else reply.tokens_out
+        count = self._model.tokens.count
+        read = _known(reply.tokens_in, self._length)
+        reused = min(reply.tokens_cached, read)
+        thought = reply.thinking_tokens
+        if thought is None:
+            thought = count(reply.thinking)
+        out = reply.tokens_out
+        if out is None:
+            out = thought + count(reply.text)
         counts = {"logits": 1, "pairs": read * (read + 1) // 2, "reused": reused, "billed": out}
         estimated = reply.counts_refused
         if self._model.estimates:

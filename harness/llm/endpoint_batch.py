@@ -88,7 +88,8 @@ class Batches:
         RequestFailed, CannotRun."""
         key = digest(body)
         with self._lock:
-            if not (lines := self._replies.get(key)):
+            lines = self._replies.get(key)
+            if not lines:
                 if key in self._sent:
                     raise RequestFailed(
                         f"the batch at {self.base_url} ended without a reply; use --retry-failed"
@@ -114,7 +115,8 @@ class Batches:
             raise RequestFailed(
                 f"the batch at {self.base_url} has an error in place of a reply: {problem}"
             )
-        if why := check(reply):
+        why = check(reply)
+        if why:
             raise RequestFailed(f"{self.base_url} gave no usable reply in a batch: {why}")
         return reply
 
@@ -197,7 +199,8 @@ class Batches:
             ids = (
                 batch["id"] for batch in self._list_batches() if batch.get("input_file_id") == file
             )
-            if (batch_id := next(ids, None)) is not None:
+            batch_id = next(ids, None)
+            if batch_id is not None:
                 return str(batch_id)
             try:
                 return str(
@@ -310,4 +313,6 @@ def _id_problem(reply: Any) -> str | None:
         and isinstance(reply.get("id"), str)
         and reply["id"].replace("-", "_").isidentifier()
     )
-    return None if has_id else "the reply has no id"
+    if has_id:
+        return None
+    return "the reply has no id"

@@ -30,7 +30,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -235,14 +235,17 @@ class Server:
             tries.sent += 1
             try:
                 reply = self._send_once(path, content, self.policy.timeout, max_bytes, **more)
-                if problem := check(reply):
+                problem = check(reply)
+                if problem:
                     raise _Retryable(problem)
                 return reply
             except _Retryable as e:
                 reason = str(e)
                 tries.sent -= not e.sent
                 self._obey_wait(e.wait)
-        sent = "1 try" if tries.made == 1 else f"{tries.made} tries"
+        sent = "1 try"
+        if tries.made != 1:
+            sent = f"{tries.made} tries"
         raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {reason}")
 
     def check_alive(self) -> None:
@@ -324,7 +327,8 @@ class Server:
             stream.read = lambda size, timeout=None: read(size, self._seconds_left())
 
     def _seconds_left(self) -> float:
-        if (left := self._exchange.end - time.monotonic()) <= 0:
+        left = self._exchange.end - time.monotonic()
+        if left <= 0:
             raise httpx2.ReadTimeout("the exchange is over")
         return float(left)
 
@@ -358,7 +362,9 @@ class Server:
         if content is not None and (code == 404 or (code == 400 and _NO_MODEL.search(status))):
             model, offered = str(json.loads(content).get("model")), self.offered_models()
             if code == 404 or model not in offered:
-                names = f"; it offers {', '.join(offered[:_MAX_NAMES])}" if offered else ""
+                names = ""
+                if offered:
+                    names = f"; it offers {', '.join(offered[:_MAX_NAMES])}"
                 names += (
                     f" and {len(offered) - _MAX_NAMES} more" if len(offered) > _MAX_NAMES else ""
                 )
@@ -395,26 +401,26 @@ class Server:
         return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
 
     def _server_words(self, reply: httpx2.Response) -> tuple[str, dict[str, Any]]:
-        """The message of an error reply behind ": ", shortened and without keys, "" for none; and
+        """The message of an error reply after ": ", shortened and without keys, "" for none; and
         the parsed error."""
-        error: Any = {}
         try:
             text = next(reply.iter_bytes(), b"").decode("utf-8", "replace")
         except (httpx2.TransportError, httpx2.DecodingError):
             return "", {}
+        error: Any = {}
         try:
-            error = json.loads(text)
-            error = (
-                error.get("error", error.get("detail", error)) if isinstance(error, dict) else error
-            )
-            text = str(error.get("message", error) if isinstance(error, dict) else error)
-            error = (
-                error[0] if isinstance(error, list) and error else error
-            )  # pydantic lists all problems
+            error = _error_in(json.loads(text))
+            text = _message_of(error)
         except (ValueError, RecursionError):
             pass
-        text = " ".join(self.mask_key(text).split())
-        return (f": {text[:_MAX_QUOTED]}" if text else ""), error if isinstance(error, dict) else {}
+        if isinstance(error, list) and error:  # pydantic lists all problems
+            error = error[0]
+        if not isinstance(error, dict):
+            error = {}
+        words = " ".join(self.mask_key(text).split())
+        if not words:
+            return "", error
+        return f": {words[:_MAX_QUOTED]}", error
 
     def _obey_wait(self, wait: float | None) -> None:
         """Send no request for the `wait` seconds that a server asks for (Retry-After; None:
@@ -461,27 +467,60 @@ class Server:
             add_queued(min(left, _POLL_SECONDS))
 
 
+def _error_in(reply: Any) -> Any:
+    """The error in a parsed error reply, by the names that servers give it."""
+    if not isinstance(reply, dict):
+        return reply
+    return reply.get("error", reply.get("detail", reply))
+
+
+def _message_of(error: Any) -> str:
+    """The text of a parsed error."""
+    if isinstance(error, dict):
+        return str(error.get("message", error))
+    return str(error)
+
+
 def _refused_field(content: bytes, words: str, error: Mapping[str, Any]) -> str | None:
     """The field of the request `content` that the server refuses by its `words` or parsed `error`;
     None for none."""
     fields = [name for name in json.loads(content) if name not in ("model", "messages")]
-    # "stop" is a field only in quotes or behind a colon: it is a word of other complaints, too.
-    patterns = {
-        name: rf"(?:['\"`]|: ){name}\b" if name == "stop" else rf"\b{re.escape(name)}\b"
-        for name in fields
-    }
-    places = {name: match.start() for name in fields if (match := re.search(patterns[name], words))}
     # OpenAI's `param`; pydantic's `loc`, ["body", "seed"], of a message that may repeat the
     # document.
     loc = error.get("loc")
-    names = [error.get("param"), *(loc if isinstance(loc, list) else ())]
-    named_field = next((name for name in names if name in fields), None)
+    names = [error.get("param")]
+    if isinstance(loc, list):
+        names += loc
+    named_field = _first_of(names, fields)
     if isinstance(loc, list) and named_field is None:
         return None
-    field = named_field or min(places, key=places.__getitem__, default=None)
+    field = named_field or _first_mentioned(fields, words)
     if field in (*_OTHER_NAMES, *_OTHER_NAMES.values()):
-        return field if _REFUSES_FIELD.search(f"{words} {error.get('code')}") else None
-    return field if named_field or _REFUSES_VALUE.search(words) else None
+        is_refused = _REFUSES_FIELD.search(f"{words} {error.get('code')}") is not None
+    else:
+        is_refused = named_field is not None or _REFUSES_VALUE.search(words) is not None
+    return field if is_refused else None
+
+
+def _first_of(names: Sequence[Any], fields: Sequence[str]) -> str | None:
+    """The first of `names` that is a field; None for none."""
+    for name in names:
+        if name in fields:
+            return str(name)
+    return None
+
+
+def _first_mentioned(fields: Sequence[str], words: str) -> str | None:
+    """The field that `words` mention first; None for none."""
+    places: dict[str, int] = {}
+    for name in fields:
+        pattern = rf"\b{re.escape(name)}\b"
+        if name == "stop":  # it is a word of other complaints, too
+            pattern = rf"(?:['\"`]|: ){name}\b"
+        match = re.search(pattern, words)
+        if match is not None:
+            places[name] = match.start()
+    return min(places, key=places.__getitem__, default=None)
 
 
 def _parse_reply(kind: str, body: bytes) -> Any:
@@ -506,4 +545,6 @@ def _retry_after(text: str) -> float | None:
             seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
         except (ValueError, TypeError, OverflowError):
             return None
-    return max(seconds, 0.0) if seconds == seconds else None
+    if seconds == seconds:
+        return max(seconds, 0.0)
+    return None

@@ -80,7 +80,9 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     probes = config.logprobs and not config.thinking and config.tokenizer
     capabilities = {"sampling", "probe"} if probes else {"sampling"}
     unknown = "the first token of an answer is not known without its tokenizer; name it: --set model.tokenizer=FOLDER"
-    refusals = {"probe": unknown} if config.logprobs and not config.tokenizer else {}
+    refusals = {}
+    if config.logprobs and not config.tokenizer:
+        refusals = {"probe": unknown}
     sentences = [*map(str, problems), *too_long]
     absent = {str(problem): problem.thing for problem in problems if isinstance(problem, Missing)}
     return ModelFacts(
@@ -204,7 +206,8 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
     if config.shape is not None:
         return ModelShape(**config.shape.model_dump())
     try:
-        if (tokenizer := endpoint_tokenizer(config)) is None:
+        tokenizer = endpoint_tokenizer(config)
+        if tokenizer is None:
             return None
         folder, _identity = tokenizer
         settings = read_object(folder / "config.json")

@@ -83,8 +83,12 @@ class Tokens(Text):
         ):  # templates call functions of their servers' own; the count is a budget's
             date = ModelConfig.model_fields["template_date"].default
             tokens = tokenizer.special_tokens_map
-            pieces = cut_template(template, tokens, name, date, Thinking()) if template else None
-        frame = (pieces.begin, pieces.mid, pieces.thinks) if pieces else ()
+            pieces = None
+            if template:
+                pieces = cut_template(template, tokens, name, date, Thinking())
+        frame: tuple[str, ...] = ()
+        if pieces:
+            frame = (pieces.begin, pieces.mid, pieces.thinks)
         self.turn_tokens = sum(len(self.trusted(piece)) for piece in frame) or ALLOWANCE
         """Tokens that the template adds to one user turn, the head of the reply and the BOS
         included."""

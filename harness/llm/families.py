@@ -93,7 +93,9 @@ def cache_problem(settings: dict[str, Any]) -> str | None:
         or settings.get("is_causal") is False
     ):
         reason = "attends to later tokens, which a session has not read yet"
-    return f"{reason}; use another model" if reason else None
+    if reason:
+        return f"{reason}; use another model"
+    return None
 
 
 def is_checked(family: str) -> bool:
@@ -121,8 +123,12 @@ def capture_problem(
     size = _window_size(settings)
     if size is None or size >= window:
         return None
-    name = "an attention chunk" if family == "llama4_text" else "a sliding window"
-    way_out = f" (with model.window={size} or less it never takes effect)" if size else ""
+    name = "a sliding window"
+    if family == "llama4_text":
+        name = "an attention chunk"
+    way_out = ""
+    if size:
+        way_out = f" (with model.window={size} or less it never takes effect)"
     return f"applies {name} of {size or 'unknown'} tokens, which attention capture does not reproduce{way_out}"
 
 
@@ -132,7 +138,8 @@ def _score_change(settings: dict[str, Any], trust_remote_code: bool) -> str | No
     family = str(settings.get("model_type"))
     if trust_remote_code and "auto_map" in settings:
         return "runs code of its own (auto_map in its config.json)"
-    if cap := settings.get("attn_logit_softcapping", _SOFT_CAPS.get(family)):
+    cap = settings.get("attn_logit_softcapping", _SOFT_CAPS.get(family))
+    if cap:
         return f"soft-caps its attention scores at {cap:g}"
     return _REFUSAL_REASONS.get(family)
 

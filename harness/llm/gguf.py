@@ -80,7 +80,8 @@ def _check_header(file: Path) -> None:
         raise CannotRun(
             f"'{file.name}' is no GGUF file: it does not begin as one does; download it again"
         )
-    if (version := int.from_bytes(header[4:], "little")) not in (2, 3):
+    version = int.from_bytes(header[4:], "little")
+    if version not in (2, 3):
         raise CannotRun(f"'{file.name}' is of GGUF version {version}; versions 2 and 3 can be read")
 
 

@@ -58,7 +58,8 @@ class LoadedModel(Network, LanguageModel):
         )
         self.window = facts.window
         self.first_prompts = {}
-        if problem := memory_problem(config, folder, self._positions, free_gpu_bytes(self.device)):
+        problem = memory_problem(config, folder, self._positions, free_gpu_bytes(self.device))
+        if problem:
             raise CannotRun(problem)
         if (
             config.deterministic and self.device.type == "cuda"
@@ -82,12 +83,35 @@ class LoadedModel(Network, LanguageModel):
         that do not fit."""
         # The run shows its own progress; a bar for every model would stand in the middle of it.
         transformers.logging.disable_progress_bar()
+        net = self._with_weights(config, folder)
+        if config.adapter:
+            merge(net, adapter_folder(config.adapter))
+        # Of each adapter after the first both libraries say that the others are there already, or
+        # not in its file.
+        with _without_warnings(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Already found a `peft_config`")
+            for name, path in config.adapters.items():
+                net.load_adapter(path, adapter_name=name)
+        if config.adapters:
+            net.disable_adapters()
+        if config.device_map:
+            return net.eval()
+        if self.device.type == "cpu" and has_slow_products(getattr(torch, self.dtype)):
+            multiply_in_float32(net)
+        return net.to(self.device).eval()
+
+    def _with_weights(self, config: ModelConfig, folder: str) -> Any:
+        """The network with its weights, in main memory or where `device_map` says.
+
+        Raises CannotRun for a damaged file, and for weights that are not those of config.json.
+        """
         kernel = {"sdpa": capture.install(), "eager": "eager"}.get(self.identity["attention"])
-        placement = {"device_map": config.device_map} if config.device_map else {}
-        trust = {"trust_remote_code": config.trust_remote_code}
+        options: dict[str, Any] = {"trust_remote_code": config.trust_remote_code}
         try:
-            sizes = AutoConfig.from_pretrained(folder, **trust)
+            sizes = AutoConfig.from_pretrained(folder, **options)
             self._measure(sizes)
+            if config.device_map:
+                options["device_map"] = config.device_map
             with _without_warnings():  # what is missing or of another shape is listed below
                 net, info = AutoModelForCausalLM.from_pretrained(
                     folder,
@@ -97,51 +121,32 @@ class LoadedModel(Network, LanguageModel):
                     dtype=getattr(torch, self.dtype),
                     attn_implementation=kernel,
                     use_safetensors=True,
-                    **placement,
-                    **trust,
+                    **options,
                 )
         except CannotRun:
             raise
-        except (
-            Exception
-        ) as e:  # a damaged config.json makes transformers raise whatever its values lead to
-            reason = next(iter(str(e).splitlines()), "") or type(e).__name__
-            full = isinstance(e, torch.OutOfMemoryError)
-            fix = (
-                "use a smaller one"
-                if full
-                else "copy the model's folder again, or name another model"
-            )
-            raise CannotRun(
-                f"cannot load the weights of '{self.name}' ({reason.rstrip('.:! ')}); {fix}"
-            ) from e
+        except Exception as e:  # a damaged config.json raises whatever its values lead to
+            raise self._load_error(e) from e
         # transformers fills what is missing with random numbers and only logs it.
-        wrong = sorted(
-            [*map(str, info["missing_keys"]), *(str(key) for key, *_ in info["mismatched_keys"])]
-        )
+        mismatched = [str(key) for key, *_ in info["mismatched_keys"]]
+        wrong = sorted([*map(str, info["missing_keys"]), *mismatched])
         if wrong:
             raise CannotRun(
                 f"the weights of '{self.name}' do not belong to its config.json: {len(wrong)} "
-                "tensors are missing "
-                f"or of another shape, {wrong[0]} first; copy the model's folder again"
+                f"tensors are missing or of another shape, {wrong[0]} first; copy the model's "
+                "folder again"
             )
-        if config.adapter:
-            merge(net, adapter_folder(config.adapter))
-        # Of each adapter behind the first both libraries say that the others are there already, or
-        # not in its file.
-        with _without_warnings(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Already found a `peft_config`")
-            for name, path in config.adapters.items():
-                net.load_adapter(path, adapter_name=name)
-        if config.adapters:
-            net.disable_adapters()
-        if (
-            self.device.type == "cpu"
-            and not config.device_map
-            and has_slow_products(getattr(torch, self.dtype))
-        ):
-            multiply_in_float32(net)
-        return net.eval() if config.device_map else net.to(self.device).eval()
+        return net
+
+    def _load_error(self, error: Exception) -> CannotRun:
+        """The sentence for weights that cannot be loaded."""
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        fix = "copy the model's folder again, or name another model"
+        if isinstance(error, torch.OutOfMemoryError):
+            fix = "use a smaller one"
+        return CannotRun(
+            f"cannot load the weights of '{self.name}' ({reason.rstrip('.:! ')}); {fix}"
+        )
 
     def _measure(self, config: Any) -> None:
         """Set `layers` and `shape` from a transformers config. Raises CannotRun for sizes that
@@ -181,7 +186,9 @@ class LoadedModel(Network, LanguageModel):
             before, between = self.pieces.system
             self.system = self._with_bos(before), self.text.trusted(between)
         self.next = self.text.trusted(self.pieces.next)
-        think = None if self.pieces.closed else config.thinking
+        think = config.thinking
+        if self.pieces.closed:
+            think = None
         self.thinking, self.opens = think, self.text.trusted(self.pieces.thinks)
         self.closes = self.text.trusted(f"\n{think.close}\n\n") if think else []
         self.skips = (

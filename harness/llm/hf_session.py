@@ -155,7 +155,9 @@ class HFSession(Context):
         for start in range(self._cached, len(ids), self._model.prefill_chunk):
             end = min(start + self._model.prefill_chunk, len(ids))
             piece = ids[start:end]
-            wanted = logits if end == len(ids) else 0
+            wanted = 0
+            if end == len(ids):
+                wanted = logits
             if watched:  # what is watched cannot be copied from another context
                 capture.first = start
                 rows = passes.run(piece, wanted, capture, labels=labels)
@@ -347,7 +349,9 @@ class HFSession(Context):
         """Write the answer, token by token. logits: of its first token; spans: ranges whose
         attention is measured."""
         start = len(self.ids)
-        capture = WriteCapture(start, spans, self._cache) if spans else None
+        capture = None
+        if spans:
+            capture = WriteCapture(start, spans, self._cache)
         with Transaction(self, "decode") as passes:
             state = Writing(
                 ids=self.ids,
@@ -362,7 +366,9 @@ class HFSession(Context):
             )
             if logits is not None and decoding.max_tokens:
                 self._write_tokens(state, sampler.pick(logits[-1]))
-            attention = capture.result() if capture else None
+            attention = None
+            if capture:
+                attention = capture.result()
             written = self._written(start, decoding.stop, state.finish, attention)
             passes.cost.endings = int(written.ending)
         return written

@@ -38,11 +38,9 @@ def with_reply_cache(request: Request) -> Request:
             if isinstance(reply, Written):
                 values = {name: getattr(reply, name) for name in ("offsets", *_REPLY_FIELDS)}
                 return {**values, "size": len(reply.span), **session._reply_state(before)}
-            return (
-                {"mass": reply.mass, "top": reply.top}
-                if isinstance(reply, Probe)
-                else {"scores": reply}
-            )
+            if isinstance(reply, Probe):
+                return {"mass": reply.mass, "top": reply.top}
+            return {"scores": reply}
 
         arguments = (
             asdict(argument)

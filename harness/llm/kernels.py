@@ -87,7 +87,9 @@ def _float32_product(layer: torch.nn.Linear, inputs: Tensor) -> Tensor:
     are few."""
     if inputs.numel() < _MIN_ROWS * inputs.shape[-1]:
         return linear(inputs, layer.weight, layer.bias)
-    bias = None if layer.bias is None else layer.bias.float()
+    bias = None
+    if layer.bias is not None:
+        bias = layer.bias.float()
     return linear(inputs.float(), layer.weight.float(), bias).to(inputs.dtype)
 
 

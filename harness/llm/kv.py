@@ -136,7 +136,8 @@ class KVPool:
         """Make room for `tokens` positions. Where memory ends half-way, `capacity` stays what all
         buffers hold."""
         grown = max(tokens, self.capacity + self.capacity // 2)
-        grown = grown if self.limit is None else min(grown, self.limit)
+        if self.limit is not None:
+            grown = min(grown, self.limit)
         self.growths += 1
         for buffers in (self.keys, self.values):
             # One buffer after the other, so that only one of them is there twice.
@@ -176,7 +177,9 @@ class KVPool:
         best: tuple[Slot | None, int] = None, 0
         with self.lock:
             for slot in list(self._slots):
-                held_names = slot.names[at : at + len(names)] if slot.capacity else []
+                held_names = []
+                if slot.capacity:
+                    held_names = slot.names[at : at + len(names)]
                 # A name stands for all tokens up to its end, so only the last common one is
                 # compared.
                 n_common = next(

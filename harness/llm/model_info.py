@@ -43,60 +43,39 @@ _DISTRIBUTIONS = {
 def transformers_facts(config: ModelConfig) -> ModelFacts:
     """Facts of a transformers model from its config.json, weights' hashes and tokenizer. Raises
     CannotRun."""
-    if misplaced := misplaced_settings(config):
+    misplaced = misplaced_settings(config)
+    if misplaced:
         return ModelFacts(config.name, problems=misplaced)
     try:
         folder, origin = local_folder(config)
     except CannotRun as e:
-        return ModelFacts.without_weights(
-            config.name, e, {"window": config.window} if config.window else {}
-        )
+        known = {"window": config.window} if config.window else {}
+        return ModelFacts.without_weights(config.name, e, known)
     settings = _read_json(folder / "config.json", config.name)
     _check_sizes(settings, config.name)
-    positions = int(settings.get("max_position_embeddings") or 0)
-    problems = []
-    if config.window and positions and config.window > positions:
-        problems.append(
-            f"model.window={config.window} is more than the {positions} positions '{config.name}' "
-            "has"
-        )
-    if reason := families.cache_problem(settings):
+    reason = families.cache_problem(settings)
+    if reason:
         return ModelFacts(config.name, problems=[f"'{config.name}' {reason}"])
     tokenizer = tokenizer_files.tokenizer_folder(config, folder)
-    if not any(
-        any(tokenizer.glob(pattern)) for pattern in ("tokenizer*", *tokenizer_files.VOCABULARY)
-    ):
-        problems.append(
-            f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it "
-            "there or name one with "
-            "--set model.tokenizer=FOLDER"
-        )
-    if not (config.window or positions):
-        problems.append(
-            f"'{config.name}' does not say how long its window is; set model.window=TOKENS"
-        )
+    positions = int(settings.get("max_position_embeddings") or 0)
+    problems = _size_problems(config, positions, tokenizer)
     window, too_long = thinking_room(config, config.window or positions)
-    problems += too_long
-    refusals = _refusals(config, settings, config.window or positions)
     adapters, warnings, unfit = _adapters(config, Base(config.name, folder, origin))
-    problems += unfit
-    # "transformers" where the fused kernel is not exact.
-    fused = (
-        config.attention == "eager"
-        or families.capture_problem(settings, 0, config.trust_remote_code) is None
-    )
+    problems += [*too_long, *unfit]
+    refusals = _refusals(config, settings, config.window or positions)
+    capabilities = _ALL_CAPABILITIES - refusals.keys()
+    if config.adapters:
+        capabilities |= {"adapters"}
     identity = {
         "weights": origin,
         "dtype": resolved_dtype(config, settings),
-        "attention": config.attention if fused else "transformers",
+        "attention": _kernel(config, settings),
         "adapters": adapters,
         "tokenizer": tokenizer_files.tokenizer_digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
         "window": config.window or positions,
-        **({"thinking": config.thinking.model_dump()} if config.thinking else {}),
-        **({"extra": config.extra} if config.extra else {}),
-        **({"deterministic": True} if config.deterministic else {}),
+        **_set_only(config),
         **_quantised(settings),
     }
     if not problems:
@@ -104,17 +83,61 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
             _template_pieces(config, tokenizer)
         except CannotRun as e:
             problems.append(str(e))
+    sizes = {key: settings[key] for key in _SIZE_KEYS.split() if settings.get(key) is not None}
     return ModelFacts(
         name=config.name,
-        capabilities=(_ALL_CAPABILITIES - refusals.keys())
-        | ({"adapters"} if config.adapters else set()),
+        capabilities=capabilities,
         window=window,
         identity=identity,
         problems=problems,
         warnings=warnings,
         refusals=refusals,
-        sizes={key: settings[key] for key in _SIZE_KEYS.split() if settings.get(key) is not None},
+        sizes=sizes,
     )
+
+
+def _size_problems(config: ModelConfig, positions: int, tokenizer: Path) -> list[str]:
+    """Sentences about a window that the model does not have, and a folder without a tokenizer.
+
+    positions: in config.json, 0 where it names none.
+    """
+    problems = []
+    if config.window and positions and config.window > positions:
+        problems.append(
+            f"model.window={config.window} is more than the {positions} positions '{config.name}' "
+            "has"
+        )
+    if not any(map(any, map(tokenizer.glob, ("tokenizer*", *tokenizer_files.VOCABULARY)))):
+        problems.append(
+            f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it "
+            "there or name one with --set model.tokenizer=FOLDER"
+        )
+    if not (config.window or positions):
+        problems.append(
+            f"'{config.name}' does not say how long its window is; set model.window=TOKENS"
+        )
+    return problems
+
+
+def _kernel(config: ModelConfig, settings: dict[str, Any]) -> str:
+    """The attention kernel in use: "transformers" where the fused one is not exact."""
+    if config.attention == "eager":
+        return config.attention
+    if families.capture_problem(settings, 0, config.trust_remote_code) is None:
+        return config.attention
+    return "transformers"
+
+
+def _set_only(config: ModelConfig) -> dict[str, Any]:
+    """The settings that change outputs and are part of the identity only where they are set."""
+    identity: dict[str, Any] = {}
+    if config.thinking:
+        identity["thinking"] = config.thinking.model_dump()
+    if config.extra:
+        identity["extra"] = config.extra
+    if config.deterministic:
+        identity["deterministic"] = True
+    return identity
 
 
 def _quantised(settings: dict[str, Any]) -> dict[str, str]:
@@ -123,11 +146,15 @@ def _quantised(settings: dict[str, Any]) -> dict[str, str]:
     quant = settings.get("quantization_config")
     if not isinstance(quant, dict):
         return {}
-    bits = quant.get("bits") or (
-        4 if quant.get("load_in_4bit") else 8 if quant.get("load_in_8bit") else None
-    )
+    bits = quant.get("bits")
+    if not bits and quant.get("load_in_4bit"):
+        bits = 4
+    if not bits and quant.get("load_in_8bit"):
+        bits = 8
     method = str(quant.get("quant_method") or "quantised")
-    return {"quantised": f"{method}, {bits} bits" if bits else method}
+    if bits:
+        return {"quantised": f"{method}, {bits} bits"}
+    return {"quantised": method}
 
 
 def _refusals(config: ModelConfig, settings: dict[str, Any], window: int) -> dict[str, str]:
@@ -167,7 +194,8 @@ def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
     kind: names the setting in messages. Downloads from the hub on first use and locks the commit.
     Raises CannotRun.
     """
-    if (made_here := backend_of(config).folder(config)) is not None:
+    made_here = backend_of(config).folder(config)
+    if made_here is not None:
         return made_here
     if config.package:
         return _packaged_folder(config)
@@ -199,21 +227,26 @@ def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, st
     Raises CannotRun when the hub cannot be reached, or has no such model, or none in safetensors.
     """
     commit, files = resolve(kind, repo, revision)
-    safe_files = [
-        f
-        for f in files
-        if any(fnmatch(f, p) for p in ((_CONFIG_PATTERN,) if "/" in f else _FILE_PATTERNS))
-    ]
-    if not any(f.endswith(".safetensors") for f in safe_files):
+    safe_files = [name for name in files if _is_safe(name)]
+    if not any(map(_is_weights, safe_files)):
         raise CannotRun(
             f"the model '{repo}' on the hub has no *.safetensors file; weights in other formats "
-            "are not loaded (they "
-            "can run code)"
+            "are not loaded (they can run code)"
         )
-    paths = [download(kind, repo, commit, name) for name in safe_files]
-    return paths[safe_files.index("config.json")].parent if "config.json" in safe_files else paths[
-        0
-    ].parent, commit
+    paths = {name: download(kind, repo, commit, name) for name in safe_files}
+    first = paths.get("config.json") or paths[safe_files[0]]
+    return first.parent, commit
+
+
+def _is_weights(name: str) -> bool:
+    """Whether a file of the hub holds weights in safetensors."""
+    return name.endswith(".safetensors")
+
+
+def _is_safe(name: str) -> bool:
+    """Whether a file of the hub belongs to a model and holds neither pickles nor code."""
+    patterns = (_CONFIG_PATTERN,) if "/" in name else _FILE_PATTERNS
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def needs_conversion(config: ModelConfig) -> bool:
@@ -258,10 +291,10 @@ def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
     folder = inside(root, config.package_path or "")
     if folder.suffix == gguf.SUFFIX:
         return gguf.converted(folder, config.sha256)
-    if (folder / "card.json").exists() and (
-        hooks := registry.model_hooks(config.package or "")
-    ) is not None:
-        hooks.check_weights(folder)
+    if (folder / "card.json").exists():
+        hooks = registry.model_hooks(config.package or "")
+        if hooks is not None:
+            hooks.check_weights(folder)
     return folder, {"files": hash_files(folder)}
 
 
@@ -271,7 +304,9 @@ def resolved_dtype(config: ModelConfig, settings: dict[str, Any]) -> str:
     if config.dtype != "auto":
         return config.dtype
     stored = _stored_dtype(settings)
-    return stored if stored in _BYTES else "float32"
+    if stored in _BYTES:
+        return stored
+    return "float32"
 
 
 def _stored_dtype(settings: dict[str, Any]) -> str:
@@ -321,20 +356,19 @@ def hash_files(folder: Path) -> str:
             f"'{folder.name}' has no *.safetensors file; weights in other formats are not loaded "
             "(they can run code)"
         )
-    if not_files := [path.name for path in weights if not path.is_file()]:
+    not_files = [path.name for path in weights if not path.is_file()]
+    if not_files:
         raise CannotRun(
             f"'{folder.name}/{not_files[0]}' is no file, or a link to none; copy the model's "
             "folder again"
         )
     # A card documents the weights; a change of it does not make them another model.
-    settings = [path for path in folder.glob("*.json") if path.name != "card.json"]
-    if not (folder / "tokenizer.json").exists():  # else it holds the whole vocabulary
-        settings += {
-            path for pattern in tokenizer_files.VOCABULARY for path in folder.glob(pattern)
-        } - {*settings}
-    return hash_named(
-        folder, (path.name for path in (*weights, *settings, *folder.glob("*.jinja")))
-    )
+    names = {path.name for path in folder.glob("*.json")} - {"card.json"}
+    if "tokenizer.json" not in names:  # else it holds the whole vocabulary
+        for pattern in tokenizer_files.VOCABULARY:
+            names |= {path.name for path in folder.glob(pattern)}
+    names |= {path.name for path in (*weights, *folder.glob("*.jinja"))}
+    return hash_named(folder, names)
 
 
 def template_problem(config: ModelConfig) -> str | None:
@@ -349,7 +383,9 @@ def template_problem(config: ModelConfig) -> str | None:
         )
     except CannotRun as e:
         return str(e)
-    return str(no_system(config.name)) if pieces is not None and pieces.system is None else None
+    if pieces is not None and pieces.system is None:
+        return str(no_system(config.name))
+    return None
 
 
 def _template_pieces(config: ModelConfig, tokenizer: Path) -> Pieces | None:
@@ -379,7 +415,8 @@ def memory_problem(
     window: tokens; free: bytes, None: of main memory. Needed: weights (file sizes, by dtype) + 2 L
     KV h x window.
     """
-    free = available_bytes() if free is None else free
+    if free is None:
+        free = available_bytes()
     settings = _read_json(Path(folder) / "config.json", config.name)
     if free is None or "num_hidden_layers" not in settings:
         return None

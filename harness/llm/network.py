@@ -60,7 +60,9 @@ class Network:
     def __init__(self, config: ModelConfig, facts: ModelFacts) -> None:
         self.name, self.prefill_chunk = facts.name, config.prefill_chunk
         self.dtype = str(facts.identity["dtype"])  # what "auto" came to
-        chosen = "cuda" if torch.cuda.is_available() else "cpu"
+        chosen = "cpu"
+        if torch.cuda.is_available():
+            chosen = "cuda"
         self.device = torch.device(chosen if config.device == "auto" else config.device)
         # Every context may grow by the thinking, which the window that methods see leaves out.
         self._positions = facts.window + (config.thinking.tokens if config.thinking else 0)
@@ -213,7 +215,9 @@ class Network:
         if not rows or self.pack_problem is not None:
             return 0
         with self._without_adapter():
-            return rows if rows_are_independent(self.net, self.device, self.layers, rows) else 0
+            if rows_are_independent(self.net, self.device, self.layers, rows):
+                return rows
+            return 0
 
     @property
     def _is_spread(self) -> bool:
@@ -229,7 +233,9 @@ class Network:
         ):  # cached_property has none since Python 3.12: two questions would begin in two pools
             if self._pool is None:
                 fit = self._tokens_that_fit()
-                kept = 0 if fit is not None and fit < 2 * self._positions else self._positions
+                kept = self._positions
+                if fit is not None and fit < 2 * self._positions:
+                    kept = 0
                 self._pool = KVPool(self.layers, fit if self.contexts_make_room else None, kept)
             return self._pool
 
@@ -239,7 +245,8 @@ class Network:
         self._beside = [
             other for other in networks if other is not self and other.device == self.device
         ]
-        if (fit := self._tokens_that_fit()) is not None and self.contexts_make_room:
+        fit = self._tokens_that_fit()
+        if fit is not None and self.contexts_make_room:
             if self.pool.keys[0] is None:
                 self.pool.capacity = 0  # buffers that an earlier run expected, and never made
             self.pool.limit = self.pool.capacity + fit
@@ -269,7 +276,9 @@ class Network:
         it is unknown."""
         free = free_gpu_bytes(self.device) if self.device.type == "cuda" else available_bytes()
         sizes = sum(network._token_size() for network in [self, *self._beside])
-        return None if free is None else int(free * self._fraction / sizes)
+        if free is None:
+            return None
+        return int(free * self._fraction / sizes)
 
     def _token_size(self) -> int:
         """Bytes of one token's keys and values."""
@@ -280,7 +289,9 @@ class Network:
 
 def free_gpu_bytes(device: torch.device) -> int | None:
     """Bytes of memory that are free on a GPU; None for another device."""
-    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return None
 
 
 class ForwardQueue:
@@ -321,21 +332,20 @@ class ForwardQueue:
         """
         copies = [shared_prefix(ask) for ask in self._sharing(asks)]
         sizes = [len(ask.ids) - copied.tokens for ask, copied in zip(asks, copies, strict=True)]
-        taken: list[int] = []
-        begun: set[bytes] = set()
-        room = self._limit
         short = [n for n, size in enumerate(sizes) if size <= _SHORT]
         long = [n for n, size in enumerate(sizes) if size > _SHORT]
+        taken: list[int] = []
+        computed: set[bytes] = set()  # blocks that this pass computes
+        room = self._limit
         for indices in (short, long):
             for n in indices:
                 if n != indices[0] and sizes[n] > room:
                     break
-                if (block := copies[n].missing) is not None:
-                    if (
-                        n and block in begun
-                    ):  # computed in this pass for another context, and copied in the next
-                        continue
-                    begun.add(block)
+                block = copies[n].missing
+                if n and block in computed:  # copied in the next pass
+                    continue
+                if block is not None:
+                    computed.add(block)
                 room -= sizes[n]
                 taken.append(n)
         return taken
@@ -361,29 +371,33 @@ class ForwardQueue:
     def _write_on(self, asks: Sequence[Ask], results: dict[int, Any]) -> None:
         """Replace the logits of each reply that is being written by what it runs next, or None
         where it ended."""
-        wanted: list[tuple[int, Writing]] = []
+        going_on: list[tuple[int, Writing]] = []
         for n, ask in enumerate(asks):
-            if ask.writing is not None and not isinstance(results[n], Exception):
-                more = result_or_error(ask.writing.ran)
-                if more is True:
-                    wanted.append((n, ask.writing))
-                else:
-                    results[n] = more or None
-        if wanted:
-            rows, samplers = (
-                [results[n] for n, _ in wanted],
-                [writing.sampler for _, writing in wanted],
-            )
-            for (n, writing), token in zip(wanted, next_tokens(rows, samplers), strict=True):
-                if token is None:
-                    results[n] = self._model.bad_logits(slot_of(asks[n].cache).used[0])
-                else:
-                    more = result_or_error(functools.partial(writing.takes, token))
-                    again = Ask([token], writing.cache, 1, writing.capture, writing=writing)
-                    results[n] = Again(again) if more is True else more or None
+            if ask.writing is None or isinstance(results[n], Exception):
+                continue
+            more = result_or_error(ask.writing.ran)
+            if more is True:
+                going_on.append((n, ask.writing))
+            else:
+                results[n] = more or None
+        if going_on:
+            rows = [results[n] for n, _ in going_on]
+            tokens = next_tokens(rows, [writing.sampler for _, writing in going_on])
+            for (n, writing), token in zip(going_on, tokens, strict=True):
+                results[n] = self._next_step(writing, token)
         for n, ask in enumerate(asks):
-            if results[n] is None and ask.writing is not None and ask.writing.capture is not None:
+            has_ended = results[n] is None and ask.writing is not None
+            if has_ended and ask.writing is not None and ask.writing.capture is not None:
                 results[n] = result_or_error(ask.writing.capture.reduce)
+
+    def _next_step(self, writing: Writing, token: int | None) -> Any:
+        """What a reply with this next token runs: an Again, or None where it ends; or the error."""
+        if token is None:
+            return self._model.bad_logits(slot_of(writing.cache).used[0])
+        more = result_or_error(functools.partial(writing.takes, token))
+        if more is True:
+            return Again(Ask([token], writing.cache, 1, writing.capture, writing=writing))
+        return more or None
 
     def _sharing(self, asks: Sequence[Ask]) -> Sequence[Ask]:
         """Return `asks`, without the names of their blocks where contexts must not copy from each
@@ -398,7 +412,8 @@ class ForwardQueue:
         some = [n for n, ask in enumerate(asks) if ask.ids]
         if len(some) < 2 or self._model.pack_problem is not None:
             return [[n] for n in some]
-        if (rows := self._model.fixed_rows) is None:
+        rows = self._model.fixed_rows
+        if rows is None:
             return [some]
         groups: list[list[int]] = []
         room = 0
@@ -413,21 +428,22 @@ class ForwardQueue:
     def _run_group(self, asks: list[Ask]) -> list[Any]:
         """Run `asks` in one pass, and each alone if that pass fails; returns the logits or the
         exception of each."""
-        if len(asks) > 1:
-            lengths = [slot_of(ask.cache).used[0] for ask in asks]
-            captures = CaptureTransaction([ask.capture for ask in asks])
-            try:
-                results = self._run_together(asks)
-                # Back to the whole chunk step by step: what filled the memory may be gone.
-                self._limit = min(2 * self._limit, self._model.prefill_chunk)
-                return results
-            except Exception as error:  # noqa: BLE001 - whose error it is shows when each context runs alone
-                self._limit = max(sum(len(ask.ids) for ask in asks) // 2, 1)
-                self.failed.append((type(error).__name__, self._limit))
-                for ask, length in zip(asks, lengths, strict=True):
-                    rewind(ask.cache, length)
-                captures.roll_back()
-        return [result_or_error(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
+        if len(asks) == 1:
+            return [result_or_error(functools.partial(self._run_alone, asks[0]))]
+        lengths = [slot_of(ask.cache).used[0] for ask in asks]
+        captures = CaptureTransaction([ask.capture for ask in asks])
+        try:
+            results = self._run_together(asks)
+        except Exception as error:  # noqa: BLE001 - whose error it is shows when each context runs alone
+            self._limit = max(sum(len(ask.ids) for ask in asks) // 2, 1)
+            self.failed.append((type(error).__name__, self._limit))
+            for ask, length in zip(asks, lengths, strict=True):
+                rewind(ask.cache, length)
+            captures.roll_back()
+            return [result_or_error(functools.partial(self._run_alone, ask)) for ask in asks]
+        # Back to the whole chunk step by step: what filled the memory may be gone.
+        self._limit = min(2 * self._limit, self._model.prefill_chunk)
+        return results
 
     def _run_together(self, asks: Sequence[Ask]) -> list[Tensor | None]:
         """Run `asks` in one pass: of `fixed_rows` in deterministic mode, as a CUDA graph where all
@@ -442,11 +458,7 @@ class ForwardQueue:
         eagerly = functools.partial(
             run_packed, model.net, model.device, asks, model.in_one_call, model._positions
         )
-        if self._steps is None or not all(
-            (len(ask.ids), ask.logits, *ask.labels) == (1, 1)
-            and (ask.capture is None or isinstance(ask.capture, WriteCapture))
-            for ask in asks
-        ):
+        if self._steps is None or not all(map(_is_decode_step, asks)):
             return eagerly()
         slots = [slot_of(ask.cache) for ask in asks]
         with slots[0].pool.lock:
@@ -466,3 +478,10 @@ class ForwardQueue:
         if len(ask.ids) <= (self._model.fixed_rows or 0) or self._model.in_one_call:
             return self._run_together([ask])[0]
         return run_alone(self._model.net, self._model.device, ask)
+
+
+def _is_decode_step(ask: Ask) -> bool:
+    """Whether an ask is one token with its logits, and nothing captured but what is written."""
+    if len(ask.ids) != 1 or ask.logits != 1 or ask.labels:
+        return False
+    return ask.capture is None or isinstance(ask.capture, WriteCapture)

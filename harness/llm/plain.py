@@ -133,7 +133,9 @@ class PlainReply:
 
         def before_pass(_module: Any, _args: Any, named: dict[str, Any]) -> None:
             cache = named.get("past_key_values")
-            cached = 0 if cache is None else self._length(cache)
+            cached = 0
+            if cache is not None:
+                cached = self._length(cache)
             self.passes.append(PlainPass(named["input_ids"].shape[1], cached))
 
         def after_head(_module: Any, _args: Any, logits: Tensor) -> None:

@@ -60,7 +60,9 @@ def shared_prefix(ask: Ask) -> SharedPrefix:
     used, n_named = slot.used[0], len(slot.names)
     sharable = max((used + len(ask.ids) - ask.logits) // BLOCK - n_named, 0)
     source, n_shared = slot.pool.longest_match(ask.blocks[:sharable], n_named)
-    tokens = max((n_named + n_shared) * BLOCK - used, 0) if n_shared else 0
+    tokens = 0
+    if n_shared:
+        tokens = max((n_named + n_shared) * BLOCK - used, 0)
     return SharedPrefix(source, n_shared, tokens, next(iter(ask.blocks[n_shared:sharable]), None))
 
 

@@ -153,7 +153,8 @@ class ScriptedSession(Session):
         self.flush(requests=1)
         reply = self._model.pick_rule("replies", self._asked).reply or ""
         thinking, reply, closed = split_thinking(reply, self._model.thinking)
-        if thought := len(_TOKEN.findall(thinking)):
+        thought = len(_TOKEN.findall(thinking))
+        if thought:
             self._book(
                 "decode",
                 thought,
@@ -168,8 +169,12 @@ class ScriptedSession(Session):
         self._book("decode", len(span), span.start, out=len(span))
         self._n_read = self.length()
         offsets = tuple((m.start(), m.end()) for m in _TOKEN.finditer(text))
-        finish = "length" if len(tokens) > decoding.max_tokens else "stop"
-        attention = self._attention_rows(text, offsets, watch) if watch else None
+        finish = "stop"
+        if len(tokens) > decoding.max_tokens:
+            finish = "length"
+        attention = None
+        if watch:
+            attention = self._attention_rows(text, offsets, watch)
         return Written(text, span, finish, offsets, attention, thinking=thinking)
 
     def _attention_rows(
@@ -214,7 +219,9 @@ class ScriptedModel(LanguageModel):
             rules = self._rules[table]
             for i, rule in enumerate(rules):
                 if rule.when in context:
-                    return rules.pop(i) if rule.once else rule
+                    if rule.once:
+                        return rules.pop(i)
+                    return rule
         raise ModelOutputError(
             f"the script of '{self.name}' has no rule in {table} for: ...{context[-80:]!r}"
         )
@@ -250,7 +257,8 @@ class Scripted(Backend):
 
     def facts(self, config: ModelConfig) -> ModelFacts:
         """The identity is the table. Raises CannotRun."""
-        if wrong := misplaced_settings(config):
+        wrong = misplaced_settings(config)
+        if wrong:
             return ModelFacts(config.name, problems=wrong)
         model = self.load(config)
         return ModelFacts(config.name, model.capabilities, model.window, model.identity)

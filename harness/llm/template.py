@@ -72,7 +72,9 @@ def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
         return model.mid
     if before == "system" and model.system is not None:
         return model.system[1]
-    return model.begin if before == "start" else model.next
+    if before == "start":
+        return model.begin
+    return model.next
 
 
 def no_system(name: str) -> CannotRun:
@@ -111,70 +113,90 @@ def cut_template(
 
     Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, or fails.
     """
-    from jinja2 import meta
-
-    variables = {
-        "tools": None,
-        "documents": None,
-        "add_generation_prompt": True,
-        "date_string": date,
-        "strftime_now": datetime.datetime.strptime(date, "%d %b %Y").strftime,
-        **tokens,
-    }
-    program = functools.cache(environment().from_string)
-
-    def render(messages: list[dict[str, str]]) -> str:
-        return str(program(template).render({**variables, **(extra or {}), "messages": messages}))
-
-    def rendered(*contents: str) -> str:
-        """The template applied to user, assistant and user turns of these contents. Raises
-        CannotRun."""
-        roles = ("user", "assistant", "user")
-        try:
-            return render(
-                [{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)]
-            )
-        except Exception as error:  # a template is a program of the model's maker
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise CannotRun(
-                f"{template_words(name)} cannot be applied ({reason}); {_HINT}"
-            ) from error
-
-    once = rendered(_USER)
-    if extra:
-        free = meta.find_undeclared_variables(environment().parse(template)) - {
-            *variables,
-            "messages",
-        }
-        if unknown := sorted(extra.keys() - free):
-            has = f"it has {', '.join(sorted(free))}" if free else "it has none"
-            raise CannotRun(
-                f"model.extra.{unknown[0]}: {template_words(name)} has no such variable of yours; "
-                f"{has}"
-            )
-    thrice = rendered(_USER, _REPLY, _SECOND_USER)
+    applied = _AppliedTemplate(template, tokens, name, date, extra or {})
+    once = applied.to_turns(_USER)
+    applied.check_extra()
+    thrice = applied.to_turns(_USER, _REPLY, _SECOND_USER)
     begin, after_user = _split_at(once, [_USER], name)
     parts = _split_at(thrice, [_USER, _REPLY, _SECOND_USER], name)
     mid, thinks = after_user, ""
     if after_user != parts[1] and after_user.startswith(parts[1]):
         mid, thinks = parts[1], after_user.removeprefix(parts[1])
     closed = (thinking or Thinking()).close in thinks
-    if (
-        parts[0] != begin
-        or parts[3] != after_user
-        or parts[1] != mid
-        or (thinks and not (thinking or closed))
-    ):
-        hint = "for a reasoning model set model.thinking.tokens=4096, else " if thinks else ""
+    opens_unknown_thinking = bool(thinks) and not (thinking or closed)
+    if (parts[0], parts[3], parts[1]) != (begin, after_user, mid) or opens_unknown_thinking:
+        hint = ""
+        if thinks:
+            hint = "for a reasoning model set model.thinking.tokens=4096, else "
         raise CannotRun(
             f"{template_words(name)} changes earlier turns when the conversation grows, so tokens "
-            "would have to go "
-            f"through the model twice; {hint}{_HINT}"
+            f"would have to go through the model twice; {hint}{_HINT}"
         )
-    if _ROUGH_TEXT not in rendered(_ROUGH_TEXT):
+    if _ROUGH_TEXT not in applied.to_turns(_ROUGH_TEXT):
         raise CannotRun(f"{template_words(name)} rewrites what a user turn says; {_HINT}")
-    trims = f" {_USER} " not in rendered(f" {_USER} ")
-    return Pieces(begin, mid, parts[2], trims, _system_pieces(render), thinks, closed)
+    trims = f" {_USER} " not in applied.to_turns(f" {_USER} ")
+    return Pieces(begin, mid, parts[2], trims, _system_pieces(applied.to), thinks, closed)
+
+
+class _AppliedTemplate:
+    """A chat template with the variables that it gets."""
+
+    def __init__(
+        self,
+        template: str,
+        tokens: Mapping[str, Any],
+        name: str,
+        date: str,
+        extra: Mapping[str, Any],
+    ) -> None:
+        """Args: as of `cut_template`."""
+        self._template = template
+        self._name = name
+        self._extra = extra
+        self._variables = {
+            "tools": None,
+            "documents": None,
+            "add_generation_prompt": True,
+            "date_string": date,
+            "strftime_now": datetime.datetime.strptime(date, "%d %b %Y").strftime,
+            **tokens,
+        }
+        self._program: Any = None
+
+    def to(self, messages: list[dict[str, str]]) -> str:
+        """The template applied to messages. Raises what the template raises."""
+        if self._program is None:
+            self._program = environment().from_string(self._template)
+        values = {**self._variables, **self._extra, "messages": messages}
+        return str(self._program.render(values))
+
+    def to_turns(self, *contents: str) -> str:
+        """The template applied to user, assistant and user turns of these contents. Raises
+        CannotRun."""
+        turns = zip(("user", "assistant", "user"), contents, strict=False)
+        try:
+            return self.to([{"role": role, "content": content} for role, content in turns])
+        except Exception as error:  # a template is a program of the model's maker
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CannotRun(
+                f"{template_words(self._name)} cannot be applied ({reason}); {_HINT}"
+            ) from error
+
+    def check_extra(self) -> None:
+        """Raise CannotRun for a variable of the user's that the template does not have."""
+        from jinja2 import meta
+
+        if not self._extra:
+            return
+        named = meta.find_undeclared_variables(environment().parse(self._template))
+        free = named - {*self._variables, "messages"}
+        unknown = sorted(self._extra.keys() - free)
+        if unknown:
+            has = f"it has {', '.join(sorted(free))}" if free else "it has none"
+            raise CannotRun(
+                f"model.extra.{unknown[0]}: {template_words(self._name)} has no such variable of "
+                f"yours; {has}"
+            )
 
 
 @functools.cache

@@ -37,45 +37,47 @@ class Text:
         backend: Tokenizer = tokenizer.backend_tokenizer
         spec = json.loads(backend.to_str())
         added = spec["added_tokens"]
-        self.added = {t["id"] for t in added}
-        self.control = {t["id"] for t in added if t["special"]} | set(tokenizer.all_special_ids)
+        self.added = {token["id"] for token in added}
+        special = {token["id"] for token in added if token["special"]}
+        self.control = special | set(tokenizer.all_special_ids)
         # Text with a character that the vocabulary lacks becomes the unknown token; it opens and
         # closes nothing.
         self.control.discard(tokenizer.unk_token_id)
-        spec["added_tokens"], spec["truncation"], spec["padding"], spec["post_processor"] = (
-            [],
-            None,
-            None,
-            None,
-        )
+        spec["added_tokens"] = []
+        spec["truncation"] = None
+        spec["padding"] = None
+        spec["post_processor"] = None
         self._plain = Tokenizer.from_str(json.dumps(spec))
         self._backend = backend
-        # SentencePiece's dummy prefix: encoding puts a space in front of every text.
-        word, line, word_after_line = (
-            self._plain.encode(text, add_special_tokens=False).ids for text in ("a", "\n", "\na")
-        )
-        changed = self._plain.decode(word, skip_special_tokens=False) != "a"
-        self._has_dummy_prefix = changed or len(word) != len(word_after_line) - len(line)
+        self._has_dummy_prefix = self._finds_dummy_prefix()
         bos = tokenizer.bos_token_id
-        self.bos = bos if bos is not None and bos in tokenizer("a")["input_ids"][:1] else None
-        used = {i for piece in (pieces.begin, pieces.mid, pieces.next) for i in self.trusted(piece)}
+        begins_with_bos = bos is not None and bos in tokenizer("a")["input_ids"][:1]
+        self.bos = bos if begins_with_bos else None
+        used = {*self.trusted(pieces.begin), *self.trusted(pieces.mid), *self.trusted(pieces.next)}
+        visible = {token["id"] for token in added if token["content"].strip()}
         self._name = name
-        self._framing = self.control | {
-            t["id"] for t in added if t["id"] in used and t["content"].strip()
-        }
+        self._framing = self.control | (visible & used)
+
+    def _finds_dummy_prefix(self) -> bool:
+        """Whether encoding puts a space in front of every text, as SentencePiece's dummy prefix."""
+        word = self._plain.encode("a", add_special_tokens=False).ids
+        line = self._plain.encode("\n", add_special_tokens=False).ids
+        word_after_line = self._plain.encode("\na", add_special_tokens=False).ids
+        is_changed = self._plain.decode(word, skip_special_tokens=False) != "a"
+        return bool(is_changed or len(word) != len(word_after_line) - len(line))
 
     def plain(self, text: str) -> list[int]:
         """Token ids of `text` as data. Raises ForgedTurn where its plain tokens include a control
         token."""
-        ids = [i for i, _ in self._encode(text)]
-        if not self._framing.isdisjoint(
-            ids
-        ):  # a vocabulary that spells it as a word, which some Unigram models do
-            token = self._backend.id_to_token(next(i for i in ids if i in self._framing))
+        ids = [token_id for token_id, _ in self._encode(text)]
+        if not self._framing.isdisjoint(ids):
+            # A vocabulary that spells it as a word, which some Unigram models do.
+            control = next(filter(self._framing.__contains__, ids))
+            token = self._backend.id_to_token(control)
             raise ForgedTurn(
                 f"a text holds {token!r}, which the tokenizer of '{self._name}' writes as the "
-                "control token of that "
-                "name; take it out of the text, or use another tokenizer (model.tokenizer=FOLDER)"
+                "control token of that name; take it out of the text, or use another tokenizer "
+                "(model.tokenizer=FOLDER)"
             )
         return ids
 
@@ -89,7 +91,7 @@ class Text:
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of each token of `text` as data."""
-        return [o for _, o in self._encode(text)]
+        return [offsets for _, offsets in self._encode(text)]
 
     def _encode(self, text: str) -> list[Token]:
         """Tokens of `text` with offsets."""
@@ -106,7 +108,9 @@ class Text:
 
     def trusted(self, text: str) -> list[int]:
         """Token ids of a piece of the chat template, whose control tokens are encoded as such."""
-        return list(self._backend.encode(text, add_special_tokens=False).ids) if text else []
+        if text:
+            return list(self._backend.encode(text, add_special_tokens=False).ids)
+        return []
 
     def decode(self, ids: Iterable[int]) -> tuple[str, list[tuple[int, int]]]:
         """Text of `ids` without control tokens, and the character range of each id in it."""
@@ -120,5 +124,7 @@ class Text:
                 # Tokens that only together make a character share its range.
                 offsets += [(len(text), len(text) + len(piece))] * waiting
                 text, waiting = text + piece, 0
-        tail = self._backend.decode(ids[-waiting:], skip_special_tokens=True) if waiting else ""
+        tail = ""
+        if waiting:
+            tail = self._backend.decode(ids[-waiting:], skip_special_tokens=True)
         return text + tail, offsets + [(len(text), len(text) + len(tail))] * waiting

@@ -7,14 +7,16 @@ tokenizer, else its tokenizer_config.json.
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash, hash_named
 from harness.storage.files import read_object
+from harness.storage.hub_download import download, resolve, weights_of
 
 VOCABULARY = (
     "vocab.*",
@@ -36,34 +38,42 @@ def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
         return folder
     tokenizer = Path(source)
     if not tokenizer.is_dir():
-        if tokenizer.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
-            raise CannotRun(
-                f"model.tokenizer: no folder '{source}' (and it is no hub id of the form "
-                "owner/name)"
-            )
-        from harness.storage.hub_download import download, resolve, weights_of
-
-        kind = weights_of("model.tokenizer", noun="tokenizer")
-        commit, files = resolve(kind, source, None)
-        patterns = (*_TOKEN_FILES, *_OTHER_FILES, *(("*.py",) if config.trust_remote_code else ()))
-        names = [name for name in files if "/" not in name and _matches_any(name, patterns)]
-        paths = [download(kind, source, commit, name) for name in names]
-        tokenizer = paths[0].parent if paths else tokenizer
-    if not tokenizer.is_dir() or not any(
-        _matches_any(path.name, _TOKEN_FILES) for path in tokenizer.iterdir()
-    ):
+        tokenizer = _downloaded(source, config.trust_remote_code)
+    if not tokenizer.is_dir() or not _token_files(tokenizer):
         raise CannotRun(
             f"model.tokenizer: '{source}' has no tokenizer; name a folder or a model that has one"
         )
     return tokenizer
 
 
+def _downloaded(source: str, trust_remote_code: bool) -> Path:
+    """The folder of a tokenizer on the hub, whose missing files are downloaded; the path `source`
+    where it has none. Raises CannotRun where `source` is no hub id."""
+    path = Path(source)
+    if path.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
+        raise CannotRun(
+            f"model.tokenizer: no folder '{source}' (and it is no hub id of the form owner/name)"
+        )
+    kind = weights_of("model.tokenizer", noun="tokenizer")
+    commit, files = resolve(kind, source, None)
+    patterns = [*_TOKEN_FILES, *_OTHER_FILES]
+    if trust_remote_code:
+        patterns.append("*.py")
+    for name in files:
+        if "/" not in name and _matches_any(name, patterns):
+            path = download(kind, source, commit, name).parent
+    return path
+
+
+def _token_files(folder: Path) -> list[str]:
+    """Names of the files in a folder that say what its tokens are."""
+    return [path.name for path in folder.iterdir() if _matches_any(path.name, _TOKEN_FILES)]
+
+
 def tokenizer_digest(folder: Path) -> str:
     """sha256 over tokenizer.json, vocabulary, merges and settings, whichever of them are in the
     folder."""
-    return hash_named(
-        folder, (path.name for path in folder.iterdir() if _matches_any(path.name, _TOKEN_FILES))
-    )
+    return hash_named(folder, _token_files(folder))
 
 
 def template_digest(config: ModelConfig, folder: Path) -> str:
@@ -84,7 +94,9 @@ def template_digest(config: ModelConfig, folder: Path) -> str:
         return file_hash(jinja)
     settings = folder / "tokenizer_config.json"
     try:
-        template = read_object(settings).get("chat_template") if settings.exists() else None
+        template = None
+        if settings.exists():
+            template = read_object(settings).get("chat_template")
     except (OSError, ValueError) as e:
         raise CannotRun(f"the tokenizer_config.json of '{config.name}' cannot be read: {e}") from e
     return hashlib.sha256(json.dumps(template).encode()).hexdigest()
@@ -93,31 +105,38 @@ def template_digest(config: ModelConfig, folder: Path) -> str:
 def chat_template(folder: Path) -> tuple[str | None, dict[str, str]]:
     """The chat template, None where the folder has none that can be read; tokens it may name:
     "bos_token" -> "<s>"."""
+    settings: dict[str, Any] = {}
+    jinja = folder / "chat_template.jinja"
     try:
-        files = [folder / name for name in ("special_tokens_map.json", "tokenizer_config.json")]
-        settings = {
-            key: value
-            for path in files
-            if path.exists()
-            for key, value in read_object(path).items()
-        }
-        jinja = folder / "chat_template.jinja"
-        text = jinja.read_bytes().decode() if jinja.exists() else settings.get("chat_template")
+        for name in ("special_tokens_map.json", "tokenizer_config.json"):
+            if (folder / name).exists():
+                settings.update(read_object(folder / name))
+        text = settings.get("chat_template")
+        if jinja.exists():
+            text = jinja.read_bytes().decode()
     except (OSError, ValueError):
         return None, {}
     if isinstance(text, list):
-        text = next(
-            (t.get("template") for t in text if isinstance(t, dict) and t.get("name") == "default"),
-            None,
-        )
-    named = {
-        k: v.get("content") if isinstance(v, dict) else v
-        for k, v in settings.items()
-        if k.endswith("_token")
-    }
-    return text if isinstance(text, str) else None, {
-        k: v for k, v in named.items() if isinstance(v, str)
-    }
+        text = _default_template(text)
+    return text if isinstance(text, str) else None, _named_tokens(settings)
+
+
+def _default_template(templates: list[Any]) -> Any:
+    """The one of several chat templates that is named "default"; None for none."""
+    for template in templates:
+        if isinstance(template, dict) and template.get("name") == "default":
+            return template.get("template")
+    return None
+
+
+def _named_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The special tokens that a tokenizer's settings name, as text: "bos_token" -> "<s>"."""
+    tokens: dict[str, str] = {}
+    for name, value in settings.items():
+        text = value.get("content") if isinstance(value, dict) else value
+        if name.endswith("_token") and isinstance(text, str):
+            tokens[name] = text
+    return tokens
 
 
 def _matches_any(name: str, patterns: Iterable[str]) -> bool:

@@ -14,6 +14,11 @@ from harness.llm.kv import KVPool, rewind
 TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
 
+def _made_up_tokens(start: int, size: int, vocabulary: int) -> list[int]:
+    """`size` token ids below `vocabulary`, another text for each `start`."""
+    return [(7 * n + start) % vocabulary for n in range(size)]
+
+
 def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int) -> bool:
     """Whether a context's logits are the same to the bit at each tried place in a pass of `rows`
     tokens.
@@ -21,7 +26,9 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
     Tried are 1 and 3 new tokens of a short context behind 0, 1, half and all possible rows of a
     longer one.
     """
-    short, long = ([(7 * n + k) % net.config.vocab_size for n in range(9)] for k in (3, 5))
+    vocabulary = net.config.vocab_size
+    short = _made_up_tokens(3, 9, vocabulary)
+    long = _made_up_tokens(5, 9, vocabulary)
     pool = KVPool(layers)
     first_logits: dict[int, torch.Tensor] = {}
     for new in (1, 3):
@@ -29,7 +36,9 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
             neighbour, context = pool.cache(), pool.cache()
             run_alone(net, device, Ask(long, neighbour))
             run_alone(net, device, Ask(short, context))
-            neighbours = [Ask([before + 1] * before, neighbour, 1)] if before else []
+            neighbours = []
+            if before:
+                neighbours = [Ask([before + 1] * before, neighbour, 1)]
             *_, out = run_in_rows(net, device, [*neighbours, Ask(short[:new], context, new)], rows)
             assert out is not None
             if not torch.equal(first_logits.setdefault(new, out), out):
@@ -52,23 +61,18 @@ def trial_pack_problem(
         return "its positions depend on the length of the longest context"
     if getattr(config, "attn_temperature_tuning", None):
         return "its queries are scaled by positions that a packed pass does not carry"
-    texts = [
-        [(7 * n + k) % config.vocab_size for n in range(size)]
-        for k, size in ((11, 12), (5, 5), (3, 9))
-    ]
+    vocabulary = config.vocab_size
+    texts = [_made_up_tokens(start, size, vocabulary) for start, size in ((11, 12), (5, 5), (3, 9))]
     try:
         pool = KVPool(layers)
+        caches = [pool.cache() for _ in texts]
         alone = [run_alone(net, device, Ask(text, pool.cache(), len(text))) for text in texts]
-        contexts = [(text, pool.cache()) for text in texts]
-        first_rows = run_packed(
-            net, device, [Ask(text[:4], cache, 4) for text, cache in contexts], in_one_call
-        )
-        later_rows = run_packed(
-            net,
-            device,
-            [Ask(text[4:], cache, len(text) - 4) for text, cache in contexts],
-            in_one_call,
-        )
+        beginnings = [Ask(text[:4], cache, 4) for text, cache in zip(texts, caches, strict=True)]
+        first_rows = run_packed(net, device, beginnings, in_one_call)
+        rests = [
+            Ask(text[4:], cache, len(text) - 4) for text, cache in zip(texts, caches, strict=True)
+        ]
+        later_rows = run_packed(net, device, rests, in_one_call)
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
         return f"a trial pass over several contexts failed ({type(error).__name__})"
     for whole, *halves in zip(alone, first_rows, later_rows, strict=True):
@@ -83,7 +87,7 @@ def trial_pack_problem(
 def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
     """Why sessions cannot use this model's cache; None where passes in pieces, one of them undone,
     equal one pass."""
-    text = [(7 * n + 11) % net.config.vocab_size for n in range(24)]
+    text = _made_up_tokens(11, 24, net.config.vocab_size)
     cache = KVPool(layers).cache()
     try:
         with torch.inference_mode():

@@ -118,4 +118,6 @@ def next_tokens(rows: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int
 
 def _picked(token: int) -> int | None:
     """The token; None for -1, which marks unusable logits."""
-    return token if token >= 0 else None
+    if token >= 0:
+        return token
+    return None

@@ -200,7 +200,9 @@ def places_for(
         tokens = lengths[model] = getattr(model, "window", 0)
         if longest is not None and model in sharing:
             tokens = lengths[model] = min(longest(), tokens)
-        fit = model.contexts(tokens) if hasattr(model, "contexts") else None
+        fit = None
+        if hasattr(model, "contexts"):
+            fit = model.contexts(tokens)
         if fit is not None and fit < places:
             places = max(fit, 1)
             note(
@@ -208,7 +210,8 @@ def places_for(
                 f"holds {fit} contexts of "
                 f"{tokens} tokens of '{model.name}' (a smaller model.window leaves room for more)"
             )
-        if why := getattr(model, "pack_problem", None):
+        why = getattr(model, "pack_problem", None)
+        if why:
             note(f"'{model.name}' runs the questions in flight one after the other: {why}")
     for model in sharing:
         model.pool.expect(places, lengths[model])

@@ -119,7 +119,10 @@ def in_forward_thread(fn: Callable[[], R]) -> R:
     question would slow all of them down.
     """
     scheduler = current()
-    return fn() if scheduler is None else scheduler.call(fn)
+    if scheduler is None:
+        return fn()
+    result: R = scheduler.call(fn)
+    return result
 
 
 def _openmp(function: str, *numbers: int) -> None:
@@ -335,7 +338,9 @@ class Scheduler:
                     continue
             outcomes: list[Any] = []
             try:
-                batches = [[w] for w in taken] if queue is _CALLS else [taken]
+                batches = [taken]
+                if queue is _CALLS:
+                    batches = [[w] for w in taken]
                 outcomes = [outcome for batch in batches for outcome in _run(queue, batch)]
             except BaseException as error:  # noqa: BLE001 - a fault of the queue itself is raised by every ask
                 outcomes = [error] * len(taken)
@@ -394,7 +399,9 @@ class Scheduler:
         """
         if seconds is not None:  # after `stop` no further batch begins
             self._batches.join()
-        end = None if seconds is None else time.monotonic() + seconds
+        end = None
+        if seconds is not None:
+            end = time.monotonic() + seconds
         while True:
             with self._lock:
                 alive = [t for t in self._members if t.is_alive()]

@@ -93,7 +93,9 @@ def _load_network(weights: Weights) -> tuple[Any, Any]:
             f"cannot load the classifier '{weights.source}': {str(error).splitlines()[0]}"
         ) from error
     missing = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
-    why = f"its weights lack {missing[0]}" if missing else ""
+    why = ""
+    if missing:
+        why = f"its weights lack {missing[0]}"
     if net.config.num_labels != 2:
         why = f"it has {net.config.num_labels} classes instead of 2"
     if not getattr(tokenizer, "is_fast", False) or None in (

@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from harness.method import MethodConfig
+from harness.method.settings import index_setting, setting
 
 Condition = Literal[
     "none", "before", "after", "none_condition", "before_condition", "after_condition"
@@ -18,50 +19,62 @@ _DIVISION_BY_ZERO = re.compile(r"/0+(\.0+)?")
 
 
 class LinguaConfig(MethodConfig):
-    """LLMLingua's and LongLLMLingua's arguments under the released names, and what this project
-    adds (+).
-
-    Source: docs/methods/compression.md#lingua-arguments.
-
-    contexts                   + what is ranked: "tokens" = hard cut every chunk_tokens, "packed" = whole sentences up
-                                 to so many, "lines" = every line, a longer one cut; "titled-lines"
-                                 = every line whole, a title with the line after it (FlashRAG), cut
-                                 where the compressor's window ends
-    chunk_tokens               + by the compressor's tokenizer
-    rate                         tokens kept / tokens of the text
-    target_tokens                tokens kept, instead of `rate` (released: target_token)
-    iterative_size               tokens of a window of the token level
-    use_..._level_filter         which levels run
-    context_budget               tokens that the context level keeps, from the target: "+100", "*2", ...
-    condition_in_question        "after": a context by the question after it; "before": by itself after the question;
-                                 with "_condition" the token level reads the question first, too
-    reorder_context              "original", "sort" (best first) or "two_stage" (best at both ends)
-    dynamic_context_compression_ratio   keep ratios from +this (best context) to -this (worst)
-    condition_compare            token score = surprise without the question less surprise after it
-    rank_method                  "longllmlingua", "llmlingua", "bm25"
-    force_context_ids            contexts that are kept in any case, by number
-    window                     + tokens of the reader's request, answer included; None = the reader's window
+    """LLMLingua's and LongLLMLingua's arguments under the released names, and three more:
+    `contexts`, `chunk_tokens`, `window` (docs/methods/compression.md#lingua-arguments).
 
     Not there: `concate_question` (the reading prompt has the question), `instruction` (likewise),
     the sentence level, `keep_split`, segments with rates of their own, and rankers that are a
     service.
     """
 
-    contexts: Literal["tokens", "packed", "lines", "titled-lines"] = "tokens"
-    chunk_tokens: int = Field(default=300, gt=0)
-    rate: float = Field(default=0.5, gt=0, le=1)
-    target_tokens: int | None = Field(default=None, gt=0)
-    iterative_size: int = Field(default=200, ge=2)
-    use_context_level_filter: bool = True
-    use_token_level_filter: bool = True
-    context_budget: str = "+100"
-    condition_in_question: Condition = "none"
-    reorder_context: Literal["original", "sort", "two_stage"] = "original"
-    dynamic_context_compression_ratio: float = Field(default=0.0, ge=0, le=1)
-    condition_compare: bool = False
-    rank_method: Literal["llmlingua", "longllmlingua", "bm25"] = "llmlingua"
-    force_context_ids: tuple[int, ...] = ()
-    window: int | None = Field(default=None, gt=0)
+    contexts: Literal["tokens", "packed", "lines", "titled-lines"] = index_setting(
+        "tokens",
+        help=(
+            "What is ranked: a hard cut every chunk_tokens; whole sentences up to so many "
+            "(packed); every line, a longer one cut; or every line whole, a title with the line "
+            "after it, as FlashRAG (titled-lines)."
+        ),
+    )
+    chunk_tokens: int = index_setting(
+        300, gt=0, help="Most tokens of a context, by the compressor's tokenizer."
+    )
+    rate: float = index_setting(0.5, gt=0, le=1, help="Tokens kept / tokens of the text.")
+    target_tokens: int | None = index_setting(
+        None, gt=0, help="Tokens kept, instead of rate (released: target_token)."
+    )
+    iterative_size: int = index_setting(200, ge=2, help="Tokens of a window of the token level.")
+    use_context_level_filter: bool = index_setting(True, help="Whether contexts are left out.")
+    use_token_level_filter: bool = index_setting(True, help="Whether tokens are left out.")
+    context_budget: str = index_setting(
+        "+100", help='Tokens that the context level keeps, from the target: "+100", "*2".'
+    )
+    condition_in_question: Condition = index_setting(
+        "none",
+        help=(
+            "How a context is ranked: by the question after it (after), or by itself after the "
+            'question (before); with "_condition" the token level reads the question first, too.'
+        ),
+    )
+    reorder_context: Literal["original", "sort", "two_stage"] = index_setting(
+        "original", help="Order of contexts: as in the text, best first, or best at both ends."
+    )
+    dynamic_context_compression_ratio: float = index_setting(
+        0.0, ge=0, le=1, help="Keep ratios from plus this (best context) to minus this (worst)."
+    )
+    condition_compare: bool = index_setting(
+        False, help="Rank tokens by the surprise without the question less that after it."
+    )
+    rank_method: Literal["llmlingua", "longllmlingua", "bm25"] = index_setting(
+        "llmlingua", help="What ranks contexts."
+    )
+    force_context_ids: tuple[int, ...] = index_setting(
+        (), help="Numbers of contexts that are kept in any case."
+    )
+    window: int | None = setting(
+        None,
+        gt=0,
+        help="Tokens of the reader's request, answer included; null: the reader's window.",
+    )
 
     @field_validator("context_budget")
     @classmethod
@@ -106,24 +119,45 @@ class LLMLinguaConfig(LinguaConfig):
 class LongLLMLinguaConfig(LinguaConfig):
     """The README's setting (docs/methods/compression.md#lingua-arguments)."""
 
-    rate: float = Field(default=0.55, gt=0, le=1)
-    condition_in_question: Condition = "after_condition"
-    reorder_context: Literal["original", "sort", "two_stage"] = "sort"
-    dynamic_context_compression_ratio: float = Field(default=0.3, ge=0, le=1)
-    condition_compare: bool = True
-    rank_method: Literal["llmlingua", "longllmlingua", "bm25"] = "longllmlingua"
+    rate: float = index_setting(0.55, gt=0, le=1, help="Tokens kept / tokens of the text.")
+    condition_in_question: Condition = index_setting(
+        "after_condition",
+        help=(
+            "How a context is ranked: by the question after it (after), or by itself after the "
+            'question (before); with "_condition" the token level reads the question first, too.'
+        ),
+    )
+    reorder_context: Literal["original", "sort", "two_stage"] = index_setting(
+        "sort", help="Order of contexts: as in the text, best first, or best at both ends."
+    )
+    dynamic_context_compression_ratio: float = index_setting(
+        0.3, ge=0, le=1, help="Keep ratios from plus this (best context) to minus this (worst)."
+    )
+    condition_compare: bool = index_setting(
+        True, help="Rank tokens by the surprise without the question less that after it."
+    )
+    rank_method: Literal["llmlingua", "longllmlingua", "bm25"] = index_setting(
+        "longllmlingua", help="What ranks contexts."
+    )
 
 
 class SelectiveConfig(MethodConfig):
-    """Selective-Context (docs/methods/compression.md#selective-context).
+    """Selective-Context (docs/methods/compression.md#selective-context)."""
 
-    reduce_ratio         share of units that is dropped: those below this percentile of the whole text
-    target_tokens        tokens of the compressed text at most, instead of `reduce_ratio`; the ratio is chosen for it
-    level                "token" or "sentence" (the mean of its tokens); phrases need a parser and are not offered
-    max_sentence_tokens  a longer sentence is scored in parts (FlashRAG: cut off)
-    """
-
-    reduce_ratio: float = Field(default=0.35, ge=0, lt=1)
-    target_tokens: int | None = Field(default=None, gt=0)
-    level: Literal["token", "sentence"] = "token"
-    max_sentence_tokens: int = Field(default=1024, ge=2)
+    reduce_ratio: float = index_setting(
+        0.35,
+        ge=0,
+        lt=1,
+        help="Share of units that is dropped: those below this percentile of the whole text.",
+    )
+    target_tokens: int | None = index_setting(
+        None,
+        gt=0,
+        help="Most tokens of the compressed text; the share dropped is chosen for it.",
+    )
+    level: Literal["token", "sentence"] = index_setting(
+        "token", help="Units that are dropped: tokens, or sentences by the mean of their tokens."
+    )
+    max_sentence_tokens: int = index_setting(
+        1024, ge=2, help="A longer sentence is scored in parts (FlashRAG: cut off)."
+    )

@@ -356,7 +356,9 @@ class SessionScores:
             loss = loss[:condition_pos_id]
         elif condition_mode == "after":
             loss = loss[condition_pos_id:]
-        value = loss.mean() if granularity == "sentence" else loss
+        value = loss
+        if granularity == "sentence":
+            value = loss.mean()
         if not return_kv:
             return value
         seen = torch.tensor([*past, *numbers[len(past) : last]], dtype=torch.long)

@@ -162,11 +162,9 @@ class LLMLingua2(reading.ReadingMethod):
         total = sum(context.tokens for context in every)
         contexts = _best_contexts([context for context in every if context.chunks], total, config)
         left = sum(context.tokens for context in contexts)
-        rate = (
-            config.rate
-            if config.target_tokens is None
-            else min(config.target_tokens / max(left, 1), 1.0)
-        )
+        rate = config.rate
+        if config.target_tokens is not None:
+            rate = min(config.target_tokens / max(left, 1), 1.0)
         groups: list[list[Span]] = []
         after = done = 0
         for context in contexts:
@@ -211,7 +209,9 @@ def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence
         )
         at = next(last, at + max_tokens)
         ends.append(at)
-    return [*ends, total] if total > at else ends
+    if total > at:
+        return [*ends, total]
+    return ends
 
 
 def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
@@ -229,7 +229,9 @@ def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
     for i, (token, (a, b)) in enumerate(zip(chunk.tokens, chunk.offsets, strict=True)):
         inside = text[a:b]
         start = b - len(inside.lstrip())
-        before = words[-1].end if words else gap
+        before = gap
+        if words:
+            before = words[-1].end
         if style == "wordpiece":
             begins = not token.startswith("##")
         else:

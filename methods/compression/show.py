@@ -97,7 +97,9 @@ def answer_from(
     spans, tokens = kept_spans(
         whole, max(room_for_text(question, tools, model, request), 0), model, "left"
     )
-    stop = spans[0][1] if spans else 0
+    stop = 0
+    if spans:
+        stop = spans[0][1]
     shown = tuple(
         Shown("span", document.id, piece[0], piece[1] - max(end - stop, 0))
         for piece, end in zip(compressed.pieces, ends, strict=True)
@@ -110,11 +112,9 @@ def answer_from(
         *compressed.steps,
     )
     cut = stop < len(whole)
-    after = (
-        {"side": "right", "tokens_before": tokens, "tokens_after": model.count(text)}
-        if cut
-        else None
-    )
+    after = None
+    if cut:
+        after = {"side": "right", "tokens_before": tokens, "tokens_after": model.count(text)}
     answer = ask(question, [text] if text.strip() else [], tools, model, request)
     return Answer(
         answer,
@@ -130,10 +130,14 @@ def _stop_reason(document: Document, text: str, cut: bool, compressed: Compresse
     if not document.text.strip():
         return "the text is empty"
     if not text.strip():
-        return "no text fits beside the question" if cut else "nothing was kept of the text"
+        if cut:
+            return "no text fits beside the question"
+        return "nothing was kept of the text"
     if cut:
         return "truncated"
-    return "whole" if compressed.after >= compressed.before else "compressed"
+    if compressed.after >= compressed.before:
+        return "whole"
+    return "compressed"
 
 
 def with_blank_lines(groups: Sequence[Sequence[Span]]) -> list[Piece]:

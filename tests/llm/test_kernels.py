@@ -22,7 +22,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture, cuda_graphs, hf_model
-from harness.llm.attention_weights import WatchedRows, block_weights
+from harness.llm.attention_weights import WatchedRows, WatchRequest, block_weights
 from harness.llm.backend import load_model
 from harness.llm.batched_forward import Ask, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
@@ -157,7 +157,7 @@ def test_a_layer_that_attends_elsewhere_is_missed(tiny, calls):
 def test_the_rows_that_wait_stay_within_their_room(rows):
     """A whole chunk of watched rows is reduced before the queries of many layers fill the
     memory."""
-    watched = WatchedRows([(np.zeros(1, np.float32), range(rows), [(0, 20)])], 32)
+    watched = WatchedRows([WatchRequest(np.zeros(1, np.float32), range(rows), [(0, 20)])], 32)
     watched._plan(torch.device("cpu"), heads=32, size=128, key_size=8 * 128)
     held = watched._most * rows * 32 * 128
     assert held <= 2**28
@@ -172,7 +172,7 @@ def test_weights_from_the_log_sum_exp_are_those_of_whole_rows(monkeypatch, spans
     scores = (query @ key.repeat_interleave(2, 0).transpose(1, 2)) * 0.3
     scores = scores.masked_fill(torch.ones(40, 80, dtype=torch.bool).triu(41), -math.inf)
     by_columns = np.zeros((40, len(spans)), np.float32)
-    watched = WatchedRows([(by_columns, range(40), spans)], 1)
+    watched = WatchedRows([WatchRequest(by_columns, range(40), spans)], 1)
     watched.take(query, key.transpose(0, 1), scores.logsumexp(-1), 0.3)
     watched.finish()
     whole = block_weights(query, key, 40, spans, 0.3)
