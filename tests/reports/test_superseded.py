@@ -1,15 +1,18 @@
 """Runs that newer code made again, and runs of other questions: what compare and report show."""
 
+import json
+
 import pytest
 
-from tests.reports.build import BASE, OURS, record, write_run
+from tests.reports.build import BASE, OURS, record, span, write_run
 
 OLD = {"started": "2026-01-01T00:00:00+00:00"}
 NOTE = "1 run of older code or prompts left out"
 
 
 def records(scores):
-    return [record(number, score) for number, score in enumerate(scores)]
+    shown = [span("d0", 0, 3)]
+    return [record(number, score, shown=shown) for number, score in enumerate(scores)]
 
 
 @pytest.fixture
@@ -33,11 +36,14 @@ def test_a_table_shows_the_newest_code_and_counts_the_others(verb, results, comm
 FORCED = {"report": [], "compare": ["--force", "--reference", "bm25"]}
 
 
-@pytest.mark.parametrize("what", ["front", "sweep"])
-def test_a_figure_shows_the_newest_code(what, results, command):
-    more = ["--x", "k"] if what == "sweep" else []
-    _, out, err = command("report", what, str(results), *more)
-    assert ("lead" in out, "0000000b" in out) == (True, False), err
+@pytest.mark.parametrize("words", ["report front", "report sweep --x k"])
+def test_a_figure_shows_the_newest_code(words, results, command):
+    shown = [*words.split(), str(results), "--format", "json"]
+    _, newest, err = command(*shown)
+    _, every, _ = command(*shown, "--all-code")
+    methods = [[row["method"] for row in json.loads(out)] for out in (newest, every)]
+    counts = [len({name for name in names if name.startswith("lead")}) for names in methods]
+    assert counts == [1, 2], err
 
 
 @pytest.mark.parametrize("changed", ["fingerprint", "weights", "setting", "imported"])

@@ -8,7 +8,7 @@ from harness.cli.command import setting
 from harness.cli.figures import figure_format
 from harness.cli.options import RESULTS, MovedData, RunsFolders
 from harness.cli.output import say
-from harness.cli.stored_runs import stored_runs
+from harness.cli.stored_runs import newest, stored_runs
 from harness.cli.table_output import FigureOutput, write
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
@@ -37,6 +37,7 @@ def autopsy(
         raise UserError(f"--lost-below {lost_below:g}: should be above 0 and at most 1")
     form = figure_format(figure.form, figure.out)
     runs, damaged = stored_runs(folders or [RESULTS])
+    runs = newest(runs, figure.all_code)
     from harness_audit import autopsy as reports
     from harness_audit.autopsy_figure import draw
     from reports import facts
