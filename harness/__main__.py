@@ -1,6 +1,32 @@
-"""`python -m harness` is the command `harness`."""
+"""The command `harness`, also as `python -m harness`: signals are heeded before anything slow is
+imported."""
 
-from harness.cli.main import main
+import os
+import signal
+import sys
+from typing import NoReturn
+
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Import the command line, for a third of a second, and run it; SIGTERM and SIGHUP end it as
+    Ctrl-C does."""
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # else it is ignored, as by nohup
+                signal.signal(number, _interrupt)
+        from harness.cli.main import main as run_command  # slow: after the handlers
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; nothing was run\n")
+        sys.stderr.flush()
+        os._exit(_INTERRUPTED)  # imports that were cut short may not end well
+    run_command()
+
+
+def _interrupt(number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
 
 if __name__ == "__main__":
     main()

@@ -26,6 +26,8 @@ from harness.errors import close_matches
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
+MOST = 10**12
+"""The largest value of a numeric option that names none: what every library below can hold."""
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 
 
@@ -72,6 +74,8 @@ def option(
         return [name for name in presets.names(str(complete)) if name.startswith(incomplete)]
 
     flags = [word for word in spec.split(" ") if word.startswith("-")]
+    if "min" in limits:
+        limits.setdefault("max", MOST)
     return typer.Option(
         *flags,
         metavar=spec.removeprefix(" ".join(flags)).strip() or None,

@@ -100,7 +100,9 @@ def judge(
         ),
     ] = None,
     data: MovedData = None,
-    parallel: Annotated[int, execution("--parallel N", "Answers to judge at a time.", min=1)] = 1,
+    parallel: Annotated[
+        int, execution("--parallel N", "Answers to judge at a time.", min=1, max=4096)
+    ] = 1,
     json: Json = False,
 ) -> int:
     """Let a model judge each stored answer: whether it is right, faithful, or by a rubric.

@@ -84,6 +84,7 @@ Repeat = Annotated[
         "--repeat N",
         "Repeat every run with N seeds, from --seed on (harness report --average-seeds).",
         min=1,
+        max=10_000,
     ),
 ]
 

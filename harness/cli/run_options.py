@@ -50,6 +50,7 @@ class Execution:
             "can then change an "
             "answer, in bfloat16 and float16 above all.",
             min=1,
+            max=4096,
         ),
     ] = None
     deterministic: Annotated[
@@ -209,7 +210,11 @@ class WorkerOptions:
     workers: Annotated[
         int | None,
         execution(
-            "--workers N", "Worker processes.", "one for each GPU or CPU of the cluster", min=1
+            "--workers N",
+            "Worker processes.",
+            "one for each GPU or CPU of the cluster",
+            min=1,
+            max=4096,
         ),
     ] = None
     gpus_per_worker: Annotated[

@@ -13,6 +13,7 @@ model.dtype='fp8' (--set): should be 'auto', 'float32', 'bfloat16' or 'float16'
 Mappings are merged key by key; lists and everything else replace what was there.
 """
 
+import math
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
@@ -26,6 +27,8 @@ from harness.errors import ConfigError, UserError, unknown
 from harness.storage.yaml_text import Loader as SafeLoader
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
+MOST = 2**53
+"""The largest number of a setting: a float holds every whole number below it."""
 M = TypeVar("M", bound=BaseModel)
 Layer = tuple[str, dict[str, Any]]
 """The origin of some settings (a file or flag), and the settings."""
@@ -194,9 +197,24 @@ def build(model: type[M], tree: Tree, path: str) -> M:
     """Validate `tree` as `model`; `path` is where it sits in a RunConfig. Raises ConfigError with
     all mistakes."""
     try:
-        return model.model_validate(tree.values)
+        made = model.model_validate(tree.values)
     except ValidationError as e:
         raise ConfigError(error_sentences(e, model, path, tree.origins)) from e
+    if problems := _too_large(tree, path):
+        raise ConfigError(problems)
+    return made
+
+
+def _too_large(tree: Tree, path: str) -> list[str]:
+    """A sentence for each number that is larger than any part of the program can hold."""
+    problems = []
+    for at, value in flatten(tree.values).items():
+        if isinstance(value, int | float) and MOST < abs(value) < math.inf:
+            key = as_typed(f"{path}.{at}" if path else at)
+            origin = origin_of(at, tree.origins)
+            source = f" ({origin})" if origin else ""
+            problems.append(f"{key}={str(value)[:40]}{source}: should be at most {MOST:,}")
+    return problems
 
 
 def as_typed(path: str) -> str:

@@ -104,12 +104,13 @@ class BackgroundTracking(Hook):
         self._wake.set()
 
     def closed(self) -> int:
-        """Report what was not logged, as errors or warnings; 3 where logging was requested and
-        failed."""
+        """Report what was not logged; 3 where a store failed, or traces that were requested are
+        missing."""
         missed = self.missed()
+        failed = self.required or bool(self._problem or self._errors)
         for sentence in missed:
-            self._note(f"{'error' if self.required else 'warning'}: {sentence}")
-        return 3 if self.required and missed else 0
+            self._note(f"{'error' if failed else 'warning'}: {sentence}")
+        return 3 if failed and missed else 0
 
     def add(self, folder: Path) -> None:
         """Log the run in `folder` too, unless tracking is off; the run added before it must have

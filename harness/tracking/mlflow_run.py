@@ -14,15 +14,13 @@ inside functions only.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import getpass
 import hashlib
 import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +38,8 @@ from harness.tracking.metrics import (
     without_folders,
 )
 from harness.tracking.mlflow_traces import MlflowTraces, mlflow_dataset
-from harness.tracking.store import artifacts_uri, log_files, sqlite_path
+from harness.tracking.sqlite_store import open_store, sqlite_lock
+from harness.tracking.store import artifacts_uri, log_files
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -161,13 +160,11 @@ class MlflowRun:
     (mlflow_errors)."""
 
     def __init__(self, run: StoredRun, uri: str, suite: str | None = None) -> None:
-        from mlflow import MlflowClient
-
         from reports.facts import suite as suite_of
 
         self.run, self.uri, self.suite = run, uri, suite or suite_of(run)
         with sqlite_lock(uri):
-            self.client: MlflowClient = MlflowClient(tracking_uri=uri)
+            self.client: MlflowClient = open_store(uri)
             self.experiment = self._find_experiment()
         self.parent: str | None = None
         if self.suite:
@@ -388,26 +385,6 @@ class MlflowRun:
     def _log(self, metrics: Sequence[Any]) -> None:
         for start in range(0, len(metrics), _MOST_METRICS):
             self.client.log_batch(self.id, metrics=metrics[start : start + _MOST_METRICS])
-
-
-@contextlib.contextmanager
-def sqlite_lock(uri: str) -> Iterator[None]:
-    """Lock a sqlite store while its tables are created: two processes at once would break it."""
-    path = sqlite_path(uri)
-    if path is None:
-        yield
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
-    quoted = Path(uri.partition(":///")[2]).parent
-    if quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
-        with contextlib.suppress(OSError):
-            os.removedirs(quoted)
 
 
 def _without_quotes(value: str) -> str:

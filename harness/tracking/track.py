@@ -23,7 +23,9 @@ import contextlib
 import importlib.util
 import logging
 import os
+import re
 import shlex
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -37,6 +39,10 @@ from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
 MOST_FAILURES = (
     2  # a store that let so many runs down one after the other is not asked for the others
+)
+# What sqlite says of a file that no further try can fill.
+_DAMAGED = re.compile(
+    "already exists|duplicate column|no such (table|column)|malformed|not a database"
 )
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
@@ -63,7 +69,11 @@ class StoreError(SaveError):
             "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
         )
         store = "W&B" if uri.startswith(wandb_run.SCHEME) else "MLflow"
-        advice = f"{runs} on disk; fill {store} from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
+        first = ""
+        if _DAMAGED.search(reason) and (path := sqlite_path(uri)) is not None:
+            first = f"move the damaged {path} away, then "
+        command = f"harness track {shlex.quote(where)} --uri {masked(uri)}"
+        advice = f"{runs} on disk; {first}fill {store} from there with: {command}"
         super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {advice}")
 
 
@@ -208,7 +218,7 @@ def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
         from mlflow.exceptions import MlflowException  # which configures MLflow's loggers
         from sqlalchemy.exc import SQLAlchemyError
 
-        failures = (MlflowException, SQLAlchemyError, OSError)
+        failures = (MlflowException, SQLAlchemyError, sqlite3.Error, OSError)
         logging.getLogger("mlflow").setLevel(logging.ERROR)  # no messages about creating tables
         yield
     except ModuleNotFoundError as error:  # MLflow itself, or the driver of a database

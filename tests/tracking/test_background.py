@@ -7,6 +7,7 @@ import pytest
 
 from harness.tracking import background
 from harness.tracking.background import BackgroundTracking
+from harness.tracking.track import StoreError
 from tests.tracking.store import (
     SCORE,
     SCORES,
@@ -118,6 +119,20 @@ def test_whatever_mlflow_raises_is_a_sentence(uri, tmp_path, monkeypatch):
     (sentence,) = logged(uri, [folder])
     assert "(AttributeError: no attribute 'x')" in sentence
     assert f"harness track {folder} --uri {uri}" in sentence
+
+
+def test_a_store_that_nobody_asked_for_and_that_fails_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+    def full(*_, **__):
+        raise StoreError([tmp_path], "sqlite:///mlflow.db", "database or disk is full")
+
+    monkeypatch.setattr(background, "track", full)
+    notes = []
+    trackers = BackgroundTracking(tmp_path, None, note=notes.append)
+    trackers.add(run_folder(tmp_path))
+    assert trackers.closed() == 3
+    assert notes[0].startswith("error: tracking failed at sqlite:///")
 
 
 def test_off_starts_no_thread(tmp_path):

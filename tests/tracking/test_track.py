@@ -1,6 +1,9 @@
+import contextlib
 import functools
 import getpass
 import json
+import shutil
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,6 +12,7 @@ from harness.engine.progress import Silent
 from harness.errors import SaveError
 from harness.scale.shard import run_shard
 from harness.storage.run_folder import find_runs, read_run
+from harness.tracking import sqlite_store
 from harness.tracking import track as tracking
 from harness.tracking.mlflow_traces import MlflowTraces
 from reports.main_table import frame
@@ -29,6 +33,17 @@ from tests.tracking.store import (
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 track = functools.partial(tracking.track, traces=0)  # test_mlflow_traces.py has them
+
+
+def half_made(path, tables):
+    """Leave the first so many tables, as a process that was killed while it made them does."""
+    with contextlib.closing(sqlite3.connect(path)) as store:
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+        for (name,) in store.execute(query).fetchall()[tables:]:
+            store.execute(f'DROP TABLE "{name}"')
+        if tables:
+            store.execute("UPDATE alembic_version SET version_num = '89d4b8295536'")
+        store.commit()
 
 
 class TestTrack:
@@ -300,5 +315,22 @@ class TestFaults:
 
     def test_a_file_that_is_no_database(self, tmp_path):
         (tmp_path / "mlflow.db").write_text("not a database " * 100)
-        with pytest.raises(SaveError, match="tracking failed at sqlite:"):
+        with pytest.raises(SaveError, match="tracking failed at sqlite:.*; move the damaged /"):
             track(run_folder(tmp_path), f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+    @pytest.mark.parametrize("tables", [0, 6, 20])
+    def test_a_store_that_was_left_half_made_is_made_anew(
+        self, uri, tables, tmp_path, empty_store, monkeypatch
+    ):
+        half_made(tmp_path / "mlflow.db", tables)
+        monkeypatch.setattr(sqlite_store, "make_store", functools.partial(shutil.copy, empty_store))
+        track(run_folder(tmp_path), uri)
+        assert only_run(uri).info.status == "FINISHED"
+        assert not list(tmp_path.glob(".mlflow.db*"))
+
+    def test_a_half_made_store_that_holds_a_run_is_named(self, uri, tmp_path):
+        folder = run_folder(tmp_path)
+        track(folder, uri)
+        half_made(tmp_path / "mlflow.db", 40)
+        with pytest.raises(SaveError, match="; move the damaged /.*mlflow.db away, then fill"):
+            track(folder, uri)

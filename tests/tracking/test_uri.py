@@ -10,7 +10,7 @@ import pytest
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
 from harness.tracking.background import BackgroundTracking
-from harness.tracking.mlflow_run import sqlite_lock
+from harness.tracking.sqlite_store import sqlite_lock
 from harness.tracking.store import expand_home, sqlite_uri, unreachable
 from harness.tracking.track import StoreError, default_uri, track, uri_problems
 from tests.tracking.store import run_folder

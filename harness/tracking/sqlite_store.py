@@ -1,0 +1,116 @@
+"""A sqlite store of MLflow's that is whole: its tables are there, or the file is not.
+
+MLflow makes 60 tables one after the other, for seconds. A process that is killed meanwhile, or a
+disk that is full, leaves a file that MLflow can neither use nor complete. So a new store is made
+under another name, and one that was left half made and holds nothing is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.storage.files import delete_drafts, draft_path
+from harness.tracking.store import sqlite_path, sqlite_uri
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+
+@contextlib.contextmanager
+def sqlite_lock(uri: str) -> Iterator[None]:
+    """Lock a sqlite store while its tables are created: two processes at once would break it."""
+    path = sqlite_path(uri)
+    if path is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+    quoted = Path(uri.partition(":///")[2]).parent
+    if quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
+        with contextlib.suppress(OSError):
+            os.removedirs(quoted)
+
+
+def open_store(uri: str) -> MlflowClient:
+    """Open a store, made if it is a sqlite file that is missing or half made; hold `sqlite_lock`.
+
+    Raises OSError, sqlite3.Error and what MLflow raises.
+    """
+    path = sqlite_path(uri)
+    if path is None:
+        return _opened(uri)
+    delete_drafts(path.parent, path.name)
+    if not path.exists():
+        with _new_store(path) as made:
+            os.replace(made, path)
+        return _opened(uri)
+    try:
+        return _opened(uri)
+    except Exception:
+        if not _holds_nothing(path):
+            raise
+    with _new_store(path) as made:
+        _copy_content(made, path)
+    return _opened(uri)
+
+
+def _opened(uri: str) -> MlflowClient:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri)
+    client.search_experiments(max_results=1)
+    return client
+
+
+@contextlib.contextmanager
+def _new_store(path: Path) -> Iterator[Path]:
+    """Give a whole, empty store beside `path`; deleted after the block if it is still there."""
+    draft = draft_path(path)
+    try:
+        make_store(draft)
+        yield draft
+    finally:
+        for file in path.parent.glob(f"{draft.name}*"):  # sqlite's journal too
+            file.unlink(missing_ok=True)
+
+
+def make_store(path: Path) -> None:
+    """Let MLflow make its tables in a new sqlite file."""
+    _opened(sqlite_uri(path))
+
+
+def _holds_nothing(path: Path) -> bool:
+    """Whether a sqlite file has neither a run nor an experiment but MLflow's first one."""
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            tables = {row[0] for row in store.execute("SELECT name FROM sqlite_master")}
+            queries = [query for table, query in _ITEMS if table in tables]
+            return all(store.execute(query).fetchone() is None for query in queries)
+    except sqlite3.Error:
+        return False
+
+
+_ITEMS = (
+    ("runs", "SELECT run_uuid FROM runs LIMIT 1"),
+    ("experiments", "SELECT name FROM experiments WHERE name != 'Default' LIMIT 1"),
+)
+
+
+def _copy_content(source: Path, target: Path) -> None:
+    """Replace the content of a sqlite file in one transaction: who has it open sees the new one."""
+    with (
+        contextlib.closing(sqlite3.connect(source)) as new,
+        contextlib.closing(sqlite3.connect(target)) as old,
+    ):
+        new.backup(old)
