@@ -28,13 +28,23 @@ _MAGIC = b"GGUF"
 _DIGITS = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
 
 
-def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, Any]]:
-    """The folder of the converted model in the user's cache, and its identity; the first call
-    converts for a minute.
+def converted(
+    file: Path, sha256: str | None = None, needs_template: bool = False
+) -> tuple[Path, dict[str, Any]]:
+    """Convert a model unless the user's cache has it; converting takes a minute.
 
-    sha256: of the file, where it is known beforehand. Raises CannotRun with one sentence for a file
-    that is missing, another one, damaged, or of an architecture or quantisation that transformers
-    does not read; SaveError for a folder that cannot be written.
+    Args:
+        file: The GGUF file.
+        sha256: Of the file, where it is known beforehand.
+        needs_template: Refuse a file without a chat template, before it is converted.
+
+    Returns:
+        The folder of the converted model, and its identity.
+
+    Raises:
+        CannotRun: The file is missing, another one, damaged, without a template, or of an
+            architecture or quantisation that transformers does not read.
+        SaveError: The folder cannot be written.
     """
     _check_header(file)
     digest = file_hash(file)
@@ -49,6 +59,8 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
             folder.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(folder.with_suffix(".lock")):
                 if not folder.is_dir():  # else another process converted it while this one waited
+                    if needs_template:
+                        _check_template(file)
                     sys.stderr.write(f"converting {file.name}, once; it takes about a minute\n")
                     with new_folder(folder, _SETTING) as draft:
                         _write(file, draft)
@@ -83,6 +95,23 @@ def _check_header(file: Path) -> None:
     version = int.from_bytes(header[4:], "little")
     if version not in (2, 3):
         raise CannotRun(f"'{file.name}' is of GGUF version {version}; versions 2 and 3 can be read")
+
+
+def _check_template(file: Path) -> None:
+    """Raise CannotRun for a file whose metadata holds no chat template."""
+    import gguf
+
+    try:
+        field = gguf.GGUFReader(file).get_field(gguf.Keys.Tokenizer.CHAT_TEMPLATE)
+    except Exception:  # noqa: BLE001 - damaged or not whole: converting it says so
+        return
+    if field is None or not field.contents():
+        raise CannotRun(no_template(file.name))
+
+
+def no_template(name: str) -> str:
+    """The message about a model without a chat template."""
+    return f"'{name}' has no chat template; set --set model.template=none or a template file"
 
 
 def _write(file: Path, draft: Path) -> None:

@@ -17,7 +17,7 @@ from harness.cost.flops import ModelShape
 from harness.cost.free_memory import free_cores
 from harness.cost.shapes import shape_of
 from harness.errors import CannotRun
-from harness.llm import capture, families
+from harness.llm import capture, families, gguf
 from harness.llm.adapters import adapter_folder, merge
 from harness.llm.backend import ModelFacts
 from harness.llm.endings import endings_pattern, markers_of
@@ -280,9 +280,7 @@ def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
     if config.template != "model":
         tokenizer.chat_template = Path(config.template).read_bytes().decode()
     if not tokenizer.chat_template:
-        raise CannotRun(
-            f"'{name}' has no chat template; set --set model.template=none or a template file"
-        )
+        raise CannotRun(gguf.no_template(name))
     try:
         template = tokenizer.get_chat_template()
     except ValueError as e:

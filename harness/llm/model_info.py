@@ -202,7 +202,8 @@ def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
     source = config.source or config.name
     folder = Path(source).expanduser()
     if folder.suffix == gguf.SUFFIX:
-        return gguf.converted(_gguf_file(source, config.revision), config.sha256)
+        file = _gguf_file(source, config.revision)
+        return gguf.converted(file, config.sha256, _uses_own_template(config))
     if folder.is_dir():
         if not (folder / "config.json").exists():
             raise CannotRun(
@@ -259,6 +260,11 @@ def needs_conversion(config: ModelConfig) -> bool:
     return file.suffix == gguf.SUFFIX and not gguf.is_converted(file)
 
 
+def _uses_own_template(config: ModelConfig) -> bool:
+    """Whether the chat template comes with the model's file."""
+    return config.template == "model" and config.tokenizer is None
+
+
 def _gguf_file(source: str, revision: str | None) -> Path:
     """The path of a GGUF file: on this machine, or owner/name/file.gguf, fetched from the hub.
     Raises CannotRun."""
@@ -290,7 +296,7 @@ def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
         )
     folder = inside(root, config.package_path or "")
     if folder.suffix == gguf.SUFFIX:
-        return gguf.converted(folder, config.sha256)
+        return gguf.converted(folder, config.sha256, _uses_own_template(config))
     if (folder / "card.json").exists():
         hooks = registry.model_hooks(config.package or "")
         if hooks is not None:

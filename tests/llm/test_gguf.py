@@ -66,7 +66,7 @@ def tensors(net):
     return found
 
 
-def write(path, net, arch="llama", kind="F32", pre="smollm"):
+def write(path, net, arch="llama", kind="F32", pre="smollm", template=TEMPLATE):
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     writer = gguf.GGUFWriter(str(path), arch)
@@ -104,7 +104,11 @@ def write(path, net, arch="llama", kind="F32", pre="smollm"):
         "eos_token_id": 2,
         "add_bos_token": False,
     }
-    more = {"layer_norm_rms_eps": 1e-6, "rope_freq_base": 10000.0, "chat_template": TEMPLATE}
+    more = {
+        "layer_norm_rms_eps": 1e-6,
+        "rope_freq_base": 10000.0,
+        **({"chat_template": template} if template else {}),
+    }
     for name, value in {**sizes, **words, **more}.items():
         getattr(writer, f"add_{name}")(value)
     for name, value in tensors(net).items():
@@ -252,6 +256,16 @@ def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, file, monkeypatch):
         ({"HOME": "/u"}, "/u/.cache/longdoc-harness/gguf"),
     ],
 )
+def test_a_missing_chat_template_is_said_before_a_file_is_converted(tmp_path, net, monkeypatch):
+    file = write(tmp_path / "plain.gguf", net, template=None)
+    monkeypatch.setattr("harness.llm.gguf._write", lambda *_: pytest.fail("it was converted"))
+    (problem,) = model_facts(ModelConfig(name=str(file))).problems
+    assert problem.startswith("'plain.gguf' has no chat template; set --set model.template=none")
+    monkeypatch.undo()
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    assert model_facts(ModelConfig(name=str(file), template="none")).problems == []
+
+
 def test_a_converted_model_serves_every_folder_of_a_user(given, place, monkeypatch):
     for name in ("HARNESS_HOME", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)

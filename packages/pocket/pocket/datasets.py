@@ -1,7 +1,9 @@
 """Made-up data sets: the package `pocket` writes the documents and questions when they are loaded.
 
     format: pocket        options: {kind: musique, tokens: 2000, seed: 0, questions: 20, hops: [1, 2], place: head}
-    split: validation     seeds 0 to 999,999;   split: train     seeds from 1,000,000 on
+    split: validation     seeds 0 to 999,999
+    split: train          seeds from 1,000,000 on; a smaller one is counted from there, so that the
+                          few-shot examples of a data set need no seed of their own
 
 Encyclopedic kinds go through their official row format and its parser, so what is loaded is what a
 file of such rows would give. Question n of a seed does not depend on the number of questions or on
@@ -81,6 +83,9 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
     if problems:
         raise ConfigError(problems)
     purpose = _PURPOSES[config.split]
+    if purpose == "training" and 0 <= options.seed < world.FIRST_TRAINING_SEED:
+        seed = options.seed + world.FIRST_TRAINING_SEED
+        options = options.model_copy(update={"seed": seed})
     try:
         world.check(options.kind, options.seed, options.tokens, options.hops or (1,), purpose)
     except ConfigError as error:

@@ -179,7 +179,6 @@ BAD = [
         ConfigError,
         "evaluation has the seeds 0 to 999,999, so that no model is tested",
     ),
-    ({"split": "train"}, ConfigError, "training has the seeds from 1,000,000 on"),
     (
         {"split": "vaildation"},
         ConfigError,
@@ -208,6 +207,26 @@ def test_training_seeds_are_for_training():
     assert len(data) == 6
     made = sample("musique", FIRST_TRAINING_SEED, tokens=400, purpose="training")
     assert made.documents[0].text == next(iter(data.documents.values())).text
+
+
+def test_a_small_training_seed_is_counted_from_the_first_one():
+    small, large = (load(config(split="train", seed=n)) for n in (3, FIRST_TRAINING_SEED + 3))
+    assert small.fingerprint == large.fingerprint
+
+
+@pytest.mark.parametrize("seed", [0, 7, 999_999])
+def test_solved_examples_come_from_training_seeds(command, seed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("script.yaml").write_text("replies: [{reply: Paris}]")
+    sets = ["dataset.shots=2", f"dataset.seed={seed}", "dataset.tokens=200", "dataset.questions=3"]
+    model = ["--model", "scripted", "--set", "model.script=script.yaml", *sets]
+    run = ["run", "-m", "closed-book", "-d", "pocket/musique", *model, "--keep-prompts"]
+    code, _, err = command(*run, "--mlflow", "off", "--out", "out")
+    assert code == 0, err
+    (requests,) = Path("out").rglob("requests.jsonl")
+    shown = [line.count("Answer: ") for line in requests.read_text().splitlines()]
+    assert shown
+    assert min(shown) >= 2
 
 
 def test_a_file_in_a_folder_is_named_with_it(tmp_path, monkeypatch):
