@@ -200,9 +200,21 @@ def build(model: type[M], tree: Tree, path: str) -> M:
         made = model.model_validate(tree.values)
     except ValidationError as e:
         raise ConfigError(error_sentences(e, model, path, tree.origins)) from e
-    if problems := _too_large(tree, path):
+    problems = [*_too_large(tree, path), *_truth_values(tree, made, path)]
+    if problems:
         raise ConfigError(problems)
     return made
+
+
+def _truth_values(tree: Tree, made: BaseModel, path: str) -> list[str]:
+    """A sentence for each number that is given as true or false, which pydantic reads as 1 or 0."""
+    validated = flatten(made.model_dump())
+    problems = []
+    for at, value in flatten(tree.values).items():
+        if isinstance(value, bool) and type(validated.get(at)) in (int, float):
+            key = as_typed(f"{path}.{at}" if path else at)
+            problems.append(f"{key}={value_text(value)}: should be a number")
+    return problems
 
 
 def _too_large(tree: Tree, path: str) -> list[str]:

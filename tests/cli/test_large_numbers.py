@@ -1,4 +1,4 @@
-"""Numbers that no machine can work through, and signals that come early."""
+"""Numbers that no machine can work through or that are none, and signals that come early."""
 
 import subprocess
 import sys
@@ -25,13 +25,16 @@ LARGE = "1" + 30 * "0"
         (*RUN, "--set", f"model.retries={LARGE}"),
         (*RUN, "--set", f"dataset.max_answer_tokens={LARGE}"),
         (*RUN, "--sweep", f"method.k=1,{LARGE}"),
+        (*RUN, "--set", "method.k=true"),
+        (*RUN, "--set", "limit=true"),
+        (*RUN, "--set", "dataset.max_answer_tokens=false"),
         ("judge", "results", "--parallel", LARGE),
         ("duel", "bm25", "full-context", "-d", "pocket/musique", "--parallel", LARGE),
         ("reproduce", "pecan-table-1", "--repeat", LARGE),
     ],
     ids=lambda words: " ".join(words[-2:])[:24],
 )
-def test_a_number_beyond_all_bounds_is_one_sentence(command, words, tmp_path, monkeypatch):
+def test_a_number_that_cannot_be_used_is_one_sentence(command, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, _, err = command(*words)
     assert (code, "Traceback" in err) == (2, False), err

@@ -248,6 +248,16 @@ def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, file, monkeypatch):
     assert not [path for path in (tmp_path / "home" / "gguf").iterdir() if path.is_dir()]
 
 
+def test_a_missing_chat_template_is_said_before_a_file_is_converted(tmp_path, net, monkeypatch):
+    file = write(tmp_path / "plain.gguf", net, template=None)
+    monkeypatch.setattr("harness.llm.gguf._write", lambda *_: pytest.fail("it was converted"))
+    (problem,) = model_facts(ModelConfig(name=str(file))).problems
+    assert "'plain.gguf' has no chat template; set --set model.template=none" in problem
+    monkeypatch.undo()
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    assert model_facts(ModelConfig(name=str(file), template="none")).problems == []
+
+
 @pytest.mark.parametrize(
     ("given", "place"),
     [
@@ -256,16 +266,6 @@ def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, file, monkeypatch):
         ({"HOME": "/u"}, "/u/.cache/longdoc-harness/gguf"),
     ],
 )
-def test_a_missing_chat_template_is_said_before_a_file_is_converted(tmp_path, net, monkeypatch):
-    file = write(tmp_path / "plain.gguf", net, template=None)
-    monkeypatch.setattr("harness.llm.gguf._write", lambda *_: pytest.fail("it was converted"))
-    (problem,) = model_facts(ModelConfig(name=str(file))).problems
-    assert problem.startswith("'plain.gguf' has no chat template; set --set model.template=none")
-    monkeypatch.undo()
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    assert model_facts(ModelConfig(name=str(file), template="none")).problems == []
-
-
 def test_a_converted_model_serves_every_folder_of_a_user(given, place, monkeypatch):
     for name in ("HARNESS_HOME", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
