@@ -3,18 +3,22 @@
     html_to_markdown("<title>Seals</title><p>One <i>two</i>.<pre>a\\nb</pre>")
         -> ConvertedHtml(title="Seals", markdown="One two.\\n\\n```\\na\\nb\\n```")
 
-Headings, tables, lists and code stay; emphasis and the addresses of links are left out, as they
-part words. Navigation and the page's footer are no text of the page.
+Headings, tables, lists and blocks of code stay; the marks of emphasis and of code in a line, which
+part words ("`Err`s"), and the addresses of links are left out. Navigation and the page's footer
+are no text of the page.
 """
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from bs4 import BeautifulSoup, Tag
+from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
 from markdownify import ATX, MarkdownConverter
 
 _NEVER_SHOWN = ("script", "style", "template", "noscript", "title", "annotation", "annotation-xml")
+# Tables that lay a page out: one line of Markdown could not hold what is in their cells.
+_LAYOUT = "table:has(table, h1, h2, h3, h4, h5, h6), table[role=presentation]"
 _NAVIGATION = "nav, [role=navigation], [role=contentinfo]"
 # A footer inside of these belongs to them (HTML standard, "footer"); any other is the page's.
 _SECTIONING = ("article", "aside", "blockquote", "main", "section")
@@ -24,9 +28,13 @@ _BLOCKS = (
     *("figure", "footer", "form", "header", "hgroup", "html", "legend", "main", "menu", "nav"),
     *("optgroup", "option", "search", "select", "summary"),
 )
-_INLINE_MARKS = ["a", "b", "strong", "em", "i", "del", "s"]
+_INLINE_MARKS = ["a", "b", "strong", "em", "i", "del", "s", "code", "kbd", "samp"]
 _LOOKS_LIKE_MARKUP = re.compile(r"\s*(?=#{1,6}(?:\s|$)|```|~~~)")
 _BACKTICKS = re.compile("`+")
+
+
+# XHTML is read as the HTML that browsers take it for.
+warnings.filterwarnings("ignore", category=XMLParsedAsHTMLWarning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,16 @@ def html_to_markdown(html: str) -> ConvertedHtml:
     for element in soup.find_all("footer"):
         if element.find_parent(_SECTIONING) is None:
             element.decompose()
+    for table in soup.select(_LAYOUT):
+        _make_blocks(table)
     markdown: Any = _Converter().convert_soup(soup)
     lines = [line.rstrip() for line in str(markdown).replace("\xa0", " ").split("\n")]
     return ConvertedHtml(title, "\n".join(lines).strip("\n"))
+
+
+def _make_blocks(table: Tag) -> None:
+    """Turn a table into blocks: itself, its rows and its cells, but no table in them."""
+    for part in table.find_all(["caption", "thead", "tbody", "tfoot", "tr", "td", "th"]):
+        if part.find_parent("table") is table:
+            part.name = "div"
+    table.name = "div"

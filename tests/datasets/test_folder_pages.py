@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 import zipfile
 
@@ -56,11 +57,20 @@ HTML = {
     "head left open": ("<html><head><title>T</title><p>Two years", "T\nTwo years"),
     # Variations of the kind.
     "emphasis in a word": ("<p><b>bl</b>ue <i>val</i>ve</p>", "blue valve"),
+    "code in a word": ("<p>It <a><code>clone</code></a>s <kbd>a_b</kbd>", "It clones a_b"),
     "a caption and its figure": ("<figure>A<figcaption>B</figcaption></figure>C", "A\n\nB\n\nC"),
     "buttons": ("<button>Save</button><button>Stop</button>", "Save\n\nStop"),
     "a summary": ("<details><summary>More</summary>text</details>", "More\n\ntext"),
     "a footer of an article": ("<article>A<footer>by Ann</footer></article>", "A\n\nby Ann"),
     "blocks in a cell": ("<table><tr><td><p>a</p><pre>b\nc</pre><td>d</table>", "| a  b c | d |"),
+    "a table that lays the page out": (
+        "<table><tr><td><h1>A</h1><h2>B</h2>c<td><table><tr><td>d<td>e</table></table>",
+        "A\n\nA: B\nc\n\n| d | e |",
+    ),
+    "XHTML": (
+        '<?xml version="1.0" encoding="UTF-8"?><html><body><p>a<br/>b</p></body></html>',
+        "a\nb",
+    ),
     "a code with fences": ("<pre>a\n```\nb</pre>", "````\na\n```\nb\n````"),
     "signs of Markdown": ("<p>a_b*c* &lt;d&gt; [e] 1. f</p>", "a_b*c* <d> [e] 1. f"),
     "a declared encoding": (b'<meta charset="iso-8859-5"><p>\xbf\xe0\xd8\xd2\xd5\xe2', "Привет"),
@@ -286,6 +296,19 @@ def test_a_question_file_in_the_folder_is_no_page(here, tmp_path):
     (run,) = (tmp_path / ".out/folder").iterdir()
     (record,) = read_run(run).records
     assert [one["text"] for one in record["shown"]] == ["a\nA"]
+
+
+def test_a_run_on_a_plain_data_set_loads_no_reader_of_documents():
+    code = (
+        "import sys; from harness.cli.main import main\n"
+        "sys.argv = 'harness validate -m bm25 -d pocket/musique'.split()\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "heavy = ('markitdown', 'lxml', 'bs4', 'markdown_it', 'markdownify')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("ok"), done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 UNREAD = {"document": "plan.csv", "gold_pages": "plan.csv#Cost", "documents": ["a", "gone"]}

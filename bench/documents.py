@@ -1,0 +1,134 @@
+"""Words of documentation that a browser shows, and that the reading of a folder loses or joins.
+
+    python -m bench.documents FOLDER ... [--pages 100] [--browser chromium]
+
+HTML is compared with the browser's text of the page without its navigation, Markdown (without its
+front matter) and reStructuredText with the words of the file, where it is UTF-8. A word is a run of
+letters and digits; the words of both are counted, so a joined pair counts as two lost ones. Pages
+are drawn evenly over the folders.
+"""
+
+import argparse
+import random
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+from bs4 import BeautifulSoup
+
+from harness.datasets.folder_pages import read_pages
+
+_WORD = re.compile(r"[^\W_]+")
+_HTML = (".html", ".htm")
+_SUFFIXES = (*_HTML, ".md", ".rst", ".txt")
+# What is no text of a page here either; the browser's own text decides the rest.
+_REMOVED = "nav, [role=navigation], [role=contentinfo], script, noscript, template"
+_FOOTER_OF_THE_PAGE = "footer:not(article *, aside *, blockquote *, main *, section *)"
+_SHOW = (
+    "<script>addEventListener('load', () => {"
+    "document.querySelectorAll(`%s`).forEach(one => one.remove());"
+    "document.title = encodeURIComponent(document.body.innerText);"
+    "});</script>"
+)
+
+
+def pages_of(folder: Path, wanted: int, seed: int) -> list[Path]:
+    """Draw pages of a folder, of each suffix."""
+    found = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES)
+    files = [path for path in found if path.is_file() and _is_page(path)]
+    return random.Random(seed).sample(files, min(wanted, len(files)))
+
+
+def _is_page(path: Path) -> bool:
+    """Whether a file is UTF-8, neither tiny nor huge, and no redirection to another one."""
+    if not 500 < path.stat().st_size < 300_000:
+        return False
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+    return 'http-equiv="refresh"' not in text
+
+
+def file_text(page: Path) -> str:
+    """The text of a file without its front matter."""
+    text = page.read_text(encoding="utf-8")
+    return text.split("\n---\n", 1)[-1] if text.startswith("---\n") else text
+
+
+def browser_text(page: Path, browser: str) -> str:
+    """The text that a browser shows of a page, without navigation and styles of other files."""
+    html = page.read_text(encoding="utf-8", errors="replace")
+    soup = BeautifulSoup(html, "html.parser")
+    for element in soup.find_all(["script", "link"]):
+        element.decompose()
+    script = _SHOW % f"{_REMOVED}, {_FOOTER_OF_THE_PAGE}"
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "page.html"
+        copy.write_text(f"{soup}{script}", encoding="utf-8")
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000"]
+        shown = subprocess.run(
+            [browser, *flags, f"--user-data-dir={scratch}/user", "--dump-dom", copy.as_uri()],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+    title = BeautifulSoup(shown, "html.parser").title
+    return "" if title is None else unquote(title.get_text())
+
+
+def our_text(page: Path) -> str:
+    """The text of a page as a run reads it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / page.name).write_bytes(page.read_bytes())
+        (read,) = read_pages(Path(scratch)).pages
+    return "\n".join([read.title, *(part for section in read.sections for part in section)])
+
+
+def lost_words(shown: str, read: str) -> tuple[int, Counter[str]]:
+    """The number of words shown, and those that are read less often."""
+    words = Counter(_WORD.findall(shown))
+    return words.total(), words - Counter(_WORD.findall(read))
+
+
+def measure(pages: Sequence[Path], browser: str) -> None:
+    """Print what each kind of page lost, and the pages that lost most."""
+    totals: Counter[str] = Counter()
+    losses: Counter[str] = Counter()
+    worst = []
+    for page in pages:
+        is_html = page.suffix in _HTML
+        shown = browser_text(page, browser) if is_html else file_text(page)
+        number, lost = lost_words(shown, our_text(page))
+        kind = "HTML" if is_html else page.suffix
+        totals[kind] += number
+        losses[kind] += lost.total()
+        worst.append((lost.total(), number, page, lost.most_common(8)))
+    for kind, number in totals.items():
+        rate = 10_000 * losses[kind] / number
+        print(f"{kind}: {losses[kind]} of {number} words lost or joined, {rate:.2f} in 10,000")
+    print(f"all: {10_000 * losses.total() / totals.total():.2f} in 10,000, {len(pages)} pages")
+    for count, number, page, words in sorted(worst, reverse=True)[:12]:
+        if count:
+            print(f"  {count} of {number}: {page.parent.name}/{page.name}: {words}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--pages", type=int, default=100)
+    parser.add_argument("--browser", default="chromium")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    each = -(-options.pages // len(options.folders))
+    drawn = [pages_of(folder, each, options.seed) for folder in options.folders]
+    measure([page for pages in drawn for page in pages], options.browser)
+
+
+if __name__ == "__main__":
+    main()
