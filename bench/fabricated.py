@@ -1,295 +1,146 @@
-"""Runs fabricated by seed, judged as `harness report --paper` judges them: python -m
-bench.fabricated [--seed 0]
+"""Edited run folders, judged by the commands: python -m bench.fabricated [--careful] [--only NAME]
 
-Each run is an honest one of BM25 on MuSiQue's official rows with one thing changed, alone and
-beside two honest ones. Printed: dishonest runs that are certified, without a mark or a word on what
-was not checked, and honest ones that are refused. Both should be none.
+Honest runs of the embedded model are made once. For each edit of bench/fabrications.py and
+bench/fabrications_read.py, a copy of a BM25 run is edited on disk, and `harness compare`, `report`,
+`export` and `verify` are called on it beside honest runs of other methods. --careful: the checksums
+in summary.json are computed anew after the edit, as a forger who has read the code would.
+
+Printed: edits that compare and report pass in silence and that verify calls consistent, and honest
+pairs that are refused or marked without cause. All four should be none.
 """
 
 import argparse
-import random
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+import contextlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from harness.storage.run_folder import StoredRun
-from reports.paper import comparable, public_releases
-from reports.paper.printed import Value, load
-from reports.paper.verdicts import NOT_COMPARABLE, frame
-from tests.reports.paper_runs import changed, paper_run
-from tests.reports.test_paper_public_releases import official
+from bench.commands import Said, call
+from bench.fabrications import EDITS, Edit, Folder
+from bench.fabrications_read import HONEST, READ_EDITS, Honest
 
-Changes = dict[str, Any]
-Make = Callable[[random.Random], tuple[Changes, Changes]]  # of the configuration, of the manifest
-WEIGHTS = "models.reader.weights"
-TEXT = "first_prompts.reader.text"
-GOLD = {"answers": ["Mira"], "supporting": [], "extra": {}}
+METHODS = ("bm25", "full-context", "sbert", "closed-book")
+QUESTIONS = 6
 
 
-def _hash(dice: random.Random, digits: int = 40) -> str:
-    return f"{dice.getrandbits(4 * digits):0{digits}x}"
+@dataclass
+class Found:
+    """Names of edits that passed, by command, and of honest pairs that were hurt."""
+
+    compare: list[str] = field(default_factory=list)
+    report: list[str] = field(default_factory=list)
+    verify: list[str] = field(default_factory=list)
+    hurt: list[str] = field(default_factory=list)
 
 
-def _template(change: Callable[..., str]) -> Make:
-    """Another chat template: change(the first prompt, a hash) is what was sent."""
-    return lambda dice: ({}, {TEXT: partial(change, extra=_hash(dice, 8))})
+def make_runs(root: Path) -> dict[str, Path]:
+    """Run METHODS on the made-up data; returns method -> run folder."""
+    methods = ",".join(METHODS)
+    said = call(
+        "run", "--method", methods, "--dataset", "pocket/musique", "--limit", str(QUESTIONS),
+        "--out", str(root), "--mlflow", "off",
+    )  # fmt: skip
+    if said.code:
+        raise SystemExit(said.text)
+    return {path.parent.name.partition("--")[0]: path.parent for path in root.rglob("run.yaml")}
 
 
-def _later_start(key: str) -> Make:
-    """A second start, or a shard, with another value under `key` of the manifest."""
-    return lambda dice: ({}, {"starts": [{}, {"changed": {key: _hash(dice)}}]})
+@contextlib.contextmanager
+def copies(runs: dict[str, Path]) -> Iterator[dict[str, Path]]:
+    """Copies of the runs in a folder of their own."""
+    with TemporaryDirectory() as folder:
+        made = {}
+        for name, path in runs.items():
+            made[name] = Path(folder, path.parent.name, path.name)
+            shutil.copytree(path, made[name])
+        yield made
 
 
-DISHONEST: dict[str, Make] = {
-    "temperature": lambda dice: ({"model.temperature": dice.uniform(0.1, 2)}, {}),
-    "top_p": lambda dice: ({"model.top_p": dice.uniform(0.1, 0.9)}, {}),
-    "max_tokens": lambda dice: ({"model.max_tokens": dice.randint(2, 30)}, {}),
-    "thinking": lambda dice: ({"model.thinking": {"tokens": dice.randint(9, 4096)}}, {}),
-    "sample": lambda dice: ({"sample": 2417, "sample_seed": dice.randint(1, 99)}, {}),
-    "seed": lambda dice: ({"seed": dice.randint(1, 99)}, {}),
-    "chunks": lambda dice: ({"method.params.chunk_tokens": dice.randint(20, 900)}, {}),
-    "k": lambda dice: ({"method.params.k": dice.randint(6, 50)}, {}),
-    "evidence": lambda dice: ({"method.view": "evidence"}, {}),
-    "instruction": lambda dice: ({"dataset.instruction": f"Answer well. {_hash(dice)}"}, {}),
-    "answer prefix": lambda dice: ({"dataset.answer_prefix": f"Answer {dice.randint(1, 9)}:"}, {}),
-    "demonstration": lambda dice: ({"dataset.demonstration": f"Q: {_hash(dice)}"}, {}),
-    "answer tokens": lambda dice: ({"dataset.max_answer_tokens": dice.randint(33, 999)}, {}),
-    "retrieved file": lambda dice: (
-        {"dataset.options": {"documents": f"{_hash(dice, 8)}.json"}},
-        {},
-    ),
-    "adapter": lambda dice: ({"model.adapter": f"me/{_hash(dice, 8)}"}, {}),
-    "hub owner": lambda dice: (
-        {"model.source": "me/Llama-3.1-8B-Instruct"},
-        {WEIGHTS: {"hub": f"me/{_hash(dice)}"}},
-    ),
-    "hub revision": lambda dice: ({"model.revision": _hash(dice)}, {}),
-    "other code": lambda dice: ({}, {"git": {"commit": _hash(dice), "dirty": False}}),
-    "uncommitted code": lambda dice: ({}, {"git": {"commit": "c0ffee", "dirty": True}}),
-    "packages": lambda dice: ({}, {"packages": {"longdoc-harness": f"0.1.{dice.randint(1, 9)}"}}),
-    "other weights": lambda dice: (
-        {},
-        {WEIGHTS: {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": _hash(dice)}},
-    ),
-    "other rows": lambda dice: (
-        {},
-        {"dataset": {"revision": "0" * 40, "fingerprint": _hash(dice, 64)}},
-    ),
-    "quantised": lambda dice: (
-        {},
-        {"models.reader.quantised": {"method": "bnb", "bits": dice.choice((4, 8))}},
-    ),
-    "prompts": lambda dice: ({}, {"prompts": {"read": f"Read this. {_hash(dice)}"}}),
-    "scorer": lambda dice: ({}, {"scorers": {"longbench.qa_f1_score": f"{dice.randint(2, 9)}"}}),
-    "template: system": _template(
-        lambda text, extra: text.replace("<|eot_id|>", f"Be brief. {extra}<|eot_id|>", 1)
-    ),
-    "template: opening": _template(lambda text, extra: f"<s>{extra}{text}"),
-    "template: before the prompt": _template(
-        lambda text, extra: text.replace("user<|end_header_id|>\n\n", f"\\g{extra}")
-    ),
-    "template: behind the prompt": _template(
-        lambda text, extra: text.replace(
-            "<|eot_id|><|start_header_id|>assistant",
-            f"{extra}<|eot_id|><|start_header_id|>assistant",
-        )
-    ),
-    "template: not recorded": lambda dice: ({}, {"first_prompts": {}}),
-    "template: token ids": lambda dice: (
-        {},
-        {"first_prompts.reader.ids": [dice.randint(1, 9)] * 9},
-    ),
-    "corrected gold": lambda dice: (
-        {},
-        {
-            "corrected": [
-                {
-                    "questions": dice.randint(1, 99),
-                    "at": "2026-01-01",
-                    "file": "c.jsonl",
-                    "scores": {},
-                }
-            ]
-        },
-    ),
-    "server with extra": lambda dice: (
-        {"model.backend": "endpoint", "model.extra": {"temperature": dice.random()}},
-        {},
-    ),
-    "thinking server": lambda dice: (
-        {"model.backend": "endpoint", "model.thinking": {"tokens": dice.randint(9, 99)}},
-        {},
-    ),
-    "another reader": lambda dice: (
-        {"roles": {"reader": {"name": f"m{_hash(dice, 4)}", "backend": "hf"}}},
-        {},
-    ),
-    "swapped names": lambda dice: (
-        {"dataset.swap": "entities", "dataset.swap_seed": dice.randint(0, 9)},
-        {},
-    ),
-    "solved examples": lambda dice: ({"dataset.shots": dice.randint(1, 9)}, {}),
-    "other parser": lambda dice: ({"dataset.raw_replies": True}, {}),
-    "smaller window": lambda dice: (
-        {"model.window": 8192},
-        {"models.reader.window": dice.randint(999, 8192)},
-    ),
-    "imported": lambda dice: ({}, {"imported": {"tool": "t", "files": [], "sha256": _hash(dice)}}),
-    **{
-        f"a shard's {key}": _later_start(key)
-        for key in ("git", "packages", "models", "prompts", "scorers", "gpu")
-    },
-}
-HONEST: dict[str, Make] = {
-    "as it is": lambda dice: ({}, {}),
-    "dtype": lambda dice: ({}, {"models.reader.dtype": dice.choice(("float16", "float32"))}),
-    "eager attention": lambda dice: ({"model.attention": "eager"}, {}),
-    "resolved revision": lambda dice: ({"dataset.revision": _hash(dice)}, {}),
-    "rows of a file": lambda dice: (
-        {"dataset.data": f"/data/{_hash(dice, 6)}.jsonl", "dataset.hub": None},
-        {},
-    ),
-    "mirror of the rows": lambda dice: ({"dataset.hub": f"mirror/{_hash(dice, 6)}"}, {}),
-    "longer window": lambda dice: (
-        {"model.window": None},
-        {"models.reader.window": 131072 + dice.randint(0, 9)},
-    ),
-}
-RECORDS: dict[str, Callable[[str, dict[str, Any]], dict[str, Any]]] = {
-    "scores edited": lambda score, row: {"scores": {score: 1.0}},
-    "gold edited": lambda score, row: {
-        "gold": {**GOLD, "answers": ["Tom", "Mira"]},
-        "scores": {score: 1.0},
-    },
-    "400 questions failed": lambda score, row: {"error": {"type": "T", "message": ""}, "usage": {}},
-    "wrong answers without a score": lambda score, row: {
-        "error": {"type": "T", "message": ""},
-        "scores": {},
-    },
-    "the text that was scored": lambda score, row: {
-        "notes": {"scored": "Mira"},
-        "scores": {score: 1.0},
-    },
-    "another question": lambda score, row: {
-        "question": f"Is it {row['question']}",
-        "prediction": "Mira",
-        "scores": {score: 1.0},
-    },
-    "replies of another run": lambda score, row: {
-        "usage": {phase: {**used, "recalled": 1} for phase, used in row["usage"].items()}
-    },
-}
-MORE = ("questions left out", "a question twice", "not finished")
-_GOLD = ("gold edited", "another question", "other rows")
-WORDS = {"other weights": "weights", **dict.fromkeys(_GOLD, "gold answers")}
-"""What stands beside every verdict here, as not checked, and holds for these kinds."""
+def judged(here: dict[str, Path]) -> tuple[Said, Said, Said]:
+    """What compare, report and verify say of bm25 beside the others."""
+    root = str(here["bm25"].parent.parent)
+    compared = call("compare", str(here["bm25"]), str(here["full-context"]))
+    reported = call("report", root)
+    bundle = str(Path(root, "b.zip"))
+    exported = call("export", str(here["bm25"]), bundle)
+    verified = call("verify", bundle) if exported.code == 0 else exported
+    return compared, reported, verified
 
 
-def honest_run(folder: Path, value: Value) -> StoredRun:
-    """A run over the official rows, two in seven of them answered right, with this code and the
-    paper's template."""
-    llama, score = public_releases._published_facts()["llama"], str(value.metric.score)
-    answers = [
-        {"prediction": "Mira" if i % 7 < 2 else "Tom", "scores": {score: float(i % 7 < 2)}}
-        for i in range(2417)
-    ]
-    rows = [{**row, **own, "gold": GOLD} for row, own in zip(official(), answers, strict=True)]
-    run = paper_run(folder, "bm25", "musique", rows, manifest=comparable.made_by())
-    prompt = re.sub(
-        r"\{[a-z_]+\}",
-        "x",
-        next(p for key, p in run.manifest["prompts"].items() if ", system" not in key),
-    )
-    sent = f"{llama['opening']}{llama['user']}{prompt}{llama['closing']}"
-    return replace(
-        run,
-        manifest={**run.manifest, "first_prompts": {"reader": {"text": sent, "ids": llama["ids"]}}},
-    )
+def is_silent(said: Said, honest: Said) -> bool:
+    """Whether a command says nothing of an edited run that it does not say of an honest one."""
+    return said.code == 0 and not said.marks - honest.marks
 
 
-def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) -> StoredRun:
-    """The honest run with one thing changed: its end, some of its records, or its configuration and
-    manifest."""
-    if kind == "not finished":
-        return replace(honest, summary={})
-    if kind in RECORDS or kind in MORE:
-        rows = list(honest.records)
-        picked = set(dice.sample(range(len(rows)), 40 if kind.endswith("without a score") else 400))
-        if kind == "questions left out":
-            rows = [row for i, row in enumerate(rows) if i not in picked]
-        elif kind == "a question twice":
-            rows = [rows[(i + 1) % len(rows)] if i in picked else row for i, row in enumerate(rows)]
-        else:
-            rows = [
-                {**row, **RECORDS[kind](score, row)} if i in picked else row
-                for i, row in enumerate(rows)
-            ]
-        return replace(honest, records=rows)
-    config, manifest = {**DISHONEST, **HONEST}[kind](dice)
-    if callable(change := manifest.get(TEXT)):
-        manifest = {TEXT: change(honest.manifest["first_prompts"]["reader"]["text"])}
-    return replace(
-        honest, config=changed(honest.config, config), manifest=changed(honest.manifest, manifest)
-    )
+def is_certified(said: Said, edit: Edit) -> bool:
+    """Whether verify calls a bundle consistent without naming what was edited as not checked."""
+    last = said.text.rstrip().rpartition("\n")[2]
+    if said.code != 0:
+        return False
+    _, _, not_checked = last.partition("not checked: ")
+    return not edit.topic or edit.topic not in not_checked
 
 
-def judged(
-    kind: str, run: StoredRun, others: Sequence[StoredRun], plain: Mapping[str, Any], value: Value
-) -> tuple[bool, bool, bool]:
-    """Whether a run is refused, certified alone, and certified beside others: with no mark, nothing
-    unchecked.
+def try_edits(runs: dict[str, Path], edits: tuple[Edit, ...], careful: bool, found: Found) -> None:
+    """Judge a copy of the runs after each edit."""
+    with copies(runs) as here:
+        plain = judged(here)
+    for edit in edits:
+        with copies(runs) as here:
+            folder = Folder(here["bm25"], here["full-context"])
+            edit.change(folder)
+            if careful:
+                folder.seal()
+            compared, reported, verified = judged(here)
+        if is_silent(compared, plain[0]):
+            found.compare.append(edit.name)
+        if is_silent(reported, plain[1]):
+            found.report.append(edit.name)
+        if is_certified(verified, edit):
+            found.verify.append(edit.name)
 
-    others: honest runs; plain: the row of one of them alone.
-    """
-    found = []
-    for beside in ([], others)[: 1 + bool(others)]:
-        named = [replace(other, path=Path(f"r--{n}")) for n, other in enumerate(beside)]
-        table = frame([*named, replace(run, path=Path("r--9"))], [value])
-        own = table[table["run"] == "r--9"]
-        if own.empty or own["verdict"].str.startswith(NOT_COMPARABLE).any():
-            return True, False, False
-        alike = (
-            own["verdict"].iloc[0] == plain["verdict"]
-            and WORDS.get(kind, "?") not in plain["verdict"]
-        )
-        found.append(alike and not set(own["notes"].iloc[0]) - set(plain["notes"]))
-    return False, found[0], found[-1]
+
+def try_honest(runs: dict[str, Path], pairs: tuple[Honest, ...], found: Found) -> None:
+    """Judge pairs of honest runs."""
+    for pair in pairs:
+        with copies(runs) as here:
+            root = here["bm25"].parent.parent
+            ours, theirs = pair.make(here)
+            said = [call("compare", str(ours), str(theirs)), call("report", str(root))]
+            for one in said:
+                hurt = {mark for mark in one.marks if not pair.expects(mark)}
+                if one.code or hurt:
+                    found.hurt.append(f"{pair.name}: {'; '.join(hurt) or one.text[-300:]}")
+                    break
+
+
+def chosen(edits: tuple[Edit, ...], only: str | None) -> tuple[Edit, ...]:
+    return tuple(edit for edit in edits if only in (None, edit.name))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=int, default=0)
-    dice = random.Random(parser.parse_args().seed)
-    printed = next(
-        v
-        for v in load()
-        if v.entry.preset == "bm25" and v.rules[0].dataset == "musique" and v.label == "F1"
-    )
-    value, alone, beside, refused = printed, [], [], []
+    parser.add_argument("--careful", action="store_true")
+    parser.add_argument("--only", help="the edit of this name alone")
+    options = parser.parse_args()
+    edits = chosen((*EDITS, *READ_EDITS), options.only)
+    pairs = () if options.only else HONEST
+    found = Found()
     with TemporaryDirectory() as folder:
-        honest = honest_run(Path(folder), value)
-        plain = frame([honest], [value]).iloc[0]
-        kinds = [*DISHONEST, *RECORDS, *MORE]
-        kinds += dice.choices(kinds, k=max(0, 60 - len(kinds)))
-        for kind in [*kinds, *HONEST]:
-            run = fabricated(kind, honest, str(value.metric.score), dice)
-            found = judged(kind, run, [honest, honest], plain, value)
-            if kind in HONEST:
-                refused += [kind] * found[0]
-            else:
-                alone, beside = alone + [kind] * found[1], beside + [kind] * found[2]
-    print(
-        f"dishonest: {len(kinds)} runs; certified without a mark, alone: {len(alone)}",
-        *sorted(set(alone)),
-    )
-    print(f"certified without a mark, beside honest runs: {len(beside)}", *sorted(set(beside)))
-    print(f"honest: {len(HONEST)} runs, refused: {len(refused)}", *refused)
+        runs = make_runs(Path(folder))
+        try_edits(runs, edits, options.careful, found)
+        how = ", checksums computed anew" if options.careful else ""
+        print(f"{len(edits)} kinds of edits{how}")
+        print(f"silent in compare: {len(found.compare)}", *found.compare, sep="\n  ")
+        print(f"silent in report: {len(found.report)}", *found.report, sep="\n  ")
+        print(f"certified in verify: {len(found.verify)}", *found.verify, sep="\n  ", flush=True)
+        try_honest(runs, pairs, found)
+    hurt = f"honest pairs refused or marked: {len(found.hurt)} of {len(pairs)}"
+    print(hurt, *found.hurt, sep="\n  ")
 
 
 if __name__ == "__main__":

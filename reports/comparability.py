@@ -5,19 +5,25 @@ A score over other questions ranks questions, not methods: such a run stays in t
 footnote, has no ratio to a reference that was asked something else, and dominates nothing.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, compress, product
+from itertools import compress, product
 from typing import Any
 
-from harness.config.schema import canonical
+import numpy as np
+
+from harness.config.schema import SAMPLING
 from harness.errors import UserError
 from harness.scorers.squad import exact
 from harness.storage.run_folder import StoredRun
 from reports import facts
+from reports.checks import Checks, identity
+from reports.copies import changed_in_copy
+from reports.differences import differences
 from reports.settings import made_with
 
+_RECALL = "evidence_recall"  # which a table shows beside the headline
 QuestionSet = tuple[str | None, frozenset[str]]
 
 
@@ -32,73 +38,204 @@ def most_common(keys: Sequence[QuestionSet]) -> QuestionSet:
     return max(counts, key=lambda key: (counts[key], len(key[1])))
 
 
-def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
-    """For each run, why it should not be ranked with most runs of its data set; None where it may
-    be."""
+def reasons_not_to_rank(
+    runs: Sequence[StoredRun], checks: Checks | None = None
+) -> list[str | None]:
+    """For each run, why it should not be ranked with the run that stands for most of its data set.
+
+    Args:
+        runs: The runs of a table.
+        checks: What was found in their records; by default they are read for it.
+
+    Returns:
+        A sentence for each run; None where it may be ranked.
+    """
+    checks = checks or Checks()
     labels = facts.labels(runs)
-    keys = [question_set(run) for run in runs]
-    bases: dict[str, int] = {}  # the place of the run that stands for most of its data set
-    for dataset in dict.fromkeys(facts.run_key(run)[0] for run in runs):
-        members = [i for i, run in enumerate(runs) if facts.run_key(run)[0] == dataset]
-        commonest = most_common([keys[i] for i in members])
-        matching = [i for i in members if keys[i] == commonest]
-        tasks = [facts.task(runs[i]) for i in matching]
-        bases[dataset] = matching[tasks.index(max(tasks, key=tasks.count))]
+    bases = _usual_runs(runs, checks)
+    copied = _copied_answers(runs, checks)
     sentences: list[str | None] = []
-    for run, key, label in zip(runs, keys, labels, strict=True):
-        base, (rows, asked), reasons = bases[facts.run_key(run)[0]], key, []
-        usual_rows, usual = keys[base]
-        if rows != usual_rows:
-            fingerprints = " and ".join(
-                (name or "not recorded")[:12] for name in (rows, usual_rows)
-            )
-            reasons.append(f"other rows of the data set (fingerprints {fingerprints})")
-        if asked != usual:
+    for i, run in enumerate(runs):
+        base = bases[facts.run_key(run)[0]]
+        reasons = [] if base == i else _reasons(run, runs[base], labels[i], checks)
+        if copied[i]:
             reasons.append(
-                f"other questions ({len(asked)} and {len(usual)}, {len(asked & usual)} in common)"
+                f"{copied[i]} of its answers have the costs of another run's, seconds included"
             )
-            if rows == usual_rows and asked & usual:
-                reasons.append("--common shows all runs on the questions in common")
-        elsewhere = facts.made_elsewhere(run) or facts.made_elsewhere(runs[base])
-        usual_task = facts.task(run if elsewhere else runs[base])
-        if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:
-            reasons.append(f"another task ({', '.join(names)})")
-        sentence = f"{label} should not be ranked with {labels[base]}: {'; '.join(reasons)}"
+        sentence = f"{labels[i]} should not be ranked with {labels[base]}: {'; '.join(reasons)}"
         sentences.append(sentence if reasons else None)
     return sentences
 
 
-def other_versions(runs: Sequence[StoredRun]) -> list[str | None]:
-    """For each run, in which versions, and in how many gold answers, it is otherwise than most runs
-    of its data set."""
+def _usual_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
+    """Data set -> the place of the run that stands for most of its runs: the commonest questions,
+    of these the commonest task, of these the commonest gold answers."""
+    keys = [question_set(run) for run in runs]
+    bases: dict[str, int] = {}
+    for dataset in dict.fromkeys(facts.run_key(run)[0] for run in runs):
+        members = [i for i, run in enumerate(runs) if facts.run_key(run)[0] == dataset]
+        commonest = most_common([keys[i] for i in members])
+        matching = [i for i in members if keys[i] == commonest]
+        tasks = [[facts.task(runs[i]), checks.examined(runs[i]).texts_key] for i in matching]
+        bases[dataset] = matching[tasks.index(max(tasks, key=tasks.count))]
+    return bases
+
+
+def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> list[str]:
+    """Why a run should not be ranked with `base`, a phrase each; label: its name in tables."""
+    reasons = _question_reasons(run, base)
+    if facts.made_elsewhere(run) or facts.made_elsewhere(base):
+        return reasons
+    reasons += text_reasons(run, base, checks)
+    found = [one for one in differences(run, base) if one.kind == "answers"]
+    task = [one.key.removeprefix("dataset.") for one in found if one.key.startswith("dataset.")]
+    if task:
+        reasons.append(f"another task ({', '.join(sorted(task))})")
+    reader = [one for one in found if one.key.startswith(("model.", "manifest.models."))]
+    same_name = run.config["model"]["name"] == base.config["model"]["name"]
+    if reader and same_name:
+        names = [one.key.removeprefix("manifest.") for one in reader]
+        reasons.append(f"another reader of the same name ({', '.join(names)})")
+    for one in found:
+        if one.key in task_free_keys(label):
+            reasons.append(f"another {one.key} ({one.values})")
+        if one.key.startswith("manifest.dataset."):
+            reasons.append(f"other rows read ({one})")
+    name = facts.headline(base)
+    versions = [facts.scorer_version(each, name) for each in (run, base)]
+    if name in facts.score_names(run) and None not in versions and versions[0] != versions[1]:
+        reasons.append(f"another version of {name} ({versions[0]} and {versions[1]})")
+    return reasons
+
+
+def task_free_keys(label: str) -> set[str]:
+    """Settings of a run beside its parts that change answers; a seed that the label names is seen
+    there."""
+    keys = {"seed", "sample", "sample_seed", "failed"}
+    return keys - {"seed"} if "seed=" in label else keys
+
+
+def _question_reasons(run: StoredRun, base: StoredRun) -> list[str]:
+    """Other rows, and other questions of them."""
+    (rows, asked), (usual_rows, usual) = question_set(run), question_set(base)
+    reasons = []
+    if rows != usual_rows:
+        fingerprints = " and ".join((name or "not recorded")[:12] for name in (rows, usual_rows))
+        reasons.append(f"other rows of the data set (fingerprints {fingerprints})")
+    if asked != usual:
+        reasons.append(
+            f"other questions ({len(asked)} and {len(usual)}, {len(asked & usual)} in common)"
+        )
+        if rows == usual_rows and asked & usual:
+            reasons.append("--common shows all runs on the questions in common")
+    return reasons
+
+
+def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
+    """Other gold answers and question texts of questions that both were asked; where the rows
+    differ, that says it already."""
+    if facts.fingerprint(run) != facts.fingerprint(base):
+        return []
+    ours, theirs = checks.examined(run), checks.examined(base)
+    reasons = []
+    if number := ours.different_golds(theirs):
+        reasons.append(f"other gold answers of {number} questions")
+    if number := ours.different_questions(theirs):
+        reasons.append(f"other texts of {number} questions")
+    if number := ours.different_documents(theirs):
+        reasons.append(f"other documents of {number} questions")
+    if number := changed_in_copy(run.whole or run, base.whole or base):
+        reasons.append(f"{number} other records, though both are copies of one run")
+    return reasons
+
+
+def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
+    """Why the answers of two runs differ by more than the method: the end of a sentence each, for
+    `harness compare`."""
+    sentences, reader = [], []
+    for one in differences(run, base):
+        if one.kind != "answers" or one.key == "failed":
+            continue
+        if one.key == "seed":
+            seeds = [each.config.get("seed", 0) for each in (run, base)]
+            sentences.append(f"have different seeds ({seeds[0]} and {seeds[1]})")
+        elif one.key.removeprefix("model.") in SAMPLING:
+            sentences.append(f"were answered differently ({one})")
+        elif one.key.startswith(("model.", "manifest.models.")):
+            reader.append(one.key.removeprefix("manifest."))
+        else:
+            sentences.append(f"were asked differently ({one})")
+    if reader or facts.reader(run) != facts.reader(base):
+        names = [str(each.config["model"]["name"]) for each in (run, base)]
+        who = " and ".join(names) if names[0] != names[1] else f"both named {names[0]}"
+        keys = f": {', '.join(reader)}" if reader else ""
+        sentences.append(f"have different readers ({who}{keys})")
+    return sentences
+
+
+def _copied_answers(runs: Sequence[StoredRun], checks: Checks) -> list[int]:
+    """For each run, how many of its answers another run has at the same cost, to the last digit of
+    the seconds; copies of a whole run are the same run."""
+    by_id = {identity(run): checks.examined(run).spent for run in runs}
+    spent = [column[column != 0] for column in by_id.values()]
+    values, counts = np.unique(np.concatenate(spent), return_counts=True)
+    shared = values[counts > 1]
+    return [int(np.isin(checks.examined(run).spent, shared).sum()) for run in runs]
+
+
+def other_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> list[str | None]:
+    """For each run, in which versions it is otherwise than most runs of its data set, and what of
+    its costs is measured otherwise.
+
+    checks: as of `reasons_not_to_rank`.
+    """
     labels, sentences = facts.labels(runs), []
+    bases = _usual_runs(runs, checks or Checks())
     versions = [
         {key: value for key, value in made_with(run).items() if key != "rows"} for run in runs
     ]
-    golds: dict[tuple[str | None, str], Counter[str]] = defaultdict(Counter)
-    gold_texts = [_gold_texts(run) for run in runs]
-    for question, gold in chain.from_iterable(texts.items() for texts in gold_texts):
-        golds[question][gold] += 1
-    for run, its, label, answers in zip(runs, versions, labels, gold_texts, strict=True):
+    for run, its, label in zip(runs, versions, labels, strict=True):
         dataset = facts.run_key(run)[0]
         in_dataset = [facts.run_key(other)[0] == dataset for other in runs]
         group = list(compress(versions, in_dataset))
         usual = max(group, key=group.count)
+        others = "the other run" if len(group) == 2 else "most runs"
         unlike = [key for key in its if its[key] != usual.get(key, its[key])]
-        apart = [f"{key} {its[key]} (most runs: {usual[key]})" for key in unlike]
-        usual_golds = {question: golds[question].most_common(1)[0][0] for question in answers}
-        if n_other := sum(usual_golds[question] != gold for question, gold in answers.items()):
-            apart.append(f"other gold answers of {n_other} questions than most runs")
-        sentences.append(f"{label} was made with {', '.join(apart)}" if apart else None)
+        parts = [f"{key} {its[key]} ({others}: {usual[key]})" for key in unlike]
+        said = [f"{label} was made with {', '.join(parts)}"] if parts else []
+        said += _cost_sentences(run, runs[bases[dataset]], label)
+        sentences.append("; ".join(said) or None)
     return sentences
 
 
-def _gold_texts(run: StoredRun) -> dict[tuple[str | None, str], str]:
-    """(fingerprint of the rows, question) -> its gold answers as JSON text, where the run's records
-    hold them."""
-    answers = ((r["question_id"], (r.get("gold") or {}).get("answers")) for r in run.records)
-    fingerprint = facts.fingerprint(run)
-    return {(fingerprint, name): canonical(gold) for name, gold in answers if gold is not None}
+def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
+    """What is measured otherwise than in `base`, and what nobody classified."""
+    if run is base or facts.made_elsewhere(run) or facts.made_elsewhere(base):
+        return []
+    if run.config["model"]["name"] != base.config["model"]["name"]:
+        return []
+    found = differences(run, base)
+    costs = [str(one) for one in found if one.kind == "cost"]
+    unknown = [str(one) for one in found if one.kind == "not checked"]
+    sentences = [f"costs of {label} are measured otherwise ({', '.join(costs)})"] if costs else []
+    if unknown:
+        sentences.append(f"{label}: not checked: {', '.join(unknown)}")
+    return sentences
+
+
+def record_notes(run: StoredRun, checks: Checks) -> list[str]:
+    """What does not fit in a run, whether the scores that tables show are those of its answers, and whether its
+    files could be checked; a sentence each."""
+    notes = [f"does not fit: {sentence}" for sentence in checks.misfits(run)]
+    shown = dict.fromkeys([facts.headline(run), _RECALL]).keys() & {*facts.score_names(run)}
+    for name in sorted(shown):
+        problem, _ = checks.rescored(run, name)
+        if problem is not None:
+            notes.append(f"does not fit: {problem}")
+    files = [phrase for phrase in checks.unchecked(run) if "files" in phrase]
+    if files and run.summary.get("state") == "finished":
+        notes.append(f"not checked: {files[0]}")
+    return notes
 
 
 def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:

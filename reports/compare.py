@@ -35,26 +35,26 @@ question and right answers; they must be at least 90 % of those of the larger ru
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from harness.config.registry import short_name
-from harness.config.schema import sampling
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
+from harness.storage.named_runs import with_distinct_names
 from harness.storage.paths import without_home
 from harness.storage.run_folder import StoredRun
 from reports import facts
+from reports.checks import Checks
 from reports.columns import PAIRED, Section, ordered, pick_columns, sections
-from reports.comparability import overlap, same_questions
+from reports.comparability import answer_reasons, overlap, same_questions, text_reasons
+from reports.copies import reproduction
 from reports.main_table import REFERENCE, frame
-from reports.rescored import rescored
 from reports.settings import code_hash, made_with
 from reports.table_formats import render, render_sections
 
@@ -65,8 +65,6 @@ _LEGEND = (
     "difference with its 95 % interval (by document, by question where passages are retrieved)"
 )
 _UNSET = object()
-_Checks = Mapping[tuple[int, str], tuple[str | None, bool]]
-"""(id of a run, score) -> what reports.rescored says of it."""
 NOT_CHECKED = "scores not checked: they could not all be computed again from the stored answers"
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value
 # came from.
@@ -100,21 +98,22 @@ def compare(
     reference: str | None = None,
     score: str | None = None,
     force: bool = False,
+    checks: Checks | None = None,
 ) -> pd.DataFrame:
     """Paired differences as a table (columns: see the module): a row for each run but its data
     set's reference.
 
     reference: a preset's name, or a run folder's name or hash; by default full-context where it was
     run, else the first run of each data set. score: by default the data set's headline. Differences
-    are run minus reference. Raises UserError where nothing can be compared or (without `force`)
+    are run minus reference. checks: what was found in the records, read
+    for it by default. Raises UserError where nothing can be compared or (without `force`)
     must not be, UnknownName for a name.
     """
     facts.check_runs(runs)
     pairs = [
         (pair, _compared_score(pair, score)) for pair in _pairs_with_reference(runs, reference)
     ]
-    compared = [(run, name) for pair, name in pairs for run in (pair.run, pair.base)]
-    checks = {(id(run), name): rescored(run, name) for run, name in compared}
+    checks = checks or Checks()
     reasons = [p for pair, name in pairs for p in _reasons_against_comparing(pair, name, checks)]
     if (problems := [f"  - {problem}" for problem in dict.fromkeys(reasons)]) and not force:
         head = "these runs differ in more than the method:"
@@ -180,7 +179,7 @@ def compare_with_baseline(
         [base_values[i] for i in counted],
         [clusters[i] for i in counted],
     )
-    checks = {(id(each), name): rescored(each, name) for each in (run, base)}
+    checks = Checks()
     objections = [
         f"compared all the same: {reason}"
         for reason in _reasons_against_comparing(pair, name, checks)
@@ -278,8 +277,8 @@ def side_by_side(
     """Compare `runs`; arguments and errors are those of `compare`, `convention` is of the means'
     FLOPs.
 
-    A single run, or one of each data set, has means only. Raises UserError for a run that is given
-    twice.
+    A single run, or one of each data set, has means only. One run in several folders is compared
+    as a reproduction.
     """
     facts.check_runs(runs)
     score_names = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
@@ -287,18 +286,12 @@ def side_by_side(
         raise UnknownName(
             "score", score, score_names, "harness score RUN --scorers NAME adds a score"
         )
-    # One run in two results folders has no difference to itself, and its rows could not be told
-    # apart.
-    counts = Counter(map(facts.run_key, runs))
-    if repeated := [name for (_, name), count in counts.items() if count > 1]:
-        raise UserError(
-            f"{', '.join(repeated)} is given more than once, from several folders; leave one out"
-        )
+    runs = with_distinct_names(runs)
     datasets = {run.config["dataset"]["name"] for run in runs}
-    differences = None
+    differences, checks = None, Checks()
     if reference is not None or len(datasets) < len(runs):
-        differences = compare(runs, reference=reference, score=score, force=force)
-    means = frame(runs, convention=convention, reference=reference or REFERENCE)
+        differences = compare(runs, reference=reference, score=score, force=force, checks=checks)
+    means = frame(runs, convention=convention, reference=reference or REFERENCE, checks=checks)
     return SideBySide(ordered(means, score), differences, score, tuple(runs))
 
 
@@ -408,7 +401,7 @@ def _compared_score(pair: _Pair, score: str | None) -> str:
     return name
 
 
-def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[str]:
+def _reasons_against_comparing(pair: _Pair, name: str, checks: Checks) -> list[str]:
     """Why the difference of a pair in score `name` would not be the method's alone, a sentence
     each; [] where it is."""
     both, reasons = (pair.run, pair.base), list[str]()
@@ -430,23 +423,8 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
             counts = f"{len(ids)} and {len(base_ids)}, {len(ids & base_ids)} in common"
             remedy = "; --common compares those" if ids & base_ids else ""
             reasons.append(f"{names} answered different questions ({counts}{remedy})")
-        tasks = [facts.task(run) for run in both]
-        draws = [sampling(run.config["model"]) for run in both]
-        for key in tasks[0]:
-            unlike(
-                f"were asked differently (dataset.{key}: {{!r}} and {{!r}})",
-                (task[key] for task in tasks),
-            )
-        unlike("have different seeds ({} and {})", (run.config.get("seed", 0) for run in both))
-        for key in draws[0]:
-            unlike(
-                f"were answered differently (model.{key}: {{}} and {{}})",
-                (draw[key] for draw in draws),
-            )
-        if facts.reader(pair.run) != facts.reader(pair.base):
-            readers = [str(run.config["model"]["name"]) for run in both]
-            who = " and ".join(readers) if readers[0] != readers[1] else f"both named {readers[0]}"
-            reasons.append(f"{names} have different readers ({who})")
+        reasons += [f"{names} have {text}" for text in text_reasons(*both, checks)]
+        reasons += [f"{names} {sentence}" for sentence in answer_reasons(*both)]
     judged = name in facts.judges(pair.run)
     remedy = (
         "judge them again alike: harness judge" if judged else "score them again: harness score RUN"
@@ -455,17 +433,22 @@ def _reasons_against_comparing(pair: _Pair, name: str, checks: _Checks) -> list[
     unlike(f"were scored by different versions of {name} ({{}} and {{}}); {remedy}", versions)
     treatments = (run.config.get("failed", "zero") for run in both)
     unlike("treat failed questions differently (failed: {} and {})", treatments)
+    if number := checks.copied(*both):
+        reasons.append(f"{names} have {number} answers of one cost, seconds included: copies")
     for run, label in zip(both, (pair.label, pair.base_label), strict=True):
-        if problem := checks[id(run), name][0]:
-            reasons.append(f"{run.config['dataset']['name']}: {label}: {problem}")
+        where = f"{run.config['dataset']['name']}: {label}"
+        reasons += [f"{where}: does not fit: {sentence}" for sentence in checks.misfits(run)]
+        problem, _ = checks.rescored(run, name)
+        if problem is not None:
+            reasons.append(f"{where}: {problem}")
     return reasons
 
 
-def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict[str, Any]:
+def _comparison_row(pair: _Pair, name: str, tests: int, checks: Checks) -> dict[str, Any]:
     """The row of `compare` for a pair and score `name`, one of `tests`. Raises UserError: no
     question in common.
 
-    checks: (id of a run, score) -> what reports.rescored says of it.
+    checks: what was found in the records of both.
     """
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values = dict(zip(ours.ids, ours.values, strict=True))
@@ -483,12 +466,14 @@ def _comparison_row(pair: _Pair, name: str, tests: int, checks: _Checks) -> dict
     test = paired_test(a, b, groups)
     problems = _reasons_against_comparing(pair, name, checks)
     notes = [f"compared all the same: {problem}" for problem in problems]
+    if same := reproduction(pair.run, pair.base):
+        notes.append(f"{pair.label} and {pair.base_label}: {same}")
     if pair.elsewhere:
         shared = overlap(pair.run, pair.base)[2]
         notes.append(f"{shared}; prompt, seed and weights of an imported run are not compared")
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
-    notes += [f"{label}: {NOT_CHECKED}" for run, label in both if not checks[id(run), name][1]]
+    notes += [f"{label}: {NOT_CHECKED}" for run, label in both if not checks.rescored(run, name)[1]]
     records = [*pair.run.records, *pair.base.records]
     failed = {record["question_id"] for record in records if record["error"] is not None}
     apart = [values[i] - base_values[i] for i in common if i not in failed]

@@ -175,11 +175,16 @@ def other_texts(run: StoredRun) -> int | None:
     n_other = 0
     for record in filter(lambda record: record.get("gold"), run.whole_records):
         example = rows.examples.get(record["question_id"])
-        stored = record["question"], record["gold"]["answers"], record["document_characters"]
+        options = record.get("options")
+        stored = (
+            [record["question"], *(options or ())],
+            record["gold"]["answers"],
+            record["document_characters"],
+        )
         ids = () if example is None else example.question.document_ids
         sizes = [len(rows.documents[name].text) for name in ids]
         n_other += example is None or stored != (
-            example.question.text,
+            [example.question.text, *(example.question.options or ())],
             [*example.gold.answers],
             sizes,
         )

@@ -52,7 +52,13 @@ from harness.cost.flops import DEFAULT
 from harness.stats.bootstrap import NOTHING
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
-from reports.comparability import other_versions, question_set, reasons_not_to_rank
+from reports.checks import Checks
+from reports.comparability import (
+    other_versions,
+    question_set,
+    reasons_not_to_rank,
+    record_notes,
+)
 from reports.search_notes import declined, same_nodes_notes
 from reports.settings import is_number, name_runs
 
@@ -61,14 +67,19 @@ _ADDED = ("tokens", "tokens_in", "tokens_out", "seconds", "queued")  # of search
 
 
 def frame(
-    runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE
+    runs: Sequence[StoredRun],
+    *,
+    convention: str = DEFAULT,
+    reference: str = REFERENCE,
+    checks: Checks | None = None,
 ) -> pd.DataFrame:
     """A row a run: scores, costs, notes (columns: see the module), by data set and in the given
     order within one.
 
     convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a label, a
     preset's name or a run folder's name or hash (missing where no such run is there, or it was
-    asked other questions). A run that was asked other questions, or for another task, than most of
+    asked other questions); checks: what was found in the records, read for it by default. A run
+    that was asked other questions, or for another task, than most of
     its data set says so in its notes. Means come from the records, so they hold for an unfinished
     run too; costs are means over answered questions. Raises UserError for no runs or a run without
     records, UnknownName for a convention.
@@ -89,10 +100,17 @@ def frame(
         for run, named in zip(runs, labels, strict=True)
     ]
     same_answers = same_nodes_notes(runs, [named.label for named in labels])
+    checks = checks or Checks()
     combined = zip(
-        rows, runs, reasons_not_to_rank(runs), other_versions(runs), same_answers, strict=True
+        rows,
+        runs,
+        reasons_not_to_rank(runs, checks),
+        other_versions(runs, checks),
+        same_answers,
+        strict=True,
     )
     for row, run, asked_otherwise, versions, same in combined:
+        row["notes"] += record_notes(run, checks)
         row["notes"] += [*filter(None, [asked_otherwise, versions]), *same]
         row["asked_otherwise"] = asked_otherwise is not None
         bases = [base for base in references if _group(base) == _group(run)]

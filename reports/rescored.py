@@ -36,7 +36,7 @@ def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
         return None, False
     checked, odd, all_checked = 0, 0, True
     for record in run.whole_records:
-        if record["error"] is not None or name not in record["scores"]:
+        if record["error"] is not None:
             continue
         try:
             gold = gold_of(record)
@@ -58,10 +58,13 @@ def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
         counts = [(row.get("notes") or {}).get(COUNTS, {}).get(name) for row in (record, fresh)]
         score = fresh["scores"].get(name)
         checked += 1
-        odd += (
-            score is None
-            or not math.isclose(score, record["scores"][name], abs_tol=_SAME)
-            or counts[0] != counts[1]
-        )
+        odd += not _is_same(score, record["scores"].get(name)) or counts[0] != counts[1]
     sentence = f"{odd} of {checked} scores {name} are not those of the stored answers; run: harness score RUN"
     return (sentence if odd else None), all_checked
+
+
+def _is_same(score: float | None, stored: float | None) -> bool:
+    """Whether a score is the stored one; where there is none, whether both say so."""
+    if score is None or stored is None:
+        return score is stored
+    return math.isclose(score, stored, abs_tol=_SAME)

@@ -2,14 +2,11 @@
 
 import difflib
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from harness.config.schema import canonical
 from harness.errors import UserError
-from harness.storage.named_runs import read_runs, run_folders
+from harness.storage.named_runs import read_runs, run_folders, with_distinct_names
 from harness.storage.run_folder import Hold, StoredRun
 
 FIGURES = ("curves", "front", "nodes", "queries", "sweep", "tokens")
@@ -60,12 +57,7 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
             )
         runs |= runs_here
         count += len(damaged)
-    names = Counter((run.config["dataset"]["name"], run.name) for run in runs.values())
-    ambiguous = {key for key, number in names.items() if number > 1}
-    shown = ((r, (r.config["dataset"]["name"], r.name) in ambiguous) for r in runs.values())
-    return [
-        replace(run, known_as=str(run.path)) if is_ambiguous else run for run, is_ambiguous in shown
-    ], count
+    return with_distinct_names([*runs.values()]), count
 
 
 def with_records(runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -89,19 +81,19 @@ def newest(runs: Sequence[StoredRun], all_code: bool) -> list[StoredRun]:
 
 
 def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
-    """The runs without copies in other results folders: of several that the same code, packages and
-    weights made, the one with most questions; warns about those."""
-    from reports.settings import made_with
+    """The runs without copies in other results folders: of several with the same records, the one
+    with most questions; warns about those. A run that was made twice, or a copy that was changed,
+    stays."""
+    from reports.copies import is_copy
 
-    kept: dict[str, StoredRun] = {}
-    for run in runs:
-        key = canonical([run.config["dataset"]["name"], run.path.name, made_with(run)])
-        if (other := kept.get(key)) is None:
-            kept[key] = run
-            continue
-        kept[key], copy = (run, other) if len(run.records) > len(other.records) else (other, run)
-        sys.stderr.write(f"warning: left out: {copy.path} is the same run as {kept[key].path}\n")
-    return list(kept.values())
+    kept: list[StoredRun] = []
+    for run in sorted(runs, key=lambda run: -len(run.records)):
+        same = next((other for other in kept if is_copy(run, other)), None)
+        if same is None:
+            kept.append(run)
+        else:
+            sys.stderr.write(f"warning: left out: {run.path} is the same run as {same.path}\n")
+    return [run for run in runs if any(run is one for one in kept)]
 
 
 def average_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:

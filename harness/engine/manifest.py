@@ -34,10 +34,12 @@ from harness.config.schema import EncoderConfig
 from harness.cost.flops import ModelShape
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_models import server_shapes
+from harness.engine.run_hash import HASHED, recorded_inputs
 from harness.errors import UserError
 from harness.storage.files import read_object
 from harness.storage.package_versions import installed
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
+from harness.storage.run_files import used_settings
 from harness.types import VERSION
 
 # Packages whose version can change a prediction, a score or a count.
@@ -47,7 +49,17 @@ safetensors scikit-learn scipy sentence-transformers spacy stanza tokenizers tor
 """
 # Keys that `changes` does not compare: they identify the run, are known only later, or belong to
 # one start.
-_FIXED = {"id", "method", "hash", "dataset", "amounts", "first_prompts", "command", "floor"}
+_FIXED = {
+    "id",
+    "method",
+    "hash",
+    "hashed",
+    "dataset",
+    "amounts",
+    "first_prompts",
+    "command",
+    "floor",
+}
 _FIXED |= {"started", "finished", "starts", "shard"}
 
 
@@ -142,7 +154,27 @@ def describe(plan: PlannedRun) -> dict[str, Any]:
         "gpu": describe_gpu(),
         "warnings": [sentence_without_home(warning) for warning in plan.warnings],
     }
-    return {**without_home({**described, "prompts": None}), "prompts": described["prompts"]}
+    described = {**without_home({**described, "prompts": None}), "prompts": described["prompts"]}
+    return with_hashed(described, plan)
+
+
+def with_hashed(described: dict[str, Any], plan: PlannedRun) -> dict[str, Any]:
+    """The described run with what its hash covers and no other key holds, so that anyone can
+    compute the hash again.
+
+    Without it where the hash covers a path of the user's home folder, which the files hold as ~.
+    """
+    config, _ = used_settings(plan.config.model_dump(mode="json"), plan.origins)
+    listed = config["method"].get("params") or {}
+    params = plan.config.method.params
+    hashed = {
+        "task": plan.task.model_dump(mode="json", exclude_defaults=True),
+        "index_version": plan.method.index_version,
+        "unset": {name: params[name] for name in params if name not in listed},
+    }
+    complete = {**described, HASHED: hashed}
+    inputs = recorded_inputs(without_home(config), complete)
+    return complete if inputs is not None and inputs.hash8() == plan.hash8 else described
 
 
 def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:

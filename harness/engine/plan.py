@@ -19,13 +19,14 @@ from harness import scorers
 from harness.config import presets, registry
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import Settings, resolve
-from harness.config.schema import EncoderConfig, ModelConfig, RunConfig, digest
+from harness.config.schema import EncoderConfig, ModelConfig, RunConfig
 from harness.datasets import answer_prefix
 from harness.datasets.base import Dataset
 from harness.engine.asked_questions import AskedQuestions, check_questions_fit, load_asked
 from harness.engine.findings import Findings
 from harness.engine.numbers_from_runs import NumberFromRun, differing_source
 from harness.engine.plan_models import ModelPlanner, PlannedModels
+from harness.engine.run_hash import HashInputs
 from harness.engine.settled_method import SettledMethod, make_method, mark_of, settle_method
 from harness.errors import HarnessError, UserError, attempt
 from harness.method import Method, Task
@@ -226,25 +227,18 @@ def run_hash(
         identities: Role -> identity of its model or encoder.
         code: Hashes of the user's own code (storage/own_code_hash).
     """
-    params = {name: value for name, value in config.method.params.items() if name != "prompts"}
-    of_method: dict[str, Any] = {
-        "implementation": config.method.implementation,
-        "view": config.method.view,
-        "params": params,
-        "prompts": method.prompts(),
-        "index_version": method.index_version,
-    }
-    if code:
-        of_method["code"] = code
-    inputs: dict[str, Any] = {
-        "method": of_method,
-        "task": task.model_dump(mode="json", exclude_defaults=True),
-        "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
-        "identities": dict(sorted(identities.items())),
-        "seed": config.seed,
-    }
-    if config.model.sampling:
-        inputs["sampling"] = config.model.sampling
-    if config.model.batch:
-        inputs["batch"] = True  # no other answers, but another cost and time
-    return digest(inputs)[:8]
+    return HashInputs(
+        implementation=config.method.implementation,
+        view=config.method.view,
+        params=config.method.params,
+        prompts=method.prompts(),
+        index_version=method.index_version,
+        task=task.model_dump(mode="json", exclude_defaults=True),
+        dataset=dataset.name,
+        fingerprint=dataset.fingerprint,
+        identities=identities,
+        seed=config.seed,
+        sampling=config.model.sampling,
+        code=code,
+        batch=config.model.batch,
+    ).hash8()

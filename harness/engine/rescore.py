@@ -17,7 +17,7 @@ from harness.errors import ConfigError, DataError, UserError, attempt
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
-from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, SUMMARY
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS
 from harness.storage.run_folder import StoredRun, StreamedRecords, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise
@@ -196,7 +196,7 @@ def _rescore_folder(
         store.describe(
             {**stored.config, "dataset": {**stored.config["dataset"], **changed}}, stored.origins
         )
-        store.write(SUMMARY, summary)
+        summary = store.write_summary(summary)
     for sentence in silent_scorers(config.scorers, summary):
         note(sentence)
     if corrected:

@@ -39,7 +39,7 @@ from harness.engine.start_manifest import StartManifest
 from harness.errors import HarnessError, LimitReached, SaveError, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.paths import masked
-from harness.storage.run_files import DOCUMENTS, RECORDS, SUMMARY, Part
+from harness.storage.run_files import DOCUMENTS, RECORDS, Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.types import Example, has_answer
@@ -305,8 +305,8 @@ class Job:
             numbers = self._summarise()
             counts = manifests.asked_counts(manifest.value, len(self.examples), numbers["n_total"])
             summary = {"state": state, **counts, **(early_stop or {}), **numbers}
-            self.store.write(SUMMARY, summary, sync_folder=False)
             manifest.end(state, early_stop)
+            summary = self.store.write_summary(summary)
         except SaveError as error:
             self.run.problems.append(str(error))
         return summary

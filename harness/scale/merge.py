@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.engine.manifest import asked_counts, changes
 from harness.errors import UserError
+from harness.storage.checksums import FILES, checksums
 from harness.storage.files import delete_drafts, write_atomic
 from harness.storage.json_lines import json_line, read_lines, read_with_older
 from harness.storage.run_files import (
@@ -130,6 +131,7 @@ def _merge_parts(
         ends = [start["finished"] for start in manifest["starts"] if start.get("finished")]
         manifest["finished"] = max(ends, default=None) if state == "finished" else None
         _write_json(folder / MANIFEST, manifest)
+    summary[FILES] = checksums(folder)
     _write_json(folder / SUMMARY, summary)
     shutil.rmtree(folder / PARTS)
     for name in [UNSCORED] * (not unscored) + [ORDER] * (state == "finished" and not unscored):

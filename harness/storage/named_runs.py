@@ -6,7 +6,9 @@ read_runs(run_folders([...]))   their StoredRun
 
 import difflib
 import gc
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import UserError
@@ -42,6 +44,17 @@ def run_folders(texts: Iterable[str]) -> list[Path]:
         folder = local_folder(text)
         folders += (find_runs(folder) if folder.is_dir() else []) or [run_folder(text)]
     return list(dict.fromkeys(folders))
+
+
+def with_distinct_names(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """The runs; those of one data set and folder name, in several results folders, are known by
+    their paths."""
+    keys = [(run.config["dataset"]["name"], run.name) for run in runs]
+    counts = Counter(keys)
+    return [
+        replace(run, known_as=str(run.path)) if counts[key] > 1 else run
+        for run, key in zip(runs, keys, strict=True)
+    ]
 
 
 def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]:

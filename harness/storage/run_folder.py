@@ -360,13 +360,20 @@ def text_pointers(record: Mapping[str, Any]) -> list[str]:
     return [piece[POINTER] for piece in shown_pieces(record) if piece.get(POINTER)]
 
 
+def _is_its_text(line: Mapping[str, Any]) -> bool:
+    text = line.get("text")
+    return isinstance(text, str) and checksum(text) == line["sha256"]
+
+
 def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
     """A sentence on how many of the texts `wanted` (checksums) the folder lacks; None where it has
     all."""
     if not wanted:
         return None
     try:
-        lost = len(wanted - {line["sha256"] for line in read_with_older(folder / TEXTS, "sha256")})
+        lines = read_with_older(folder / TEXTS, "sha256")
+        held = {line["sha256"] for line in lines if _is_its_text(line)}
+        lost = len(wanted - held)
     except DataError as error:
         return str(error)
     return (

@@ -5,7 +5,8 @@ with RunStore.open(folder, fingerprint, note) as store:
     store.keep_texts({checksum: text})   what the reader was shown, before the record that points to it
     store.keep_answer(row)               an answer that is not scored yet
     store.append_record(row)             its record
-    store.write(SUMMARY, numbers)        a file, replaced in one step
+    store.write(MANIFEST, values)        a file, replaced in one step
+    store.write_summary(numbers)         summary.json, with checksums of the others
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import SaveError, UserError
+from harness.storage.checksums import EDITED, FILES, changed_files, checksums
 from harness.storage.files import save_error, write_atomic
 from harness.storage.json_lines import (
     append_line,
@@ -37,6 +39,7 @@ from harness.storage.run_files import (
     RECORDS,
     REQUESTS,
     RUN,
+    SUMMARY,
     TEXTS,
     UNSCORED,
     Part,
@@ -60,13 +63,15 @@ class RunStore:
     """The writer of one run folder; holds its lock while the `with` block of `open` runs.
 
     run: the folder; part: the part of the run that it writes, None for all; folder: of its files;
-    fresh: whether this process began it; unscored: answers by question that are kept and have no
+    fresh: whether this process began it; edited: files that had been changed since its last end;
+    unscored: answers by question that are kept and have no
     record. Any thread may write; once the block has ended, nothing is written.
     """
 
     def __init__(self, run: Path, part: Part | None, folder: Path) -> None:
         self.run, self.part, self.folder = run, part, folder
         self.unscored: dict[str, dict[str, Any]] = {}
+        self.edited: list[str] = []
         self.fresh = {MANIFEST, RECORDS, UNSCORED}.isdisjoint(os.listdir(folder))
         self._lock = threading.RLock()  # documents are added by every thread of a run
         self._fds: dict[str, int] = {}  # the files of lines that are open
@@ -91,6 +96,7 @@ class RunStore:
         are not merged.
         """
         with locked_folder(run, part) as folder:
+            edited = _edited(folder)
             # 1. Repairs.
             if stored := sorted(_KEYS.keys() & os.listdir(folder)):
                 from harness.storage.run_schema import (
@@ -114,6 +120,7 @@ class RunStore:
                     )
             # 3. The files of every run, and what they hold.
             store = cls(run, part, folder)
+            store.edited = edited
             try:
                 for name in (RECORDS, DOCUMENTS, UNSCORED):
                     store._fds[name] = store._open_to_append(name)
@@ -168,6 +175,14 @@ class RunStore:
         Raises SaveError."""
         data = json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
         self._replace_file(self.folder / name, data, sync_folder)
+
+    def write_summary(self, summary: dict[str, Any]) -> dict[str, Any]:
+        """Write summary.json with the checksums of all other files, the last that a writer does,
+        and return it. Raises SaveError."""
+        edited = {EDITED: self.edited} if self.edited else {}
+        complete = {**summary, **edited, FILES: checksums(self.folder)}
+        self.write(SUMMARY, complete)
+        return complete
 
     def _replace_file(
         self, path: Path, data: bytes | Iterable[bytes], sync_folder: bool = True
@@ -305,6 +320,13 @@ class RunStore:
             self._closed = True
             while self._fds:
                 os.close(self._fds.popitem()[1])
+
+
+def _edited(folder: Path) -> list[str]:
+    """Names of files that were changed since the last end of the run, or before an earlier one."""
+    summary = read_json(folder / SUMMARY)
+    changed = changed_files(folder, read_json(folder / MANIFEST), summary) or []
+    return sorted({*(summary.get(EDITED) or ()), *changed})
 
 
 def _document_key(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ summarise(records, documents) -> {
     "n_total": 200, "n_scored": 198, "n_failed": 2, "n_truncated": 31, "failed_count_as": "zero",
     "n_without_prefix": 12,                     only if the task asks for one: replies without it, scored whole
     "replies": {"empty": 3},                    only if some lack something (`lacking_replies`)
+    "interval_rule": "1",                       by which the intervals were made (harness.stats)
     "scores": {"longbench-f1": {"mean": 0.41, "low": 0.36, "high": 0.46, "n": 200}},
                                                 95 % interval by cluster; n: questions that have
                                                 this score
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from harness.cost.usage import add_usage, texts_and_cut
+from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
 from harness.types import MISSING, PREFIX
@@ -117,6 +119,7 @@ def summarise(
         **({"n_without_prefix": prefixes[MISSING]} if prefixes else {}),
         **({"replies": dict(replies)} if replies else {}),
         "failed_count_as": failed,
+        "interval_rule": INTERVAL_RULE,
         "scores": scores,
         "usage": _divide_all(usage, total - errors.total()),
         "index": {

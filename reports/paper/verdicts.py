@@ -35,6 +35,7 @@ import pandas as pd
 from harness.stats.paired_tests import equivalence
 from harness.storage.run_folder import StoredRun
 from reports import facts
+from reports.checks import Checks
 from reports.columns import sections, shortened
 from reports.comparability import other_versions, reasons_not_to_rank
 from reports.gold_rows import other_texts
@@ -136,9 +137,11 @@ def measured_rows(
     }
     measured: _MeasuredCache = {}
     remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
-    checks = (other_versions, reasons_not_to_rank, only_in_seed)
-    for run, *sentences in zip(runs, *(check(runs) for check in checks), strict=True):
-        remarks[facts.run_key(run)] += filter(None, sentences)
+    checks = Checks()
+    apart, versions = reasons_not_to_rank(runs, checks), other_versions(runs, checks)
+    for run, *sentences in zip(runs, apart, versions, only_in_seed(runs), strict=True):
+        misfits = [f"does not fit: {sentence}" for sentence in checks.misfits(run)]
+        remarks[facts.run_key(run)] += [*misfits, *filter(None, sentences)]
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
         readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())

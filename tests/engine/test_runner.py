@@ -238,6 +238,11 @@ def test_a_user_error_stops_the_run_and_leaves_no_empty_folder(tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+def without_checksums(summary):
+    """The numbers alone: a further start is in the manifest, which has another checksum then."""
+    return {key: value for key, value in summary.items() if key != "files"}
+
+
 def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
     first = go(make_plan(), tmp_path)
     before = (
@@ -253,7 +258,7 @@ def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
         (again.folder / "records.jsonl").read_bytes(),
         (again.folder / "documents.jsonl").read_bytes(),
     ) == before
-    assert again.summary == first.summary
+    assert without_checksums(again.summary) == without_checksums(first.summary)
     assert [s["state"] for s in read_run(again.folder).manifest["starts"]] == [
         "finished",
         "finished",

@@ -359,6 +359,11 @@ def test_what_was_shown_is_judged_long_texts_too_and_not_compared_with_right_ans
     assert pair == {"a": "judge.f", "b": "labels", "n": 2, "share": 0.5, "kappa": 0.0}
 
 
+def without_checksums(run):
+    """The summary without the checksums of the files: a further start is in the manifest."""
+    return {key: value for key, value in run.summary.items() if key != "files"}
+
+
 def test_scoring_again_and_resuming_keep_it(tmp_path):
     plan = plain(questions=3)
     folder = go(plan, tmp_path / "out").folder
@@ -369,7 +374,8 @@ def test_scoring_again_and_resuming_keep_it(tmp_path):
     assert read_run(folder) == run
     go(plan, tmp_path / "out")
     again = read_run(folder)
-    assert (again.records, again.summary) == (run.records, run.summary)
+    assert again.records == run.records
+    assert without_checksums(again) == without_checksums(run)
     rescore(folder, scorers=["flashrag.em"])
     changed = read_run(folder)
     assert changed.records[1]["notes"]["flags"] == run.records[1]["notes"]["flags"]

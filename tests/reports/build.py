@@ -5,6 +5,7 @@ import json
 import yaml
 
 from harness.cost.flops import CONVENTIONS
+from harness.storage.checksums import checksums
 from harness.storage.run_folder import read_run
 
 SCORE = "longbench.qa_f1"
@@ -142,9 +143,8 @@ def write_run(
     (folder / "manifest.json").write_text(json.dumps(made))
     (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     (folder / "documents.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
-    (folder / "summary.json").write_text(
-        json.dumps({"state": "finished"} if summary is None else summary)
-    )
+    numbers = {"state": "finished"} if summary is None else summary
+    (folder / "summary.json").write_text(json.dumps({**numbers, "files": checksums(folder)}))
     return folder
 
 

@@ -36,7 +36,7 @@ DIFFERENCES = [
     (
         SCORES,
         {"settings": task(instruction="x", answer_prefix="So:")},
-        "another task (instruction, answer_prefix)",
+        "another task (answer_prefix, instruction)",
     ),
 ]
 

@@ -108,7 +108,7 @@ MISMATCHES = [
     ),
     (
         {"manifest": {"models": {"reader": {"weights": "other"}}}},
-        r"different readers \(both named tiny\)",
+        r"different readers \(both named tiny: models.reader.weights\)",
     ),
     (
         {"manifest": {"scorers": {SCORE: "2"}}},
@@ -116,10 +116,10 @@ MISMATCHES = [
     ),
     (
         asked(instruction="Think aloud."),
-        r"asked differently \(dataset.instruction: 'Think aloud.' and None\)",
+        r"asked differently \(dataset.instruction: 'Think aloud.' and not set\)",
     ),
-    (asked(answer_prefix="So:"), r"asked differently \(dataset.answer_prefix: 'So:' and None\)"),
-    (asked(max_answer_tokens=2), r"asked differently \(dataset.max_answer_tokens: 2 and None\)"),
+    (asked(answer_prefix="So:"), r"asked differently \(dataset.answer_prefix: 'So:' and not set\)"),
+    (asked(max_answer_tokens=2), r"asked differently \(dataset.max_answer_tokens: 2 and not set\)"),
     (
         {"settings": {"model": {"name": "tiny", "backend": "hf", "top_p": 0.7}}},
         r"answered differently \(model.top_p: 0.7",

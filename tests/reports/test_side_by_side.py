@@ -147,9 +147,16 @@ class TestWhatIsCompared:
                 [base, read_run(write_run(tmp_path / "b", rows, manifest={"models": other}))]
             )
 
-    def test_a_copy_of_a_run_is_refused(self, tmp_path):
-        with pytest.raises(UserError, match="given more than once"):
-            side_by_side([stored(tmp_path / "a", OURS), stored(tmp_path / "b", OURS)])
+    def test_a_run_made_in_two_folders_is_compared_as_a_reproduction(self, tmp_path, command):
+        for place, changed in (("a", "Mira"), ("b", "Mira"), ("c", "Tom")):
+            records = [record(i, score, prediction="Mira") for i, score in enumerate(OURS)]
+            records[0]["prediction"] = changed
+            write_run(tmp_path / place, records)
+        code, out, err = command("compare", str(tmp_path / "a"), str(tmp_path / "b"))
+        assert (code, err) == (0, "")
+        assert "the same run made twice: 8 of 8 answers are alike" in " ".join(out.split())
+        code, out, _ = command("compare", str(tmp_path / "a"), str(tmp_path / "c"))
+        assert "the same run made twice: 7 of 8 answers are alike" in " ".join(out.split())
 
     def test_eight_thousand_records_in_seconds(self, tmp_path):
         def run(method, seed):

@@ -9,6 +9,7 @@
       runs/<data set>/<preset>--<model>--<hash8>/      the files of docs/run-folder.md, without requests and locks
 
 bundle.json says of each run its data set's fingerprint and licence, the versions of its scorers,
+which of its files had been changed since it ended,
 and for each question a digest of the answer and one of the texts (question, options, gold answers);
 `table` has the numbers of `harness report`. The checksum of bundle.json covers everything else, so
 it stands for the whole: `export` and `verify` print it.
@@ -38,6 +39,8 @@ import yaml
 
 from harness.config.schema import canonical
 from harness.errors import DataError, UserError
+from harness.stats import INTERVAL_RULE
+from harness.storage.checksums import changed_files
 from harness.storage.file_hash import file_hash
 from harness.storage.files import as_object, replacing
 from harness.storage.json_lines import json_line
@@ -234,6 +237,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         "format": FORMAT,
         "made_with": f"longdoc-harness {VERSION}",
         "runs": entries,
+        "interval_rule": INTERVAL_RULE,
         "table": table(shown),
         "files": dict(sorted(digests.items())),
     }
@@ -269,6 +273,7 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
         "fingerprint": (run.manifest.get("dataset") or {}).get("fingerprint"),
         "licence": dataset.get("licence"),
         "scorers": run.manifest.get("scorers") or {},
+        "changed": changed_files(run.path, run.manifest, run.summary),
         "answers": answers,
         "questions": questions,
     }

@@ -34,7 +34,7 @@ from harness.storage.files import save_error
 from harness.storage.packed import Packed
 from harness.storage.paths import run_path
 from harness.storage.record_texts import with_texts
-from harness.storage.run_files import MANIFEST, RECORDS, RUN, SUMMARY
+from harness.storage.run_files import MANIFEST, RECORDS, RUN
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
@@ -83,8 +83,8 @@ class Imported:
             store.replace_records(self.records)
             store.write(MANIFEST, self.manifest)
             numbers = summarise(store.lines(RECORDS), (), {"dataset": self.config["dataset"]})
-            store.write(SUMMARY, {**state, **numbers})
             store.describe(self.config, {})
+            store.write_summary({**state, **numbers})
         (draft / RUN).rename(
             draft / _ASIDE
         )  # a folder without it is no run, and a killed import leaves its drafts

@@ -11,6 +11,7 @@ table.
     other texts     a question or gold answer that is not the exported one
     other scoring   an answer as exported, whose score here is not the stored one
     table           a number that the rescored answers do not give
+    does not fit    what records, settings, hash and times of a run say of each other (reports/consistency.py)
 
 Nothing of a bundle is executed: scorers are looked up among those of this installation, never
 imported by a name from the bundle ("module:function"). Checksums reveal accidents and careless
@@ -29,6 +30,8 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run, flatten
 from harness.engine.scoring import SCORING_NOTES, scored_record
 from harness.errors import UserError
+from harness.stats import INTERVAL_RULE
+from harness.storage.checksums import EDITED, FILES
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.record_texts import gold_of
@@ -44,10 +47,22 @@ from harness_audit.bundle import (
     table,
     texts_digest,
 )
+from reports.consistency import misfits, unchecked
+from reports.examined import examine
 from reports.gold_rows import other_texts
 
-Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]
+Kind = Literal["file", "other answers", "other texts", "other scoring", "table", "does not fit"]
+NEVER_CHECKED = (
+    "that a model gave the answers",
+    "seconds",
+    "prices",
+    "packages, code and machine",
+    "sources of rows and weights",
+)
+"""What no bundle can prove, whatever it holds."""
+_ENDS = (".low", ".high")  # of the names of an interval's ends
 _SAME = 1e-9
+_NOT_COMPUTED = (*KEPT, FILES, EDITED, "interval_rule")  # of summary.json, not from its records
 
 
 @dataclass(frozen=True)
@@ -70,6 +85,7 @@ class Report:
     """What a check found. runs, answers: how many were checked; scores, numbers: how many were
     computed again.
 
+    files: how many had the checksum of their export; intervals: whether they were compared.
     sha256: of bundle.json; unchecked: what could not be checked or computed again, by name; notes:
     why, in sentences.
     """
@@ -79,9 +95,20 @@ class Report:
     answers: int = 0
     scores: int = 0
     numbers: int = 0
+    files: int = 0
+    intervals: bool = True
     differences: list[Difference] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """The last line: what was computed again, and what was not checked."""
+        if count := len(self.differences):
+            return f"NOT consistent: {count} difference{'s' if count > 1 else ''}"
+        again = f"{self.scores} scores, {self.numbers} numbers, {self.files} checksums"
+        not_checked = ", ".join([*self.unchecked, *NEVER_CHECKED])
+        return f"consistent; computed again: {again}; not checked: {not_checked}"
 
 
 def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] = ()) -> Report:
@@ -94,6 +121,14 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
     """
     with open_bundle(path) as bundle:
         report = Report(bundle.sha256, runs=len(bundle.runs))
+        report.files = len(bundle.index["files"]) - len(bundle.changed)
+        report.intervals = bundle.index.get("interval_rule") == INTERVAL_RULE
+        if not report.intervals:
+            report.unchecked.append("intervals")
+            report.notes.append(
+                "intervals were made by another rule than this version's, so they are not "
+                "compared; means are"
+            )
         for name in bundle.changed:
             report.differences.append(
                 Difference("file", name, None, "it is not as it was exported (checksum)")
@@ -155,6 +190,7 @@ class _RunCheck:
                 f"imported from {imported['tool']}; whether its answers and costs are those "
                 f"of {files} is open"
             )
+        self._check_consistency()
         for question in sorted(entry["answers"].keys() - self.questions.keys()):
             self._differs("other answers", question, "its record is missing")
         report.differences += [Difference("other texts", place, None, note) for note in run.notes]
@@ -167,6 +203,26 @@ class _RunCheck:
                 question,
                 "its question or gold answers are not those that were exported",
             )
+
+    def _check_consistency(self) -> None:
+        """Compare records, settings, hash and times with each other, and files with their run's
+        end."""
+        # The files of a bundle are written anew: what they were at the export is in its index, and
+        # the numbers of the summary are computed again below.
+        kept = ("n_asked", "n_left_out", EDITED)
+        summary = {key: value for key, value in self.run.summary.items() if key in kept}
+        run, found = replace(self.run, summary=summary), examine(self.run)
+        sentences = misfits(run, found)
+        changed = self.entry.get("changed")
+        if changed:
+            sentences.append(f"{', '.join(changed)} had been changed when the run was exported")
+        for sentence in sentences:
+            self.report.differences.append(Difference("does not fit", self.place, None, sentence))
+        phrases = [phrase for phrase in unchecked(run, found) if "files" not in phrase]
+        phrases = [phrase for phrase in phrases if "gold" not in phrase]
+        if changed is None and "imported" not in run.manifest:
+            phrases.append("whether the files are as the run left them")
+        self.report.unchecked += [p for p in phrases if p not in self.report.unchecked]
 
     def _read_golds(self, data: str | None) -> dict[str, Gold]:
         """Question id -> gold, from the rows at `data`; {} where None. Raises UserError,
@@ -217,7 +273,8 @@ class _RunCheck:
         summary, rows = self.run.summary, self._rescored_records(self._read_golds(data))
         fresh = summarise(rows, self.run.documents, self.run.config)
         here, stored = (
-            flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary)
+            flatten({k: v for k, v in one.items() if k not in _NOT_COMPUTED})
+            for one in (fresh, summary)
         )
         _compare_numbers(stored, here, f"{self.place}/summary.json", self.report)
         asked = (summary.get("n_asked") or 0) - (summary.get("n_left_out") or 0)
@@ -331,6 +388,7 @@ class _RunCheck:
                 usable.append(name)
                 before, here = self.entry["scorers"].get(name), scorers.version(name)
                 if before is not None and str(before) != here:
+                    self.report.unchecked.append(f"the recorded version of {name}")
                     self._note(
                         f"'{name}' is version {here} here, and {before} in the bundle: scores may "
                         "differ"
@@ -386,6 +444,12 @@ def _compare_numbers(
 ) -> None:
     """Compare numbers of the bundle, `stored`, with those computed again, `here`, both by name."""
     for name in dict.fromkeys([*stored, *here]):
+        is_end = name.endswith(_ENDS) and not report.intervals
+        if is_end or name in (
+            "apart",
+            "asked_otherwise",
+        ):  # whether a run is ranked rests on texts, too
+            continue
         before, after = stored.get(name), here.get(name)
         report.numbers += 1
         if not _is_same(before, after):

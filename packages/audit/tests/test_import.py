@@ -904,7 +904,7 @@ class TestOtherCommands:
             "imported from inspect_ai 0.3.285; whether its answers and costs are those of "
             "log.json" in said
         )
-        assert said.rstrip().splitlines()[-1].startswith("partly verified: not checked: ")
+        assert said.rstrip().splitlines()[-1].startswith("consistent; computed again: ")
 
     @pytest.mark.parametrize(
         "words", ["report {0}", "report bands {0}", "trace {1} a", "report {0} --html {0}/p.html"]

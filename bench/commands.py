@@ -1,0 +1,46 @@
+"""Commands called in this process on folders on disk, by the function of the installed command."""
+
+import contextlib
+import io
+import re
+import sys
+from dataclasses import dataclass
+
+from harness.cli.main import main as harness
+
+MARKS = re.compile(
+    r"does not fit|should not be ranked|not checked|measured otherwise|was made with"
+    r"|after a change of|long texts|failed \("
+)
+"""What a table says of a run that is not as the others, beside a refusal."""
+_NUMBERS = re.compile(r"\[\d+\]|[\d.]+")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command answered: its exit code and all that it printed."""
+
+    code: int
+    text: str
+
+    @property
+    def marks(self) -> set[str]:
+        """The sentences with a mark, without numbers, so that two outputs can be compared."""
+        joined = " ".join(self.text.split())
+        sentences = re.split(r"(?=\[\d+\] )|; |: does ", joined)
+        return {_NUMBERS.sub("", one) for one in sentences if MARKS.search(one)}
+
+
+def call(*arguments: str) -> Said:
+    """Run `harness ARGUMENTS` in this process, by the same function as the installed command."""
+    out = io.StringIO()
+    before = sys.argv
+    sys.argv = ["harness", *arguments]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            harness(list(arguments))
+    except SystemExit as ended:
+        return Said(int(ended.code or 0), out.getvalue())
+    finally:
+        sys.argv = before
+    return Said(0, out.getvalue())

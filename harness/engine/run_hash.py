@@ -1,0 +1,99 @@
+"""The hash at the end of a run folder's name: over all that changes a prediction.
+
+    plan ──► HashInputs ──► hash8 ──► the folder's name
+    run.yaml and manifest.json ──► recorded_inputs ──► HashInputs ──► the same hash8, or they were edited
+
+No limit, path, scorer or device is part of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.config.schema import SAMPLING, digest, sampling
+
+HASHED = "hashed"
+"""The key of a manifest with what the hash covers and no other key of the run holds."""
+
+
+@dataclass(frozen=True)
+class HashInputs:
+    """All that changes a prediction, as JSON values.
+
+    task: of the prompts, without defaults; identities: role -> identity of its model or encoder;
+    code: hashes of the user's own code; sampling: settings that are not the defaults; batch: no
+    other answers, but another cost and time.
+    """
+
+    implementation: str
+    view: str
+    params: Mapping[str, Any]
+    prompts: Mapping[str, str]
+    index_version: str
+    task: Mapping[str, Any]
+    dataset: str
+    fingerprint: str | None
+    identities: Mapping[str, Any]
+    seed: int
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    code: Mapping[str, str] = field(default_factory=dict)
+    batch: bool = False
+
+    def hash8(self) -> str:
+        """Eight hexadecimal digits."""
+        method: dict[str, Any] = {
+            "implementation": self.implementation,
+            "view": self.view,
+            "params": {name: value for name, value in self.params.items() if name != "prompts"},
+            "prompts": self.prompts,
+            "index_version": self.index_version,
+        }
+        if self.code:
+            method["code"] = self.code
+        inputs: dict[str, Any] = {
+            "method": method,
+            "task": self.task,
+            "dataset": {"name": self.dataset, "fingerprint": self.fingerprint},
+            "identities": dict(sorted(self.identities.items())),
+            "seed": self.seed,
+        }
+        if self.sampling:
+            inputs["sampling"] = self.sampling
+        if self.batch:
+            inputs["batch"] = True
+        return digest(inputs)[:8]
+
+
+def recorded_inputs(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> HashInputs | None:
+    """The inputs of a stored run's hash.
+
+    Args:
+        config: `config` of its run.yaml.
+        manifest: Its manifest.json.
+
+    Returns:
+        The inputs; None for an older run, or one whose hash covers a path of its user's home
+        folder, which no file of the run holds.
+    """
+    hashed = manifest.get(HASHED)  # its "unset": parameters that run.yaml leaves out
+    if not hashed:
+        return None
+    method, model, dataset = config["method"], config["model"], manifest["dataset"]
+    drawn = sampling(model)
+    defaults = sampling({})
+    corrected = manifest.get("corrected") or [{"before": dataset["fingerprint"]}]
+    return HashInputs(
+        implementation=method["implementation"],
+        view=method.get("view", "document"),
+        params={**hashed["unset"], **(method.get("params") or {})},
+        prompts=manifest.get("prompts") or {},
+        index_version=hashed["index_version"],
+        task=hashed["task"],
+        dataset=dataset["name"],
+        fingerprint=corrected[0]["before"],
+        identities=manifest.get("models") or {},
+        seed=config["seed"],
+        sampling={name: drawn[name] for name in SAMPLING if drawn[name] != defaults[name]},
+        code=manifest.get("code") or {},
+        batch=bool(model.get("batch")),
+    )

@@ -1,0 +1,47 @@
+"""Checksums of a run folder's files, written when a run ends: an edit made later shows.
+
+    summary.json    {..., "files": {"run.yaml": sha256, "manifest.json": ..., "records.jsonl": ...}}
+
+They reveal accidents and careless edits. Whoever computes them anew hides an edit from them; what
+records, settings and methods say of each other is compared elsewhere (reports/consistency.py).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.storage.file_hash import file_hash
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, TEXTS
+
+FILES = "files"
+"""The key of summary.json that holds the checksums."""
+EDITED = "edited"
+"""The key of summary.json with the names of files that had been changed when a later command began
+to write: new checksums do not hide that."""
+_NAMES = (RUN, MANIFEST, RECORDS, DOCUMENTS, TEXTS)
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """File name -> sha256 of its content, for the files of a run that are in `folder`."""
+    return {name: file_hash(folder / name) for name in _NAMES if (folder / name).is_file()}
+
+
+def changed_files(
+    folder: Path, manifest: Mapping[str, Any], summary: Mapping[str, Any]
+) -> list[str] | None:
+    """Names of the files that are not as the run's end left them.
+
+    Args:
+        folder: The run folder.
+        manifest: Its manifest.json.
+        summary: Its summary.json.
+
+    Returns:
+        The names, [] where all are as they were. None where that is not known: an older run, or one
+        that has not ended.
+    """
+    starts = manifest.get("starts") or [{}]
+    if FILES not in summary or starts[-1].get("state") == "running":
+        return None
+    recorded, here = summary[FILES], checksums(folder)
+    return [name for name in _NAMES if recorded.get(name) != here.get(name)]

@@ -1,0 +1,60 @@
+"""What tables and comparisons check of their runs, each thing once.
+
+checks = Checks()
+checks.examined(run).golds          checks.rescored(run, "em.squad")        checks.misfits(run)
+"""
+
+import numpy as np
+
+from harness.storage.run_folder import StoredRun
+from reports.consistency import misfits, unchecked
+from reports.examined import Examined, examine
+from reports.rescored import rescored
+
+
+def identity(run: StoredRun) -> str:
+    """What copies of a run folder have in common: the id that was drawn at its start."""
+    own = run.whole or run
+    return str(own.manifest.get("id") or id(own))
+
+
+class Checks:
+    """Results by run, worked out when they are first asked for; of a part of a run (--by, --common)
+    those of the whole one."""
+
+    def __init__(self) -> None:
+        self._runs: list[StoredRun] = []  # so that no id is used again
+        self._examined: dict[int, Examined] = {}
+        self._rescored: dict[tuple[int, str], tuple[str | None, bool]] = {}
+
+    def examined(self, run: StoredRun) -> Examined:
+        """What a pass over the run's records finds."""
+        own = run.whole or run
+        if id(own) not in self._examined:
+            self._runs.append(own)
+            self._examined[id(own)] = examine(own)
+        return self._examined[id(own)]
+
+    def rescored(self, run: StoredRun, name: str) -> tuple[str | None, bool]:
+        """What reports.rescored says of a score of the run."""
+        own = run.whole or run
+        if (id(own), name) not in self._rescored:
+            self._runs.append(own)
+            self._rescored[id(own), name] = rescored(own, name)
+        return self._rescored[id(own), name]
+
+    def copied(self, run: StoredRun, base: StoredRun) -> int:
+        """How many answers of two runs have one cost, to the last digit of the seconds, which no
+        second run measures; 0 for copies of one run."""
+        if identity(run) == identity(base):
+            return 0
+        ours, theirs = self.examined(run).spent, self.examined(base).spent
+        return len(np.intersect1d(ours[ours != 0], theirs))
+
+    def misfits(self, run: StoredRun) -> list[str]:
+        """What does not fit in the run, a sentence each."""
+        return misfits(run, self.examined(run))
+
+    def unchecked(self, run: StoredRun) -> list[str]:
+        """What could not be checked of the run, a phrase each."""
+        return unchecked(run, self.examined(run))

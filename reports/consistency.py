@@ -1,0 +1,320 @@
+"""What does not fit in one run: its files against the checksums of its end, its settings against
+the hash in its name, its records against its method, its times against the clock.
+
+    misfits(run, examine(run))
+        -> ["records.jsonl was changed after the run ended",
+            "3 of 8 records have several requests, where the method makes one"]
+
+A sentence says what was found, not why: an edit, damage, or another version of this program. What
+fits can still be made up; only a run of one's own shows that.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from harness.engine.run_hash import recorded_inputs
+from harness.storage.checksums import EDITED, changed_files
+from harness.storage.run_folder import StoredRun
+from harness.types import LOGGED
+from reports.declared import declared
+from reports.differences import facts_of, kind_of
+from reports.examined import Examined
+
+_IN_IDENTITY = {
+    "dtype": "auto",
+    "attention": "sdpa",
+    "window": None,
+    "template_date": None,
+    "thinking": None,
+    "extra": None,
+    "deterministic": None,
+}
+"""Settings of a loaded reader that its identity holds as they are, and their defaults."""
+_HASHED = re.compile(
+    r"dataset\.(instruction|answer_prefix|demonstration|max_answer_tokens|raw_replies|chat|swap)"
+    r"|seed|failed|model\.(temperature|top_p|max_tokens|batch)"
+    rf"|model\.({'|'.join(_IN_IDENTITY)})(\..*)?"
+)
+"""Settings that the hash or the reader's identity covers."""
+_AHEAD = timedelta(days=1)  # that another machine's clock may be ahead
+_IN_FLIGHT = 64  # questions that may be begun before the first prompt is sent
+_STATIC = 12  # characters of a prompt that are enough to know it by
+_NAME = re.compile(r".+--([0-9a-f]{8})")
+
+
+def misfits(run: StoredRun, found: Examined) -> list[str]:
+    """What does not fit in a run, a sentence each; [] where all fits.
+
+    Args:
+        run: A stored run.
+        found: What `examine` found in its records.
+    """
+    own = run.whole or run
+    sentences = [*_file_misfits(own), *_name_misfits(own), *_time_misfits(own.manifest)]
+    total = len(own.records)
+    sentences += [f"{n} of {total} records have {what}" for what, n in found.problems.items()]
+    sentences += _count_misfits(own)
+    sentences += _score_misfits(own)
+    sentences += _index_misfits(own)
+    sentences += _prompt_misfits(own)
+    sentences += _first_question_misfits(own)
+    sentences += _example_misfits(own)
+    return sentences
+
+
+def unchecked(run: StoredRun, found: Examined) -> list[str]:
+    """What could not be checked of a run, a phrase each: what it does not record."""
+    own = run.whole or run
+    phrases: list[str] = []
+    if "imported" in own.manifest:
+        return phrases
+    if changed_files(own.path, own.manifest, own.summary) is None:
+        phrases.append("whether its files are as the run left them")
+    if recorded_inputs(own.config, own.manifest) is None:
+        phrases.append("whether its settings are those of the hash in its name")
+    if declared(own) is None:
+        phrases.append("whether its records are of its method")
+    if loose := _loose_settings(own):
+        phrases.append(f"settings that no hash covers ({', '.join(loose)})")
+    changes = [start.get("changed") for start in own.manifest.get("starts") or ()]
+    phrases += [f"what a change of {', '.join(sorted(keys))} did" for keys in changes if keys]
+    if not found.has_texts:
+        phrases.append("gold answers and question texts")
+    return phrases
+
+
+def _loose_settings(run: StoredRun) -> list[str]:
+    """Keys of run.yaml that change answers or costs and are not at their defaults, which neither
+    the hash nor an identity covers."""
+    keys = [key for key in facts_of(run) if not key.startswith("manifest.")]
+    return [
+        key for key in keys if kind_of(key) in ("answers", "cost") and not _HASHED.fullmatch(key)
+    ]
+
+
+def _file_misfits(run: StoredRun) -> Iterator[str]:
+    names = changed_files(run.path, run.manifest, run.summary) or []
+    if names:
+        was = "was" if len(names) == 1 else "were"
+        yield f"{', '.join(names)} {was} changed after the run ended"
+    if before := run.summary.get(EDITED):
+        yield f"{', '.join(before)} had been changed before a later command wrote to the folder"
+
+
+def _name_misfits(run: StoredRun) -> Iterator[str]:
+    """What does not fit between settings, manifest, and the names of method, data set and hash."""
+    config, manifest = run.config, run.manifest
+    recorded, named = manifest.get("hash"), _NAME.fullmatch(run.path.name)
+    inputs = recorded_inputs(config, manifest)
+    if inputs is not None and inputs.hash8() != recorded:
+        yield f"its settings and models give the hash {inputs.hash8()}, the recorded one is {recorded}"
+    if named and recorded and named[1] != recorded:
+        yield f"its folder is named {named[1]}, its manifest has the hash {recorded}"
+    pairs = (
+        ("method", config["method"]["name"], manifest.get("method")),
+        ("seed", config.get("seed"), manifest.get("seed")),
+        ("data set", config["dataset"]["name"], (manifest.get("dataset") or {}).get("name")),
+    )
+    for what, ours, theirs in pairs:
+        if theirs is not None and ours != theirs:
+            yield f"run.yaml names the {what} {ours}, manifest.json {theirs}"
+    says = declared(run)
+    if says is not None and says.floor != bool(manifest.get("floor")) and "hashed" in manifest:
+        yield "manifest.json says otherwise than the method whether others must beat it"
+    yield from _task_misfits(config, manifest)
+    yield from _reader_misfits(config, manifest)
+
+
+def _task_misfits(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[str]:
+    """What does not fit between the settings of the data set and the task that was hashed."""
+    task = (manifest.get("hashed") or {}).get("task")
+    if task is None:
+        return
+    dataset = config["dataset"]
+    if not task.get("instruction", "").startswith(dataset.get("instruction") or ""):
+        yield "dataset.instruction is not how the questions were asked"
+    for name, default in (("max_answer_tokens", None), ("raw_replies", False), ("chat", True)):
+        ours, theirs = dataset.get(name, default), task.get(name, default)
+        if ours != theirs:
+            yield f"dataset.{name} is {ours}, and {theirs} was asked for"
+    for name in ("answer_prefix", "demonstration"):
+        text = dataset.get(name)
+        if text and text not in task.get("instruction", ""):
+            yield f"dataset.{name} is not how the questions were asked"
+    examples = bool(dataset.get("shots") or dataset.get("shots_ids"))
+    plain = task.get("instruction") == dataset.get("instruction") and not task.get("shots")
+    if examples and plain:
+        yield "dataset.shots asks for solved examples, and the questions had none"
+
+
+def _reader_misfits(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[str]:
+    """What does not fit between the reader's settings and its identity, or the copy of a data set
+    and its rows."""
+    if config["dataset"].get("swap") and not (manifest.get("dataset") or {}).get("twin"):
+        yield "dataset.swap asks for other names, and the rows are no such copy"
+    model = (config.get("roles") or {}).get("reader") or config["model"]
+    identity = (manifest.get("models") or {}).get("reader") or {}
+    if model.get("backend", "hf") != "hf" or "dtype" not in identity or "hashed" not in manifest:
+        return
+    for name, default in _IN_IDENTITY.items():
+        ours, theirs = model.get(name, default), identity.get(name, default)
+        if name == "attention" and theirs == "transformers":
+            continue
+        if name in ("dtype", "window") and ours in ("auto", None):
+            continue
+        if (ours or None) != (theirs or None):
+            yield f"model.{name} is {ours}, the reader was loaded with {theirs}"
+
+
+def _time_misfits(manifest: Mapping[str, Any]) -> Iterator[str]:
+    starts = [manifest, *(manifest.get("starts") or ())]
+    latest = datetime.now(UTC) + _AHEAD
+    for start in starts:
+        began, ended = _time(start.get("started")), _time(start.get("finished"))
+        if any(time is not None and time > latest for time in (began, ended)):
+            yield "it was started or finished in the future"
+            return
+        if began is not None and ended is not None and ended < began:
+            yield "it was finished before it was started"
+            return
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _count_misfits(run: StoredRun) -> Iterator[str]:
+    """What does not fit between the records and the numbers of summary and manifest."""
+    summary, total = run.summary, len(run.records)
+    failed = sum(record["error"] is not None for record in run.records)
+    for key, here in (("n_total", total), ("n_failed", failed)):
+        if summary.get(key, here) != here:
+            yield f"summary.json has {key} {summary[key]}, the records give {here}"
+    skipped = sum(((run.manifest.get("dataset") or {}).get("skipped") or {}).values())
+    if "n_asked" in summary and "imported" not in run.manifest:
+        left = summary.get("n_left_out") or 0
+        if skipped != left:
+            yield f"summary.json leaves out {left} rows, manifest.json {skipped}"
+    if summary.get("state") != "finished" or summary.get("stopped_early"):
+        return
+    asked = (summary.get("n_asked") or 0) - (summary.get("n_left_out") or 0)
+    planned = (run.manifest.get("dataset") or {}).get("questions") or 0
+    if max(asked, planned) > total and "imported" not in run.manifest:
+        yield f"it is called finished, with records of {total} of {max(asked, planned)} questions"
+
+
+def _score_misfits(run: StoredRun) -> Iterator[str]:
+    """Scores that nothing gave, and means in summary.json that are not those of the records."""
+    manifest = run.manifest
+    given = {*(manifest.get("scorers") or ()), *(manifest.get("judges") or ())}
+    held = {name for name in run.keys[0] if not name.startswith(LOGGED)}
+    if "hashed" in manifest and held - given:
+        yield f"no scorer or judge of its manifest gave {', '.join(sorted(held - given))}"
+    skip = run.config.get("failed") == "skip"
+    counted = [r["scores"] for r in run.records if r["error"] is None or not skip]
+    for name, score in (run.summary.get("scores") or {}).items():
+        values = [scores[name] for scores in counted if name in scores]
+        stored = score.get("mean")
+        here = sum(values) / len(values) if values else None
+        if stored is not None and here is not None and not math.isclose(stored, here, abs_tol=1e-9):
+            yield f"summary.json has {name} {stored:.4g}, the records give {here:.4g}"
+
+
+def _index_misfits(run: StoredRun) -> Iterator[str]:
+    """What does not fit in the costs of indexes."""
+    says = declared(run)
+    spent = [row["usage"] for row in run.documents]
+    numbers = [used.get("tokens_in") or 0 for usage in spent for used in usage.values()]
+    if any(number < 0 for number in numbers):
+        yield "an index has costs below zero"
+    if says is not None and not says.indexes and any(numbers):
+        yield "indexes have costs, and the method builds none"
+    if says is not None and says.one_request and _used_reader(run):
+        yield "indexes have requests to a language model, and the method makes none for them"
+    if says is not None and says.indexes and run.records and not run.documents:
+        yield "the method builds indexes, and documents.jsonl has none"
+
+
+def _used_reader(run: StoredRun) -> bool:
+    for row in run.documents:
+        for used in row["usage"].values():
+            if (used.get("requests") or 0) > (used.get("encoder_requests") or 0):
+                return True
+    return False
+
+
+def _prompt_misfits(run: StoredRun) -> Iterator[str]:
+    """A first prompt that none of the recorded prompts begins to be."""
+    prompts = run.manifest.get("prompts") or {}
+    parts = [part for text in prompts.values() for part in _static_parts(text)]
+    for role, first in (run.manifest.get("first_prompts") or {}).items():
+        text = first.get("text") or ""
+        if text and parts and not any(part in text for part in parts):
+            yield f"the first prompt of the {role} is none of the recorded prompts"
+
+
+def _first_question_misfits(run: StoredRun) -> Iterator[str]:
+    """A first prompt that asks none of the first questions, or has other tokens than any request,
+    where each question is one request."""
+    says = declared(run)
+    first = (run.manifest.get("first_prompts") or {}).get("reader") or {}
+    records = run.records
+    if says is None or not says.one_request or not first.get("text"):
+        return
+    if any(record["error"] is not None for record in records):
+        return  # the prompt may be that of a question that failed
+    usages = [record["usage"] for record in records]
+    searched = any((usage.get("search") or {}).get("requests") for usage in usages)
+    read = {(usage.get("answer") or {}).get("tokens_in") for usage in usages}
+    if first.get("ids") and not searched and len(first["ids"]) not in read:
+        yield f"the first prompt has {len(first['ids'])} tokens, and no request of a record has as many"
+    asked = _question_in(first["text"], run.manifest.get("prompts") or {})
+    if asked is None or run.config["dataset"].get("answer_prefix"):
+        return
+    first_records = [r for r in islice(run.whole_records, _IN_FLIGHT) if r.get("question")]
+    asks_one = [_is_question(asked, r["question"], bool(r["options"])) for r in first_records]
+    if first_records and not any(asks_one):
+        yield "the first prompt asks none of its first questions, or more than the question"
+
+
+def _question_in(text: str, prompts: Mapping[str, str]) -> str | None:
+    """What stands in the place of {question} (and {options}) in a prompt that was sent; None where
+    no recorded prompt gives it."""
+    for prompt in prompts.values():
+        before, field, after = prompt.partition("{question}")
+        after = after.removeprefix("{options}")
+        lead = re.split(r"\{[a-z_]+\}", before)[-1]
+        end = re.split(r"\{[a-z_]+\}", after)[0]
+        start = text.rfind(lead) if field and len(lead) > 2 and len(end) > 2 else -1
+        stop = text.find(end, start + len(lead)) if start >= 0 else -1
+        if stop >= 0:
+            return text[start + len(lead) : stop]
+    return None
+
+
+def _is_question(asked: str, question: str, has_options: bool) -> bool:
+    """Whether a prompt asks this question; behind it stand its options alone."""
+    return asked == question or (has_options and asked.startswith(f"{question}\n"))
+
+
+def _static_parts(prompt: str) -> list[str]:
+    """The texts of a prompt between its fields: "Text:\\n{text}\\n\\nQuestion: {question}" ->
+    ["\\n\\nQuestion: "]."""
+    return [part for part in re.split(r"\{[a-z_]+\}", prompt) if len(part.strip()) >= _STATIC]
+
+
+def _example_misfits(run: StoredRun) -> Iterator[str]:
+    """Solved examples that are among the questions asked."""
+    dataset = run.config["dataset"]
+    shots = set(dataset.get("shots_ids") or ())
+    shared = shots.intersection(record["question_id"] for record in run.records) if shots else ()
+    if shared and dataset.get("shots_from") in (dataset.get("split"), dataset.get("data")):
+        yield f"{len(shared)} of its solved examples are among the questions asked"

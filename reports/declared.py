@@ -1,0 +1,46 @@
+"""What the method of a stored run declares, read from the code of this installation.
+
+    declared(run)     Declared(one_request=True, reads_documents=True, indexes=True)
+
+Only the shipped methods are looked up, by their short names: a received file never names code that
+is imported. Of a method of the user's own nothing is known.
+"""
+
+from dataclasses import dataclass
+
+from harness.config import registry
+from harness.config.registry import short_name
+from harness.errors import UserError
+from harness.method import Method
+from harness.storage.run_folder import StoredRun
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a method's class says of every run of it.
+
+    one_request: it asks a model once a question, and not for an index; reads_documents: it reads
+    documents; indexes: it builds an index; floor: it only marks what others must beat.
+    """
+
+    one_request: bool
+    reads_documents: bool
+    indexes: bool
+    floor: bool
+
+
+def declared(run: StoredRun) -> Declared | None:
+    """What the run's method declares; None for one that is not shipped."""
+    name = short_name(str(run.config["method"].get("implementation")))
+    if name not in registry.shipped("methods"):
+        return None
+    try:
+        method: type[Method] = registry.load(name, Method)
+    except (UserError, ImportError):
+        return None
+    return Declared(
+        one_request=method.one_request,
+        reads_documents=method.reads_documents,
+        indexes=method.scope != "none",
+        floor=method.floor,
+    )

@@ -1,0 +1,345 @@
+"""One pass over the whole records of a run: what their texts are, and what does not fit in them.
+
+    found = examine(run)
+    found.different_golds(examine(other))     how many questions have other gold answers in the other run
+    found.problems                            {"costs below zero": 3}: records by what does not fit
+
+Texts are kept as hashes of 8 bytes, so that a million records take 32 MB. What a record says is
+compared with itself, with what its method declares, and with the models' sizes: a question that was
+answered has a cost, its FLOPs are those of its tokens, and its tokens hold what was shown.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.config.schema import canonical
+from harness.cost.flops import DEFAULT, ModelShape
+from harness.storage.run_folder import StoredRun
+from reports.declared import Declared, declared
+
+_Hashes = NDArray[np.uint64]
+_UNKNOWN = 0  # the hash of a text that the record does not hold
+_PHASES = ("search", "answer")  # whose costs are those of a question
+_CHARACTERS = 5.0  # of a token, where no prompt says how many
+_MANY = 4  # times more characters of a token than usual are none of that model
+_FRAME = 1500  # characters of a prompt beside what it shows: question, markers, examples
+_RANKING = 2  # requests of a search that ranks by attention: one with the question, one without
+_ROUNDING = 1e-6
+_DIGITS = 4  # of seconds; two requests that take as long to more digits are one
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What a pass over a run's records found; the five arrays are sorted by `ids`.
+
+    ids: hashes of the question ids; questions: of question and options; golds: of gold answers and
+    marks; documents: of the ids of the question's documents; spent: of the answer with all that it
+    cost, seconds included; problems: what does not fit -> number of records.
+    """
+
+    ids: _Hashes
+    questions: _Hashes
+    golds: _Hashes
+    documents: _Hashes
+    spent: _Hashes
+    problems: Mapping[str, int]
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether every record holds its question and gold answers."""
+        return bool(np.all(self.golds != _UNKNOWN) and np.all(self.questions != _UNKNOWN))
+
+    @property
+    def texts_key(self) -> int:
+        """Equal for runs with the same questions, texts and gold answers."""
+        return hash((self.ids.tobytes(), self.questions.tobytes(), self.golds.tobytes()))
+
+    def different_golds(self, other: "Examined") -> int:
+        """How many questions of both have gold answers here that are not those there."""
+        return self._different(other, self.golds, other.golds)
+
+    def different_questions(self, other: "Examined") -> int:
+        """How many questions of both have a text or options here that are not those there."""
+        return self._different(other, self.questions, other.questions)
+
+    def different_documents(self, other: "Examined") -> int:
+        """How many questions of both belong to other documents here than there."""
+        return self._different(other, self.documents, other.documents)
+
+    def _different(self, other: "Examined", here: _Hashes, there: _Hashes) -> int:
+        _, ours, theirs = np.intersect1d(self.ids, other.ids, return_indices=True)
+        a, b = here[ours], there[theirs]
+        return int(np.sum((a != b) & (a != _UNKNOWN) & (b != _UNKNOWN)))
+
+
+def examine(run: StoredRun) -> Examined:
+    """Pass over the records of a run, with their texts."""
+    columns = {name: array("Q") for name in ("ids", "questions", "golds", "documents", "spent")}
+    problems = Counter[str]()
+    find = _finder(run)
+    for record in run.whole_records:
+        columns["ids"].append(_hash(record["question_id"]))
+        columns["questions"].append(_question_hash(record))
+        columns["golds"].append(_gold_hash(record))
+        columns["documents"].append(_hash(record["document_ids"]))
+        columns["spent"].append(_spent_hash(record))
+        problems.update(set(find(record)))
+    held = {name: np.frombuffer(column, dtype=np.uint64) for name, column in columns.items()}
+    order = np.argsort(held["ids"])
+    return Examined(
+        ids=held["ids"][order],
+        questions=held["questions"][order],
+        golds=held["golds"][order],
+        documents=held["documents"][order],
+        spent=held["spent"][order],
+        problems=problems,
+    )
+
+
+def _hash(value: Any) -> int:
+    text = canonical(value).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
+
+
+def _question_hash(record: Mapping[str, Any]) -> int:
+    if record.get("question") is None:
+        return _UNKNOWN
+    return _hash([record["question"], record.get("options")])
+
+
+def _gold_hash(record: Mapping[str, Any]) -> int:
+    gold = record.get("gold")
+    return _UNKNOWN if gold is None else _hash([gold["answers"], gold.get("supporting")])
+
+
+def _spent_hash(record: Mapping[str, Any]) -> int:
+    """The hash of a record's answer and costs; unknown where no seconds were measured to many
+    digits, as equal costs are then no wonder."""
+    used = record["usage"].values()
+    recalled = any(phase.get("recalled") for phase in used)
+    seconds = [phase.get("seconds") or 0 for phase in used]
+    if recalled or all(round(value, _DIGITS) == value for value in seconds):
+        return _UNKNOWN
+    return _hash([record["question_id"], record.get("prediction"), record["usage"]])
+
+
+def _finder(run: StoredRun) -> Any:
+    """The function that yields what does not fit in a record of the run."""
+    if "imported" in run.manifest:
+        return _imported_problems
+    shapes = [shape for shape in (run.manifest.get("shapes") or {}).values() if shape]
+    all_known = len(shapes) == len(run.manifest.get("models") or {"?": None})
+    return partial(
+        _problems,
+        made=Made(
+            declared=declared(run),
+            shapes=[ModelShape(**shape) for shape in shapes] if all_known else [],
+            has_models=bool(run.manifest.get("models")),
+            characters=_characters_of_a_token(run.manifest),
+            prompts=sum(map(len, (run.manifest.get("prompts") or {}).values())),
+            task=len(str(run.config["dataset"].get("instruction") or "")),
+            longest=_longest_answer(run.config),
+            evidence=run.config["method"].get("view") == "evidence",
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a record is compared with.
+
+    declared: what the method's class says, None if unknown; shapes: sizes of all models, [] where
+    one is unknown; has_models: whether the run names the models that it used; characters: of a
+    token; prompts, task: characters of the prompts and of the instruction; longest: most tokens of
+    an answer, None if more may be thought; evidence: whether the supporting passages alone are
+    shown.
+    """
+
+    declared: Declared | None
+    shapes: list[ModelShape]
+    has_models: bool
+    characters: float
+    prompts: int
+    task: int
+    longest: int | None
+    evidence: bool
+
+
+def _characters_of_a_token(manifest: Mapping[str, Any]) -> float:
+    """Characters of a token in the first prompt that the reader was sent."""
+    first = (manifest.get("first_prompts") or {}).get("reader") or {}
+    if not first.get("ids") or not first.get("text"):
+        return _CHARACTERS
+    return max(1.0, len(first["text"]) / len(first["ids"]))
+
+
+def _longest_answer(config: Mapping[str, Any]) -> int | None:
+    if config["model"].get("thinking") or config["model"].get("backend") != "hf":
+        return None
+    limits = [config["dataset"].get("max_answer_tokens"), config["model"].get("max_tokens")]
+    return max((limit for limit in limits if limit is not None), default=None)
+
+
+def _imported_problems(record: Mapping[str, Any]) -> Iterator[str]:
+    """What does not fit in a record that another tool made: of its costs little is known."""
+    if _is_negative(record["usage"]):
+        yield "costs below zero"
+
+
+def _problems(record: Mapping[str, Any], made: Made) -> Iterator[str]:
+    """What does not fit in a record, a phrase each."""
+    if _is_negative(record["usage"]):
+        yield "costs below zero"
+    if not all(0 <= value <= 1 for value in record["scores"].values()):
+        yield "a score below 0 or above 1"
+    yield from _place_problems(record)
+    yield from _step_problems(record)
+    if record["error"] is not None or made.declared is None:
+        return  # of a method of the user's own nothing is declared
+    phases = [record["usage"].get(phase) or {} for phase in _PHASES]
+    yield from _usage_problems(phases, made)
+    if made.has_models:
+        yield from _request_problems(record, phases, made)
+        yield from _token_problems(record, phases, made)
+
+
+def _is_negative(value: Any) -> bool:
+    """Whether a number in a mapping of mappings is below zero."""
+    if isinstance(value, dict):
+        return any(map(_is_negative, value.values()))
+    return isinstance(value, int | float) and value < 0
+
+
+def _sum(phases: Iterable[Mapping[str, Any]], *keys: str) -> float:
+    return float(sum(phase.get(key) or 0 for phase in phases for key in keys))
+
+
+def _usage_problems(phases: Iterable[Mapping[str, Any]], made: Made) -> Iterator[str]:
+    """What does not fit between tokens and FLOPs of each phase."""
+    for phase in phases:
+        flops = phase.get("flops") or {}
+        total = flops.get(DEFAULT)
+        if not total or phase.get("uncounted"):
+            continue
+        if made.shapes and not _are_flops_of_tokens(total, phase, made.shapes):
+            yield "FLOPs that are not those of its tokens"
+
+
+def _are_flops_of_tokens(
+    total: float, phase: Mapping[str, Any], shapes: Iterable[ModelShape]
+) -> bool:
+    """Whether FLOPs lie between those of the smallest model without attention, and those of the
+    largest whose every token attends to all."""
+    tokens = _sum([phase], "tokens_in", "tokens_out")
+    context = tokens + _sum([phase], "tokens_cached")
+    least = min(2 * shape.linear * tokens for shape in shapes)
+    most = max(2 * shape.parameters * tokens + shape.pair * tokens * context for shape in shapes)
+    pooled = max(2 * shape.width * (shape.width + 1) for shape in shapes) * (
+        1 + _sum([phase], "texts", "requests")
+    )
+    return 0.9 * least <= total <= 1.1 * (most + pooled)
+
+
+def _request_problems(
+    record: Mapping[str, Any], phases: list[Mapping[str, Any]], made: Made
+) -> Iterator[str]:
+    """What does not fit between an answer, its requests and what the method declares."""
+    requests = _sum(phases, "requests") - _sum(phases, "encoder_requests")
+    tokens_out = _sum(phases, "tokens_out")
+    if not requests or not _sum(phases, "tokens_in"):
+        yield "an answer without a request, or without a token that was read"
+        return
+    if not _sum(phases, "seconds"):
+        yield "an answer that took no time"
+    prediction = record.get("prediction")
+    if prediction and prediction.strip() and not tokens_out and not _sum(phases, "probes"):
+        yield "an answer without a token that was written"
+    if made.declared is None or not made.declared.one_request:
+        return
+    searched = _sum(phases[:1], "requests") - _sum(phases[:1], "encoder_requests")
+    if requests - searched != 1 or searched > _RANKING:
+        yield "several requests, where the method makes one"
+    if made.longest is not None and tokens_out > made.longest:
+        yield "more tokens written than an answer may have"
+    cut = sum((phase.get("replies") or {}).get("unfinished", 0) for phase in phases)
+    if cut and made.longest is not None and prediction and 2 * len(prediction) < tokens_out:
+        yield "an answer that is far shorter than the reply, which was cut at its limit"
+
+
+def _token_problems(
+    record: Mapping[str, Any], phases: list[Mapping[str, Any]], made: Made
+) -> Iterator[str]:
+    """What does not fit between the tokens read and the passages shown."""
+    if "shown" not in record:  # its numbers alone are at hand
+        return
+    shown = _shown_characters(record["shown"])
+    fresh = _sum(phases, "tokens_in")
+    read = fresh + _sum(phases, "tokens_cached", "tokens_reused")
+    if shown > _MANY * made.characters * read:
+        yield "fewer tokens than the passages shown have"
+    if made.declared is None:
+        return
+    if made.declared.one_request and not made.declared.reads_documents and shown:
+        yield "passages shown, where the method reads no document"
+    known = made.declared.one_request and not _sum(phases, "encoder_requests")
+    most = 2.5 * (shown + made.prompts + 2 * made.task) + _FRAME
+    if known and fresh * made.characters > most:
+        yield "more tokens than the prompt and the passages shown have"
+
+
+def _shown_characters(pieces: Iterable[Mapping[str, Any]]) -> int:
+    """Characters of the pieces that were shown; of a generated one, those of its text."""
+    total = 0
+    for piece in pieces:
+        length = (piece.get("end") or 0) - (piece.get("start") or 0)
+        total += length if piece.get("kind") == "span" else len(piece.get("text") or "")
+    return total
+
+
+def _place_problems(record: Mapping[str, Any]) -> Iterator[str]:
+    """What does not fit between the places of the passages shown, their texts and the documents."""
+    spans = [piece for piece in record.get("shown") or () if piece.get("kind") == "span"]
+    shown = {piece["document_id"] for piece in spans if piece.get("document_id")}
+    joined = (record.get("notes") or {}).get("joined")
+    if shown and not joined and shown.isdisjoint(record["document_ids"]):
+        yield "passages shown of other documents"
+        return
+    sizes = dict(zip(record["document_ids"], record.get("document_characters") or (), strict=False))
+    for piece in record.get("shown") or ():
+        start, end = piece.get("start") or 0, piece.get("end") or 0
+        if start < 0 or end < start or end > sizes.get(piece.get("document_id"), end):
+            yield "a passage shown from outside of its document"
+            return
+        text = piece.get("text")
+        in_one_piece = piece.get("kind") == "span" and piece.get("document_id") in sizes
+        if text and in_one_piece and len(text) != end - start:
+            yield "a passage shown whose text is not as long as its place"
+            return
+
+
+def _step_problems(record: Mapping[str, Any]) -> Iterator[str]:
+    """What does not fit between the steps of a search and the costs of the question."""
+    total = 0.0
+    for phase in record["usage"].values():
+        flops = phase.get("flops") or {}
+        total += flops.get(DEFAULT) or 0
+    before = 0.0
+    for step in record["steps"]:
+        flops = step.get("flops")
+        if not flops or not isinstance(flops, dict) or step.get("action") == "study":
+            continue  # of older runs, and of steps that only say what was chosen
+        now = flops.get(DEFAULT) or 0.0
+        if now < before * (1 - _ROUNDING):
+            yield "a step that cost less than the steps before it"
+            return
+        before = now
+    if before > total * (1 + _ROUNDING) and record["error"] is None:
+        yield "steps that cost more than the question"

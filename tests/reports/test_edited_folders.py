@@ -1,0 +1,94 @@
+"""Run folders that were edited on disk are seen by the commands; honest ones are not hurt.
+
+`python -m bench.fabricated` judges all kinds; here are the ones that stand for a rule each.
+"""
+
+import shutil
+
+import pytest
+
+from bench.fabricated import copies, is_certified, is_silent, judged
+from bench.fabrications import EDITS, Folder
+from bench.fabrications_read import READ_EDITS
+from harness.cli.main import main
+
+ALL = {edit.name: edit for edit in (*EDITS, *READ_EDITS)}
+KINDS = (
+    "gold is the answer",
+    "question text",
+    "an alias more",
+    "scores",
+    "half the rows of another method",
+    "tokens / 10",
+    "FLOPs / 10",
+    "zero usage",
+    "50 requests",
+    "no passages",
+    "other texts shown",
+    "a first prompt with the answer",
+    "started in 2031",
+    "temperature",
+    "options of the data",
+    "small model",
+    "gold is the answer, scored again",
+    "judged by nobody",
+)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """Two honest runs of the embedded model: method -> run folder."""
+    root = tmp_path_factory.mktemp("honest")
+    command = "run --method bm25,full-context --dataset pocket/musique --limit 2 --mlflow off"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_CACHE", str(root / "cache"))
+        with pytest.raises(SystemExit) as ended:
+            main([*command.split(), "--out", str(root)])
+    assert not ended.value.code
+    return {path.parent.name.partition("--")[0]: path.parent for path in root.rglob("run.yaml")}
+
+
+@pytest.fixture(scope="module")
+def plain(honest):
+    """What the commands say of the honest runs."""
+    with copies(honest) as here:
+        said = judged(here)
+    assert [one.code for one in said] == [0, 0, 0]
+    assert not said[0].marks
+    return said
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_edit_with_new_checksums_is_seen_by_every_command(name, honest, plain):
+    edit = ALL[name]
+    with copies(honest) as here:
+        folder = Folder(here["bm25"], here["full-context"])
+        edit.change(folder)
+        folder.seal()
+        compared, reported, verified = judged(here)
+    assert not is_silent(compared, plain[0])
+    assert not is_silent(reported, plain[1])
+    assert not is_certified(verified, edit)
+
+
+@pytest.mark.parametrize("file", ["run.yaml", "manifest.json", "records.jsonl", "documents.jsonl"])
+def test_a_file_that_was_changed_after_the_end_is_named_by_every_command(file, honest):
+    with copies(honest) as here:
+        path = here["bm25"] / file
+        path.write_text(path.read_text() + "\n")
+        said = judged(here)
+    assert [one.code for one in said] == [2, 0, 4]
+    for one, words in zip(said, ("was changed", "was changed", "had been changed"), strict=True):
+        assert f"{file} {words}" in " ".join(one.text.split())
+
+
+def test_a_copy_is_one_run_and_a_changed_copy_is_none(honest, command):
+    with copies(honest) as here:
+        root = here["bm25"].parent.parent
+        copy = root / "copy" / here["bm25"].name
+        shutil.copytree(here["bm25"], copy)
+        assert "is the same run as" in command("report", str(root))[2]
+        Folder(copy, here["full-context"]).each(lambda row: row.update(prediction="Mira"))
+        _, out, err = command("report", str(root))
+    assert "is the same run as" not in err
+    assert "2 other records, though both are copies of one run" in " ".join(out.split())
