@@ -21,12 +21,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.api.results import Run, Runs, compare, judge, load_run, score
+    from harness.api.run_request import RunRequest
     from harness.api.running import run
     from harness.storage.run_folder import read_run
 
     __version__: str
 
-__all__ = ["Run", "Runs", "__version__", "compare", "judge", "load_run", "read_run", "run", "score"]
+__all__ = [
+    "Run",
+    "RunRequest",
+    "Runs",
+    "__version__",
+    "compare",
+    "judge",
+    "load_run",
+    "read_run",
+    "run",
+    "score",
+]
 
 _BESIDE = ("configs", "methods", "pocket", "reports")
 
@@ -71,13 +83,15 @@ _OwnPackages.install()
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+_PLACES = {"run": "harness.api.running", "RunRequest": "harness.api.run_request"}
+"""Names of this package that are not in harness.api.results."""
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("harness.types").VERSION
     if name in __all__:
-        return getattr(
-            import_module("harness.api.running" if name == "run" else "harness.api.results"), name
-        )
+        return getattr(import_module(_PLACES.get(name, "harness.api.results")), name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")
 
 

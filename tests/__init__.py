@@ -19,8 +19,11 @@ def _entry_points() -> str:
     """A folder with what the packages of this checkout declare, as pip writes it; another version
     may be installed."""
     mark = hashlib.sha256(str(ROOT).encode()).hexdigest()[:12]
-    info = Path(tempfile.gettempdir(), f"harness-tests-{os.getuid()}-{mark}", "checkout-info")
+    info = Path(
+        tempfile.gettempdir(), f"harness-tests-{os.getuid()}-{mark}", "checkout-0.dist-info"
+    )
     info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Name: checkout\nVersion: 0\n")
     text = ""
     for file in _PACKAGES:
         for group, targets in tomllib.loads(file.read_text())["project"]["entry-points"].items():
@@ -30,8 +33,9 @@ def _entry_points() -> str:
                 + "\n"
             )
     (info / "entry_points.txt").write_text(text)
-    tests = info.parent / "tests-info"
+    tests = info.parent / "tests-0.dist-info"
     tests.mkdir(exist_ok=True)
+    (tests / "METADATA").write_text("Name: tests\nVersion: 0\n")
     (tests / "entry_points.txt").write_text(_OF_TESTS)
     return str(info.parent)
 

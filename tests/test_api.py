@@ -1,16 +1,13 @@
 """The Python front door: what `import harness` offers, on the same terms as the command line."""
 
-import inspect
 import shutil
 import statistics
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import get_type_hints
 
 import pytest
 
 import harness
-from harness.api.running import Settings
 from harness.cli.options import Selection
 from harness.cli.run_options import Execution, WorkerOptions
 from harness.config import registry
@@ -257,26 +254,21 @@ def test_a_limit_stops_a_run_and_a_higher_one_goes_on() -> None:
         run(max_money=1)
 
 
-def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
-    names = [*inspect.signature(harness.run).parameters]
-    assert {*names} == {"method", "dataset", "suite", "sweep", "repeat", *get_type_hints(Settings)}
-    options = {field.name for group in (Selection, Execution) for field in fields(group)} | {
-        "sweep",
-        "repeat",
-    }
-    options |= {
-        field.name for field in fields(WorkerOptions) if field.name.startswith(("max_", "price_"))
-    }
-    printed = {
-        "plan",
-        "json",
-        "convention",
-        "debug",
-        "quiet",
-    }  # what a forecast or the line at the end is printed with
-    assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
+def test_the_fields_of_a_request_are_the_options_of_the_command() -> None:
+    groups = (Selection, Execution, WorkerOptions)
+    options = {each.name for group in groups for each in fields(group)} | {"sweep", "repeat"}
+    printed = {"plan", "json", "convention", "debug", "quiet"}  # how a command prints
+    processes = {"shard", "engine", "workers", "gpus_per_worker", "ray_address"}
+    of_request = {each.name for each in fields(harness.RunRequest)}
+    assert of_request == (options - printed - processes - {"sets"}) | {"set"}
+
+
+def test_an_option_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(TypeError, match="limt"):
-        harness.run(method="echo", dataset=DATA, limt=2)  # type: ignore[call-overload]
+        harness.run(method="echo", dataset=DATA, limt=2)
+
+
+def test_the_package_names_what_it_has() -> None:
     assert set(harness.__all__) <= set(dir(harness))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = harness.nothing

@@ -6,39 +6,31 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, overload
 
 from harness.api.notebook import default_progress
 from harness.api.results import PathLike, Run, Runs
-from harness.config import presets, registry, suites
-from harness.config.layers import Choices
+from harness.api.run_request import RunRequest
+from harness.config import presets, registry
 from harness.config.schema import digest
 from harness.config.sweep import check_axes
 from harness.datasets.rows import Row
 from harness.engine import runner
 from harness.engine.command_limits import LimitHook
-from harness.engine.expand_command import command_runs, with_seeds
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_runs import plan_runs
 from harness.engine.progress import Progress, Silent
-from harness.engine.recorded_stops import with_stops
-from harness.engine.repeats import distinct_repeats
-from harness.engine.runs_in_turn import in_turn
-from harness.engine.spending_limits import Budget
+from harness.engine.runs_in_turn import Hook, in_turn
 from harness.errors import HarnessError, UserError
 from harness.method import Method
 from harness.storage.files import home, make_folder, write_atomic
 from harness.storage.json_lines import json_line
-from harness.storage.paths import local_folder
-from harness.tracking import MOST_TRACES
-from harness.tracking.background import BackgroundTracking
-from harness.tracking.wandb_run import address
 
 MethodName = str | type[Method]
 Methods = MethodName | Sequence[MethodName]
 Names = str | Sequence[str]
 Rows = Sequence[Mapping[str, Any] | Row]
+MakeProgress = Callable[[], Progress]
 _GIVEN = "rows"  # the data set, and its format, of Row objects
 _COMMAND = (
     "python",
@@ -47,201 +39,133 @@ _COMMAND = (
 )  # in the manifest, where a run of the command line has its command
 
 
-class Settings(TypedDict, total=False):
-    """What `run` takes beside methods, data sets, suite, sweep and repeat, for type checkers."""
-
-    model: PathLike | None
-    data: PathLike | Rows | None
-    documents: PathLike | None
-    questions: PathLike | Rows | None
-    unset: Sequence[str]
-    limit: int | None
-    sample: int | None
-    profile: str | None
-    config: PathLike | Sequence[PathLike]
-    set: Mapping[str, Any] | None
-    seed: int | None
-    record_stops: int | None
-    record_t_p: float | None
-    parallel: int
-    deterministic: bool
-    retry_failed: bool
-    fail_fast: bool
-    keep_texts: bool | None
-    keep_prompts: bool
-    cache: str | None
-    max_tokens: int | None
-    max_tflops: float | None
-    max_hours: float | None
-    max_money: float | None
-    price_per_gpu_hour: float | None
-    out: PathLike
-    mlflow: str | None
-    track: str | None
-    traces: int | None
-    progress: bool
-
-
 @overload
-def run(method: MethodName, dataset: str, **settings: Unpack[Settings]) -> Run: ...  # type: ignore[overload-overlap]
+def run(method: MethodName, dataset: str, **options: Any) -> Run: ...
 @overload
 def run(
-    method: Methods | None = None,
-    dataset: Names | None = None,
-    *,
-    suite: str | None = None,
-    sweep: Mapping[str, Sequence[Any]] | None = None,
-    repeat: int | None = None,
-    **settings: Unpack[Settings],
-) -> Runs: ...
-def run(
-    method: Methods | None = None,
-    dataset: Names | None = None,
-    *,
-    suite: str | None = None,
-    model: PathLike | None = None,
-    data: PathLike | Rows | None = None,
-    documents: PathLike | None = None,
-    questions: PathLike | Rows | None = None,
-    unset: Sequence[str] = (),
-    limit: int | None = None,
-    sample: int | None = None,
-    profile: str | None = None,
-    config: PathLike | Sequence[PathLike] = (),
-    set: Mapping[str, Any] | None = None,  # noqa: A002 - the same word as on the command line
-    sweep: Mapping[str, Sequence[Any]] | None = None,
-    repeat: int | None = None,
-    seed: int | None = None,
-    record_stops: int | None = None,
-    record_t_p: float | None = None,
-    parallel: int | None = None,
-    deterministic: bool = False,
-    retry_failed: bool = False,
-    fail_fast: bool = False,
-    keep_texts: bool | None = None,
-    keep_prompts: bool = False,
-    cache: str | None = None,
-    max_tokens: int | None = None,
-    max_tflops: float | None = None,
-    max_hours: float | None = None,
-    max_money: float | None = None,
-    price_per_gpu_hour: float | None = None,
-    out: PathLike = "results",
-    mlflow: str | None = None,
-    track: str | None = None,
-    traces: int | None = None,
-    progress: bool = True,
-) -> Run | Runs:
-    """Run methods on data sets; the same call again resumes. Arguments are the options of `harness
-    run`.
-
-    method: a preset's name, or a class (harness.method.Method); data: a file, or the rows
-    themselves, in the data set's format or as Row objects, which need no data set; documents,
-    questions: in place of a data set, a folder of your own and a file of questions about it, or the
-    questions as rows; set: {"method.k": 3},
-    {"dataset.scorers": ["flashrag.em", my_function]}; progress: show a bar (a widget in a notebook)
-    and what the command line says on stderr; fail_fast: raise at the first question that fails.
+    method: Methods | None = None, dataset: Names | None = None, **options: Any
+) -> Run | Runs: ...
+def run(method: Methods | None = None, dataset: Names | None = None, **options: Any) -> Run | Runs:
+    """Run methods on data sets; the same call again resumes.
 
     One method and one data set give a Run, and what cannot run raises UserError. Several of either,
     a suite, a sweep ({"method.k": [1, 3]}) or `repeat` seeds give Runs; one that cannot begin is in
-    `lost`, and the others go on. Raises UserError where nothing can run, SaveError for what cannot
-    be saved, LimitReached at a limit (max_...).
+    `lost`, and the others go on.
+
+    Args:
+        method: A preset's name, or a class (harness.method.Method); several in a list.
+        dataset: A name; several in a list.
+        options: Fields of harness.RunRequest, which are the options of `harness run`. data: a file,
+            or the rows themselves, in the data set's format or as Row objects, which need no data
+            set; documents, questions: in place of a data set, a folder of your own and a file of
+            questions about it, or the questions as rows; config: a file, or several; set:
+            {"method.k": 3}, {"dataset.scorers": ["flashrag.em", my_function]}; progress: whether to
+            show a bar (a widget in a notebook) and what the command line says on stderr.
+
+    Raises:
+        UserError: Nothing can run.
+        SaveError: A result cannot be saved.
+        LimitReached: A limit (max_...) is reached.
+        TypeError: There is no such option.
     """
-    given: dict[str, Any] = {}
-    if _holds_row_objects(data):
-        given = {"dataset.format": _GIVEN}
+    make_progress: MakeProgress = default_progress if options.pop("progress", True) else Silent
+    if _holds_row_objects(options.get("data")):
+        options["set"] = {"dataset.format": _GIVEN, **(options.get("set") or {})}
         dataset = _GIVEN if dataset is None else dataset
-    one_dataset = isinstance(dataset, str) or documents is not None
-    single = (
-        isinstance(method, str | type)
-        and one_dataset
-        and suite is None
-        and not sweep
-        and repeat is None
-    )
-    flags = {"keep_prompts": keep_prompts, "cache": cache, "model.deterministic": deterministic}
-    kept = {"dataset.keep_texts": keep_texts} if keep_texts is not None else {}
-    sets = {**(set or {}), **given, **kept, **{key: value for key, value in flags.items() if value}}
-    shared = Choices(
-        model=None if model is None else os.fspath(model),
-        data=_rows_file(data),
-        documents=None if documents is None else os.fspath(documents),
-        questions=_rows_file(questions),
-        profile=profile,
-        limit=limit,
-        sample=sample,
-        seed=seed,
-        sets={key: _plain_value(value) for key, value in sets.items()},
-        files=tuple(
-            os.fspath(file)
-            for file in ([config] if isinstance(config, str | os.PathLike) else config)
-        ),
-        suite=suites.chosen_suite(suite, unset),
-    )
-    show = default_progress() if progress else Silent()
-    shared, axes = with_seeds(shared, check_axes(sweep or {}, "sweep"), repeat)
-    wanted = distinct_repeats(
-        command_runs(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note
-    )
-    wanted = with_stops(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show.note)
-    limits = {"tokens": max_tokens, "tflops": max_tflops, "hours": max_hours, "money": max_money}
-    budget = Budget(limits, price_per_gpu_hour)
-    folder = local_folder(out)
-    trackers = [
-        BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)
-    ]
-    trackers += [BackgroundTracking(folder, address(track), suite, 0)] if track else []
-    options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}
-    runs = _run_all(
-        wanted, folder, trackers, default_progress if progress else Silent, options, single, budget
-    )
-    for problem in (
-        missed := tuple(problem for tracker in trackers for problem in tracker.missed())
-    ):
-        show.note(f"warning: {problem}")
-    return Run(runs[0].folder, (*runs[0].save_problems, *missed)) if single else runs
+    request = _request(method, dataset, options)
+    one_dataset = isinstance(dataset, str) or request.documents is not None
+    several = request.suite is not None or request.sweep or request.repeat is not None
+    single = isinstance(method, str | type) and one_dataset and not several
+    runs, missed = _run_all(request, make_progress, single)
+    if not single:
+        return runs
+    return Run(runs[0].folder, (*runs[0].save_problems, *missed))
+
+
+def _request(
+    method: Methods | None, dataset: Names | None, options: Mapping[str, Any]
+) -> RunRequest:
+    """The request of a call: classes, functions, rows and paths as the texts that stand for them.
+
+    Raises UserError, and TypeError for an option that does not exist.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in ("data", "questions"):
+        if name in given:
+            given[name] = _rows_file(given[name])
+    for name in ("model", "documents", "out"):
+        if name in given:
+            given[name] = os.fspath(given[name])
+    config = given.get("config", ())
+    files = [config] if isinstance(config, str | os.PathLike) else config
+    given["config"] = tuple(os.fspath(file) for file in files)
+    given["set"] = {key: _plain_value(value) for key, value in given.get("set", {}).items()}
+    given["sweep"] = check_axes(given.get("sweep", {}), "sweep")
+    return RunRequest(method=_names(method), dataset=_names(dataset), **given)
 
 
 def _run_all(
-    wanted: Sequence[Choices],
-    out: Path,
-    trackers: Sequence[BackgroundTracking],
-    make_progress: Callable[[], Progress],
-    options: Mapping[str, Any],
-    single: bool,
-    budget: Budget,
-) -> Runs:
-    """Plan all runs, run them in turn, and return them; one that cannot begin is in `lost`.
+    request: RunRequest, make_progress: MakeProgress, single: bool
+) -> tuple[Runs, list[str]]:
+    """Plan all runs, run them in turn, and return them with what could not be logged; a run that
+    cannot begin is in `lost`.
 
-    out: results folder; trackers: log the runs; make_progress: called for each run; options:
-    parallel, retry_failed and fail_fast of runner.run; single: whether one run alone was asked for,
-    whose exception is raised; budget: limits.
+    Args:
+        request: What to run.
+        make_progress: Called for each run.
+        single: Whether one run alone was asked for, whose exception is raised.
     """
     note = make_progress().note
+    wanted = request.runs(note)
+    budget = request.budget()
+    trackers = request.trackers(lambda _: None)
     planned = plan_runs(wanted, note)
-    for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
+    for warning in _distinct_warnings(planned.plans):
         note(f"warning: {warning}")
     runs = Runs(lost={lost.run: lost.why for lost in planned.lost})
 
     def execute(plan: PlannedRun) -> runner.RunResult:
         return runner.run(
-            plan, out, command=[*_COMMAND], progress=make_progress(), budget=budget, **options
+            plan,
+            request.folder,
+            command=[*_COMMAND],
+            progress=make_progress(),
+            budget=budget,
+            parallel=request.parallel,
+            retry_failed=request.retry_failed,
+            fail_fast=request.fail_fast,
         )
 
-    limited = [LimitHook(budget, planned.plans, out, (), note)] if budget.limits else []
-    for outcome in in_turn(planned.plans, execute, [*limited, *trackers]):
-        if outcome.result is None:
-            error = outcome.error
-            assert error is not None  # no result: it is there
-            if single or options["fail_fast"] or not isinstance(error, HarnessError):
-                raise error
-            runs.lost[outcome.plan.run_name] = str(error)
-            note(f"error: {outcome.plan.run_name}: {error}")
+    hooks: list[Hook] = list(trackers)
+    if budget.limits:
+        hooks.insert(0, LimitHook(budget, planned.plans, request.folder, (), note))
+    for outcome in in_turn(planned.plans, execute, hooks):
+        if outcome.result is not None:
+            problems = outcome.result.save_problems
+            runs.append(Run(outcome.result.folder, tuple(problems)))
+            for problem in problems:
+                note(f"error: {problem}")
             continue
-        runs.append(Run(outcome.result.folder, tuple(outcome.result.save_problems)))
-        for problem in outcome.result.save_problems:
-            note(f"error: {problem}")
-    return runs
+        error = outcome.error
+        assert error is not None  # no result: it is there
+        if single or request.fail_fast or not isinstance(error, HarnessError):
+            raise error
+        runs.lost[outcome.plan.run_name] = str(error)
+        note(f"error: {outcome.plan.run_name}: {error}")
+    missed: list[str] = []
+    for tracker in trackers:
+        missed += tracker.missed()
+    for problem in missed:
+        note(f"warning: {problem}")
+    return runs, missed
+
+
+def _distinct_warnings(plans: Sequence[PlannedRun]) -> list[str]:
+    """The warnings of all plans, each once."""
+    warnings: dict[str, None] = {}
+    for plan in plans:
+        warnings |= dict.fromkeys(plan.warnings)
+    return list(warnings)
 
 
 def _names(named: Methods | Names | None) -> list[str]:

@@ -6,16 +6,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli.command import choice, execution, output, setting
-from harness.config.yaml_tree import parse_assignments
-
-if TYPE_CHECKING:
-    from harness.config.layers import Choices
-
 
 RESULTS = "results"
 """The folder of runs that is written, and read, where none is named."""
@@ -180,44 +175,6 @@ class Selection(RunOptions):
             complete="suites",
         ),
     ] = None
-
-    def choices(self, method: str | None = None, dataset: str | None = None) -> Choices:
-        """The selection as Choices, for one method on one data set. Raises UserError for an
-        unreadable suite."""
-        from harness.config.layers import Choices
-
-        keys = (
-            *("data", "documents", "questions", "columns", "allow_left_out"),
-            *("model", "profile", "limit", "sample", "seed"),
-        )
-        settings = {key: getattr(self, key) for key in keys}
-        sets, suite = parse_assignments(self.sets, "--set "), None
-        if self.suite or self.unset:
-            from harness.config.suites import chosen_suite
-
-            suite = chosen_suite(self.suite, split_names(self.unset))
-        return Choices(
-            method, dataset, sets=sets, files=tuple(self.config), suite=suite, **settings
-        )
-
-    def runs(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
-        """Each method on each data set at each point of `swept` ("KEY=A,B") with `repeat` seeds.
-        Raises UserError."""
-        from harness.cli.output import say
-        from harness.engine.expand_command import command_runs, with_seeds
-
-        axes = {}
-        if swept:
-            from harness.config.sweep import parse_axes
-
-            axes = parse_axes(swept)
-        shared, axes = with_seeds(self.choices(), axes, repeat)  # type: ignore[assignment]
-        runs = command_runs(shared, split_names(self.method), split_names(self.dataset), axes, say)
-        if repeat is None:
-            return runs
-        from harness.engine.repeats import distinct_repeats
-
-        return distinct_repeats(runs, repeat, say)
 
 
 def split_names(names: Iterable[str]) -> list[str]:

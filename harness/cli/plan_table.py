@@ -16,7 +16,9 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
+from harness.api.run_request import RunRequest
 from harness.cli.failures import incomplete_runs_sentence
 from harness.cli.output import say
 from harness.cli.run_options import Execution
@@ -99,14 +101,16 @@ def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
     )
 
 
-def only_plan(runs: Sequence[Choices], options: Execution, suite: str | None) -> int:
+def only_plan(runs: Sequence[Choices], request: RunRequest, options: Execution) -> int:
     """--plan: print the forecast of every run that can start, the others' mistakes on stderr;
     returns the exit code."""
     planned = plan_runs(runs, say, elsewhere=True)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:
-        _print_forecasts(run_forecasts(planned.plans, options), options, suite)
+        _print_forecasts(
+            run_forecasts(planned.plans, request.folder, options), options, request.suite
+        )
     for missing in dict.fromkeys(missing for plan in planned.plans for missing in plan.missing):
         say(f"missing here: {missing}")
     if planned.lost:
@@ -147,7 +151,7 @@ def measuring_command(command: Sequence[str]) -> list[str]:
     return [*kept, flag, "3"]
 
 
-def run_forecasts(planned: Sequence[PlannedRun], options: Execution) -> list[Forecast]:
-    """The forecast of each run, by what it has answered."""
+def run_forecasts(planned: Sequence[PlannedRun], out: Path, options: Execution) -> list[Forecast]:
+    """The forecast of each run, by what it has answered; out: the results folder."""
     convention = options.convention or DEFAULT
-    return [forecast(plan, options.folder, convention) for plan in planned]
+    return [forecast(plan, out, convention) for plan in planned]

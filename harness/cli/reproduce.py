@@ -38,6 +38,7 @@ from harness.config import presets, suites
 from harness.config.resolve import resolved as configured
 from harness.config.schema import EncoderConfig
 from harness.errors import HarnessError, UserError
+from harness.storage.paths import local_folder
 from harness.storage.run_folder import StoredRun, read_run
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ def reproduce(
                 "a page of stored runs runs nothing; name a table, or leave out what a run is "
                 "chosen with"
             )
-        stored, damaged = stored_runs([execution.out]) if execution.folder.is_dir() else ([], 0)
+        stored, damaged = (
+            stored_runs([execution.out]) if local_folder(execution.out).is_dir() else ([], 0)
+        )
         _write_pages(stored, None, pages)
         return 3 if damaged else 0
     from reports.paper.tables_and_figures import find_table_or_figure
@@ -138,7 +141,7 @@ def reproduce(
     lines = _chosen_lines(options)
     if not execution.json:
         _print_beside_printed(runs, item, lines, pages.margin)
-        _write_drawings(runs, item, suite, execution.folder)
+        _write_drawings(runs, item, suite, local_folder(execution.out))
     _write_pages(runs, item, pages, lines)
     return code
 

@@ -7,24 +7,32 @@ a run that cannot be planned   -> its mistakes on stderr, the others go on
 a run that stops midway        -> what was answered stays on disk
 the exit code is the worst     by _CODES_BY_SEVERITY; the last lines name the incomplete runs
 
-Runs are planned by harness/engine/plan.py and executed by harness/engine/runner.py; run_hooks.py
-attaches the rest.
+What is run is a RunRequest, as from Python; runs are planned by harness/engine/plan.py and executed
+by harness/engine/runner.py.
 """
 
 from __future__ import annotations
 
 import sys
 import traceback
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from harness.api.run_request import RunRequest
+from harness.cli.failures import failure_text, incomplete_runs_sentence
 from harness.cli.options import Repeat, Selection, Sweep
 from harness.cli.output import print_result, print_warnings, say
-from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks, with_option_settings
+from harness.cli.plan_table import only_plan
+from harness.cli.requests import request_of
+from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks
 from harness.cli.run_options import NO_CHECKS, CheckOptions, Execution, WorkerOptions
 from harness.cli.stopping import until_interrupted
+from harness.engine.plan import PlannedRun
 from harness.engine.plan_runs import plan_runs
-from harness.engine.runs_in_turn import Lost, Outcome, bug_sentence, in_turn
+from harness.engine.progress import Progress
+from harness.engine.progress_line import ProgressLine
+from harness.engine.runs_in_turn import Hook, Lost, Outcome, Planned, bug_sentence, in_turn
 from harness.errors import FirstFailure, HarnessError, UserError
 from harness.storage.files import check_home
 
@@ -65,68 +73,111 @@ def run_selection(
 
     sweep, repeat, checks: as of `run`; finished_folders: gets the run folders.
     """
-    suite, command = selection.suite, ["harness", *sys.argv[1:]]
     scaling.check(options.plan)
     options.check()
-    choices_of_runs = with_option_settings(selection.runs(sweep, repeat), options)
+    request = request_of(selection, options, scaling, sweep=sweep, repeat=repeat)
+    runs = request.runs(say)
     if options.plan:
-        from harness.cli.plan_table import only_plan
-
-        return only_plan(choices_of_runs, options, suite)
+        return only_plan(runs, request, options)
     check_home()
-    hooks, unlogged = trackers_and_checks(selection, options, checks, scaling)
-    planned = plan_runs(choices_of_runs, say)
-    plans = planned.plans
-    print_warnings(plans, unlogged)
-    hooks = [*hooks_of_plans(plans, options, scaling, suite, command), *hooks]
-    code, started = planned.code, False
-    with scaling.executor(
-        options, command, len(plans) > 1
-    ) as execute:  # by default harness.engine.runner.run
-        for number, outcome in enumerate(in_turn(plans, execute, hooks), 1):
-            exit_code, problems = _print_one(outcome, len(plans) > 1, options)
-            code = max(code, exit_code, key=_CODES_BY_SEVERITY.index)
-            started = started or exit_code != 2
-            if finished_folders is not None and outcome.result:
-                finished_folders.append(outcome.result.folder)
-            planned.lost += [Lost(outcome.plan.run_name, problems)] if problems else []
-            if options.fail_fast and problems:
-                planned.lost += [
-                    Lost(p.run_name, "not started, as --fail-fast asks") for p in plans[number:]
-                ]
-                break
-    code = 3 if started and code == 2 else code
-    if len(choices_of_runs) > 1 and (planned.lost or suite is not None):
-        from harness.cli.failures import incomplete_runs_sentence
-
-        say(incomplete_runs_sentence(len(choices_of_runs), planned.lost))
-    return max([code, *(hook.closed() for hook in hooks)], key=_CODES_BY_SEVERITY.index)
+    command = _Command(request, options, scaling)
+    hooks, unlogged = trackers_and_checks(request, checks, scaling)
+    planned = plan_runs(runs, say)
+    print_warnings(planned.plans, unlogged)
+    hooks = [
+        *hooks_of_plans(request, planned.plans, command.budget, options, command.words),
+        *hooks,
+    ]
+    command.execute(planned, hooks)
+    if finished_folders is not None:
+        finished_folders += command.finished
+    if len(runs) > 1 and (planned.lost or request.suite is not None):
+        say(incomplete_runs_sentence(len(runs), planned.lost))
+    return max([command.code, *(hook.closed() for hook in hooks)], key=_CODES_BY_SEVERITY.index)
 
 
-def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int, str | None]:
-    """Print a run's result, named if there are `several`. Returns its exit code, and why it is
-    incomplete, or None."""
-    name, result, error = outcome.plan.run_name, outcome.result, outcome.error
-    if isinstance(error, HarnessError):
-        if options.debug and isinstance(error, FirstFailure):
+@dataclass
+class _Command:
+    """One call of `harness run`.
+
+    finished: the folders of runs that ended; code: the exit code so far.
+    """
+
+    request: RunRequest
+    options: Execution
+    scaling: WorkerOptions
+    finished: list[Path] = field(default_factory=list)
+    code: int = 0
+
+    def __post_init__(self) -> None:
+        self.words = ["harness", *sys.argv[1:]]
+        self.budget = self.request.budget(self.scaling.gpus_per_worker)
+        self._started = False  # whether any run wrote its folder
+
+    def execute(self, planned: Planned, hooks: list[Hook]) -> None:
+        """Execute the runs in turn and print each result; runs that are incomplete are added to
+        `planned.lost`."""
+        self.code = planned.code
+        several = len(planned.plans) > 1
+        progress = partial(self._progress, several=several)
+        executor = self.scaling.executor(self.request, self.budget, self.words, progress)
+        with executor as execute:
+            for number, outcome in enumerate(in_turn(planned.plans, execute, hooks), 1):
+                problems = self._print(outcome, several)
+                if problems:
+                    planned.lost.append(Lost(outcome.plan.run_name, problems))
+                if problems and self.request.fail_fast:
+                    for plan in planned.plans[number:]:
+                        planned.lost.append(Lost(plan.run_name, "not started, as --fail-fast asks"))
+                    break
+        if self._started and self.code == 2:
+            self.code = 3
+
+    def _progress(self, plan: PlannedRun, several: bool) -> Progress:
+        """What shows the progress of a run; each is named where there are `several`."""
+        if several and not sys.stderr.isatty():  # a live line begins with the run's name
+            say(f"--- {plan.run_name}")
+        if self.options.quiet:
+            return Progress()
+        return ProgressLine(name=plan.run_name if several else "")
+
+    def _print(self, outcome: Outcome, several: bool) -> str:
+        """Print a run's result, named if there are `several`, and count its exit code; returns why
+        it is incomplete, "" if it is not."""
+        code, problems = self._print_error(outcome, several)
+        if outcome.result is not None:
+            self.finished.append(outcome.result.folder)
+            problems = self._print_result(outcome, several)
+            code = 3 if problems else 0
+        self.code = max(self.code, code, key=_CODES_BY_SEVERITY.index)
+        self._started = self._started or code != 2
+        return problems
+
+    def _print_error(self, outcome: Outcome, several: bool) -> tuple[int, str]:
+        """Print the error that ended a run; returns (its exit code, why the run is incomplete)."""
+        error, name = outcome.error, outcome.plan.run_name
+        if error is None:
+            return 0, ""
+        if not isinstance(error, HarnessError):
+            traceback.print_exception(error)
+            return 1, bug_sentence(error)
+        if self.options.debug and isinstance(error, FirstFailure):
             say(error.traceback.rstrip())
         say(f"error: {name}: {error}" if several else f"error: {error}")
-        return (2 if isinstance(error, UserError) and not error.midway else 3), str(error)
-    if error is not None:
-        traceback.print_exception(error)
-        return 1, bug_sentence(error)
-    assert result is not None  # no error: it is there
-    for problem in result.save_problems:
-        say(f"error: {problem}")
-    print_result(result, outcome.plan, options.json)
-    if result.failed:
-        from harness.cli.failures import failure_text
+        before_any_question = isinstance(error, UserError) and not error.midway
+        return 2 if before_any_question else 3, str(error)
 
-        say(failure_text(result, f"{name}: " if several else "", options.debug))
-    problems = (
-        [f"{result.failed} of {result.summary['n_total']} questions failed"]
-        if result.failed
-        else []
-    )
-    problems += result.save_problems
-    return (3, "; ".join(problems)) if problems else (0, None)
+    def _print_result(self, outcome: Outcome, several: bool) -> str:
+        """Print the result of a run that ended; returns why it is incomplete."""
+        result = outcome.result
+        assert result is not None  # the caller looked
+        for problem in result.save_problems:
+            say(f"error: {problem}")
+        print_result(result, outcome.plan, self.options.json)
+        problems = list(result.save_problems)
+        if result.failed:
+            label = f"{outcome.plan.run_name}: " if several else ""
+            say(failure_text(result, label, self.options.debug))
+            total = result.summary["n_total"]
+            problems.insert(0, f"{result.failed} of {total} questions failed")
+        return "; ".join(problems)

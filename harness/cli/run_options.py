@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from harness.api.run_request import RunRequest
 from harness.cli.command import execution, output, setting
 from harness.cli.options import Convention, Out, Quiet, RetryFailed, Traces
-from harness.cli.output import say
 from harness.cost.flops import CONVENTIONS
+from harness.engine import runner
+from harness.engine.plan import PlannedRun
+from harness.engine.progress import Progress
+from harness.engine.runner import RunResult
+from harness.engine.spending_limits import Budget
 from harness.errors import UnknownName, UserError
-from harness.storage.paths import local_folder
+from harness.scale.shard import parse_shard, run_shard
 from harness.tracking import MOST_TRACES
 
 
@@ -109,28 +111,6 @@ class Execution:
     ] = False
     convention: Convention = None
 
-    @cached_property
-    def folder(self) -> Path:
-        """The results folder, --out. Raises UserError."""
-        return local_folder(self.out)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Options that are settings of every run, {"keep_prompts": True}. Raises UserError."""
-        if self.keep_texts not in (None, "yes", "no"):
-            raise UserError(f"--keep-texts {self.keep_texts}: should be yes or no")
-        if self.cache not in (None, "replies"):
-            raise UserError(f"--cache {self.cache}: should be replies; indexes are always cached")
-        flags = {
-            "keep_prompts": self.keep_prompts,
-            "cache": self.cache,
-            "model.deterministic": self.deterministic,
-        }
-        texts = (
-            {"dataset.keep_texts": self.keep_texts == "yes"} if self.keep_texts is not None else {}
-        )
-        return texts | {key: value for key, value in flags.items() if value}
-
     def check(self) -> None:
         """Raise UserError for --convention without --plan or unknown."""
         if not self.plan and self.convention is not None:
@@ -142,11 +122,7 @@ class Execution:
             raise UnknownName("FLOPs convention", str(self.convention), CONVENTIONS)
 
 
-if TYPE_CHECKING:
-    from harness.engine.plan import PlannedRun
-    from harness.engine.runner import RunResult
-    from harness.engine.spending_limits import Budget
-
+MakeProgress = Callable[[PlannedRun], Progress]
 _ENGINES = ("local", "ray")
 
 
@@ -257,16 +233,6 @@ class WorkerOptions:
         ),
     ] = None
 
-    @cached_property
-    def budget(self) -> Budget:
-        """The limits of the command; the hour of a worker counts for each of its GPUs. Raises
-        UserError."""
-        from harness.engine.spending_limits import Budget
-
-        limits = {"tokens": self.max_tokens, "tflops": self.max_tflops}
-        limits |= {"hours": self.max_hours, "money": self.max_money}
-        return Budget(limits, (self.price_per_gpu_hour or 0.0) * (self.gpus_per_worker or 1))
-
     def check(self, plan: bool = False) -> None:
         """Raise UserError for options that do not fit together; plan: for a forecast, which may
         name workers anyway."""
@@ -286,8 +252,6 @@ class WorkerOptions:
                 flag = "--" + name.replace("_", "-")
                 raise UserError(f"{flag} is for --engine ray; leave it out, or choose that engine")
         if self.shard is not None:
-            from harness.scale.shard import parse_shard
-
             parse_shard(self.shard)
             limits = ("max_tokens", "max_tflops", "max_hours", "max_money")
             if limited := next((name for name in limits if getattr(self, name) is not None), None):
@@ -303,48 +267,42 @@ class WorkerOptions:
 
     @contextlib.contextmanager
     def executor(
-        self, options: Execution, command: list[str], several: bool
+        self, request: RunRequest, budget: Budget, command: list[str], progress: MakeProgress
     ) -> Iterator[Callable[[PlannedRun], RunResult]]:
         """Yield the function that runs a plan: in this process, one shard of it, or by Ray's
         workers.
 
-        command: for the manifest; several: whether the command has several runs, so that each is
-        named.
+        Args:
+            request: What the command runs.
+            budget: Its limits.
+            command: Its words, for the manifest.
+            progress: Makes what shows the progress of a run.
         """
-        from harness.engine import runner
-        from harness.engine.progress import Progress
-
         arguments: dict[str, Any] = {
             "command": command,
-            "budget": self.budget,
-            "parallel": options.parallel,
+            "budget": budget,
+            "parallel": request.parallel,
+            "retry_failed": request.retry_failed,
+            "fail_fast": request.fail_fast,
         }
-        arguments |= {"retry_failed": options.retry_failed, "fail_fast": options.fail_fast}
 
         def execute(plan: PlannedRun) -> RunResult:
-            if several and not sys.stderr.isatty():  # a live line begins with the run's name
-                say(f"--- {plan.run_name}")
-            progress = Progress()
-            if not options.quiet:
-                from harness.engine.progress_line import ProgressLine
-
-                progress = ProgressLine(name=plan.run_name if several else "")
+            arguments["progress"] = progress(plan)
             if self.shard is None:
-                return runner.run(plan, options.folder, progress=progress, **arguments)
-            from harness.scale.shard import parse_shard, run_shard
-
-            return run_shard(
-                plan, options.folder, *parse_shard(self.shard), progress=progress, **arguments
-            )[0]
+                return runner.run(plan, request.folder, **arguments)
+            result, _ = run_shard(plan, request.folder, *parse_shard(self.shard), **arguments)
+            return result
 
         if self.engine == "local":
             yield execute
             return
         from harness.scale.ray_engine import connect
 
-        count, gpus, address = self.workers, self.gpus_per_worker, self.ray_address
         with connect(
-            workers=count, gpus=gpus, address=address, parallel=options.parallel
+            workers=self.workers,
+            gpus=self.gpus_per_worker,
+            address=self.ray_address,
+            parallel=request.parallel,
         ) as workers:
-            arguments |= {"executor": workers}
+            arguments["executor"] = workers
             yield execute

@@ -17,6 +17,7 @@ import typer
 from harness.cli.command import choice, output
 from harness.cli.list import KINDS, find_kind, summaries
 from harness.cli.options import Json, Selection, split_names
+from harness.cli.requests import request_of
 from harness.cli.table_output import columns
 from harness.config import presets, registry
 from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
@@ -152,7 +153,7 @@ def resolve_named(kind: str, name: str, selection: Selection | None = None) -> R
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_part
 
-    chosen = selection.choices() if selection else Choices()
+    chosen = request_of(selection).choices() if selection else Choices()
     part = _PARTS[kind]
     # Choices has no field for an encoder: it is chosen as by --set encoder=NAME.
     choice: dict[str, Any] = (
@@ -185,7 +186,7 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
         datasets = split_names(selection.dataset)
         if len(datasets) > 1:
             raise UserError("show one data set at a time")
-        settings = resolve(selection.choices(name, datasets[0]), mistakes_in_parts)
+        settings = resolve(request_of(selection).choices(name, datasets[0]), mistakes_in_parts)
         return _shown_config(_parts_of(settings), settings.origins)
     part = resolve_named(kind, name, selection)
     shown = _shown_config({_PARTS[kind]: part.value}, part.origins)

@@ -7,6 +7,7 @@ import json as json_
 from harness import scorers
 from harness.cli.options import Json, Repeat, Selection, Sweep
 from harness.cli.output import say
+from harness.cli.requests import request_of
 from harness.cli.show import resolve_named
 from harness.config import presets, registry, suites
 from harness.config.layers import Choices
@@ -28,7 +29,7 @@ def validate(
     """
     if selection == Selection() and not sweep and not repeat:
         return _check_all(json)
-    planned = plan_runs(selection.runs(sweep, repeat), say)
+    planned = plan_runs(request_of(selection, sweep=sweep, repeat=repeat).runs(say), say)
     for plan in planned.plans:
         print(_plan_line(plan, json))
     return planned.code

@@ -42,15 +42,6 @@ def test_a_suite_sweeps(here, configs):
     assert made == [(name, k, 1) for name in ("echo", "echo-loud") for k in (2, 4)], done.stderr
 
 
-def test_a_swept_row_takes_its_number_from_the_row_at_the_same_point(here):
-    done = here("run", "--method", "walks-fixed,walks", *ROW, "--sweep", "method.k=1,3", "--json")
-    made = [(c["method"]["name"], c["method"]["params"]["k"]) for c in configs_of(done)]
-    assert sorted(made) == [(name, k) for name in ("walks", "walks-fixed") for k in (1, 3)], (
-        done.stderr
-    )
-    assert made.index(("walks", 1)) < made.index(("walks-fixed", 1))
-
-
 def test_validate_checks_every_combination(here):
     done = here(
         "validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,3"

@@ -4,7 +4,7 @@
 import pytest
 import torch
 
-from harness.cli.run_options import Execution
+from harness.api.run_request import RunRequest
 from harness.config.schema import ModelConfig
 from harness.llm import network, trial_passes
 from harness.llm.backend import load_model, model_facts
@@ -76,8 +76,8 @@ def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):
 
 
 def test_the_option_is_part_of_what_identifies_a_run(tiny_folder):
-    assert Execution(deterministic=True).settings == {"model.deterministic": True}
-    assert "model.deterministic" not in Execution().settings
+    assert RunRequest(deterministic=True).settings == {"model.deterministic": True}
+    assert RunRequest().settings == {}
     usual = ModelConfig(name="tiny", source=str(tiny_folder))
     fixed = model_facts(usual.model_copy(update={"deterministic": True})).identity
     assert fixed == {**model_facts(usual).identity, "deterministic": True}

@@ -25,6 +25,7 @@ from harness.cli.options import (
     split_names,
 )
 from harness.cli.output import print_warnings, say
+from harness.cli.requests import request_of
 from harness.cli.stopping import print_resume_command
 from harness.cli.table_output import columns
 from harness.cost.units import duration
@@ -132,7 +133,9 @@ def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
     from harness.engine.plan import plan_choices
 
     names = split_names([*methods, *selection.method])
-    chosen = command_runs(selection.choices(), names, split_names(selection.dataset), {}, say)
+    chosen = command_runs(
+        request_of(selection).choices(), names, split_names(selection.dataset), {}, say
+    )
     if len(chosen) < 2:
         raise UserError(
             "a duel needs two methods or more: harness duel pecan bm25 --dataset musique"
