@@ -19,6 +19,7 @@ from harness.storage.run_folder import Hold, StoredRun, find_runs, read_run
 
 def run_folder(text: str) -> Path:
     """The run folder at the path `text`. Raises UserError that names similar ones."""
+    _check_named(text)
     folder = local_folder(text)
     if (folder / RUN).is_file():
         return folder
@@ -37,10 +38,18 @@ def run_folder(text: str) -> Path:
     )
 
 
+def _check_named(text: str) -> None:
+    """Raise UserError for an empty path, as of a shell's variable that is not set: it would mean
+    the current folder."""
+    if not text.strip():
+        raise UserError("the name of a run folder is empty; name one, or '.' for this folder")
+
+
 def run_folders(texts: Iterable[str]) -> list[Path]:
     """The run folders at or below the paths `texts`, each once. Raises UserError."""
     folders: list[Path] = []
     for text in texts:
+        _check_named(text)
         folder = local_folder(text)
         folders += (find_runs(folder) if folder.is_dir() else []) or [run_folder(text)]
     return list(dict.fromkeys(folders))

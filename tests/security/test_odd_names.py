@@ -104,3 +104,12 @@ def test_a_folder_name_that_is_too_long(tmp_path, monkeypatch, capsys):
     assert (
         "File name too long; choose a folder you may write to with --out" in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("command_name", ["report", "compare", "score", "track", "merge", "judge"])
+def test_an_empty_name_is_not_the_current_folder(command, command_name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "results", [record(0, 1.0)])
+    code, _, err = command(command_name, "")
+    assert code == 2
+    assert err.startswith("error: the name of a run folder is empty; name one")
