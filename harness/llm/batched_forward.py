@@ -27,7 +27,7 @@ from harness.llm.writing import Writing
 
 @dataclass(frozen=True)
 class Ask:
-    """One context's share of a pass: run tokens `ids` behind `cache`, give the last `logits` rows
+    """One context's share of a pass: run tokens `ids` after `cache`, give the last `logits` rows
     of logits.
 
     capture: measures the attention; blocks: names of the blocks that `ids` complete
@@ -154,7 +154,7 @@ def _logits(
     keep: how many last rows, or the indices of rows; labels: for each row, ids of tokens whose
     logits are computed in
     float32: in bfloat16 those of two labels are often one number, and a probe then a tie. Where the
-    head is not a plain linear layer in memory (logits scaled or capped behind it, an adapter,
+    head is not a plain linear layer in memory (logits scaled or capped after it, an adapter,
     quantised weights), its own logits stay.
     """
     head: Any = net.get_output_embeddings() if any(labels) else None

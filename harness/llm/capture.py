@@ -177,7 +177,7 @@ class HeadCapture:
     """Measures the attention of every query head from the rows of a pass to each of the keys
     [start, end) of the cache.
 
-    Heads that share a key/value head stay apart, and nothing is averaged over heads. first:
+    Heads that share a key/value head are kept separate, and nothing is averaged over heads. first:
     position of the pass's first new token; rows: how many were added; sums: layer -> float32
     [heads, keys], summed over rows.
     """

@@ -49,7 +49,7 @@ class Context(Session):
         return self._queue(self._model.text.plain(text))
 
     def _closing(self, after: str) -> list[int]:
-        """Tokens behind the context if the user turn ended here and the reply began with
+        """Tokens after the context if the user turn ended here and the reply began with
         `after`."""
         end = len(self.ids)
         try:

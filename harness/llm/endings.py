@@ -15,7 +15,7 @@ apart.
     split_thinking("<think>A city.</think>\n\nParis", Thinking())     ("<think>A city.</think>\n\n", "Paris", True)
 
 `model.thinking` names the markers and how many tokens the model may think, beyond those that a
-method allows for the answer. The thinking is part neither of the answer nor of the context behind
+method allows for the answer. The thinking is part neither of the answer nor of the context after
 it. docs/methods/shared.md#thinking.
 """
 
@@ -44,7 +44,7 @@ _FIRST = re.compile(r"\s*(<[^<>\s]+>)")
 
 
 def endings_pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern for any number of `markers` with white space behind each, at the end of a text;
+    """A pattern for any number of `markers` with white space after each, at the end of a text;
     None for no marker."""
     longest_first = sorted(
         {marker for marker in markers if len(marker) > 1}, key=lambda marker: (-len(marker), marker)
@@ -70,7 +70,7 @@ def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: st
     """A model's own markers: added tokens that are special or in its chat template, and what ends a
     reply there.
 
-    added: (content, whether it is special); after_reply: what the template puts behind a reply,
+    added: (content, whether it is special); after_reply: what the template puts after a reply,
     perhaps a marker.
     """
     markers = {
@@ -83,7 +83,7 @@ def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: st
 
 
 def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool]:
-    """(thinking with its markers and the white space behind it, answer, whether the thinking ended)
+    """(thinking with its markers and the white space after it, answer, whether the thinking ended)
     of a reply.
 
     All is answer where `thinking` is None or no marker begins or ends one; a thinking without an

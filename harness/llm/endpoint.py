@@ -472,7 +472,7 @@ class EndpointSession(Session):
                 self._length = read
 
     def _book_writing(self, thought: int, out: int, read: int, unclosed: bool) -> None:
-        """Book the `out` tokens of a reply behind `read` others: the `thought` ones and the answer
+        """Book the `out` tokens of a reply after `read` others: the `thought` ones and the answer
         as an event each."""
         first = 1  # the first token came out of the prefill
         for part, thinking in ((thought, thought), (out - thought, 0)):

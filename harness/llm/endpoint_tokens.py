@@ -25,7 +25,7 @@ ALLOWANCE = 16  # tokens that a turn's frame is taken to have without a chat tem
 
 
 def break_markers(text: str, markers: Iterable[str]) -> tuple[str, int]:
-    """Put a space behind the first character of each marker: "a<|end|>" -> ("a< |end|>", 1), the
+    """Put a space after the first character of each marker: "a<|end|>" -> ("a< |end|>", 1), the
     number of spaces."""
     longest_first = sorted(
         (marker for marker in markers if len(marker.strip()) > 1), key=len, reverse=True

@@ -40,7 +40,7 @@ class LoadedModel(Network, LanguageModel):
     configured.
 
     text: encodes and decodes; pieces: of the chat template, also as tokens: begin, mid, next,
-    system (before and behind a system turn's content), opens, closes, skips (what opens a thinking,
+    system (before and after a system turn's content), opens, closes, skips (what opens a thinking,
     ends one at its limit, and is an empty one);
     stop_ids: tokens that end a reply; endings: markers that are cut off a reply; thinking: of a
     reasoning model.

@@ -205,7 +205,7 @@ class HFSession(Context):
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
-        """Probabilities of the labels' first tokens, behind closing words that are read with what
+        """Probabilities of the labels' first tokens, after closing words that are read with what
         is queued."""
         if self._model.fixed_rows is not None:
             self.flush()
@@ -435,7 +435,7 @@ class HFSession(Context):
     def _written(
         self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None
     ) -> Written:
-        """The reply from token `start` on, up to a stop string; tokens behind that are removed from
+        """The reply from token `start` on, up to a stop string; tokens after that are removed from
         the context."""
         ids = self.ids[start:]
         text, offsets = self._model.text.decode(ids)

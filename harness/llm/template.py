@@ -35,7 +35,7 @@ class Pieces:
 
     trims: the template strips white space around a content (Llama-3.1's does). system: what stands
     before a system turn's content and between it and the first user turn's, None where the template
-    has no system role. thinks: behind `mid`, what opens a reasoning model's thinking, or is an
+    has no system role. thinks: after `mid`, what opens a reasoning model's thinking, or is an
     empty one (closed: it ends its thinking).
     """
 
@@ -52,7 +52,7 @@ PLAIN = Pieces(begin="", mid="\n", next="\n\n")
 
 
 class Framed(Protocol):
-    """Pieces of a chat template as token ids; system: before and behind a system turn's content."""
+    """Pieces of a chat template as token ids; system: before and after a system turn's content."""
 
     name: str
     begin: list[int]

@@ -23,7 +23,7 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
     """Whether a context's logits are the same to the bit at each tried place in a pass of `rows`
     tokens.
 
-    Tried are 1 and 3 new tokens of a short context behind 0, 1, half and all possible rows of a
+    Tried are 1 and 3 new tokens of a short context after 0, 1, half and all possible rows of a
     longer one.
     """
     vocabulary = net.config.vocab_size

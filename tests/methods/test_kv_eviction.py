@@ -1,6 +1,7 @@
 """Bounded caches: what a press leaves, what it costs, and that nothing of it stays on the model."""
 
 import json
+import sys
 
 import pytest
 
@@ -155,7 +156,7 @@ def test_a_budget_that_the_window_never_fills_is_refused(window, refused):
 def offline(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("harness.cli.main._exit_at_once", __import__("sys").exit)
+    monkeypatch.setattr("harness.cli.main._exit_at_once", sys.exit)
     return tmp_path
 
 
@@ -168,6 +169,22 @@ def test_the_command_records_what_was_kept(command, offline):
     (step,) = record["steps"]
     assert (step["scores"]["kept"], step["tokens"]) == (256.0, 256)
     assert step["scores"]["read"] > 256
+
+
+@pytest.mark.parametrize(
+    ("method", "package", "extra"),
+    [("kvzip", "kvpress", "eviction"), ("llmlingua", "llmlingua", "compression")],
+)
+def test_a_package_that_is_missing_is_named_before_anything_runs(
+    command, offline, monkeypatch, method, package, extra
+):
+    monkeypatch.setitem(sys.modules, package, None)  # importing it raises ModuleNotFoundError
+    names = ["-m", method, "-d", "pocket/musique", "--profile", "pocket", "--out", "out"]
+    code, out, err = command("run", *names, "--plan")
+    assert (code, f"missing here: the package {package}" in out + err) == (0, True)
+    code, _, err = command("run", *names)
+    assert code == 2
+    assert f"pip install 'longdoc-harness[{extra}]'" in err
 
 
 def test_a_served_model_is_refused_in_one_sentence(command, offline):
