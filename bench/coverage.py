@@ -1,112 +1,248 @@
-"""How often the 95 % intervals hold the truth, by simulation: python -m bench.coverage [--trials
-1000]
+"""How often the 95 % intervals hold the truth, how wide they are, and what the tests find.
 
-Scores: 0/1, or F1 with many zeros, of which 5, 30, 50 and 95 % are not 0; 1 or 5 questions a
-document, 1 to 11, lognormal sizes, or heavy tails (a few documents have most questions);
-correlation within a document of 0, 0.1 and 0.5. Differences: of two such methods, 0.04 apart.
-Costs: lognormal, alike within a document or not. Printed: documents, lowest and mean coverage over
-all settings, mean width.
+    python -m bench.coverage [--trials 300] [--tables 10000]
+
+One table, a row for each kind of value and number of documents, over all settings: questions per
+document (1, 5, 40, 1 to 11, 1 to 40, lognormal up to 40), correlation within documents (0, 0.1, 0.3,
+0.7), scores of 0 and 1 or like F1, and means near 0, in the middle and near 1.
+
+    coverage    lowest and mean share of intervals that hold the truth, of those shown
+    shown       share of samples that get an interval
+    width       median and largest mean width over that of the true standard error with Student's t
+    size        largest and mean share of p < 0.05 between equal methods
+    power       mean share of p < 0.05 at the difference that `detectable` promises for 80 %
+
+Then: of --tables made-up tables of two methods, how many have p < 0.05 and an interval that holds 0,
+or the other way round; and how often any of 20 equal methods is separated from the best.
 """
 
 import argparse
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from scipy import stats
 
-from harness.stats.bootstrap import interval
+from harness.stats.best_of_several import compare_with_best
+from harness.stats.bootstrap import Interval, interval, per_cluster
+from harness.stats.paired_tests import detectable_difference, paired_test
+from harness.stats.resampling import Floats
+from harness.stats.sign_flips import sign_flip_test
 
-SIZES = ("1", "5", "1-11", "lognormal", "heavy")
+SIZES = ("1", "5", "40", "1-11", "1-40", "lognormal")
+CORRELATIONS = (0.0, 0.1, 0.3, 0.7)
+MEANS = (0.03, 0.3, 0.5, 0.97)
+PAIRS = ((0.5, 0.5), (0.5, 0.4), (0.05, 0.01), (0.97, 0.93), (0.99, 0.9), (0.8, 0.6))
+SIGMAS = (0.5, 1.0, 1.5, 2.0)
+F1_MEAN = 0.7  # mean of a score like F1 that is not 0: 1 in 40 %, else between 0.1 and 0.9
 
 
-def sizes(kind: str, documents: int, rng: np.random.Generator) -> np.ndarray:
-    if kind == "1-11":
-        return rng.integers(1, 12, documents)
+@dataclass
+class Row:
+    """What was found in one setting."""
+
+    coverage: float
+    shown: float
+    width: float
+    size: float = math.nan
+    power: float = math.nan
+
+
+def sizes(kind: str, documents: int, rng: np.random.Generator) -> Floats:
+    """Questions of each document."""
     if kind == "lognormal":
-        return np.maximum(1, np.round(rng.lognormal(1.5, 1.0, documents))).astype(int)
-    if kind == "heavy":
-        return np.minimum(np.round(3 / rng.random(documents) ** 0.8), 400).astype(int)
-    return np.full(documents, int(kind))
+        return np.clip(np.round(rng.lognormal(1.5, 1.0, documents)), 1, 40)
+    low, _, high = kind.partition("-")
+    return rng.integers(int(low), int(high or low) + 1, documents).astype(np.float64)
+
+
+def labels_of(counts: Floats) -> np.ndarray:
+    return np.repeat(np.arange(len(counts)), counts.astype(int)).astype(np.int32)
 
 
 def scores(
-    mean: float, correlation: float, whole: bool, labels: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Scores with this mean (0.7 of it unless whole); the chance of a document is drawn from a beta
+    mean: float, correlation: float, like_f1: bool, labels: np.ndarray, rng: np.random.Generator
+) -> Floats:
+    """Scores of which `mean` are not 0; the chance of a document is drawn from a beta
     distribution."""
     chance = np.full(len(labels), mean)
     if correlation:
         scale = (1 - correlation) / correlation
         chance = rng.beta(mean * scale, (1 - mean) * scale, labels.max() + 1)[labels]
-    right = whole | (rng.random(len(labels)) < 0.4)
-    return np.where(
-        rng.random(len(labels)) < chance,
-        np.where(right, 1.0, rng.uniform(0.1, 0.9, len(labels))),
-        0.0,
+    right = (rng.random(len(labels)) < chance).astype(np.float64)
+    if like_f1:
+        part = rng.uniform(0.1, 0.9, len(labels))
+        right *= np.where(rng.random(len(labels)) < 0.4, 1.0, part)
+    return right
+
+
+def true_error(values: Floats, truth: float, labels: np.ndarray) -> float:
+    """Squared error of the mean of one sample around the truth, by document."""
+    residuals = np.bincount(labels, weights=values - truth)
+    return float((residuals**2).sum()) / len(values) ** 2
+
+
+def measured(found: list[Interval], errors: list[float], truth: float, documents: int) -> Row:
+    """Coverage and width of the intervals of one setting."""
+    ends = [(f.low, f.high) for f in found if f.low is not None and f.high is not None]
+    if not ends:
+        return Row(math.nan, 0.0, math.nan)
+    hits = [low - 1e-12 <= truth <= high + 1e-12 for low, high in ends]
+    needed = 2 * stats.t.ppf(0.975, documents - 1) * math.sqrt(np.mean(errors))
+    width = float(np.mean([high - low for low, high in ends])) / needed
+    return Row(float(np.mean(hits)), len(ends) / len(found), width)
+
+
+def of_scores(documents: int, trials: int, rng: np.random.Generator) -> Iterator[Row]:
+    for kind, correlation, mean, like_f1 in product(SIZES, CORRELATIONS, MEANS, (False, True)):
+        truth, found, errors = mean * (F1_MEAN if like_f1 else 1.0), [], []
+        for _ in range(trials):
+            labels = labels_of(sizes(kind, documents, rng))
+            values = scores(mean, correlation, like_f1, labels, rng)
+            found.append(interval(values, labels))
+            errors.append(true_error(values, truth, labels))
+        yield measured(found, errors, truth, documents)
+
+
+def two_methods(
+    pair: tuple[float, float],
+    correlation: float,
+    like_f1: bool,
+    labels: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    return (
+        scores(pair[0], correlation, like_f1, labels, rng),
+        scores(pair[1], correlation, like_f1, labels, rng),
     )
 
 
-def covered(make, truth: float, trials: int, **options) -> tuple[float, float]:
-    """Share of trials whose interval holds the truth, and the mean width."""
-    found = [interval(*make(), seed=trial, **options) for trial in range(trials)]
-    hits = np.mean([f.low - 1e-12 <= truth <= f.high + 1e-12 for f in found])
-    return float(hits), float(np.mean([f.high - f.low for f in found]))
+def of_differences(documents: int, trials: int, rng: np.random.Generator) -> Iterator[Row]:
+    for kind, correlation, pair, like_f1 in product(SIZES, CORRELATIONS, PAIRS, (False, True)):
+        truth = (pair[0] - pair[1]) * (F1_MEAN if like_f1 else 1.0)
+        found, errors, significant = [], [], []
+        for _ in range(trials):
+            labels = labels_of(sizes(kind, documents, rng))
+            a, b = two_methods(pair, correlation, like_f1, labels, rng)
+            test = paired_test(a, b, labels)
+            found.append(Interval(test.difference, test.low, test.high, test.n, documents))
+            errors.append(true_error(a - b, truth, labels))
+            significant.append(test.p < 0.05)
+        row = measured(found, errors, truth, documents)
+        if pair[0] == pair[1]:
+            row.size = float(np.mean(significant))
+            row.power = power_as_promised(kind, correlation, like_f1, documents, trials, rng)
+        yield row
 
 
-def simulate(what: str, documents: int, trials: int) -> list[tuple[float, float]]:
-    rng, results = np.random.default_rng(documents), []
-    if what == "costs":
-        for kind, sigma, correlation in product(
-            ("1", "5", "lognormal"), (0.5, 1.0, 1.5), (0.0, 0.5)
-        ):
+def power_as_promised(
+    kind: str,
+    correlation: float,
+    like_f1: bool,
+    documents: int,
+    trials: int,
+    rng: np.random.Generator,
+) -> float:
+    """Share of p < 0.05 in samples that are shifted by what `detectable` says of another sample."""
+    found = []
+    for _ in range(max(20, trials // 5)):
+        first, labels = (labels_of(sizes(kind, documents, rng)) for _ in range(2))
+        a, b = two_methods((0.5, 0.5), correlation, like_f1, first, rng)
+        promised = detectable_difference(a - b, first)
+        if promised is None:
+            continue
+        a, b = two_methods((0.5, 0.5), correlation, like_f1, labels, rng)
+        sums, counts = per_cluster(a - b + promised, labels)
+        found.append(sign_flip_test(sums, counts).p < 0.05)
+    return float(np.mean(found)) if found else math.nan
 
-            def make(kind=kind, sigma=sigma, correlation=correlation):
-                labels = np.repeat(np.arange(documents), sizes(kind, documents, rng)).astype(
-                    np.int32
-                )
-                alike, own = (
-                    rng.standard_normal(documents)[labels],
-                    rng.standard_normal(len(labels)),
-                )
-                return np.exp(
-                    sigma * (correlation**0.5 * alike + (1 - correlation) ** 0.5 * own)
-                ), labels
 
-            results.append(
-                covered(make, float(np.exp(sigma**2 / 2)), trials, bounds=None, resamples=1000)
-            )
-        return results
-    for kind, correlation, mean, whole in product(
-        SIZES, (0.0, 0.1, 0.5), (0.05, 0.3, 0.5, 0.95), (False, True)
-    ):
+def of_costs(documents: int, trials: int, rng: np.random.Generator) -> Iterator[Row]:
+    for kind, correlation, sigma in product(SIZES, (0.0, 0.5), SIGMAS):
+        truth, found, errors = math.exp(sigma**2 / 2), [], []
+        for trial in range(trials):
+            labels = labels_of(sizes(kind, documents, rng))
+            shared, own = rng.standard_normal(documents)[labels], rng.standard_normal(len(labels))
+            logs = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
+            values = np.exp(sigma * logs)
+            found.append(interval(values, labels, seed=trial, bounds=None, resamples=500))
+            errors.append(true_error(values, truth, labels))
+        yield measured(found, errors, truth, documents)
 
-        def make(kind=kind, correlation=correlation, mean=mean, whole=whole):
-            labels = np.repeat(np.arange(documents), sizes(kind, documents, rng)).astype(np.int32)
-            values = scores(mean, correlation, whole, labels, rng)
-            if what == "differences":
-                values = values - scores(mean - 0.04, correlation, whole, labels, rng)
-            return values, labels
 
-        truth = (0.04 if what == "differences" else mean) * (1.0 if whole else 0.7)
-        bounds = (-1.0, 1.0) if what == "differences" else (0.0, 1.0)
-        results.append(covered(make, truth, trials, bounds=bounds))
-    return results
+def contradictions(tables: int, rng: np.random.Generator) -> int:
+    """Tables of two methods whose p and interval say different things of 0."""
+    count = 0
+    for _ in range(tables):
+        documents = int(rng.integers(1, 60))
+        kind, correlation = rng.choice(SIZES), float(rng.choice(CORRELATIONS))
+        labels = labels_of(sizes(str(kind), documents, rng))
+        pair = PAIRS[rng.integers(len(PAIRS))]
+        a, b = two_methods(pair, correlation, bool(rng.random() < 0.5), labels, rng)
+        ties = rng.random(len(labels)) < rng.choice([0.0, 0.8, 1.0])
+        test = paired_test(a, np.where(ties, a, b), labels)
+        outside = test.low is not None and test.high is not None
+        outside = outside and not test.low <= 0.0 <= test.high
+        count += outside != (test.p < 0.05)
+    return count
+
+
+def family_errors(methods: int, documents: int, trials: int, rng: np.random.Generator) -> float:
+    """How often any of so many equal methods is separated from the best."""
+    wrong = 0
+    labels = np.arange(documents, dtype=np.int32)
+    for _ in range(trials):
+        difficulty = rng.beta(1, 1, documents)
+        columns = {str(k): (rng.random(documents) < difficulty) * 1.0 for k in range(methods)}
+        wrong += len(compare_with_best(columns, labels).inseparable) < methods
+    return wrong / trials
+
+
+def line(what: str, documents: int, rows: list[Row]) -> str:
+    coverage = np.array([row.coverage for row in rows])
+    shown = np.array([row.shown for row in rows])
+    if np.isnan(coverage).all():
+        return f"{what:12}{documents:6}   no interval is shown"
+    width = np.array([row.width for row in rows])
+    text = f"{what:12}{documents:6}{np.nanmin(coverage):10.3f}{np.nanmean(coverage):7.3f}"
+    text += f"{shown.mean():7.2f}{np.nanmedian(width):8.2f}{np.nanmax(width):7.2f}"
+    size, power = ([getattr(row, name) for row in rows] for name in ("size", "power"))
+    if np.isnan(size).all():
+        return text
+    text += f"{np.nanmax(size):9.3f}{np.nanmean(size):7.3f}"
+    return text if np.isnan(power).all() else text + f"{np.nanmean(power):8.2f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--trials", type=int, default=1000)
-    trials = parser.parse_args().trials
-    for what, numbers in (
-        ("scores", (3, 5, 10, 50, 200)),
-        ("differences", (3, 5, 10, 20, 50, 200)),
-        ("costs", (8, 10, 20, 50, 100)),
-    ):
-        for documents in numbers:
-            hits, widths = np.transpose(simulate(what, documents, trials))
-            shown = f"lowest {hits.min():.3f}, mean {hits.mean():.3f}, width {widths.mean():.2f}"
-            print(f"{what}, {documents} documents: {shown}", flush=True)
+    parser.add_argument("--trials", type=int, default=300)
+    parser.add_argument("--tables", type=int, default=10_000)
+    parser.add_argument("--documents", default="3,4,5,6,8,10,20,30,50,100,200")
+    options = parser.parse_args()
+    kinds: dict[str, Callable[[int, int, np.random.Generator], Iterator[Row]]] = {
+        "scores": of_scores,
+        "differences": of_differences,
+        "costs": of_costs,
+    }
+    print(f"{options.trials} trials of each setting")
+    print(f"{'':12}documents  coverage       shown   width            size         power")
+    print(f"{'':12}         lowest   mean          median largest   largest   mean   mean")
+    for what, rows_of in kinds.items():
+        for documents in map(int, options.documents.split(",")):
+            rng = np.random.default_rng(documents)
+            rows = list(rows_of(documents, options.trials, rng))
+            print(line(what, documents, rows), flush=True)
+    rng = np.random.default_rng(1)
+    print(
+        f"p and interval disagree in {contradictions(options.tables, rng)} of {options.tables} tables"
+    )
+    for documents in (10, 30, 100):
+        share = family_errors(20, documents, options.trials, rng)
+        print(f"any of 20 equal methods separated, {documents} documents: {100 * share:.1f} %")
 
 
 if __name__ == "__main__":

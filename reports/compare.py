@@ -19,7 +19,7 @@ bm25    2417      2417  28.7            35.8  -7.1 [-8.8, -5.4]  <0.001  <0.001 
 Columns of `compare`: dataset, score, method, model, reference, n (questions in common), documents
 (clusters: harness.stats.question_clusters), mean, reference mean, difference with .low and .high
 (95 %, by cluster), p (sign-flip permutation by cluster, two-sided), p_holm (Holm over all rows),
-detectable (smallest difference found with power 0.8 at this n), changed (configuration keys in
+detectable (true difference that this test finds in 80 %, by simulation), changed (configuration keys in
 which the two runs differ, without the place of the data, device and batch size), notes, run and
 reference_run (the folders' names).
 
@@ -242,9 +242,12 @@ class SideBySide:
         runs = {facts.run_key(run): run for run in self.runs}
         rows = len(self.differences)
         comparisons = f"{rows} comparison{'s' if rows > 1 else ''}"
-        legend = f"{_LEGEND}; p: sign flips; p_holm: Holm over {comparisons}"
+        legend = (
+            f"{_LEGEND}; p: sign flips of documents, below 0.05 where the interval leaves 0 out; "
+        )
+        legend += f"p_holm: Holm over {comparisons}"
         if self.differences["detectable"].notna().any():
-            legend += "; detectable: the smallest difference found with power 0.8 at this n"
+            legend += "; detectable: a smaller true difference would be missed in more than 20 %"
         notes, changed = [], []
         for row in facts.records(self.differences):
             notes.append((legend, *(note for note in row["notes"] if note not in below)))

@@ -21,6 +21,7 @@ import pandas as pd
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
+from reports.best import beside_best
 from reports.compare import compare
 
 _COST_NAMES = {"money": "money", "tflops.total": "FLOPs", "tokens": "tokens"}
@@ -166,7 +167,7 @@ def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
     if tested is None:
         alike = "Differences are not tested, as these runs differ in more than the method."
         return [*sentences, alike]
-    if not _can_separate(group.documents, len(tested)):
+    if not _can_separate(group.documents):
         return [*sentences, "With so few documents this test cannot separate any two runs."]
     them = "it" if len(leaders) == 1 else "them"
     unsure = [floor for floor in group.floors if not tested[floor.run].separated]
@@ -210,29 +211,31 @@ def _the_floors(floors: Sequence[Ranked]) -> str:
 
 def from_best(group: Group, runs: Sequence[StoredRun]) -> dict[str, FromBest] | None:
     """Run -> how it differs from the best method, for every other method and floor; None where
-    the runs must not be compared."""
+    the runs must not be compared. The best was chosen by the data: tests and intervals hold for all
+    pairs at once (reports/best.py)."""
     best, *others = (each.run for each in (*group.methods, *group.floors))
     compared = [run for run in runs if run.name in {best, *others}]
     try:
         table = compare(compared, reference=best)
     except UserError:
         return None
+    jointly = {row.name: row for row in beside_best(compared, group.score, best).rows}
     found = {}
     for row in facts.records(table):
-        low, high = _known(row["difference.low"]), _known(row["difference.high"])
-        found[str(row["run"])] = FromBest(
-            separated=bool(row["p_holm"] < facts.ALPHA),
-            difference=-float(row["difference"]),
-            low=None if high is None else -high,
-            high=None if low is None else -low,
+        beside = jointly[str(row["run"])]
+        found[beside.name] = FromBest(
+            separated=beside.p < facts.ALPHA,
+            difference=-beside.difference,
+            low=None if beside.high is None else -beside.high,
+            high=None if beside.low is None else -beside.low,
             detectable=_known(row["detectable"]),
         )
     return found
 
 
-def _can_separate(documents: int, tests: int) -> bool:
-    """Whether a sign-flip test over so many documents can reach the level of the family."""
-    return 2 * 0.5**documents * tests <= facts.ALPHA
+def _can_separate(documents: int) -> bool:
+    """Whether a sign-flip test over so many documents can reach its level."""
+    return 2 * 0.5**documents < facts.ALPHA
 
 
 def _unseparated(group: Group, tested: Mapping[str, FromBest]) -> list[Ranked]:

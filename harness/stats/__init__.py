@@ -1,5 +1,5 @@
-"""Statistics: intervals by clustered bootstrap, paired tests, and reproducible random draws."""
+"""Statistics: intervals over documents, paired tests by sign flips, and reproducible random draws."""
 
-INTERVAL_RULE = "1"
+INTERVAL_RULE = "2"
 """Version of the rule by which intervals are made. It is raised whenever the same values get another
 interval; summaries and bundles record it, so that a change of the rule is not taken for an edit."""

@@ -4,28 +4,22 @@
 
     >>> found = interval([1.0, 0.0, 1.0, 1.0], ["d1", "d1", "d2", "d3"])
     >>> found.mean, round(found.low, 2), round(found.high, 2), found.n, found.clusters
-    (0.75, 0.04, 0.99, 4, 3)
+    (0.75, 0.15, 0.98, 4, 3)
 
 A cluster is whatever must be resampled as one (question_clusters.py).
 
 How an interval is made depends on what a value is (figures: python -m bench.coverage):
 
-    scores in [0, 1]   Wilson's interval (1927) with an effective number of questions, m (1 - m) / SE^2.
-    differences        cluster-robust t (Pustejovsky and Tipton 2018). Its squared error grows by that of UNSEEN
-                       more pairs of documents, one won wholly by each method; Agresti and Min
-                       (2005) add half a pair. Methods that score near 0 differ in few documents,
-                       and a sample may hold none of them.
-    costs              bootstrap-t (Efron 1979), which follows heavy tails, at 2 % a side and Hesterberg's expanded
-                       quantiles (2015): of lognormal costs with sigma 1.5 it covers 90 % or more.
+    scores in [0, 1]   Wilson's interval (1927) with an effective number of questions, m (1 - m) / V;
+                       V, the variance of the mean, follows from the correlation within documents
+    differences        the inverted sign-flip test over documents (sign_flips.py)
+    costs              the wider of the bootstrap-t (Efron 1979, with Hesterberg's expanded quantiles,
+                       2015) and D. R. Cox's interval for the mean of lognormal values (Zhou and Gao
+                       1997): a sample of heavy tails often holds none of the dear ones
 
-The first two have CR2 errors, and Student's t with the degrees of freedom of Bell and McCaffrey
-(2002) for questions of one document that agree: G - 1 where documents have as many questions each,
-fewer where one has most. SE^2 is drawn towards its largest possible value, that of such documents,
-with the weight 2 / (G + 1): few documents that are alike by chance do not look certain.
-
-No interval is shown with fewer than 3 clusters, for costs with fewer than 8. The bootstrap
-percentile interval of earlier versions covered 50 % with 2 documents and 82 to 87 % with 5 and 10
-of unequal size.
+None is shown with fewer than 3 clusters, for differences with fewer than 6, for costs where the
+clusters weigh as few as 8 equal ones. The bootstrap percentile interval of earlier versions covered
+50 % with 2 documents and 82 to 87 % with 5 and 10 of unequal size.
 """
 
 import math
@@ -42,13 +36,17 @@ from harness.stats.resampling import (
     bootstrap_t_ends,
     student_quantile,
 )
+from harness.stats.sign_flips import sign_flip_test
 
 Labels = Sequence[str] | Sequence[int] | NDArray[np.int32]
 
 LEVEL = 0.95  # of every interval that is shown, unless its place says otherwise
 FEWEST = 3  # clusters of an interval: two say next to nothing about the spread between documents
-UNSEEN = 0.05  # chosen by simulation: with it 20 documents near 0 cover 93.3 %, without it 88.9 %
-FEWEST_FOR_COSTS = 8  # costs have no upper end that bounds what was not seen
+WIDEST_COSTS = math.log(1000.0)  # an interval of costs that reaches further says nothing
+# Documents whose spread is as large as it can be, chosen by simulation.
+WORST_CORRELATION = 0.75
+WORST_SPREAD = 2.0
+FEWEST_FOR_COSTS = 8  # of equal weight: costs have no upper end that bounds what was not seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,32 +104,19 @@ def interval(
     if n == 0:
         return NOTHING
     mean = float(sums.sum() / n)
-    inside = bounds is not None and bounds[0] <= np.min(values) and np.max(values) <= bounds[1]
-    if count < (FEWEST_FOR_COSTS if bounds is None else FEWEST):
-        return Interval(mean, None, None, n, count)
-    if bounds is not None and inside and np.ptp(sums / sizes) <= EQUAL:
-        low, high = _ends_without_spread(mean, bounds, count, level)
-    elif bounds is None:
-        low, high = bootstrap_t_ends(sums, sizes, seed, resamples, level)
+    ends: tuple[float, float] | None
+    if bounds is None:
+        ends = _ends_of_costs(sums, sizes, seed, resamples, level)
+    elif count < FEWEST:
+        ends = None
+    elif bounds[0] < 0.0:
+        ends = _ends_of_differences(sums, sizes, max(bounds[1], -bounds[0]), level, seed)
     else:
-        t = student_quantile((1.0 + level) / 2.0, _degrees_of_freedom(sizes))
-        if (
-            bounds == (0.0, 1.0) and inside
-        ):  # Wilson's interval with the effective number m (1 - m) / SE^2
-            spread = mean * (1.0 - mean)
-            a = t**2 * _cautious(spread, sums, sizes) / spread
-            half = math.sqrt(a * spread + a * a / 4.0) / (1.0 + a)
-            middle = (mean + a / 2.0) / (1.0 + a)
-        else:
-            spread = float(np.square(np.sort(values)).mean()) - mean**2
-            unseen = (
-                UNSEEN * (bounds[1] * float(np.square(sizes / n).sum())) ** 2 if inside else 0.0
-            )
-            middle, half = mean, t * math.sqrt(_cautious(spread, sums, sizes) + unseen)
-        low, high = middle - half, middle + half
-        if inside:
-            low, high = max(low, bounds[0]), min(high, bounds[1])
-    return Interval(mean, min(low, mean), max(high, mean), n, count)
+        squares, _ = per_cluster(np.square(values), clusters)
+        ends = _ends_of_scores(sums, squares, sizes, bounds, level)
+    if ends is None:
+        return Interval(mean, None, None, n, count)
+    return Interval(mean, min(ends[0], mean), max(ends[1], mean), n, count)
 
 
 def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Floats, Floats]:
@@ -153,34 +138,137 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Flo
     return sums[used].astype(np.float64), sizes[used].astype(np.float64)
 
 
-def _cautious(spread: float, sums: Floats, sizes: Floats) -> float:
-    """Squared error of the mean: its CR2 estimate, drawn towards its largest possible value (see
-    the module).
+def _ends_of_differences(
+    sums: Floats, sizes: Floats, span: float, level: float, seed: int
+) -> tuple[float, float] | None:
+    """Ends of the inverted sign-flip test; None where it rejects no mean.
 
-    CR2: sum_g (S_g - m n_g)^2 / (1 - n_g / n) / n^2. Largest: `spread`, the variance of a value,
-    times sum_g (n_g / n)^2 * G / (G - 1).
+    Args:
+        sums: (G,) sums of differences.
+        sizes: (G,) questions.
+        span: The largest difference that there can be.
+        level: Coverage.
+        seed: Of the random signs.
     """
-    count, total = len(sizes), sizes.sum()
-    shares = sizes / total
-    seen = float(((sums - sums.sum() * shares) ** 2 / (1.0 - shares)).sum() / total**2)
-    largest = max(seen, spread * float((shares**2).sum()) * count / (count - 1))
-    return seen + (largest - seen) * 2.0 / (count + 1)
+    found = sign_flip_test(sums, sizes, span=span, level=level, seed=seed)
+    return None if found.low is None or found.high is None else (found.low, found.high)
 
 
-def _degrees_of_freedom(sizes: Floats) -> float:
-    """Bell and McCaffrey's degrees of freedom of a mean, where the questions of a cluster agree:
-    tr(M)^2 / tr(M^2).
+def _ends_of_scores(
+    sums: Floats, squares: Floats, sizes: Floats, bounds: tuple[float, float], level: float
+) -> tuple[float, float]:
+    """Wilson's interval with the effective number of questions m (1 - m) / V.
 
-    M_gh is the covariance of the residuals of clusters g and h, each divided by sqrt(1 - n_g / n);
-    tr(M^2) is expanded into sums over clusters. G - 1 for equal sizes.
+    Student's t has G + 2 degrees of freedom: V leans to its largest value already.
+
+    Args:
+        sums: (G,) sums of scores.
+        squares: (G,) sums of squared scores.
+        sizes: (G,) questions.
+        bounds: The range of a score. Beyond it no worst case is known: t with G - 1 degrees.
+        level: Coverage.
     """
-    share = sizes / sizes.sum()
-    weight, q = sizes**2 / (1.0 - share), float((share**2).sum())
-    w0, w1, w2 = (float((weight * share**k).sum()) for k in range(3))
-    diagonal = weight * (1.0 + q - 2.0 * share)
-    every_pair = q * q * w0 * w0 + 2.0 * (w0 * w2 + w1 * w1 - 2.0 * q * w0 * w1)
-    same = float((diagonal**2 - (weight * (q - 2.0 * share)) ** 2).sum())
-    return float(diagonal.sum() ** 2 / (every_pair + same))
+    count, mean = len(sizes), float(sums.sum() / sizes.sum())
+    inside = bounds[0] <= float(np.min(sums / sizes)) and float(np.max(sums / sizes)) <= bounds[1]
+    spread = mean * (1.0 - mean)
+    if not inside:
+        residuals = sums - mean * sizes
+        error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / float(sizes.sum())
+        half = student_quantile((1.0 + level) / 2.0, count - 1) * error
+        return mean - half, mean + half
+    if np.ptp(sums / sizes) <= EQUAL:
+        return _ends_without_spread(mean, bounds, count, level)
+    t = student_quantile((1.0 + level) / 2.0, count + 2)
+    a = t**2 * _variance_of_mean(sums, squares, sizes) / spread
+    half = math.sqrt(a * spread + a * a / 4.0) / (1.0 + a)
+    middle = (mean + a / 2.0) / (1.0 + a)
+    return max(middle - half, bounds[0]), min(middle + half, bounds[1])
+
+
+def _variance_of_mean(sums: Floats, squares: Floats, sizes: Floats) -> float:
+    """Variance of the mean m of scores in [0, 1] from the correlation r within documents.
+
+        V = s^2 (1 + r (n q - 1)) / n,   q = sum of (n_g / n)^2,   s^2: variance of a score
+
+    r is the moment estimate from all pairs of one document, each document weighing n_g - 1. Both r
+    and s^2 lean towards their largest values, 1 and m (1 - m), with the weights of
+    WORST_CORRELATION and WORST_SPREAD documents against the number of documents that carry the
+    spread. Those are few near 0 and 1: where one document of fifty is wrong, little is known of how
+    its questions agree.
+    """
+    total = sizes.sum()
+    mean = sums.sum() / total
+    within = np.maximum(squares - 2.0 * mean * sums + mean**2 * sizes, 0.0)
+    spread = float(within.sum() / total)
+    pairs = sizes * (sizes - 1.0)
+    products = (sums - mean * sizes) ** 2 - within
+    agreement = np.divide(products, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
+    design = float((sizes**2).sum() / total) - 1.0
+    seen = float(((sizes - 1.0) * agreement).sum()) / max(float((sizes - 1.0).sum()), 1.0)
+    correlation = seen = seen / spread
+    for _ in range(3):  # residuals from an estimated mean agree less, by the variance of the mean
+        correlation = seen + (1.0 + min(max(correlation, 0.0), 1.0) * design) / float(total)
+    correlation = min(max(correlation, 0.0), 1.0)
+    carrying = _effective_number((sizes - 1.0) * within / sizes)
+    correlation = (carrying * correlation + WORST_CORRELATION) / (carrying + WORST_CORRELATION)
+    carrying = _effective_number(within)
+    largest = float(mean * (1.0 - mean))
+    spread = (carrying * spread + WORST_SPREAD * largest) / (carrying + WORST_SPREAD)
+    effect = 1.0 + correlation * design
+    return spread * effect / max(float(total) - effect, 1e-9)
+
+
+def _effective_number(weights: Floats) -> float:
+    """(sum of w)^2 / sum of w^2: G for equal weights, 1 where one has all; 0 without any."""
+    squares = float((weights**2).sum())
+    return float(weights.sum()) ** 2 / squares if squares > 0.0 else 0.0
+
+
+def _ends_of_costs(
+    sums: Floats, sizes: Floats, seed: int, resamples: int, level: float
+) -> tuple[float, float] | None:
+    """The wider ends of the bootstrap-t and of Cox's interval; None with too few clusters.
+
+    Args:
+        sums: (G,) sums of costs.
+        sizes: (G,) questions.
+        seed: Of the resamples.
+        resamples: Their number.
+        level: Coverage.
+    """
+    if _effective_number(sizes) < FEWEST_FOR_COSTS - 1e-9:
+        return None
+    low, high = bootstrap_t_ends(sums, sizes, seed, resamples, level)
+    if np.min(sums) <= 0.0 or low == high:
+        return low, high
+    by_logs = _ends_of_lognormal(sums / sizes, sizes, level)
+    if by_logs is None:
+        return None
+    return min(low, by_logs[0]), max(high, by_logs[1])
+
+
+def _ends_of_lognormal(means: Floats, sizes: Floats, level: float) -> tuple[float, float] | None:
+    """Cox's interval of the mean of lognormal values, exp(L -+ t sqrt(s^2 / G + s^4 / (2 (G - 1)))).
+
+    L is the mean of the logarithms plus s^2 / 2; clusters weigh as many questions as they have, and
+    G is their effective number. None where an end would be a thousand times as far: such costs are
+    no sample of one kind.
+
+    Args:
+        means: (G,) mean cost of each cluster, above 0.
+        sizes: (G,) questions.
+        level: Coverage.
+    """
+    shares, logs = sizes / sizes.sum(), np.log(means)
+    count = _effective_number(sizes)
+    middle = float(shares @ logs)
+    variance = float(shares @ (logs - middle) ** 2) * count / (count - 1.0)
+    error = math.sqrt(variance / count + variance**2 / (2.0 * (count - 1.0)))
+    half = student_quantile((1.0 + level) / 2.0, count - 1.0) * error
+    log_mean = middle + variance / 2.0
+    if half > WIDEST_COSTS:
+        return None
+    return math.exp(log_mean - half), math.exp(log_mean + half)
 
 
 def _ends_without_spread(

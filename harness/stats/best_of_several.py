@@ -1,0 +1,148 @@
+"""Which of several methods the data cannot separate from the best one.
+
+    scores of k methods + clusters ──► joint sign flips ──► largest statistic of all pairs ──► BesideBest
+
+The best of k methods is chosen by the data, and its mean is too high by chance: compared with it as
+if it had been chosen before, 20 equal methods have a "significantly worse" one in 11 % of tables.
+Here the p of a method is the share of sign flips in which the largest statistic of *any* pair of
+methods reaches that of this method and the best one (max-type: P. H. Westfall and S. S. Young 1993;
+simultaneous comparisons with the best: J. C. Hsu 1996). Under "no method is better than another" the
+probability that any method is separated is 5 %. The flips, and what unseen documents may add, are
+those of sign_flips.py, so with two methods p is that of `paired_test`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from harness.stats.bootstrap import Labels, per_cluster
+from harness.stats.paired_tests import paired_test
+from harness.stats.resampling import Floats, merge_clusters
+from harness.stats.sign_flips import flip_sets, unseen_weight
+
+ALPHA = 0.05
+_TOLERANCE = 1e-9  # equal statistics differ by the order of additions
+
+
+@dataclass(frozen=True, slots=True)
+class FromBest:
+    """A method beside the best one.
+
+    Args:
+        name: The method.
+        mean: Its mean.
+        difference: Its mean minus that of the best.
+        low: Lower end of the difference, valid for all pairs of methods at once; None: too few
+            documents.
+        high: Upper end, or None.
+        p: Of "no method is better than another", for all pairs at once; 1 for the best.
+    """
+
+    name: str
+    mean: float
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class BesideBest:
+    """All methods beside the one with the highest mean, in the order that was given.
+
+    Args:
+        best: Its name; the first of several with equal means.
+        rows: One of each method.
+        documents: Number of clusters.
+        questions: Number of questions.
+    """
+
+    best: str
+    rows: Sequence[FromBest]
+    documents: int
+    questions: int
+
+    @property
+    def inseparable(self) -> tuple[str, ...]:
+        """The best, and the methods that the data cannot separate from it."""
+        others = [row.name for row in self.rows if row.name != self.best and row.p >= ALPHA]
+        return (self.best, *others)
+
+    @property
+    def can_separate(self) -> bool:
+        """Whether this test could find any difference with so many documents."""
+        return 2.0 * 0.5**self.documents < ALPHA
+
+
+def compare_with_best(
+    scores: Mapping[str, Sequence[float] | Floats],
+    clusters: Labels,
+    *,
+    best: str | None = None,
+    seed: int = 0,
+) -> BesideBest:
+    """Compare all methods with the best of them.
+
+    Args:
+        scores: Method -> (n,) scores of the same questions in the same order; two methods or more.
+        clusters: n labels.
+        best: The method to compare with; None: the one with the highest mean.
+        seed: Of the random signs.
+
+    Raises:
+        ValueError: A value that is not finite, or lengths that differ.
+    """
+    names = list(scores)
+    columns = [per_cluster(values, clusters) for values in scores.values()]
+    sizes = columns[0][1]
+    sums = np.stack([column for column, _ in columns], axis=1)
+    means = sums.sum(axis=0) / sizes.sum()
+    chosen = int(np.argmax(np.round(means, 12))) if best is None else names.index(best)
+    joint = _joint_p(sums, sizes, chosen, seed)
+    pairs = len(names) * (len(names) - 1) // 2
+    rows = []
+    for place, name in enumerate(names):
+        if place == chosen:
+            rows.append(FromBest(name, float(means[place]), 0.0, 0.0, 0.0, 1.0))
+            continue
+        alone = paired_test(
+            scores[name], scores[names[chosen]], clusters, seed=seed, level=1.0 - ALPHA / pairs
+        )
+        p = max(joint[place], alone.p)
+        rows.append(FromBest(name, float(means[place]), alone.difference, alone.low, alone.high, p))
+    return BesideBest(names[chosen], tuple(rows), len(sizes), int(sizes.sum()))
+
+
+def _joint_p(sums: Floats, sizes: Floats, best: int, seed: int) -> list[float]:
+    """The p of each method against the best one, for all pairs at once.
+
+    Args:
+        sums: (G, k) sums of scores.
+        sizes: (G,) questions.
+        best: Place of the best method.
+        seed: Of the random signs.
+    """
+    generator = np.random.default_rng(seed)
+    *merged, sizes = merge_clusters([*sums.T, sizes], generator)
+    sums = np.stack(merged, axis=1)
+    flips = flip_sets(len(sizes), generator)
+    totals = sums.sum(axis=0) - 2.0 * (flips @ sums)
+    largest = np.zeros(len(flips))
+    for i, j in combinations(range(sums.shape[1]), 2):
+        apart = sums[:, i] - sums[:, j]
+        spread = float(np.sqrt(apart @ apart))
+        if spread == 0.0:
+            continue
+        unseen = unseen_weight(apart, sizes, 1.0)
+        statistic = (np.abs(totals[:, i] - totals[:, j]) + unseen) / spread
+        np.maximum(largest, statistic, out=largest)
+    largest[0] = np.inf  # the observed signs
+    found = []
+    for place in range(sums.shape[1]):
+        apart = sums[:, place] - sums[:, best]
+        spread = float(np.sqrt(apart @ apart))
+        observed = abs(float(apart.sum())) / spread if spread else 0.0
+        found.append(float((largest >= observed - _TOLERANCE).mean()))
+    return found

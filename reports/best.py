@@ -1,0 +1,30 @@
+"""Which runs of one data set the data cannot separate from the best one (harness/stats/best_of_several.py)."""
+
+from collections.abc import Sequence
+
+from harness.errors import UserError
+from harness.stats.best_of_several import BesideBest, compare_with_best
+from harness.storage.run_folder import StoredRun
+from reports import facts
+
+
+def beside_best(runs: Sequence[StoredRun], score: str, best: str | None = None) -> BesideBest:
+    """Compare runs with the best of them on the questions that all of them have a score for.
+
+    Args:
+        runs: Two or more of one data set; their names are the names in the result.
+        score: Name of the score.
+        best: Name of the run to compare with; None: the one with the highest mean.
+
+    Raises:
+        UserError: They have no scored question in common.
+        UnknownName: A run does not have the score.
+    """
+    columns = [facts.scored(run, score) for run in runs]
+    values = [dict(zip(each.ids, each.values, strict=True)) for each in columns]
+    clusters = dict(zip(columns[0].ids, columns[0].clusters, strict=True))
+    common = [i for i in columns[0].ids if all(i in each for each in values)]
+    if not common:
+        raise UserError(f"the runs have no question with the score {score} in common")
+    scores = {run.name: [each[i] for i in common] for run, each in zip(runs, values, strict=True)}
+    return compare_with_best(scores, [int(clusters[i]) for i in common], best=best)
