@@ -75,7 +75,7 @@ demo-real: venv
 	$(BIN)/harness report results/demo-real --html results/demo-real/report.html
 	@echo "The same as a page, with every question and search: results/demo-real/report.html"
 
-# The tables of docs/results.md; the same command goes on where it was stopped.
+# The tables of README.md and docs/results.md, and bundles of the runs; the same command goes on where it was stopped.
 QUESTIONS ?= 100
 RESULTS := $(BIN)/harness run --suite results --limit $(QUESTIONS) --parallel 8 --out results/real --mlflow off
 
@@ -84,6 +84,7 @@ results: venv
 	$(RESULTS) --dataset musique $(MUSIQUE)
 	$(RESULTS) --dataset 2wikimultihopqa $(TWO_WIKI)
 	$(BIN)/harness report results/real
+	$(BIN)/python -m bench.results results/real
 
 # Every method preset on two real rows of each data set that it serves: first with a random model, an hour or two on one core,
 # then with the default one, a day. The same command goes on. Rows come from the folder HARNESS_TEST_DATA.

@@ -1,0 +1,93 @@
+"""The tables of README.md and docs/results.md and bundles of the runs, from stored runs.
+
+    python -m bench.results results/real
+
+`harness report` prints the tables; they replace what stands between two marks of a document:
+
+    <!-- results: python -m bench.results RUNS -->  ...  <!-- end of the results -->
+
+docs/results/DATASET.zip holds the runs without texts (`harness export --keep-texts no`).
+"""
+
+import json
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from harness.storage.run_folder import find_runs
+
+ROOT = Path(__file__).parents[1]
+BEGIN = "<!-- results: python -m bench.results RUNS -->"
+END = "<!-- end of the results -->"
+
+
+def main(runs: str) -> None:
+    """Write both tables and a bundle for each data set; raises CalledProcessError where a command fails."""
+    wide = harness("report", runs, "--wide", "--intervals")
+    replace(ROOT / "README.md", block(without_footnotes(wide)))
+    folders = find_runs(Path(runs))
+    page = [block(harness("report", runs)), time_taken([manifest(folder) for folder in folders])]
+    replace(ROOT / "docs" / "results.md", "\n\n".join(page))
+    for dataset in sorted({folder.parent for folder in folders}):
+        bundle = ROOT / "docs" / "results" / f"{dataset.name}.zip"
+        bundle.parent.mkdir(exist_ok=True)
+        bundle.unlink(missing_ok=True)
+        print(harness("export", str(dataset), str(bundle), "--keep-texts", "no"), end="")
+
+
+def harness(*arguments: str) -> str:
+    """What the command prints on stdout."""
+    command = [sys.executable, "-m", "harness", *arguments]
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run folder."""
+    content: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    return content
+
+
+def without_footnotes(table: str) -> str:
+    """A printed table without its numbered notes and their column.
+
+    "method  f1   notes\\nbm25    7.3  [1]\\n\\n[1] two replies were cut"  ->  "method  f1\\nbm25    7.3"
+    """
+    lines = table.splitlines()
+    head = next(line for line in lines if line.startswith("method"))
+    width = head.index("notes") if head.endswith("notes") else len(head)
+    rows = lines[: lines.index("")]
+    others = [line for line in lines[len(rows) :] if not line.startswith(("[", "    "))]
+    return "\n".join([*(row[:width].rstrip() for row in rows), *others]).rstrip()
+
+
+def time_taken(manifests: list[dict[str, Any]]) -> str:
+    """A sentence on how long the runs took, and on which kind of machine."""
+    total = timedelta()
+    for one in manifests:
+        for start in one["starts"]:
+            began, ended = map(datetime.fromisoformat, (start["started"], start["finished"]))
+            total += ended - began
+    cores = sorted({one["cpus"] for one in manifests})
+    machine = " or ".join(str(number) for number in cores)
+    minutes = total / timedelta(minutes=1)
+    return f"Wall time of all runs: {minutes:.0f} minutes on a machine with {machine} cores and no GPU."
+
+
+def block(text: str) -> str:
+    """Text as a block of code of Markdown."""
+    return f"```\n{text.rstrip()}\n```"
+
+
+def replace(document: Path, text: str) -> None:
+    """Put `text` between the marks of a document; raises ValueError for one without them."""
+    head, _, rest = document.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not end:
+        raise ValueError(f"{document} has no '{BEGIN}' and '{END}'")
+    document.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
