@@ -280,7 +280,7 @@ def _first_question_misfits(run: StoredRun) -> Iterator[str]:
     if asked is None or run.config["dataset"].get("answer_prefix"):
         return
     first_records = [r for r in islice(run.whole_records, _IN_FLIGHT) if r.get("question")]
-    asks_one = [_is_question(asked, r["question"], bool(r["options"])) for r in first_records]
+    asks_one = [_is_question(asked, r["question"], bool(r.get("options"))) for r in first_records]
     if first_records and not any(asks_one):
         yield "the first prompt asks none of its first questions, or more than the question"
 
