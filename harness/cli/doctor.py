@@ -50,7 +50,7 @@ Sets = Annotated[
 
 
 def doctor(json: Json = False, server: Url = None, model: Served = None, sets: Sets = None) -> int:
-    """Check what can be run here: packages, models, encoders; with --server what a server can do.
+    """Check what is installed and what can be run here, or with --server what a server can do.
 
     Each thing that is missing comes with the command that gets it. Loads no model and downloads
     nothing. The exit code is 4 if the default model cannot run, or the server gives no reply.

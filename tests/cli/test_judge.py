@@ -244,7 +244,7 @@ def test_published_prompts_judge_where_there_are_some(here):
         ([*SCRIPTED, "--scale", "1-5"], "add --prompt FILE"),
         (
             [*SCRIPTED, "--kind", "faithfulness", "--labels", "gone.csv"],
-            "--labels gone.csv: cannot be read",
+            "gone.csv: cannot be read",
         ),
     ],
 )

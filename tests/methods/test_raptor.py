@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.config.layers import Choices
 from harness.engine.plan import plan_choices
-from harness.errors import ConfigError, QuestionError
+from harness.errors import ConfigError, QuestionError, UserError
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
 from methods.graph import Graph
@@ -342,7 +342,6 @@ def test_the_window_ends_the_list():
         ("qasper", 42),
         ("hotpotqa", 12),
         ("musique", 22),
-        ("quality", "from:pecan"),
     ],
 )
 def test_top_x_by_data_set(dataset, top_k):
@@ -354,6 +353,13 @@ def test_top_x_by_data_set(dataset, top_k):
         None,
         "collapsed",
     )
+
+
+def test_top_x_takes_the_number_of_a_data_set_without_one_from_a_run():
+    with pytest.raises(
+        UserError, match="method.top_k of 'raptor-ct-topx' comes from a finished run"
+    ):
+        plan_choices(Choices(method="raptor-ct-topx", dataset="pocket/quality"))
 
 
 def test_a_missing_package_is_told_by_the_plan(monkeypatch):

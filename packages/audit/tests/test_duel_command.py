@@ -33,11 +33,13 @@ def test_failed_questions(here):
     )
 
 
-def test_a_number_comes_from_the_stored_run_of_another_method_of_the_duel(here):
+def test_a_number_comes_from_the_finished_run_that_is_named(here, tmp_path):
     early = here("duel", "walks", "walks-fixed", *ROW, "--quiet").checked(2)
-    assert "method.max_nodes comes from the run of 'walks', which did not run" in early.stderr
-    assert here("run", "--method", "walks", *ROW, "--mlflow", "off").returncode == 0
-    done = here("duel", "walks", "walks-fixed", *ROW, "--quiet").checked()
+    assert "method.max_nodes of 'walks-fixed' comes from a finished run of 'walks'" in early.stderr
+    here("run", "--method", "walks", *ROW, "--mlflow", "off").checked()
+    (folder,) = (path.parent for path in tmp_path.rglob("run.yaml"))
+    named = tmp_path / "named.yaml"
+    named.write_text(f"methods: {{walks-fixed: {{max_nodes: 'from:{folder}'}}}}\n")
+    duel = ("duel", "walks", "walks-fixed", *ROW, "--config", str(named), "--quiet")
+    done = here(*duel).checked()
     assert "walks-fixed  1 to 2  3 of 3" in done.stdout
-    outside = here("duel", "echo", "walks-fixed", *ROW, "--quiet")
-    assert (outside.returncode, "add walks to --method" in outside.stderr) == (2, True)

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_named(tmp_path, recipe, more, message):
 
 FILES = [
     (None, UserError, "cannot read the curriculum course.yaml: .*No such file"),
-    ("a: [", UserError, "cannot read the curriculum course.yaml: while parsing"),
+    ("a: [", UserError, "cannot read the curriculum course.yaml: did not find expected node"),
     ("{}", ConfigError, "course.yaml.*stages is missing"),
     ("stages: []", ConfigError, "course.yaml.*stages=.*at least one item"),
     ("stages: [{name: a, steps: 9}]", ConfigError, "stages.0.recipes is missing"),
