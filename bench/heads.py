@@ -29,6 +29,7 @@ from harness.engine.plan import PlannedRun, plan_choices
 from harness.engine.tools import EngineTools, Models
 from harness.errors import HarnessError, UserError, WindowExceeded
 from harness.llm.backend import check_greedy
+from harness.method.abilities import ScoresHeads
 from harness.types import Document, Example, Support
 
 
@@ -144,7 +145,7 @@ def planned(options: argparse.Namespace) -> PlannedRun:
         sets=settings,
     )
     method = method_class(resolve_part("methods", choices).value.implementation)
-    if not method.heads_field:
+    if not isinstance(method, ScoresHeads):
         raise UserError(
             f"'{options.method}' uses no list of attention heads; name a method that does, such as "
             "qrhead"

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.prompts import Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Step
@@ -98,7 +98,7 @@ class HippoRAG(ExtractingMethod):
     summary = (
         "triples and passages in one graph, passages ranked by personalised PageRank (HippoRAG 2)"
     )
-    draws = False
+    traits = Traits(draws=False)
     index_version = "3"
     own_prompts = (ENTITIES, TRIPLES, FILTER, FACT)
 

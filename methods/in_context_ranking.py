@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import model_validator
 
 from harness.errors import CannotRun, WindowExceeded
-from harness.method import Index, Needs, Tools
+from harness.method import Index, Needs, Tools, Traits
 from harness.method.settings import setting
 from harness.models import MeteredModel
 from harness.models import Span as Tokens
@@ -88,7 +88,7 @@ class InContext(TopK):
 
     Config = InContextConfig
     summary = "top-k chunks by the model's own attention from the question"
-    draws = False
+    traits = Traits(one_request=True, draws=False)
     needs: ClassVar[Needs] = {"reader": frozenset({"attention"})}
     own_prompts = (ANSWER, FIND)
     heads_field = "heads"

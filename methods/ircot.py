@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Step
@@ -82,7 +82,7 @@ class IRCoT(ReadingMethod):
         )
 
     summary = "retrieve, reason a sentence, retrieve by that sentence (IRCoT)"
-    draws = False
+    traits = Traits(draws=False)
     scope = "document"
     index_version = "2"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)

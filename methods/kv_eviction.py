@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import model_validator
 
 from harness.errors import CannotRun, Missing, QuestionError
-from harness.method import Needs, Tools
+from harness.method import Needs, Tools, Traits
 from harness.method.settings import setting
 from harness.models import PlainGeneration
 from harness.prompts import Prompt, feed, prompt_tokens
@@ -175,10 +175,9 @@ class BoundedCache(FullContext):
 
     Config = BoundedCacheConfig
     summary = "the whole document in the window, with a cache of fixed size"
-    draws = False
+    traits = Traits(draws=False)
     needs: ClassVar[Needs] = {"reader": frozenset({"plain_model"})}
     own_prompts = (BEFORE,)
-    one_request = False
 
     def problems(self) -> list[str]:
         """[]; raises Missing where kvpress is not installed."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import model_validator
 
-from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
@@ -105,7 +105,7 @@ class LightRAG(ExtractingMethod):
     summary = (
         "a graph of described entities and relations, found by keywords of two levels (LightRAG)"
     )
-    draws = False
+    traits = Traits(draws=False)
     own_prompts = (EXTRACT, MORE, JOIN, KEYWORDS, GRAPH)
 
     def index(self, document: Document, tools: Tools) -> Index:

@@ -9,7 +9,7 @@ ClosedBook       the question alone
 from collections.abc import Sequence
 from typing import ClassVar
 
-from harness.method import Indexes, MethodConfig, Tools
+from harness.method import Indexes, MethodConfig, Tools, Traits
 from harness.method.settings import setting
 from harness.method.training import Skill
 from harness.models import MeteredModel
@@ -35,9 +35,7 @@ class FullContext(ReadingMethod):
         keep: Side = setting("ends", help="The part that stays of a text that is too long.")
 
     summary = "the whole document in the window, its middle cut out where it does not fit"
-    draws = False
-    one_request = True
-    one_document = True
+    traits = Traits(one_request=True, draws=False)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -116,8 +114,7 @@ class SlidingWindow(ReadingMethod):
         )
 
     summary = "window after window; the first answer that is not 'unanswerable'"
-    draws = False
-    one_document = True
+    traits = Traits(draws=False)
     REFUSAL: ClassVar[str] = "unanswerable"
 
     def templates(self) -> Sequence[Prompt]:
@@ -187,10 +184,7 @@ class ClosedBook(ReadingMethod):
     """The question alone: the floor that reading must beat."""
 
     summary = "the question alone, without any text: the floor"
-    draws = False
-    one_request = True
-    reads_documents = False
-    floor = True
+    traits = Traits(reads_documents=False, one_request=True, draws=False, floor=True)
 
     def skills(self) -> list[Skill]:
         """None: there is nothing to learn about the answer to a question without its text."""

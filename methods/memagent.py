@@ -9,7 +9,7 @@ memories counts as search. Source: docs/methods/qrmem.md#memagent.
 
 from collections.abc import Sequence
 
-from harness.method import Indexes, Method, MethodConfig, Tools
+from harness.method import Indexes, Method, MethodConfig, Tools, Traits
 from harness.method.settings import setting
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
@@ -58,7 +58,7 @@ class MemAgent(Method):
     summary = (
         "one memory overwritten segment by segment, the answer from it alone (MemAgent, untrained)"
     )
-    draws = False
+    traits = Traits(draws=False)
 
     def templates(self) -> Sequence[Prompt]:
         """Its prompts: the update and the answer."""

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import model_validator
 
-from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
@@ -95,7 +95,7 @@ class TopK(ReadingMethod):
     """Chunks, a ranking, a prompt; subclasses say how to rank."""
 
     Config = RetrievalConfig
-    one_request = True
+    traits = Traits(one_request=True)
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     from_other_runs: Mapping[str, str] = {"k": "chunk_tokens"}
@@ -191,7 +191,7 @@ class BM25(TopK):
     """BM25 over the document's own chunks."""
 
     summary = "top-k chunks by BM25"
-    draws = False
+    traits = Traits(one_request=True, draws=False)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """BM25 scores of the chunks, [chunks]."""
@@ -202,7 +202,7 @@ class Dense(TopK):
     """A sentence encoder over the document's chunks; embeddings are kept with the index."""
 
     summary = "top-k chunks by a sentence encoder"
-    draws = False
+    traits = Traits(one_request=True, draws=False)
     encoders = ("encoder",)
     index_roles = ("reader", "encoder")
 
@@ -231,7 +231,7 @@ class DosRag(Dense):
 
     Config = DosRagConfig
     summary = "chunks by a sentence encoder up to a budget, in the order of the document (DOS RAG)"
-    draws = False
+    traits = Traits(one_request=True, draws=False)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Similarity of the question, with its options where it has some, to every chunk."""
@@ -247,7 +247,7 @@ class Reranked(TopK):
     """A cross-encoder reads the question with every chunk: no first stage could lose one."""
 
     summary = "top-k chunks by a reranker over all chunks"
-    draws = False
+    traits = Traits(one_request=True, draws=False)
     encoders = ("reranker",)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
@@ -260,7 +260,7 @@ class RandomChunks(TopK):
     beat."""
 
     summary = "k chunks by chance: the floor of retrieval"
-    floor = True
+    traits = Traits(one_request=True, floor=True)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Random scores [chunks] in [0, 1), by the run's seed and the question."""

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from harness.method import Index, Indexes, Method, MethodConfig, Tools
+from harness.method import Index, Indexes, Method, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
@@ -77,7 +77,7 @@ class SearchAgent(Method):
         reply_tokens: int = setting(1024, gt=0, help="Most tokens of each reply.")
 
     summary = "the model searches with keywords and by meaning, reads chunks, and answers when it wants (A-RAG)"
-    draws = False
+    traits = Traits(draws=False)
     encoders = ("encoder",)
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader", "encoder")

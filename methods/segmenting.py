@@ -33,7 +33,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import ClassVar
 
-from harness.method import Index, Indexes, MethodConfig, Needs, Tools
+from harness.method import Index, Indexes, MethodConfig, Needs, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
@@ -211,7 +211,7 @@ class _Segmented(reading.ReadingMethod):
 
     Config = SegmentConfig
     scope = "document"
-    one_document = False
+    traits = Traits(one_document=False)
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
 
     def __init__(self, config: MethodConfig) -> None:
@@ -286,8 +286,7 @@ class SentenceSegments(_Segmented):
         sentences: int = index_setting(6, gt=0, help="Sentences of a segment.")
 
     summary = "segments of six sentences, the best up to a budget"
-    draws = False
-    one_request = True
+    traits = Traits(one_document=False, one_request=True, draws=False)
     index_version = "2"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
@@ -299,8 +298,7 @@ class JinaSegments(_Segmented):
     """Paragraphs, lines and sentences packed up to `segment_tokens` tokens."""
 
     summary = "segments by a rule in place of Jina's web service, the best up to a budget"
-    draws = False
-    one_request = True
+    traits = Traits(one_document=False, one_request=True, draws=False)
     index_version = "3"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
@@ -330,7 +328,7 @@ class MetaChunking(_Segmented):
         )
 
     summary = "segments that end at minima of perplexity (Meta-Chunking), the best up to a budget"
-    draws = False
+    traits = Traits(one_document=False, draws=False)
     needs: ClassVar[Needs] = {"reader": frozenset(), "builder": frozenset({"score"})}
     index_roles = ("builder",)
     index_version = "3"

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from harness.method import Indexes, Tools
+from harness.method import Indexes, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.prompts import Prompt
@@ -79,8 +79,7 @@ class SelfRoute(Dense):
 
     Config = SelfRouteConfig
     summary = "answer from the nearest chunks, or decline and read the whole document (Self-Route)"
-    draws = False
-    one_request = False
+    traits = Traits(draws=False)
     from_other_runs = {}  # noqa: RUF012 - a class variable of Method; more chunks change how often the whole document is read
     own_prompts = (DECLINE, NUMBERED)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from harness.errors import QuestionError
-from harness.method import Index, Indexes, IndexTools, MethodConfig, Needs, Tools
+from harness.method import Index, Indexes, IndexTools, MethodConfig, Needs, Tools, Traits
 from harness.method.settings import index_setting
 from harness.method.training import Skill
 from harness.types import Answer, Document, Question, Shown
@@ -42,7 +42,7 @@ class Summarised(reading.ReadingMethod):
         )
 
     summary = "summaries of all segments, summarised again until they fit the window"
-    draws = False
+    traits = Traits(draws=False)
     needs: ClassVar[Needs] = {"reader": frozenset(), "builder": frozenset()}
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)

@@ -39,8 +39,8 @@ def declared(run: StoredRun) -> Declared | None:
     except (UserError, ImportError):
         return None
     return Declared(
-        one_request=method.one_request,
-        reads_documents=method.reads_documents,
+        one_request=method.traits.one_request,
+        reads_documents=method.traits.reads_documents,
         indexes=method.scope != "none",
-        floor=method.floor,
+        floor=method.traits.floor,
     )

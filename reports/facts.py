@@ -98,7 +98,7 @@ def made_elsewhere(run: StoredRun) -> bool:
 
 
 def is_floor(run: StoredRun) -> bool:
-    """Whether the method only marks what others must beat, as its class says (Method.floor)."""
+    """Whether the method only marks what others must beat, as its class says (Traits.floor)."""
     return bool(run.manifest.get("floor"))
 
 

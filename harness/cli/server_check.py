@@ -8,6 +8,7 @@ from harness.cli.checks import Check, State
 from harness.config import presets
 from harness.config.resolve import resolved
 from harness.errors import CannotRun, RequestFailed, UserError
+from harness.method.abilities import needs_trained_adapters
 
 _LIST_PROMPT = "List twenty animals, separated by commas."
 _LONG_PROMPT = "The old bridge lies north of the river town. " * 60 + "Where does it lie?"
@@ -132,7 +133,7 @@ def _check_methods(capabilities: set[str], known: int) -> Iterator[Check]:
     ] = {}  # base preset file -> the first preset that extends it
     for name, _, method in preset_methods():
         needs = frozenset().union(*method.needs.values())
-        trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
+        trained = needs_trained_adapters(method)
         missing = sorted(needs - capabilities)
         if trained or set(missing) - {"probe"}:
             needed = sorted({*needs - {"sampling"}, *(["adapters"] if trained else [])})

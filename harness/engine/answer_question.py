@@ -108,12 +108,12 @@ class AnswerQuestion:
         if self._config.method.view == "evidence":
             supporting = example.gold.supporting
         return view_for_method(
-            documents or [EMPTY_DOCUMENT], supporting, self._plan.method.one_document
+            documents or [EMPTY_DOCUMENT], supporting, self._plan.method.traits.one_document
         )
 
     def question_for(self, view: View, example: Example) -> Question:
         """The question with the documents of the view."""
-        if self._plan.method.one_document or self._config.method.view == "evidence":
+        if self._plan.method.traits.one_document or self._config.method.view == "evidence":
             return replace(example.question, document_ids=tuple(view.pieces))
         return example.question
 

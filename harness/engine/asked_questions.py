@@ -43,7 +43,7 @@ def load_asked(settings: Settings, method: Method, findings: Findings) -> AskedQ
     try:
         dataset = load_once(config, most)
     except HarnessError as error:
-        if NO_DOCUMENTS not in str(error) or method.reads_documents:
+        if NO_DOCUMENTS not in str(error) or method.traits.reads_documents:
             raise
         config = config.model_copy(update={"options": {**config.options, "documents": ()}})
         dataset = load_once(config, most)

@@ -127,7 +127,7 @@ def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
     for question in questions:
         ids = [name for name in question.document_ids if name in plan.dataset.documents]
         owner = (question.id,) if plan.method.scope == "question" else ()
-        if plan.method.one_document:
+        if plan.method.traits.one_document:
             indexes.add((*ids, *owner))
         else:
             indexes.update((name, *owner) for name in ids)

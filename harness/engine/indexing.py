@@ -18,6 +18,7 @@ from harness.engine.spending_limits import Budget
 from harness.engine.tools import EngineTools, IndexBuild, Models
 from harness.errors import IndexFailed
 from harness.method import Index, Method
+from harness.method.abilities import index_packages_of
 from harness.method.settings import index_fields
 from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
@@ -208,7 +209,7 @@ def index_key(plan: PlannedRun, document: Document, question: Question | None) -
     params: dict[str, Any] = method.config.model_dump(mode="json", include=fields)
     outside = {
         "code": plan.code,
-        "packages": versions(method.index_packages()),
+        "packages": versions(index_packages_of(method)),
     }  # inputs outside the configuration
     key: dict[str, Any] = {
         "document": document_digest(document),

@@ -36,6 +36,7 @@ from harness.engine.plan import PlannedRun
 from harness.engine.plan_models import server_shapes
 from harness.engine.run_hash import HASHED, recorded_inputs
 from harness.errors import UserError
+from harness.method.abilities import numbers_from_runs
 from harness.storage.files import read_object
 from harness.storage.package_versions import installed
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
@@ -110,7 +111,7 @@ def describe(plan: PlannedRun) -> dict[str, Any]:
     numbers: dict[
         str, dict[str, Any]
     ] = {}  # that the paper prints for the data set, or that another run gave
-    for name in plan.method.from_other_runs:
+    for name in numbers_from_runs(plan.method):
         origin = plan.origins.get(f"method.params.{name}", "")
         if origin.startswith("configs/") and origin.endswith(", by_dataset"):
             value = getattr(plan.method.config, name)
@@ -127,7 +128,7 @@ def describe(plan: PlannedRun) -> dict[str, Any]:
         "method": plan.config.method.name,
         "hash": plan.hash8,
         "seed": plan.config.seed,
-        **({"floor": True} if plan.method.floor else {}),
+        **({"floor": True} if plan.method.traits.floor else {}),
         "models": plan.identities,
         **({"servers": {role: plan.models[role].base_url for role in served}} if served else {}),
         # They change no answer and are in no hash, but FLOPs are counted by them: a later start

@@ -13,6 +13,7 @@ from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.llm.model_info import local_folder
 from harness.method import Method
+from harness.method.abilities import DeclaresSkills
 
 _WORLD = "pocket"  # the format of data sets that are drawn from the synthetic world
 
@@ -60,7 +61,7 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
                 f"({'; '.join(stale)}), so it may do "
                 "worse than its card says  (harness pocket check)"
             )
-        elif type(method).skills is Method.skills:
+        elif not isinstance(method, DeclaresSkills):
             warnings.append(
                 f"'{preset}' declares no skills, so nobody knows whether {model.name} was trained "
                 "on what it asks, and "

@@ -28,6 +28,7 @@ from harness.cost.flops import DEFAULT, Event, Kind, ModelShape, flops
 from harness.cost.usage import sum_phases, tokens_of
 from harness.errors import UserError
 from harness.method import Method
+from harness.method.abilities import numbers_from_runs
 from harness.storage.run_folder import StoredRun, read_run
 
 FROM = "from:"
@@ -69,7 +70,7 @@ class NumberFromRun:
 def asked_from_runs(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
     """The parameters whose value names a run: {"max_nodes": "from:results/..."}."""
     asked: dict[str, str] = {}
-    for name in cls.from_other_runs:
+    for name in numbers_from_runs(cls):
         value = params.get(name)
         if isinstance(value, str) and value.startswith(FROM):
             asked[name] = value
@@ -88,7 +89,7 @@ def number_from_run(method: Method, preset: str, name: str, text: str) -> Number
     Raises:
         UserError: There is no such folder, its run is not finished, or it gives no such number.
     """
-    if name not in method.from_other_runs:
+    if name not in numbers_from_runs(method):
         raise UserError(
             f"method.{name} does not fix what is shown with these settings; give it a number"
         )
@@ -96,7 +97,7 @@ def number_from_run(method: Method, preset: str, name: str, text: str) -> Number
     records = [record for record in run.records if record["error"] is None]
     if not records:
         raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
-    if method.from_other_runs[name] == NODES:
+    if numbers_from_runs(method)[name] == NODES:
         value, mean, unit = _mean_nodes(name, run, records)
         gave = f"as many nodes as {{}} visits ({mean:.2f}, {{}})"
     else:
@@ -201,7 +202,7 @@ def _pieces_of_equal_cost(
     usages = [record["usage"] for record in records]
     spent = sum_phases(usages, "search", "answer")
     written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
-    piece = int(getattr(method.config, method.from_other_runs[name]))
+    piece = int(getattr(method.config, numbers_from_runs(method)[name]))
     frame, query = _prompt_tokens(run, records)
     embed: list[Call] = []
     if "encoder" in method.encoders:

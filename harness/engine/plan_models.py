@@ -26,6 +26,7 @@ from harness.llm.adapters import prompt_mismatch, unknown_prompts, with_bundled_
 from harness.llm.backend import ModelFacts
 from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.model_info import needs_conversion
+from harness.method.abilities import ChecksModels, TrainsAdapters, UsesAdapters, used_adapters
 
 _AS_READER = "as the reader"
 _LOADED_ONLY = {"attention": "attention", "plain_model": "the transformers model itself"}
@@ -107,7 +108,7 @@ class ModelPlanner:
     def _with_adapters(self, role: str, config: ModelConfig) -> ModelConfig:
         """The model of a role with the adapters that the method uses; one that is missing is a
         mistake."""
-        used = self._method.adapters().get(role, {}).values()
+        used = used_adapters(self._method, role).values()
         if not used:
             return config
         config = with_bundled_adapters(config, [use.name for use in used])
@@ -116,9 +117,9 @@ class ModelPlanner:
         if missing:
             folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
             ways = [f"name them (--set {folders})"]
-            if self._method.training():
+            if isinstance(self._method, TrainsAdapters):
                 ways.append(f"train them (harness train {self._name} --model MODEL)")
-            if self._method.without_adapters:
+            if isinstance(self._method, UsesAdapters):
                 ways.append(self._method.without_adapters)
             self.findings.add(
                 f"'{self._name}' needs trained adapters of its {role} ({', '.join(missing)}), "
@@ -154,8 +155,9 @@ class ModelPlanner:
         sizes: dict[str, Any] = {}
         if facts.sizes:
             sizes = {**facts.sizes, "weights": facts.identity["weights"]}
-        for sentence in self._method.model_problems(role, facts.window, sizes):
-            self.findings.add(f"method '{self._name}': {sentence}")
+        if isinstance(self._method, ChecksModels):
+            for sentence in self._method.model_problems(role, facts.window, sizes):
+                self.findings.add(f"method '{self._name}': {sentence}")
         longest_answer = self.settings.dataset.max_answer_tokens
         if role == "reader" and facts.window and facts.window <= longest_answer:
             self.findings.add(
@@ -181,7 +183,7 @@ class ModelPlanner:
 
     def _check_batch(self, models: Mapping[str, ModelConfig]) -> None:
         """Batches are for methods whose requests do not depend on earlier replies."""
-        if not self._method.one_request and any(config.batch for config in models.values()):
+        if not self._method.traits.one_request and any(config.batch for config in models.values()):
             self.findings.add(
                 f"model.batch: requests of '{self._name}' may depend on earlier replies, and a "
                 "batch takes up to a day; leave it out"
@@ -262,7 +264,7 @@ class ModelPlanner:
     def _check_adapter_prompts(self, role: str, config: ModelConfig) -> None:
         """Check that a role's adapters were trained on the prompts that the method sends."""
         folders: dict[str, str] = {}
-        for task, use in self._method.adapters().get(role, {}).items():
+        for task, use in used_adapters(self._method, role).items():
             if use.name not in config.adapters:
                 continue
             folder = config.adapters[use.name]

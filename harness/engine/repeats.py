@@ -8,6 +8,7 @@ from harness.config.layers import Choices
 from harness.config.registry import method_class
 from harness.config.resolve import resolve_part
 from harness.errors import UserError
+from harness.method import draws_by_seed
 
 
 def distinct_repeats(
@@ -48,7 +49,7 @@ def _draws_nothing(run: Choices) -> bool:
     try:
         method = resolve_part("methods", run).value
         model = resolve_part("models", run).value
-        draws = vars(method_class(method.implementation)).get("draws", True)
+        draws = draws_by_seed(method_class(method.implementation))
     except UserError:
         return False
     return not model.temperature and not draws

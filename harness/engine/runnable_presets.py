@@ -6,6 +6,7 @@ from harness.config import presets, registry
 from harness.config.yaml_tree import Tree
 from harness.errors import HarnessError
 from harness.method import Method
+from harness.method.abilities import needs_trained_adapters
 
 
 def runnable_presets(capabilities: Collection[str]) -> list[str]:
@@ -17,7 +18,7 @@ def runnable_presets(capabilities: Collection[str]) -> list[str]:
     """
     by_implementation: dict[str, str] = {}
     for name, implementation, method in preset_methods():
-        trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
+        trained = needs_trained_adapters(method)
         if not trained and all(need <= set(capabilities) for need in method.needs.values()):
             by_implementation.setdefault(implementation, name)
     return sorted(by_implementation.values())

@@ -12,12 +12,12 @@ Python: the engine runs several questions at a time.
 import abc
 import operator
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.errors import unknown
-from harness.method.hooks import MethodHooks
 from harness.method.tools import Encoder, IndexTools, Reranker, Task, Tools
 from harness.models import CAPABILITIES, ROLES
 from harness.prompts import Prompt, Replaced, turn_texts
@@ -34,6 +34,8 @@ __all__ = [
     "Reranker",
     "Task",
     "Tools",
+    "Traits",
+    "draws_by_seed",
 ]
 
 Index = dict[str, Any]
@@ -54,24 +56,40 @@ class MethodConfig(BaseModel):
     prompts: dict[str, Replaced] = Field(default_factory=dict, exclude_if=operator.not_)
 
 
-class Method(MethodHooks, abc.ABC):
-    """Base class of all methods; what it may say for trainings, forecasts and curves is in
-    harness/method/hooks.py.
+@dataclass(frozen=True)
+class Traits:
+    """How the engine and the tables treat a method.
+
+    one_document: several documents are joined in order into one, and the record says so.
+    reads_documents: it reads documents; if not, it also answers questions that have none.
+    one_request: it asks a model once a question, and not for an index: its requests may be sent as
+    a batch.
+    draws: more than the reader's sampling depends on the run's seed; counts for the class that
+    declares it alone, a subclass states it anew (`draws_by_seed`).
+    floor: it is only what others must beat, as an answer without reading: tables never propose it.
+    """
+
+    one_document: bool = True
+    reads_documents: bool = True
+    one_request: bool = False
+    draws: bool = True
+    floor: bool = False
+
+
+class Method(abc.ABC):
+    """Base class of all methods; further abilities are in harness/method/abilities.py.
 
     Class attributes, all read by the plan before anything is loaded:
 
+    Config          class of its settings
     summary         one line for `harness list`
     needs           role -> capabilities its model must have (see harness.models.CAPABILITIES)
     encoders        roles of sentence encoders it uses
-    reads_documents whether it reads documents; if not, it also answers questions that have none
-    floor           whether it is only what others must beat, as an answer without reading: tables never propose it
-    scope           what an index belongs to: "document", "question" (a document and a question), or "none"
-    one_document    True: several documents are joined in order into one, and the record says so
+    scope           what an index belongs to: "document", "question" (a document and a question),
+                    or "none"
     index_roles     roles whose model or encoder changes the index
     index_version   code version of the index; raise it when the same input gives another index
-    one_request     whether it asks a model once a question, and not for an index: its requests may be sent as a batch
-    draws           whether anything but the reader's sampling depends on the run's seed (default True); a subclass
-                    must repeat `draws = False`
+    traits          how the engine and the tables treat it
 
     For a method outside this project the files of its class, its base classes and your own modules
     that they import are hashed too (harness/storage/own_code_hash.py), so editing them makes new
@@ -82,14 +100,10 @@ class Method(MethodHooks, abc.ABC):
     summary: ClassVar[str] = ""
     needs: ClassVar[Needs] = {"reader": frozenset()}
     encoders: ClassVar[tuple[str, ...]] = ()
-    reads_documents: ClassVar[bool] = True
-    floor: ClassVar[bool] = False
     scope: ClassVar[Literal["document", "question", "none"]] = "none"
-    one_document: ClassVar[bool] = True
     index_roles: ClassVar[tuple[str, ...]] = ()
     index_version: ClassVar[str] = "1"
-    one_request: ClassVar[bool] = False
-    draws: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits()
 
     def __init__(self, config: MethodConfig) -> None:
         self.config: Any = config
@@ -117,10 +131,6 @@ class Method(MethodHooks, abc.ABC):
         """
         return []
 
-    def index_packages(self) -> tuple[str, ...]:
-        """Distributions whose version changes the index, by their names on the package index."""
-        return ()
-
     def templates(self) -> Sequence[Prompt]:
         """Every prompt that this method may send, as its code has it; a configuration may replace
         any of them."""
@@ -132,32 +142,77 @@ class Method(MethodHooks, abc.ABC):
         return turn_texts(prompt.of(self.config) for prompt in self.templates())
 
 
+def draws_by_seed(cls: type[Method]) -> bool:
+    """Whether anything but the reader's sampling may depend on the run's seed.
+
+    Only what the class itself declares counts: what a base class says of its own code says nothing
+    of a subclass.
+    """
+    own: Traits = vars(cls).get("traits", Traits())
+    return own.draws
+
+
 def misdeclared(cls: type[Method]) -> str | None:
-    """What is wrong with the attributes of a method's class, as the end of "it has ..."; None if
-    they fit together."""
-    if lacking := sorted(cls.__abstractmethods__):
+    """Find a mistake in the attributes of a method's class.
+
+    Returns:
+        The end of a sentence "it has ...", or None if they fit together.
+    """
+    lacking = sorted(cls.__abstractmethods__)
+    if lacking:
         return f"no {' and '.join(lacking)}"
     if MethodConfig not in cls.Config.__mro__:
         return "a Config that is no harness.method.MethodConfig"
-    if (scope := str(cls.scope)) not in ("document", "question", "none"):
+    return (
+        _misdeclared_traits(cls)
+        or _misdeclared_scope(cls)
+        or _misdeclared_needs(cls)
+        or _misdeclared_names(cls)
+    )
+
+
+def _misdeclared_traits(cls: type[Method]) -> str | None:
+    """Whether a trait stands in the class itself, where nothing reads it."""
+    for trait in fields(Traits):
+        if hasattr(cls, trait.name):
+            value = getattr(cls, trait.name)
+            return f"{trait.name} in its class; write traits = Traits({trait.name}={value!r})"
+    return None
+
+
+def _misdeclared_scope(cls: type[Method]) -> str | None:
+    scope = str(cls.scope)
+    if scope not in ("document", "question", "none"):
         return f"scope {scope!r}; it should be 'document', 'question' or 'none'"
-    if (
-        cls.index is not Method.index
-        and next(c for c in cls.__mro__ if "scope" in vars(c)) is Method
-    ):
+    builds_index = cls.index is not Method.index
+    declares_scope = any("scope" in vars(base) for base in cls.__mro__ if base is not Method)
+    if builds_index and not declares_scope:
         return "an index; say to what it belongs: scope = 'document', or 'question'"
-    if not isinstance(cls.needs, dict) or any(isinstance(own, str) for own in cls.needs.values()):
-        return "needs that map no roles to sets of capabilities; write {'reader': frozenset({'probe'})}"
-    capabilities = frozenset().union(*cls.needs.values())
-    named: list[tuple[str, Any, Iterable[str]]] = [
+    return None
+
+
+def _misdeclared_needs(cls: type[Method]) -> str | None:
+    is_mapping = isinstance(cls.needs, dict)
+    if not is_mapping or any(isinstance(own, str) for own in cls.needs.values()):
+        return (
+            "needs that map no roles to sets of capabilities; "
+            "write {'reader': frozenset({'probe'})}"
+        )
+    return None
+
+
+def _misdeclared_names(cls: type[Method]) -> str | None:
+    """Whether a name in `needs`, `encoders` or `index_roles` is unknown, or a text is no tuple."""
+    capabilities = frozenset[str]().union(*cls.needs.values())
+    declared: list[tuple[str, Any, Iterable[str]]] = [
         ("needs", cls.needs, ROLES[:5]),
         ("needs", capabilities, CAPABILITIES),
         ("encoders", cls.encoders, ROLES[5:]),
         ("index_roles", cls.index_roles, [*cls.needs, *cls.encoders]),
     ]
-    for name, given, known in named:
-        if isinstance(given, str):
-            return f"a text as {name}; write {(given,)}"
-        for strange in sorted({*given} - {*known}):
-            return f"an {unknown(f'name in {name}, {strange!r}', strange, known)}"
+    for attribute, names, known in declared:
+        if isinstance(names, str):
+            return f"a text as {attribute}; write {(names,)}"
+        for strange in sorted({*names} - {*known}):
+            return f"an {unknown(f'name in {attribute}, {strange!r}', strange, known)}"
     return None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from harness.errors import CannotRun, Missing
-from harness.method import Index, Indexes, Needs, Tools
+from harness.method import Index, Indexes, Needs, Tools, Traits
 from harness.method.training import Skill
 from harness.types import Answer, Document, Question
 from methods import reading
@@ -24,7 +24,7 @@ class LLMLingua(show.CompressedMethod):
 
     Config = LLMLinguaConfig
     summary = "tokens that a small model can guess are left out (LLMLingua)"
-    draws = False
+    traits = Traits(draws=False)
     index_version = "2"
 
     def problems(self) -> list[str]:
@@ -46,7 +46,7 @@ class LongLLMLingua(reading.ReadingMethod):
 
     Config = LongLLMLinguaConfig
     summary = "contexts and tokens that matter to the question are kept (LongLLMLingua)"
-    draws = False
+    traits = Traits(draws=False)
     needs: ClassVar[Needs] = {"reader": frozenset(), "compressor": frozenset({"score"})}
 
     def problems(self) -> list[str]:

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from harness.method import Index, Indexes, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools, Traits
 from harness.types import Answer, Document, Question
 from methods import reading
 from methods.chunks import Span
@@ -126,7 +126,7 @@ class LLMLingua2(reading.ReadingMethod):
 
     Config = Lingua2Config
     summary = "words that a trained classifier keeps (LLMLingua-2)"
-    draws = False
+    traits = Traits(draws=False)
     scope = "document"
 
     def problems(self) -> list[str]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.method import Index, Tools
+from harness.method import Index, Tools, Traits
 from harness.models import MeteredModel
 from harness.types import Document
 from methods.compression.config import SelectiveConfig
@@ -39,7 +39,7 @@ class SelectiveContext(CompressedMethod):
 
     Config = SelectiveConfig
     summary = "tokens of low self-information are left out (Selective-Context)"
-    draws = False
+    traits = Traits(draws=False)
     index_version = "3"
 
     def index(self, document: Document, tools: Tools) -> Index:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.method import Index, Indexes, MethodConfig, Needs, Tools
+from harness.method import Index, Indexes, MethodConfig, Needs, Tools, Traits
 from harness.method.training import AdapterUse, Skill, TrainingTask
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
@@ -30,10 +30,9 @@ class LongRefiner(reading.ReadingMethod):
 
     Config = LongRefinerConfig
     summary = "documents structured by a model, their best parts and paragraphs read up to a budget (LongRefiner)"
-    draws = False
+    traits = Traits(one_document=False, draws=False)
     needs: ClassVar[Needs] = {"reader": frozenset(), "refiner": frozenset({"probe"})}
     scope = "document"
-    one_document = False
     index_roles = ("refiner",)
     index_version = "5"
     own_prompts = prompts.PROMPTS

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from harness.errors import QuestionError
-from harness.method import Index, Indexes, Method, Needs, Tools
+from harness.method import Index, Indexes, Method, Needs, Tools, Traits
 from harness.method.training import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
@@ -72,7 +72,7 @@ class Pecan(Method):
 
     Config = PecanConfig
     summary = "graph of summary points weighted by attention, searched until the model can answer (arXiv 2410.04790)"
-    draws = False
+    traits = Traits(draws=False)
     needs: ClassVar[Needs] = {
         "builder": frozenset({"attention"}),
         "searcher": frozenset({"attention", "probe"}),

@@ -5,7 +5,7 @@ much.
     recorded.stop(record, Rule(t_n=3, t_p=0.5))     Stop(...); None where the search did not go far enough to know
     part = score_stops(run, recorded, rules, ...)   the run with the score of every answer that the rules need
 
-Where a rule stops is the method's to say (Method.replay, reached by the name in the run's
+Where a rule stops is the method's to say (ReplaysSearches, reached by the name in the run's
 configuration); what was answered there and what it cost stands in the record's steps. Nothing is
 guessed beyond the end of a recording.
 
@@ -27,6 +27,7 @@ from harness.cost.flops import DEFAULT
 from harness.engine.scoring import score_reply
 from harness.errors import UserError
 from harness.method import Method
+from harness.method.abilities import ReplaysSearches
 from harness.storage.run_folder import StoredRun
 from harness.types import parse_shown
 from reports import facts
@@ -172,7 +173,7 @@ class Recorded:
 
     own: Any
     most: Any
-    method: Method = field(compare=False)
+    method: ReplaysSearches = field(compare=False)
 
     def stop(
         self, record: Mapping[str, Any], rule: Rule | Trials, convention: str = DEFAULT
@@ -225,6 +226,8 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
         name: value for name, value in params.items() if name in method.Config.model_fields
     }
     replayer = method(part_of_run(method.Config, known_params, str(run.path)))
+    if not isinstance(replayer, ReplaysSearches):
+        return None
     rule, most = replayer.stop_rule(), replayer.recorded_rule()
     if rule.keys() != names:  # it has parameters of these names, but replays another rule or none
         return None

@@ -22,6 +22,7 @@ from harness.config.yaml_tree import flatten
 from harness.engine.settled_method import make_method
 from harness.errors import ConfigError
 from harness.method import Method
+from harness.method.abilities import numbers_from_runs, roles_with_adapters
 from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value
 
@@ -86,7 +87,7 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
         entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items()))
     )
     choice = r.method
-    numbers = type(method).from_other_runs
+    numbers = numbers_from_runs(type(method))
     rules = {
         key: v for key, v in choice.params.items() if key in numbers and isinstance(v, str)
     }  # "from:garlic"
@@ -125,7 +126,7 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
             role: _shipped_model(v, last_part(v.source), _ENCODER_KEYS)
             for role, v in encoders.items()
         },
-        trained=frozenset(method.adapters()),
+        trained=roles_with_adapters(method),
         ignored=ignored,
     )
 

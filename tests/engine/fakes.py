@@ -14,7 +14,7 @@ from harness.engine.plan import PlannedRun
 from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import WindowExceeded
-from harness.method import Method, MethodConfig, Task
+from harness.method import Method, MethodConfig, Task, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import LanguageModel
 from harness.types import Answer, Document, Example, Gold, Passage, Question, Shown, Step, Support
@@ -66,7 +66,6 @@ class Words(Method):
 
     scope = "document"
     index_roles = ("reader",)
-    one_document = True
 
     def __init__(self, config, pause=lambda: None):
         super().__init__(config)
@@ -125,7 +124,7 @@ class Plain(Words):
     """Words without an index."""
 
     scope = "none"
-    one_document = False
+    traits = Traits(one_document=False)
     index_roles = ()
 
     def answer(self, question, documents, indexes, tools):

@@ -11,6 +11,7 @@ from harness.config.schema import Price
 from harness.cost.flops import DEFAULT
 from harness.engine.forecast import NOTHING_ANSWERED, Forecast, forecast
 from harness.engine.plan import plan_choices
+from harness.method import Traits
 from harness.types import Document, Example, Gold, Question, Support
 from tests.made_up import write_rows
 from tests.reports.build import record
@@ -151,10 +152,10 @@ def indexed(plan, **attributes):
 @pytest.mark.parametrize(
     ("attributes", "indexes"),
     [
-        ({"one_document": False}, 2),  # a and b
-        ({"one_document": True}, 2),  # a, and a joined with b
-        ({"one_document": False, "scope": "question"}, 4),  # q0 a, q1 a, q2 a, q2 b
-        ({"one_document": True, "scope": "question"}, 3),
+        ({"traits": Traits(one_document=False)}, 2),  # a and b
+        ({"traits": Traits()}, 2),  # a, and a joined with b
+        ({"traits": Traits(one_document=False), "scope": "question"}, 4),  # q0 a, q1 a, q2 a, q2 b
+        ({"traits": Traits(), "scope": "question"}, 3),
         ({"scope": "none"}, 0),
     ],
     ids=str,
@@ -168,7 +169,7 @@ def test_indexes_are_counted_once(plan, tmp_path, attributes, indexes):
 
 def test_stored_indexes_are_not_counted_again(plan, tmp_path):
     store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12))], ["a"])
-    found = forecast(indexed(plan, one_document=False), tmp_path)
+    found = forecast(indexed(plan, traits=Traits(one_document=False)), tmp_path)
     assert (found.tokens, found.tflops) == (200 + 1000, 4 + 5)
 
 

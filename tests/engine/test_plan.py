@@ -234,6 +234,10 @@ def test_each_mistake_is_found_before_anything_is_loaded(more, expected):
             {"index": lambda self, document, tools: {}},
             "has an index; say to what it belongs: scope = 'document'",
         ),
+        (
+            {"one_document": False},
+            "has one_document in its class; write traits = Traits(one_document=False)",
+        ),
         ({"index_roles": "reader"}, "has a text as index_roles; write ('reader',)"),
         (
             {"needs": {"raeder": frozenset()}},
@@ -265,7 +269,7 @@ def test_each_mistake_is_found_before_anything_is_loaded(more, expected):
 )
 def test_what_a_class_declares_is_checked(declared, sentence, monkeypatch):
     for name, value in declared.items():
-        monkeypatch.setattr(Searcher, name, value)
+        monkeypatch.setattr(Searcher, name, value, raising=False)
     assert problems()[0].startswith(f"the method '{HERE}' {sentence}")
 
 

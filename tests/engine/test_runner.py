@@ -15,6 +15,7 @@ from harness.engine.manifest import made_by
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
+from harness.method import Traits
 from harness.storage.run_files import used_settings
 from harness.storage.run_folder import read_run
 from harness.types import Answer, Document, Example, Gold, Question, Shown, Support
@@ -184,7 +185,7 @@ def two_documents():
 )
 def test_views_hand_over_and_map_back(view, one, texts, notes, tmp_path):
     method = Plain(Plain.Config())
-    method.one_document = one
+    method.traits = Traits(one_document=one)
     stored = read_run(go(make_plan(two_documents(), method, view=view), tmp_path).folder)
     question, documents = method.seen[0]
     assert [d.text for d in documents] == texts
@@ -216,7 +217,7 @@ def test_without_evidence_an_empty_text_is_read_and_the_record_says_so(tmp_path,
     data = two_documents()
     data = replace(data, examples=(replace(data.examples[0], gold=Gold(("x",))),))
     method = Reads(Reads.Config())
-    method.one_document = one_document
+    method.traits = Traits(one_document=one_document)
     record = read_run(go(make_plan(data, method, view="evidence"), tmp_path).folder).records[0]
     assert [d.text for d in method.seen[0][1]] == [""]
     assert (record["error"], record["stop_reason"], record["prediction"]) == (

@@ -14,7 +14,7 @@ from harness.config.resolve import resolved
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
 from harness.llm.backend import check_greedy
-from harness.method import Method
+from harness.method import Method, draws_by_seed
 from harness.models import Decoding, Sampling
 
 Command = Callable[..., tuple[int, str, str]]
@@ -138,7 +138,7 @@ def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command):
 def test_methods_that_say_so_draw_nothing():
     for name in presets.names("methods"):
         cls = registry.load(resolved("methods", method=name).implementation, Method)
-        if not vars(cls).get("draws", True):
+        if not draws_by_seed(cls):
             assert not any("sampling" in needed for needed in cls.needs.values()), name
             own = [c for c in cls.__mro__ if c.__module__.startswith("methods.")]
             assert not any("tools.seed" in inspect.getsource(c) for c in own), name

@@ -8,7 +8,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.errors import QuestionError
 from harness.llm.scripted import Rule
-from harness.method import Method
+from harness.method import Method, draws_by_seed
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, config
 from methods.gist import Gist
@@ -95,7 +95,7 @@ def test_a_method_does_by_default_what_is_published(kind, settings):
 
 def test_only_these_methods_draw_by_the_seed_of_the_run():
     shipped = registry.shipped("methods")
-    drawing = {name for name in shipped if vars(registry.method_class(name)).get("draws", True)}
+    drawing = {name for name in shipped if draws_by_seed(registry.method_class(name))}
     assert drawing == {"decompose", "gist", "memwalker", "qrmem", "random-chunks", "raptor"}
 
 

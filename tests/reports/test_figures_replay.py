@@ -6,7 +6,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from harness.errors import UserError
-from methods.retrieval import BM25
 from reports.figures.replay import Rule, recorded_rule
 from tests.reports.build import record
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
@@ -185,8 +184,6 @@ def test_a_method_that_cannot_replay_says_so(tmp_path):
     )
     with pytest.raises(UserError, match="code that nobody chose, so it is not imported"):
         recorded_rule(run("mine:Method"), Rule)
-    with pytest.raises(UserError, match="BM25 has no stop rule that can be replayed"):
-        BM25(BM25.Config()).replay([], t_n=1)
 
 
 def test_the_command_leaves_out_a_run_whose_method_cannot_be_loaded(tmp_path, monkeypatch, command):

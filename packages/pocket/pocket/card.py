@@ -13,6 +13,7 @@ from typing import Any
 from harness.errors import CannotRun
 from harness.llm.adapters import prompt_digests
 from harness.method import Method
+from harness.method.abilities import DeclaresSkills, skills_of
 from harness.storage.file_hash import file_hash
 from harness.storage.files import read_object
 
@@ -106,12 +107,13 @@ def stale_skills(folder: Path, method: Method) -> list[str] | None:
     card = read_card(folder)
     if card is None:
         return None
-    skills = method.skills()
-    never = [f"{skill.name}: {UNTRAINED}" for skill in skills if skill.name not in card.skills]
-    untrained = (
-        type(method).skills is Method.skills
-    )  # it says nothing, so its prompts alone can tell
-    prompts = prompt_digests(method.prompts()).items() if skills or untrained else ()
-    return never + [
-        f"prompt '{name}': {OTHER_WORDS}" for name, digest in prompts if digest not in card.prompts
-    ]
+    skills = skills_of(method)
+    reasons = [f"{skill.name}: {UNTRAINED}" for skill in skills if skill.name not in card.skills]
+    declares_none = isinstance(method, DeclaresSkills) and not skills
+    if declares_none:
+        return reasons
+    # Of a method that says nothing of its skills the prompts alone can tell.
+    for name, digest in prompt_digests(method.prompts()).items():
+        if digest not in card.prompts:
+            reasons.append(f"prompt '{name}': {OTHER_WORDS}")
+    return reasons

@@ -23,6 +23,7 @@ from harness.llm.backend import load_model
 from harness.llm.load import unload
 from harness.llm.model_info import hash_files
 from harness.method import Method, Task
+from harness.method.abilities import trainings_of
 from harness.method.training import Scene, TrainingTask
 from harness.models import LanguageModel
 from harness.parallel.in_flight import places_for
@@ -195,7 +196,7 @@ class Course:
         labels need."""
         assert self.labels is not None  # called with labels only
         teacher, length = self.labels.teacher, self.settings.tasks[task.name].length
-        after = [other for other in self.method.training() if other.name in task.after]
+        after = [other for other in trainings_of(self.method) if other.name in task.after]
         load = (lambda: load_model(teacher), lambda: self.with_adapters(after))
         instruction, offsets = (
             answer_prefix.task(self.labels.sets[0].training),

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.config import presets, registry
 from harness.method import Method
+from harness.method.abilities import skills_of
 from harness.method.training import Skill
 
 
@@ -22,7 +23,7 @@ def declared_skills(parameters: Mapping[str, Mapping[str, Any]] | None = None) -
         skill.name: skill for skill in import_module("methods.summary").SKILLS
     }
     for method in methods_by_preset(parameters or {}).values():
-        for skill in method.skills():
+        for skill in skills_of(method):
             skills.setdefault(skill.name, skill)
     return skills
 
@@ -32,7 +33,7 @@ def presets_by_skill() -> dict[str, list[str]]:
     by_skill: dict[str, list[str]] = {}
     for preset, target in _implementations().items():
         cls: type[Method] = registry.load(target, Method)
-        for skill in cls(cls.Config()).skills():
+        for skill in skills_of(cls(cls.Config())):
             by_skill.setdefault(skill.name, []).append(preset)
     return by_skill
 

@@ -26,6 +26,7 @@ from harness_training.teacher import Teacher
 from harness.config.schema import canonical
 from harness.errors import CannotRun
 from harness.llm.adapters import prompt_digests
+from harness.method.abilities import skills_of
 from harness.method.training import Scene, Skill
 from harness.stats.bootstrap import with_interval
 from harness.stats.rng import Dice
@@ -137,7 +138,7 @@ def trained_prompts(card: Card) -> list[str]:
     unchanged = (
         m
         for m in every
-        if m.skills() and all(why == UNTRAINED for _, why in stale(card, m.skills()))
+        if skills_of(m) and all(why == UNTRAINED for _, why in stale(card, skills_of(m)))
     )
     return sorted(
         {digest for method in unchanged for digest in prompt_digests(method.prompts()).values()}

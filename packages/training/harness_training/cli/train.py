@@ -21,6 +21,7 @@ from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.cli.table_output import columns
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import UnknownName, UserError
+from harness.method.abilities import trainings_of
 from harness_training.cli.training_run import TrainOptions, check_options, run_until_stopped
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
         resolved("models", model=options.model, sets=sets["model"]), "a model in training"
     )
     chosen = split_names(options.task)
-    offered = {task.name: task for task in method.training()}
+    offered = {task.name: task for task in trainings_of(method)}
     if foreign := [task for task in chosen if task not in offered]:
         raise UnknownName(f"task of '{preset}'", foreign[0], offered)
     tasks = [task for name, task in offered.items() if not chosen or name in chosen]
@@ -183,7 +184,7 @@ def _trainable_method(name: str) -> tuple[str, Method]:
 
     part = resolve_part("methods", Choices(method=name))
     preset, method = str(part.value.name), make_method(part.value, part.origins)
-    if not method.training():
+    if not trainings_of(method):
         raise UserError(
             f"'{preset}' has no adapters to train; name a method that has, for instance longrefiner"
         )

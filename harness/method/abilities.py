@@ -1,0 +1,175 @@
+"""What some methods can do besides indexing and answering. None of it changes an answer.
+
+A method has an ability by having its members; there is nothing to inherit:
+
+    class Pecan(Method):
+        def stop_rule(self): return {"t_n": 1, "t_p": 0.5}
+        def recorded_rule(self): ...
+        def replay(self, steps, **rule): ...
+
+    isinstance(method, ReplaysSearches)  -> True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from harness.types import Question
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.method import Method
+    from harness.method.tools import Tools
+    from harness.method.training import AdapterUse, Skill, TrainingTask
+
+
+@runtime_checkable
+class DeclaresSkills(Protocol):
+    """Declares its kinds of request, so that models can be trained and tested on them."""
+
+    def skills(self) -> list[Skill]:
+        """The kinds of request that this method makes of a model; [] if none needs training."""
+
+
+@runtime_checkable
+class UsesAdapters(Protocol):
+    """Switches adapters of its models on for some requests.
+
+    without_adapters: how to run without them, the end of the error that a model lacks them.
+    """
+
+    without_adapters: str
+
+    def adapters(self) -> dict[str, dict[str, AdapterUse]]:
+        """Role -> {task: the adapter of the role's model that is switched on for it}."""
+
+
+@runtime_checkable
+class TrainsAdapters(Protocol):
+    """Says how its adapters are trained."""
+
+    def training(self) -> Sequence[TrainingTask]:
+        """How `harness train` trains each adapter of this method."""
+
+
+@runtime_checkable
+class ReplaysSearches(Protocol):
+    """Says where a recorded search would have stopped by another stopping rule."""
+
+    def stop_rule(self) -> dict[str, Any]:
+        """The parameters of the stopping rule that `replay` can vary: {"t_n": 1, "t_p": 0.5}."""
+
+    def recorded_rule(self) -> dict[str, Any]:
+        """The rule, as in `stop_rule`, at which recordings end; `replay` cannot go beyond it."""
+
+    def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
+        """Find where a recorded search would have stopped.
+
+        Args:
+            steps: The steps of a record.
+            **rule: Values for the names of `stop_rule`.
+
+        Returns:
+            The index in `steps`; None if the search was not recorded that far.
+        """
+
+
+@runtime_checkable
+class ChecksModels(Protocol):
+    """Has demands on a model that its capabilities do not say."""
+
+    def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
+        """Find out whether the method can run with a model that is not loaded yet.
+
+        Args:
+            role: The role of the model.
+            window: Its window, in tokens.
+            sizes: The sizes in its config.json, and "weights" -> what identifies them; {} where
+                unknown.
+
+        Returns:
+            Sentences that say why the method cannot run with it.
+        """
+
+
+@runtime_checkable
+class ChecksIndexPackages(Protocol):
+    """Builds its index with packages whose version changes it."""
+
+    def index_packages(self) -> tuple[str, ...]:
+        """Distributions whose version changes the index, by their names on the package index."""
+
+
+@runtime_checkable
+class ScoresHeads(Protocol):
+    """Reads a list of attention heads, which bench/heads.py can find.
+
+    heads_field: the setting that names such a list, or "all".
+    """
+
+    heads_field: str
+
+    def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
+        """Scores [texts, layers, heads] of each attention head alone."""
+
+
+def skills_of(method: Method) -> list[Skill]:
+    """The kinds of request that the method declares; [] if it declares none."""
+    if not isinstance(method, DeclaresSkills):
+        return []
+    return method.skills()
+
+
+def trainings_of(method: Method) -> Sequence[TrainingTask]:
+    """How each adapter of the method is trained; () if it trains none."""
+    if not isinstance(method, TrainsAdapters):
+        return ()
+    return method.training()
+
+
+def index_packages_of(method: Method) -> tuple[str, ...]:
+    """Distributions whose version changes the method's index; () for none."""
+    if not isinstance(method, ChecksIndexPackages):
+        return ()
+    return method.index_packages()
+
+
+def roles_with_adapters(method: Method) -> frozenset[str]:
+    """The roles whose model has adapters that the method uses."""
+    if not isinstance(method, UsesAdapters):
+        return frozenset()
+    return frozenset(method.adapters())
+
+
+def used_adapters(method: Method, role: str) -> dict[str, AdapterUse]:
+    """Task -> the adapter that the method switches on for it in the model of `role`; {} for none."""
+    if not isinstance(method, UsesAdapters):
+        return {}
+    return method.adapters().get(role, {})
+
+
+def needs_trained_adapters(method: Method) -> bool:
+    """Whether a model of the method must have trained adapters."""
+    if not isinstance(method, UsesAdapters):
+        return False
+    for by_task in method.adapters().values():
+        for use in by_task.values():
+            if use.needed:
+                return True
+    return False
+
+
+def numbers_from_runs(method: Method | type[Method]) -> Mapping[str, str]:
+    """The settings whose number a finished run can give (method.k=from:RUN_FOLDER).
+
+    Args:
+        method: A method, or its class, that may have the attribute `from_other_runs`.
+
+    Returns:
+        Setting -> what is counted: "nodes" that a search visited, or the setting with the tokens of
+        a piece, of which as many are taken as cost the same to read.
+    """
+    numbers: Mapping[str, str] = getattr(method, "from_other_runs", {})
+    return numbers
