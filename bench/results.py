@@ -6,7 +6,7 @@
 
     <!-- results: python -m bench.results RUNS -->  ...  <!-- end of the results -->
 
-docs/results/DATASET.zip holds the runs without texts (`harness export --keep-texts no`).
+docs/bundles/DATASET.zip holds the runs without texts (`harness export --keep-texts no`).
 """
 
 import json
@@ -31,7 +31,7 @@ def main(runs: str) -> None:
     page = [block(harness("report", runs)), time_taken([manifest(folder) for folder in folders])]
     replace(ROOT / "docs" / "results.md", "\n\n".join(page))
     for dataset in sorted({folder.parent for folder in folders}):
-        bundle = ROOT / "docs" / "results" / f"{dataset.name}.zip"
+        bundle = ROOT / "docs" / "bundles" / f"{dataset.name}.zip"
         bundle.parent.mkdir(exist_ok=True)
         bundle.unlink(missing_ok=True)
         print(harness("export", str(dataset), str(bundle), "--keep-texts", "no"), end="")

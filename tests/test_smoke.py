@@ -31,24 +31,24 @@ def parts(size: int = 24) -> list[tuple[str, list[str]]]:
     found = []
     for dataset in TWINS:
         methods = [
-            name for name in presets.names("methods") if dataset == ONE or name in EVERYWHERE
+            name
+            for name in presets.names("methods")
+            if (dataset == ONE or name in EVERYWHERE) and not source(name)
         ]
-        for i in range(0, len(methods), size):
-            some = methods[i : i + size]
-            # A row that takes a number from another one runs with it.
-            found.append(
-                (dataset, list(dict.fromkeys([*some, *(s for m in some for s in sources(m))])))
-            )
+        found += [(dataset, methods[i : i + size]) for i in range(0, len(methods), size)]
     return found
 
 
-def sources(method: str) -> list[str]:
-    """The presets that a preset takes numbers from on every data set."""
-    layers = [layer for _, layer in presets.read("methods", method) if "by_dataset" not in layer]
-    params = {key: value for layer in layers for key, value in (layer.get("params") or {}).items()}
-    return [
-        value.removeprefix("from:") for value in params.values() if str(value).startswith("from:")
-    ]
+def source(method: str) -> str:
+    """The preset that a preset takes a number from on every data set, "" for none."""
+    params = {}
+    for _, layer in presets.read("methods", method):  # what is extended comes last
+        if "by_dataset" not in layer:
+            params = (layer.get("params") or {}) | params
+    for value in params.values():
+        if str(value).startswith("from:"):
+            return str(value).removeprefix("from:")
+    return ""
 
 
 @pytest.mark.parametrize(
@@ -105,3 +105,17 @@ def test_every_preset_answers(dataset, methods, command, tmp_path, monkeypatch):
     code, steps, err = command("trace", searched, records[0]["question_id"])
     assert code == 0, err
     assert "start" in steps
+
+
+@pytest.mark.parametrize("method", [name for name in presets.names("methods") if source(name)])
+def test_a_preset_that_takes_a_number_from_a_run_answers(method, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    words = ["--dataset", ONE, "--profile", "pocket", "--limit", "1", "--mlflow", "off", "--json"]
+    words += ["--set", "dataset.tokens=200"]
+    code, out, err = command("run", "--method", source(method), *words)
+    assert code == 0, err
+    folder = json.loads(out)["run"]
+    code, out, err = command("run", "--method", method, *words, f"method.max_nodes=from:{folder}")
+    assert code == 0, err
+    assert json.loads(out)["summary"]["n_scored"] == 1

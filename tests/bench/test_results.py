@@ -44,7 +44,7 @@ def test_documents_get_the_tables_and_a_bundle_without_texts(documents, tmp_path
     assert "6 of 6 questions were answered from a truncated context" not in readme
     assert "6 of 6 questions were answered from a truncated context" in page
     assert "8 minutes on a machine with 2 cores" in page
-    with zipfile.ZipFile(tmp_path / "docs/results/musique.zip") as bundle:
+    with zipfile.ZipFile(tmp_path / "docs/bundles/musique.zip") as bundle:
         content = b"".join(bundle.read(name) for name in bundle.namelist())
     assert b"closed-book" in content
     assert b"who is number" not in content

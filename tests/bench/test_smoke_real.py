@@ -39,7 +39,8 @@ NO_ROWS = {
     *(f"longbench/{n}" for n in _RESTRICTED),
     *(f"longbench/{n}_e" for n in _OF_E),
     "folder",
-}  # folder: the user's
+    "rows",
+}  # folder and rows: the user's
 
 
 def test_every_data_set_that_is_fetched_has_rows() -> None:
