@@ -4,12 +4,13 @@ import shutil
 import statistics
 from collections.abc import Iterator
 from dataclasses import fields
+from types import NoneType, UnionType
+from typing import get_args, get_type_hints
 
 import pytest
 
 import harness
-from harness.cli.options import Selection
-from harness.cli.run_options import Execution, WorkerOptions
+from harness.api.run_arguments import RunArguments
 from harness.config import registry
 from harness.datasets.rows import Row
 from harness.errors import HarnessError, LimitReached, UserError
@@ -254,13 +255,23 @@ def test_a_limit_stops_a_run_and_a_higher_one_goes_on() -> None:
         run(max_money=1)
 
 
-def test_the_fields_of_a_request_are_the_options_of_the_command() -> None:
-    groups = (Selection, Execution, WorkerOptions)
-    options = {each.name for group in groups for each in fields(group)} | {"sweep", "repeat"}
-    printed = {"plan", "json", "convention", "debug", "quiet"}  # how a command prints
-    processes = {"shard", "engine", "workers", "gpus_per_worker", "ray_address"}
-    of_request = {each.name for each in fields(harness.RunRequest)}
-    assert of_request == (options - printed - processes - {"sets"}) | {"set"}
+def test_a_field_of_a_request_is_an_option_of_the_command(here) -> None:
+    shown = here("run", "--help").stdout
+    for each in fields(harness.RunRequest):
+        assert f"--{each.name.replace('_', '-')}" in shown
+
+
+def test_type_checkers_know_the_fields_of_a_request_with_their_types() -> None:
+    of_request = get_type_hints(harness.RunRequest)
+    keywords = get_type_hints(RunArguments)
+    assert keywords.keys() - {"progress"} == of_request.keys() - {"method", "dataset"}
+    for name in keywords.keys() - {"progress"}:
+        assert _members(of_request[name]) - {NoneType} <= _members(keywords[name])
+
+
+def _members(hint: object) -> set[object]:
+    """The types of a union; of another type, itself."""
+    return set(get_args(hint)) if isinstance(hint, UnionType) else {hint}
 
 
 def test_an_option_that_does_not_exist_is_an_error() -> None:

@@ -5,7 +5,9 @@
     request.budget()          the limits of its cost
     request.trackers(note)    where its runs are logged
 
-The options of `harness run` and the arguments of `harness.run` are its fields, by the same names.
+A field is an option of `harness run` and an argument of `harness.run`, by the same name. It says
+all about itself here: its type, how it is typed, its help. (Type checkers want its name and type
+once more, in harness/api/run_arguments.py.)
 """
 
 from __future__ import annotations
@@ -13,11 +15,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from harness.api.option import (
+    LocalData,
+    Out,
+    RetryFailed,
+    Traces,
+    choice,
+    execution,
+    output,
+    setting,
+    split_names,
+)
 from harness.config.layers import Choices
 from harness.config.suites import chosen_suite
-from harness.config.sweep import check_axes
+from harness.config.sweep import check_axes, parse_axes
+from harness.config.yaml_tree import parse_assignments
 from harness.engine.expand_command import command_runs, with_seeds
 from harness.engine.recorded_stops import with_stops
 from harness.engine.repeats import distinct_repeats
@@ -31,67 +45,289 @@ from harness.tracking.wandb_run import address
 Note = Callable[[str], None]
 
 
+def _names(texts: Sequence[str]) -> tuple[str, ...]:
+    """("a,b", "c") -> ("a", "b", "c")."""
+    return tuple(split_names(texts))
+
+
+def _assignments(texts: Sequence[str]) -> Mapping[str, Any]:
+    """The values of --set: ("method.k=3",) -> {"method.k": 3}. Raises ConfigError."""
+    return parse_assignments(texts, "--set ")
+
+
+def _yes_or_no(text: str | None) -> bool | None:
+    """The value of --keep-texts. Raises UserError."""
+    if text is None:
+        return None
+    if text not in ("yes", "no"):
+        raise UserError(f"--keep-texts {text}: should be yes or no")
+    return text == "yes"
+
+
 @dataclass(frozen=True, kw_only=True)
-class RunRequest:
+class RunOptions:
+    """What is run and with which settings, but for a suite."""
+
+    method: Annotated[
+        Sequence[str],
+        choice(
+            "--method -m NAME,...",
+            "Methods (harness list methods).",
+            complete="methods",
+            typed=list[str],
+            read=_names,
+        ),
+    ] = ()
+    dataset: Annotated[
+        Sequence[str],
+        choice(
+            "--dataset -d NAME,...",
+            "Data sets (harness list datasets).",
+            complete="datasets",
+            typed=list[str],
+            read=_names,
+        ),
+    ] = ()
+    unset: Annotated[
+        Sequence[str],
+        setting(
+            "--unset KEY,...",
+            "Leave out these settings of the suite.",
+            typed=list[str],
+            read=_names,
+        ),
+    ] = ()
+    model: Annotated[
+        str | None,
+        choice(
+            "--model NAME",
+            "Model preset (harness list models), model folder, or hub id owner/name.",
+            "smollm2-135m; pocket-llama on pocket data sets",
+            complete="models",
+        ),
+    ] = None
+    data: LocalData = None
+    documents: Annotated[
+        str | None, choice("--documents DIR", "Folder of documents of your own; with --questions.")
+    ] = None
+    questions: Annotated[
+        str | None,
+        choice(
+            "--questions FILE", "Questions about --documents: .jsonl, .json, .csv, .tsv or .yaml."
+        ),
+    ] = None
+    columns: Annotated[
+        str | None,
+        choice("--columns NAME=COLUMN,...", "What --questions calls question, answer and others."),
+    ] = None
+    allow_left_out: Annotated[
+        bool,
+        choice(
+            "--allow-left-out",
+            "Leave out questions about pages that could not be read, and in checks those without "
+            "an answer, instead of counting them 0.",
+        ),
+    ] = False
+    limit: Annotated[
+        int | None,
+        choice("--limit N", "Only the first N questions. A larger N continues the run.", "all"),
+    ] = None
+    sample: Annotated[
+        int | None,
+        choice(
+            "--sample N",
+            "About N questions, drawn with the shares of each kind. A larger N continues the run.",
+        ),
+    ] = None
+    profile: Annotated[
+        str | None,
+        setting(
+            "--profile NAME",
+            "A named set of settings (harness list profiles).",
+            complete="profiles",
+        ),
+    ] = None
+    config: Annotated[
+        Sequence[str],
+        setting(
+            "--config FILE", "YAML file with settings, or a run.yaml.", typed=list[str], read=tuple
+        ),
+    ] = ()
+    set: Annotated[
+        Mapping[str, Any],
+        setting(
+            "--set KEY=VALUE ...",
+            "Any setting: method.x=1 dataset.y=2 datasets.nq.z=3 roles.builder=NAME.",
+            typed=list[str],
+            read=_assignments,
+        ),
+    ] = field(default_factory=dict)
+    seed: Annotated[int | None, setting("--seed N", "Random seed.", "0")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection(RunOptions):
+    """What is run and with which settings."""
+
+    suite: Annotated[
+        str | None,
+        choice(
+            "--suite NAME",
+            "A named set of methods and data sets (harness list suites).",
+            complete="suites",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handling:
+    """How runs are executed, what is recorded of them, and the limits of their cost."""
+
+    record_stops: Annotated[
+        int | None,
+        setting(
+            "--record-stops N",
+            "Continue past the stop, up to N positive probes (QRMeM: N updates), and record the "
+            "answer at each.",
+            min=1,
+        ),
+    ] = None
+    record_t_p: Annotated[
+        float | None,
+        setting(
+            "--record-t-p X",
+            "Also record stops for every threshold t_p up to X.",
+            "the run's t_p",
+            min=0,
+            max=1,
+        ),
+    ] = None
+    parallel: Annotated[
+        int | None,
+        execution(
+            "--parallel N",
+            "Questions to run at a time: by default 1, on a GPU as many as fit, up to 64. Rounding "
+            "can then change an answer, in bfloat16 and float16 above all.",
+            min=1,
+            max=4096,
+        ),
+    ] = None
+    deterministic: Annotated[
+        bool,
+        execution(
+            "--deterministic",
+            "Give bit-identical answers at any --parallel and load of the machine.",
+        ),
+    ] = False
+    retry_failed: RetryFailed = False
+    fail_fast: Annotated[
+        bool, execution("--fail-fast", "Stop at the first question that fails.")
+    ] = False
+    cache: Annotated[
+        str | None,
+        execution(
+            "--cache replies", "Reuse stored replies to identical requests to the same model."
+        ),
+    ] = None
+    out: Out = "results"
+    keep_texts: Annotated[
+        bool | None,
+        output(
+            "--keep-texts yes|no",
+            "Store questions, gold answers and the texts that were shown; no for data whose "
+            "licence forbids it.",
+            "yes",
+            typed=str | None,
+            read=_yes_or_no,
+        ),
+    ] = None
+    keep_prompts: Annotated[
+        bool,
+        output("--keep-prompts", "Store every request to a model as it was sent, with its reply."),
+    ] = False
+    mlflow: Annotated[
+        str | None,
+        output(
+            "--mlflow URI|off",
+            "MLflow server or database to log to.",
+            "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder",
+        ),
+    ] = None
+    track: Annotated[
+        str | None,
+        output("--track wandb[:PROJECT]", "Log to Weights & Biases too; WANDB_MODE=offline works."),
+    ] = None
+    traces: Traces = MOST_TRACES
+    price_per_gpu_hour: Annotated[
+        float | None,
+        execution("--price-per-gpu-hour P", "With --max-money: count hours as money too.", min=0),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        execution(
+            "--max-tokens N", "Begin no question once all runs together took N tokens.", min=1
+        ),
+    ] = None
+    max_tflops: Annotated[
+        float | None, execution("--max-tflops X", "The same for TFLOPs.", min=0)
+    ] = None
+    max_hours: Annotated[
+        float | None,
+        execution(
+            "--max-hours H",
+            "The same for the time of this command and of earlier ones, unless killed.",
+            min=0,
+        ),
+    ] = None
+    max_money: Annotated[
+        float | None,
+        execution(
+            "--max-money M",
+            "The same for requests at model.price and hours at --price-per-gpu-hour.",
+            min=0,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repetition:
+    """How often each run is repeated, and with which values."""
+
+    sweep: Annotated[
+        Mapping[str, Sequence[Any]],
+        setting(
+            "--sweep KEY=A,B,... ...",
+            "Run each combination of these values; a key is one that --set takes.",
+            typed=list[str],
+            read=parse_axes,
+        ),
+    ] = field(default_factory=dict)
+    repeat: Annotated[
+        int | None,
+        setting(
+            "--repeat N",
+            "Repeat every run with N seeds, from --seed on (harness report --average-seeds).",
+            min=1,
+            max=10_000,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest(Repetition, Handling, Selection):
     """A request to run methods on data sets; the same request again resumes.
 
-    method, dataset: names, every method on every data set; suite: a named set of both; unset: keys
-    of its settings that are left out; config: files with settings; set: "method.k" -> value; sweep:
-    key -> values, every combination is run; repeat: number of seeds of each run; keep_texts: None
-    as the data set says; parallel: questions in flight, None for 1, or many on a GPU; traces:
-    questions of a run that MLflow shows. The others are as the options of the same name of
-    `harness run` (docs/command-line.md).
+    Every method is run on every data set, at every point of the sweep, with each seed.
     """
 
-    method: Sequence[str] = ()
-    dataset: Sequence[str] = ()
-    suite: str | None = None
-    unset: Sequence[str] = ()
-    model: str | None = None
-    data: str | None = None
-    documents: str | None = None
-    questions: str | None = None
-    columns: str | None = None
-    allow_left_out: bool = False
-    limit: int | None = None
-    sample: int | None = None
-    profile: str | None = None
-    config: Sequence[str] = ()
-    set: Mapping[str, Any] = field(default_factory=dict)
-    seed: int | None = None
-    sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    repeat: int | None = None
-    record_stops: int | None = None
-    record_t_p: float | None = None
-    deterministic: bool = False
-    keep_texts: bool | None = None
-    keep_prompts: bool = False
-    cache: str | None = None
-    parallel: int | None = None
-    retry_failed: bool = False
-    fail_fast: bool = False
-    max_tokens: int | None = None
-    max_tflops: float | None = None
-    max_hours: float | None = None
-    max_money: float | None = None
-    price_per_gpu_hour: float | None = None
-    out: str = "results"
-    mlflow: str | None = None
-    track: str | None = None
-    traces: int = MOST_TRACES
-
     @classmethod
-    def of(cls, *options: Any, **values: Any) -> RunRequest:
-        """The request of dataclasses of options, whose fields of other names are ignored.
-
-        values: in place of what they hold, for fields that are written otherwise there.
-        """
-        names = {each.name for each in fields(cls)}
-        found: dict[str, Any] = {}
-        for group in options:
-            held = {each.name: getattr(group, each.name) for each in fields(group)}
-            found |= {name: value for name, value in held.items() if name in names}
-        return cls(**found | values)
+    def of(cls, *groups: RunOptions | Handling | Repetition) -> RunRequest:
+        """The request with the fields of these groups."""
+        values: dict[str, Any] = {}
+        for group in groups:
+            for each in fields(group):
+                values[each.name] = getattr(group, each.name)
+        return cls(**values)
 
     @property
     def folder(self) -> Path:
@@ -160,13 +396,20 @@ class RunRequest:
     def budget(self, gpus_per_worker: float = 0) -> Budget:
         """The limits of the cost; the hour of a worker counts for each of its GPUs. Raises
         UserError."""
+        price = self.price_per_gpu_hour or 0.0
+        gpus = gpus_per_worker or 1
+        return Budget(self.limits, price * gpus)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that are set, {"tokens": 1000}."""
         limits = {
             "tokens": self.max_tokens,
             "tflops": self.max_tflops,
             "hours": self.max_hours,
             "money": self.max_money,
         }
-        return Budget(limits, (self.price_per_gpu_hour or 0.0) * (gpus_per_worker or 1))
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
     def trackers(self, note: Note, shared: bool = False) -> list[BackgroundTracking]:
         """Where the runs are logged: MLflow unless it is off, and what `track` names.

@@ -6,10 +6,11 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from harness.api.notebook import default_progress
-from harness.api.results import PathLike, Run, Runs
+from harness.api.results import Run, Runs
+from harness.api.run_arguments import PathLike, Rows, RunArguments
 from harness.api.run_request import RunRequest
 from harness.config import presets, registry
 from harness.config.schema import digest
@@ -20,32 +21,32 @@ from harness.engine.command_limits import LimitHook
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_runs import plan_runs
 from harness.engine.progress import Progress, Silent
-from harness.engine.runs_in_turn import Hook, in_turn
+from harness.engine.runs_in_turn import Hook, Outcome, in_turn
 from harness.errors import HarnessError, UserError
 from harness.method import Method
 from harness.storage.files import home, make_folder, write_atomic
 from harness.storage.json_lines import json_line
+from harness.tracking.background import BackgroundTracking
 
 MethodName = str | type[Method]
 Methods = MethodName | Sequence[MethodName]
 Names = str | Sequence[str]
-Rows = Sequence[Mapping[str, Any] | Row]
 MakeProgress = Callable[[], Progress]
+Note = Callable[[str], None]
 _GIVEN = "rows"  # the data set, and its format, of Row objects
-_COMMAND = (
-    "python",
-    "-c",
-    "harness.run(...)",
-)  # in the manifest, where a run of the command line has its command
+# In the manifest, where a run of the command line has its command.
+_COMMAND = ("python", "-c", "harness.run(...)")
 
 
 @overload
-def run(method: MethodName, dataset: str, **options: Any) -> Run: ...
+def run(method: MethodName, dataset: str, **options: Unpack[RunArguments]) -> Run: ...
 @overload
 def run(
-    method: Methods | None = None, dataset: Names | None = None, **options: Any
+    method: Methods | None = None, dataset: Names | None = None, **options: Unpack[RunArguments]
 ) -> Run | Runs: ...
-def run(method: Methods | None = None, dataset: Names | None = None, **options: Any) -> Run | Runs:
+def run(
+    method: Methods | None = None, dataset: Names | None = None, **options: Unpack[RunArguments]
+) -> Run | Runs:
     """Run methods on data sets; the same call again resumes.
 
     One method and one data set give a Run, and what cannot run raises UserError. Several of either,
@@ -68,18 +69,25 @@ def run(method: Methods | None = None, dataset: Names | None = None, **options: 
         LimitReached: A limit (max_...) is reached.
         TypeError: There is no such option.
     """
-    make_progress: MakeProgress = default_progress if options.pop("progress", True) else Silent
-    if _holds_row_objects(options.get("data")):
-        options["set"] = {"dataset.format": _GIVEN, **(options.get("set") or {})}
-        dataset = _GIVEN if dataset is None else dataset
-    request = _request(method, dataset, options)
-    one_dataset = isinstance(dataset, str) or request.documents is not None
-    several = request.suite is not None or request.sweep or request.repeat is not None
-    single = isinstance(method, str | type) and one_dataset and not several
+    make_progress: MakeProgress = Silent
+    if options.pop("progress", True):
+        make_progress = default_progress
+    if dataset is None and _holds_row_objects(options.get("data")):
+        dataset = _GIVEN
+    request = _request(method, dataset, dict(options))
+    single = _is_single(method, dataset, request)
     runs, missed = _run_all(request, make_progress, single)
     if not single:
         return runs
     return Run(runs[0].folder, (*runs[0].save_problems, *missed))
+
+
+def _is_single(method: Methods | None, dataset: Names | None, request: RunRequest) -> bool:
+    """Whether a call asks for one run alone: one method, not in a list, on one data set."""
+    if request.suite is not None or request.sweep or request.repeat is not None:
+        return False
+    one_dataset = isinstance(dataset, str) or request.documents is not None
+    return isinstance(method, str | type) and one_dataset
 
 
 def _request(
@@ -90,18 +98,22 @@ def _request(
     Raises UserError, and TypeError for an option that does not exist.
     """
     given = {name: value for name, value in options.items() if value is not None}
+    settings = given.get("set", {})
+    if _holds_row_objects(given.get("data")):
+        settings = {"dataset.format": _GIVEN, **settings}
     for name in ("data", "questions"):
         if name in given:
             given[name] = _rows_file(given[name])
     for name in ("model", "documents", "out"):
         if name in given:
             given[name] = os.fspath(given[name])
-    config = given.get("config", ())
-    files = [config] if isinstance(config, str | os.PathLike) else config
+    files = given.get("config", ())
+    if isinstance(files, str | os.PathLike):
+        files = [files]
     given["config"] = tuple(os.fspath(file) for file in files)
-    given["set"] = {key: _plain_value(value) for key, value in given.get("set", {}).items()}
+    given["set"] = {key: _plain_value(value) for key, value in settings.items()}
     given["sweep"] = check_axes(given.get("sweep", {}), "sweep")
-    return RunRequest(method=_names(method), dataset=_names(dataset), **given)
+    return RunRequest(method=_method_names(method), dataset=_dataset_names(dataset), **given)
 
 
 def _run_all(
@@ -140,24 +152,33 @@ def _run_all(
     if budget.limits:
         hooks.insert(0, LimitHook(budget, planned.plans, request.folder, (), note))
     for outcome in in_turn(planned.plans, execute, hooks):
-        if outcome.result is not None:
-            problems = outcome.result.save_problems
-            runs.append(Run(outcome.result.folder, tuple(problems)))
-            for problem in problems:
-                note(f"error: {problem}")
-            continue
-        error = outcome.error
-        assert error is not None  # no result: it is there
-        if single or request.fail_fast or not isinstance(error, HarnessError):
-            raise error
-        runs.lost[outcome.plan.run_name] = str(error)
-        note(f"error: {outcome.plan.run_name}: {error}")
+        if outcome.error is None:
+            _add_result(runs, outcome, note)
+        elif single or request.fail_fast or not isinstance(outcome.error, HarnessError):
+            raise outcome.error
+        else:
+            runs.lost[outcome.plan.run_name] = str(outcome.error)
+            note(f"error: {outcome.plan.run_name}: {outcome.error}")
+    return runs, _not_logged(trackers, note)
+
+
+def _add_result(runs: Runs, outcome: Outcome, note: Note) -> None:
+    """Add a run that ended, and say what of it could not be saved."""
+    assert outcome.result is not None  # no error: it is there
+    problems = outcome.result.save_problems
+    runs.append(Run(outcome.result.folder, tuple(problems)))
+    for problem in problems:
+        note(f"error: {problem}")
+
+
+def _not_logged(trackers: Sequence[BackgroundTracking], note: Note) -> list[str]:
+    """Sentences on what could not be logged, which are said too."""
     missed: list[str] = []
     for tracker in trackers:
         missed += tracker.missed()
     for problem in missed:
         note(f"warning: {problem}")
-    return runs, missed
+    return missed
 
 
 def _distinct_warnings(plans: Sequence[PlannedRun]) -> list[str]:
@@ -168,27 +189,47 @@ def _distinct_warnings(plans: Sequence[PlannedRun]) -> list[str]:
     return list(warnings)
 
 
-def _names(named: Methods | Names | None) -> list[str]:
-    """The names of methods or data sets; a method class is registered under its own name, "Lead" ->
-    "lead".
+def _dataset_names(named: Names | None) -> list[str]:
+    """The names of data sets."""
+    if named is None:
+        return []
+    if isinstance(named, str):
+        return [named]
+    return list(named)
+
+
+def _method_names(named: Methods | None) -> list[str]:
+    """The names of methods; a class is registered under its own name, "Lead" -> "lead". Raises
+    UserError."""
+    if named is None:
+        return []
+    if isinstance(named, str | type):
+        named = [named]
+    names: list[str] = []
+    for method in named:
+        if isinstance(method, str):
+            names.append(method)
+        else:
+            names.append(_registered_name(method))
+    return names
+
+
+def _registered_name(method: type[Method]) -> str:
+    """Make a class a preset of this process, and return its name.
 
     Raises UserError for a class that is called like a preset, whose settings or code would run in
     its place.
     """
-    names: list[str] = []
-    for method in [] if named is None else [named] if isinstance(named, str | type) else named:
-        names.append(method if isinstance(method, str) else method.__name__.lower())
-        if isinstance(method, type):
-            target = registry.register_target(method)
-            registry.plugins(registry.GROUPS["methods"])[names[-1]] = (
-                target  # a preset of this process
-            )
-            if (preset := presets.read("methods", names[-1])[-1][0]) != target:
-                clash = f"the class {method.__name__} is called like the preset {preset}"
-                raise UserError(
-                    f"{clash}: give the class another name, or run the preset with '{names[-1]}'"
-                )
-    return names
+    name = method.__name__.lower()
+    target = registry.register_target(method)
+    registry.plugins(registry.GROUPS["methods"])[name] = target
+    preset, _ = presets.read("methods", name)[-1]
+    if preset != target:
+        raise UserError(
+            f"the class {method.__name__} is called like the preset {preset}: give the class "
+            f"another name, or run the preset with '{name}'"
+        )
+    return name
 
 
 def _holds_row_objects(data: PathLike | Rows | None) -> bool:
@@ -205,10 +246,14 @@ def _rows_file(data: PathLike | Rows | None) -> str | None:
         return None
     if isinstance(data, str | os.PathLike):
         return os.fspath(data)
-    data = [dataclasses.asdict(row) if isinstance(row, Row) else row for row in data]
-    path = home() / "rows" / f"{digest(list(data))[:16]}.jsonl"
+    rows: list[Any] = []
+    for row in data:
+        if isinstance(row, Row):
+            row = dataclasses.asdict(row)
+        rows.append(row)
+    path = home() / "rows" / f"{digest(rows)[:16]}.jsonl"
     make_folder(path.parent, "HARNESS_HOME")
-    write_atomic(path, b"".join(map(json_line, data)), setting="HARNESS_HOME")
+    write_atomic(path, b"".join(map(json_line, rows)), setting="HARNESS_HOME")
     return str(path)
 
 
@@ -217,4 +262,6 @@ def _plain_value(value: Any) -> Any:
     "module:name"."""
     if isinstance(value, list | tuple):
         return [_plain_value(item) for item in value]
-    return registry.register_target(value) if callable(value) else value
+    if callable(value):
+        return registry.register_target(value)
+    return value

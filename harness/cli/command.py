@@ -2,13 +2,12 @@
 options in sections.
 
 The command "report curves" is the function `report_curves` in report.py. Its parameters are its
-options, as Typer reads them; a parameter whose type is a dataclass (options.py) stands for all
+options (harness/api/option.py); a parameter whose type is a dataclass (options.py) stands for all
 fields of that dataclass. Its docstring is its help, and it returns the exit code.
 
     Commands({"Train": {"train": "Train the model"}}, "pocket.cli")      its command is in pocket/cli/train.py
 """
 
-import functools
 import importlib
 import inspect
 import os
@@ -16,21 +15,22 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from harness.api.option import Option
+from harness.api.option import choice as choice
+from harness.api.option import execution as execution
+from harness.api.option import output as output
+from harness.api.option import setting as setting
 from harness.errors import close_matches
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-
-
 MOST = 10**12
 """The largest value of a numeric option that names none: what every library below can hold."""
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
-
-
 _SEVERAL = ("--set", "--sweep")  # options that take several assignments
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
@@ -52,45 +52,34 @@ def spread_sets(arguments: list[str]) -> list[str]:
     return spread
 
 
-def option(
-    section: str,
-    spec: str,
-    text: str,
-    default: str | None = None,
-    complete: str | None = None,
-    **limits: Any,
-) -> Any:
-    """An option for an Annotated type.
-
-    section: of help_page.SECTIONS; spec: its names and what stands for its value, "--method -m
-    NAME,..."; text: its help; default: the default in words, where the value itself does not say
-    it; complete: the kind of preset whose names the shell completes; limits: min and max of a
-    number.
-    """
-
-    def names(incomplete: str) -> list[str]:
-        from harness.config import presets
-
-        return [name for name in presets.names(str(complete)) if name.startswith(incomplete)]
-
-    flags = [word for word in spec.split(" ") if word.startswith("-")]
-    if "min" in limits:
-        limits.setdefault("max", MOST)
+def typer_option(option: Option) -> Any:
+    """Typer's form of an option."""
+    limits: dict[str, Any] = {}
+    if option.min is not None:
+        limits = {"min": option.min, "max": MOST if option.max is None else option.max}
+    completion = None
+    if option.complete is not None:
+        completion = _completion(option.complete)
     return typer.Option(
-        *flags,
-        metavar=spec.removeprefix(" ".join(flags)).strip() or None,
-        help=text,
-        show_default=default or True,
-        autocompletion=names if complete else None,
-        rich_help_panel=section,
+        *option.flags,
+        metavar=option.placeholder,
+        help=option.help,
+        show_default=option.default or True,
+        autocompletion=completion,
+        rich_help_panel=option.section,
         **limits,
     )
 
 
-choice = functools.partial(option, "What to run")
-setting = functools.partial(option, "Settings")
-execution = functools.partial(option, "Execution")
-output = functools.partial(option, "Output")
+def _completion(kind: str) -> Callable[[str], list[str]]:
+    """The function that gives the names of presets of a kind which complete a word."""
+
+    def names(incomplete: str) -> list[str]:
+        from harness.config import presets
+
+        return [name for name in presets.names(kind) if name.startswith(incomplete)]
+
+    return names
 
 
 class Command(TyperCommand):
@@ -240,39 +229,78 @@ def as_command(function: Callable[..., int], name: str) -> Command:
         """Call the command, its flat options in their dataclasses again; PIPE_CLOSED where stdout's
         reader is gone."""
         for name, group in groups.items():
-            options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
+            options[name] = _group_of(group, options)
         try:
             code = function(**options)
             sys.stdout.flush()
         except BrokenPipeError:
-            os.dup2(
-                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-            )  # nothing is left to flush at exit
+            # Nothing is left to flush at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PIPE_CLOSED
         return code
 
-    kind = inspect.Parameter.KEYWORD_ONLY
     parameters: list[inspect.Parameter] = []
     for key, parameter in declared.items():
-        if key not in groups:
-            parameters.append(parameter.replace(annotation=hints[key], kind=kind))
-            continue
-        group_hints = get_type_hints(groups[key], include_extras=True)
-        for f in fields(groups[key]):
-            default = (
-                []
-                if f.default_factory is list
-                else parameter.empty
-                if f.default is MISSING
-                else f.default
-            )
-            parameters.append(
-                inspect.Parameter(f.name, kind, default=default, annotation=group_hints[f.name])
-            )
+        if key in groups:
+            parameters += _parameters_of(groups[key])
+        else:
+            parameters.append(_as_parameter(key, hints[key], parameter.default))
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
+    wrapper.__name__ = function.__name__
+    wrapper.__doc__ = function.__doc__
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command(name, cls=Command, context_settings=CONTEXT)(wrapper)
     command = typer.main.get_command(app)
     assert isinstance(command, Command)
     return command
+
+
+def _option_of(hint: Any) -> Option | None:
+    """The option that an Annotated type declares."""
+    for metadata in getattr(hint, "__metadata__", ()):
+        if isinstance(metadata, Option):
+            return metadata
+    return None
+
+
+def _as_parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """A parameter as Typer reads it."""
+    option = _option_of(hint)
+    if option is not None:
+        typed = option.typed or hint.__origin__
+        hint = Annotated[typed, typer_option(option)]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=hint)
+
+
+def _parameters_of(group: Any) -> list[inspect.Parameter]:
+    """The fields of a dataclass of options as parameters."""
+    hints = get_type_hints(group, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for each in fields(group):
+        option = _option_of(hints[each.name])
+        default = each.default
+        if each.default_factory is not MISSING:
+            default = each.default_factory()
+        if option is not None and option.typed == list[str]:
+            default = []
+        if default is MISSING:
+            default = inspect.Parameter.empty
+        parameters.append(_as_parameter(each.name, hints[each.name], default))
+    return parameters
+
+
+def _group_of(group: Any, options: dict[str, Any]) -> Any:
+    """The dataclass of options with the values that were typed, which are taken out of `options`.
+
+    Raises UserError for a text that cannot be read.
+    """
+    hints = get_type_hints(group, include_extras=True)
+    values: dict[str, Any] = {}
+    for each in fields(group):
+        value = options.pop(each.name)
+        option = _option_of(hints[each.name])
+        if option is not None and option.read is not None:
+            value = option.read(value)
+        values[each.name] = value
+    return group(**values)

@@ -21,7 +21,7 @@ from pathlib import Path
 from harness.api.run_request import RunRequest
 from harness.cli.failures import incomplete_runs_sentence
 from harness.cli.output import say
-from harness.cli.run_options import Execution
+from harness.cli.run_options import Printing
 from harness.config.layers import Choices
 from harness.cost import units
 from harness.cost.flops import DEFAULT
@@ -101,7 +101,7 @@ def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
     )
 
 
-def only_plan(runs: Sequence[Choices], request: RunRequest, options: Execution) -> int:
+def only_plan(runs: Sequence[Choices], request: RunRequest, printing: Printing) -> int:
     """--plan: print the forecast of every run that can start, the others' mistakes on stderr;
     returns the exit code."""
     planned = plan_runs(runs, say, elsewhere=True)
@@ -109,7 +109,7 @@ def only_plan(runs: Sequence[Choices], request: RunRequest, options: Execution) 
         say(f"warning: {warning}")
     if planned.plans:
         _print_forecasts(
-            run_forecasts(planned.plans, request.folder, options), options, request.suite
+            run_forecasts(planned.plans, request.folder, printing), printing, request.suite
         )
     for missing in dict.fromkeys(missing for plan in planned.plans for missing in plan.missing):
         say(f"missing here: {missing}")
@@ -118,15 +118,15 @@ def only_plan(runs: Sequence[Choices], request: RunRequest, options: Execution) 
     return planned.code
 
 
-def _print_forecasts(forecasts: Sequence[Forecast], options: Execution, suite: str | None) -> None:
+def _print_forecasts(forecasts: Sequence[Forecast], printing: Printing, suite: str | None) -> None:
     """Print the table, or lines of JSON, and the command that would make unknown costs known."""
-    if options.json:
+    if printing.json:
         for f in forecasts:
             print(json_.dumps(asdict(f) | {"questions": f.questions or None}), flush=True)
     else:
         count = f"{len(forecasts)} run{'s'[: len(forecasts) != 1]}"
         title = f"suite {suite}: {count}" if suite else count
-        print(as_table(title, forecasts, options.convention or DEFAULT), flush=True)
+        print(as_table(title, forecasts, printing.convention or DEFAULT), flush=True)
     if any(f.how == NOTHING_ANSWERED for f in forecasts):
         command = measuring_command(["harness", *sys.argv[1:]])
         say(f"this command would tell the unknown costs: {shlex.join(map(masked, command))}")
@@ -151,7 +151,7 @@ def measuring_command(command: Sequence[str]) -> list[str]:
     return [*kept, flag, "3"]
 
 
-def run_forecasts(planned: Sequence[PlannedRun], out: Path, options: Execution) -> list[Forecast]:
+def run_forecasts(planned: Sequence[PlannedRun], out: Path, printing: Printing) -> list[Forecast]:
     """The forecast of each run, by what it has answered; out: the results folder."""
-    convention = options.convention or DEFAULT
+    convention = printing.convention or DEFAULT
     return [forecast(plan, out, convention) for plan in planned]

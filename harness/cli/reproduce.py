@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.api.run_request import Handling, RunOptions, RunRequest, Selection
 from harness.cli.checks import Check, check_rows, check_weights, print_checks
 from harness.cli.command import output, setting
-from harness.cli.options import RunOptions, Selection, split_names
 from harness.cli.output import say
-from harness.cli.run import SAVED, run_selection
-from harness.cli.run_options import Execution, WorkerOptions
+from harness.cli.run import SAVED, run_request
+from harness.cli.run_options import Printing, WorkerOptions
 from harness.cli.stopping import until_interrupted
 from harness.cli.stored_runs import stored_runs
 from harness.cli.table_output import columns, write
@@ -85,7 +85,8 @@ class Pages:
 
 def reproduce(
     options: RunOptions,
-    execution: Execution,
+    handling: Handling,
+    printing: Printing,
     scaling: WorkerOptions,
     pages: Pages,
     name: Annotated[
@@ -110,7 +111,7 @@ def reproduce(
     if not 0 < pages.margin < float("inf"):
         raise UserError(f"--margin {pages.margin:g}: should be more than 0")
     if listing:
-        return _print_needs(name, execution.json)
+        return _print_needs(name, printing.json)
     if name is None:  # the pages of all runs in --out; without runs, of the printed values alone
         if not pages.files:
             raise UserError(
@@ -123,7 +124,7 @@ def reproduce(
                 "chosen with"
             )
         stored, damaged = (
-            stored_runs([execution.out]) if local_folder(execution.out).is_dir() else ([], 0)
+            stored_runs([handling.out]) if local_folder(handling.out).is_dir() else ([], 0)
         )
         _write_pages(stored, None, pages)
         return 3 if damaged else 0
@@ -131,17 +132,16 @@ def reproduce(
 
     item, suite = find_table_or_figure(name)
     ran: list[Path] = []
-    work = partial(
-        run_selection, _suite_selection(options, suite), execution, scaling, finished_folders=ran
-    )
+    request = RunRequest.of(_suite_selection(options, suite), handling)
+    work = partial(run_request, request, printing, scaling, finished_folders=ran)
     code = until_interrupted(work, SAVED)
     if code in (1, 130) or not ran:
         return code
     runs = [run for run in map(read_run, dict.fromkeys(ran)) if run.records]
     lines = _chosen_lines(options)
-    if not execution.json:
+    if not printing.json:
         _print_beside_printed(runs, item, lines, pages.margin)
-        _write_drawings(runs, item, suite, local_folder(execution.out))
+        _write_drawings(runs, item, suite, local_folder(handling.out))
     _write_pages(runs, item, pages, lines)
     return code
 
@@ -153,10 +153,8 @@ def _chosen_lines(options: RunOptions) -> set[int] | None:
 
     if not options.method and not options.dataset:
         return None
-    methods, datasets = (
-        {presets.fold(name) for name in split_names(names)}
-        for names in (options.method, options.dataset)
-    )
+    methods = {presets.fold(name) for name in options.method}
+    datasets = {presets.fold(name) for name in options.dataset}
     return lines_of(methods, datasets)
 
 

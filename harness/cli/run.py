@@ -21,12 +21,10 @@ from pathlib import Path
 
 from harness.api.run_request import RunRequest
 from harness.cli.failures import failure_text, incomplete_runs_sentence
-from harness.cli.options import Repeat, Selection, Sweep
 from harness.cli.output import print_result, print_warnings, say
 from harness.cli.plan_table import only_plan
-from harness.cli.requests import request_of
 from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks
-from harness.cli.run_options import NO_CHECKS, CheckOptions, Execution, WorkerOptions
+from harness.cli.run_options import NO_CHECKS, CheckOptions, Printing, WorkerOptions
 from harness.cli.stopping import until_interrupted
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_runs import plan_runs
@@ -43,57 +41,55 @@ SAVED = "interrupted; what was answered is saved"
 
 
 def run(
-    selection: Selection,
-    execution: Execution,
+    request: RunRequest,
+    printing: Printing,
     checks: CheckOptions,
     scaling: WorkerOptions,
-    sweep: Sweep = None,
-    repeat: Repeat = None,
 ) -> int:
     """Run methods on data sets; the same command again resumes.
 
     Every method runs on every data set; --sweep runs each combination of its values, --repeat each
     of N seeds. Answers are scored and saved one by one, so nothing is lost when a run stops.
     """
-    return until_interrupted(
-        partial(run_selection, selection, execution, scaling, sweep, repeat, checks=checks), SAVED
-    )
+    work = partial(run_request, request, printing, scaling, checks=checks)
+    return until_interrupted(work, SAVED)
 
 
-def run_selection(
-    selection: Selection,
-    options: Execution,
+def run_request(
+    request: RunRequest,
+    printing: Printing,
     scaling: WorkerOptions,
-    sweep: Sweep = None,
-    repeat: Repeat = None,
-    finished_folders: list[Path] | None = None,
     checks: CheckOptions = NO_CHECKS,
+    finished_folders: list[Path] | None = None,
 ) -> int:
-    """Make the runs of a selection; returns the exit code.
+    """Make the runs of a request; returns the exit code.
 
-    sweep, repeat, checks: as of `run`; finished_folders: gets the run folders.
+    Args:
+        request: What to run.
+        printing: What is printed.
+        scaling: The processes that run it.
+        checks: What is checked of each run.
+        finished_folders: Gets the run folders.
     """
-    scaling.check(options.plan)
-    options.check()
-    request = request_of(selection, options, scaling, sweep=sweep, repeat=repeat)
+    scaling.check(request, printing.plan)
+    printing.check()
     runs = request.runs(say)
-    if options.plan:
-        return only_plan(runs, request, options)
+    if printing.plan:
+        return only_plan(runs, request, printing)
     check_home()
-    command = _Command(request, options, scaling)
+    command = _Command(request, printing, scaling)
     hooks, unlogged = trackers_and_checks(request, checks, scaling)
     planned = plan_runs(runs, say)
     print_warnings(planned.plans, unlogged)
-    hooks = [
-        *hooks_of_plans(request, planned.plans, command.budget, options, command.words),
-        *hooks,
-    ]
+    of_plans = hooks_of_plans(request, planned.plans, command.budget, printing, command.words)
+    hooks = [*of_plans, *hooks]
     command.execute(planned, hooks)
     if finished_folders is not None:
         finished_folders += command.finished
     if len(runs) > 1 and (planned.lost or request.suite is not None):
         say(incomplete_runs_sentence(len(runs), planned.lost))
-    return max([command.code, *(hook.closed() for hook in hooks)], key=_CODES_BY_SEVERITY.index)
+    codes = [hook.closed() for hook in hooks]
+    return max([command.code, *codes], key=_CODES_BY_SEVERITY.index)
 
 
 @dataclass
@@ -104,7 +100,7 @@ class _Command:
     """
 
     request: RunRequest
-    options: Execution
+    printing: Printing
     scaling: WorkerOptions
     finished: list[Path] = field(default_factory=list)
     code: int = 0
@@ -137,9 +133,11 @@ class _Command:
         """What shows the progress of a run; each is named where there are `several`."""
         if several and not sys.stderr.isatty():  # a live line begins with the run's name
             say(f"--- {plan.run_name}")
-        if self.options.quiet:
+        if self.printing.quiet:
             return Progress()
-        return ProgressLine(name=plan.run_name if several else "")
+        if several:
+            return ProgressLine(name=plan.run_name)
+        return ProgressLine()
 
     def _print(self, outcome: Outcome, several: bool) -> str:
         """Print a run's result, named if there are `several`, and count its exit code; returns why
@@ -148,24 +146,31 @@ class _Command:
         if outcome.result is not None:
             self.finished.append(outcome.result.folder)
             problems = self._print_result(outcome, several)
-            code = 3 if problems else 0
+            code = 0
+            if problems:
+                code = 3
         self.code = max(self.code, code, key=_CODES_BY_SEVERITY.index)
         self._started = self._started or code != 2
         return problems
 
     def _print_error(self, outcome: Outcome, several: bool) -> tuple[int, str]:
         """Print the error that ended a run; returns (its exit code, why the run is incomplete)."""
-        error, name = outcome.error, outcome.plan.run_name
+        error = outcome.error
+        name = outcome.plan.run_name
         if error is None:
             return 0, ""
         if not isinstance(error, HarnessError):
             traceback.print_exception(error)
             return 1, bug_sentence(error)
-        if self.options.debug and isinstance(error, FirstFailure):
+        if self.printing.debug and isinstance(error, FirstFailure):
             say(error.traceback.rstrip())
-        say(f"error: {name}: {error}" if several else f"error: {error}")
-        before_any_question = isinstance(error, UserError) and not error.midway
-        return 2 if before_any_question else 3, str(error)
+        sentence = str(error)
+        if several:
+            sentence = f"{name}: {error}"
+        say(f"error: {sentence}")
+        if isinstance(error, UserError) and not error.midway:
+            return 2, str(error)
+        return 3, str(error)
 
     def _print_result(self, outcome: Outcome, several: bool) -> str:
         """Print the result of a run that ended; returns why it is incomplete."""
@@ -173,11 +178,13 @@ class _Command:
         assert result is not None  # the caller looked
         for problem in result.save_problems:
             say(f"error: {problem}")
-        print_result(result, outcome.plan, self.options.json)
+        print_result(result, outcome.plan, self.printing.json)
         problems = list(result.save_problems)
         if result.failed:
-            label = f"{outcome.plan.run_name}: " if several else ""
-            say(failure_text(result, label, self.options.debug))
+            label = ""
+            if several:
+                label = f"{outcome.plan.run_name}: "
+            say(failure_text(result, label, self.printing.debug))
             total = result.summary["n_total"]
             problems.insert(0, f"{result.failed} of {total} questions failed")
         return "; ".join(problems)

@@ -9,7 +9,7 @@ from harness.api.run_request import RunRequest
 from harness.cli.gate import Gate
 from harness.cli.output import say
 from harness.cli.plan_table import run_forecasts, suite_line
-from harness.cli.run_options import CheckOptions, Execution, WorkerOptions
+from harness.cli.run_options import CheckOptions, Printing, WorkerOptions
 from harness.engine.command_limits import LimitHook
 from harness.engine.plan import PlannedRun
 from harness.engine.runs_in_turn import Hook
@@ -45,7 +45,7 @@ def hooks_of_plans(
     request: RunRequest,
     plans: Sequence[PlannedRun],
     budget: Budget,
-    options: Execution,
+    printing: Printing,
     words: Sequence[str],
 ) -> list[Hook]:
     """The hooks that need the plans; prints the forecast of a suite.
@@ -54,12 +54,12 @@ def hooks_of_plans(
         request: What the command runs.
         plans: Its runs.
         budget: Its limits.
-        options: How it prints.
+        printing: What it prints.
         words: The command as typed, for one that resumes.
     """
     hooks: list[Hook] = []
     if budget.limits:
         hooks.append(LimitHook(budget, plans, request.folder, words, say))
     if request.suite is not None:
-        say(suite_line(request.suite, run_forecasts(plans, request.folder, options)))
+        say(suite_line(request.suite, run_forecasts(plans, request.folder, printing)))
     return hooks

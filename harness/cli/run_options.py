@@ -1,4 +1,4 @@
-"""Options of `harness run`: how runs are executed, and what is recorded and printed."""
+"""Options of `harness run` alone: what it prints and checks, and how processes share the work."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from harness.api.run_request import RunRequest
-from harness.cli.command import execution, output, setting
-from harness.cli.options import Convention, Out, Quiet, RetryFailed, Traces
+from harness.cli.command import execution, output
+from harness.cli.options import Convention, Quiet
 from harness.cost.flops import CONVENTIONS
 from harness.engine import runner
 from harness.engine.plan import PlannedRun
@@ -18,94 +18,19 @@ from harness.engine.runner import RunResult
 from harness.engine.spending_limits import Budget
 from harness.errors import UnknownName, UserError
 from harness.scale.shard import parse_shard, run_shard
-from harness.tracking import MOST_TRACES
 
 
 @dataclass(frozen=True)
-class Execution:
-    """How runs are executed, and what is recorded and printed."""
+class Printing:
+    """What `harness run` prints, and whether it runs anything at all."""
 
-    record_stops: Annotated[
-        int | None,
-        setting(
-            "--record-stops N",
-            "Continue past the stop, up to N positive probes (QRMeM: N updates), and record the "
-            "answer at each.",
-            min=1,
-        ),
-    ] = None
-    record_t_p: Annotated[
-        float | None,
-        setting(
-            "--record-t-p X",
-            "Also record stops for every threshold t_p up to X.",
-            "the run's t_p",
-            min=0,
-            max=1,
-        ),
-    ] = None
-    parallel: Annotated[
-        int | None,
-        execution(
-            "--parallel N",
-            "Questions to run at a time: by default 1, on a GPU as many as fit, up to 64. Rounding "
-            "can then change an "
-            "answer, in bfloat16 and float16 above all.",
-            min=1,
-            max=4096,
-        ),
-    ] = None
-    deterministic: Annotated[
-        bool,
-        execution(
-            "--deterministic",
-            "Give bit-identical answers at any --parallel and load of the machine.",
-        ),
-    ] = False
-    retry_failed: RetryFailed = False
-    fail_fast: Annotated[
-        bool, execution("--fail-fast", "Stop at the first question that fails.")
-    ] = False
     debug: Annotated[
         bool, execution("--debug -v", "Print the traceback of the first question that fails.")
     ] = False
-    quiet: Quiet = False
     plan: Annotated[
         bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")
     ] = False
-    cache: Annotated[
-        str | None,
-        execution(
-            "--cache replies", "Reuse stored replies to identical requests to the same model."
-        ),
-    ] = None
-    out: Out = "results"
-    keep_texts: Annotated[
-        str | None,
-        output(
-            "--keep-texts yes|no",
-            "Store questions, gold answers and the texts that were shown; no for data whose "
-            "licence forbids it.",
-            "yes",
-        ),
-    ] = None
-    keep_prompts: Annotated[
-        bool,
-        output("--keep-prompts", "Store every request to a model as it was sent, with its reply."),
-    ] = False
-    mlflow: Annotated[
-        str | None,
-        output(
-            "--mlflow URI|off",
-            "MLflow server or database to log to.",
-            "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder",
-        ),
-    ] = None
-    track: Annotated[
-        str | None,
-        output("--track wandb[:PROJECT]", "Log to Weights & Biases too; WANDB_MODE=offline works."),
-    ] = None
-    traces: Traces = MOST_TRACES
+    quiet: Quiet = False
     json: Annotated[
         bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')
     ] = False
@@ -170,7 +95,7 @@ NO_CHECKS = CheckOptions()
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How the work is divided among processes and machines, and the limits of its cost."""
+    """How the work is divided among processes and machines."""
 
     shard: Annotated[
         str | None,
@@ -203,66 +128,48 @@ class WorkerOptions:
         ),
     ] = None
 
-    price_per_gpu_hour: Annotated[
-        float | None,
-        execution("--price-per-gpu-hour P", "With --max-money: count hours as money too.", min=0),
-    ] = None
-    max_tokens: Annotated[
-        int | None,
-        execution(
-            "--max-tokens N", "Begin no question once all runs together took N tokens.", min=1
-        ),
-    ] = None
-    max_tflops: Annotated[
-        float | None, execution("--max-tflops X", "The same for TFLOPs.", min=0)
-    ] = None
-    max_hours: Annotated[
-        float | None,
-        execution(
-            "--max-hours H",
-            "The same for the time of this command and of earlier ones, unless killed.",
-            min=0,
-        ),
-    ] = None
-    max_money: Annotated[
-        float | None,
-        execution(
-            "--max-money M",
-            "The same for requests at model.price and hours at --price-per-gpu-hour.",
-            min=0,
-        ),
-    ] = None
+    def check(self, request: RunRequest, plan: bool = False) -> None:
+        """Raise UserError for options that do not fit together.
 
-    def check(self, plan: bool = False) -> None:
-        """Raise UserError for options that do not fit together; plan: for a forecast, which may
-        name workers anyway."""
-        if self.price_per_gpu_hour is not None and not self.max_money:
+        Args:
+            request: What the command runs, with its limits.
+            plan: Whether it is a forecast, which may name workers anyway.
+        """
+        if request.price_per_gpu_hour is not None and not request.max_money:
             raise UserError(
                 "--price-per-gpu-hour is for --max-money M; give that limit too, or leave the "
                 "price out"
             )
         if self.engine not in _ENGINES:
             raise UnknownName("engine", self.engine, _ENGINES)
-        if self.shard is not None and self.engine != "local":
+        if self.engine != "ray" and not plan:
+            self._check_no_workers()
+        if self.shard is not None:
+            self._check_shard(self.shard, request)
+        elif self.engine != "local" and request.price_per_gpu_hour is not None:
+            raise UserError(
+                "--price-per-gpu-hour counts the time of one process; leave it out, or --engine"
+            )
+
+    def _check_no_workers(self) -> None:
+        """Raise UserError for an option of Ray's workers."""
+        for name in ("workers", "gpus_per_worker", "ray_address"):
+            if getattr(self, name):
+                flag = "--" + name.replace("_", "-")
+                raise UserError(f"{flag} is for --engine ray; leave it out, or choose that engine")
+
+    def _check_shard(self, shard: str, request: RunRequest) -> None:
+        """Raise UserError for a shard that cannot be, or that does not fit other options."""
+        if self.engine != "local":
             raise UserError(
                 f"--engine {self.engine} divides the questions by itself; leave --shard out"
             )
-        for name in ("workers", "gpus_per_worker", "ray_address"):
-            if getattr(self, name) and self.engine != "ray" and not plan:
-                flag = "--" + name.replace("_", "-")
-                raise UserError(f"{flag} is for --engine ray; leave it out, or choose that engine")
-        if self.shard is not None:
-            parse_shard(self.shard)
-            limits = ("max_tokens", "max_tflops", "max_hours", "max_money")
-            if limited := next((name for name in limits if getattr(self, name) is not None), None):
-                flag = "--" + limited.replace("_", "-")
-                raise UserError(
-                    f"{flag} counts one process; leave it out, or --shard: --engine ray counts all "
-                    "workers"
-                )
-        elif self.engine != "local" and self.price_per_gpu_hour is not None:
+        parse_shard(shard)
+        limits = request.limits
+        if limits:
             raise UserError(
-                "--price-per-gpu-hour counts the time of one process; leave it out, or --engine"
+                f"--max-{next(iter(limits))} counts one process; leave it out, or --shard: "
+                "--engine ray counts all workers"
             )
 
     @contextlib.contextmanager

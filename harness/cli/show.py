@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
+from harness.api.run_request import RunRequest, Selection
 from harness.cli.command import choice, output
 from harness.cli.list import KINDS, find_kind, summaries
-from harness.cli.options import Json, Selection, split_names
-from harness.cli.requests import request_of
+from harness.cli.options import Json
 from harness.cli.table_output import columns
 from harness.config import presets, registry
 from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
@@ -70,7 +70,7 @@ def show(
     """
     kind = find_kind(kind) if kind else None
     if name is None:
-        name = next(iter(split_names(selection.method)), None)
+        name = next(iter(selection.method), None)
         kind = kind or "methods"
         if name is None:
             raise UserError("name what to show: harness show NAME  (harness list)")
@@ -153,7 +153,7 @@ def resolve_named(kind: str, name: str, selection: Selection | None = None) -> R
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_part
 
-    chosen = request_of(selection).choices() if selection else Choices()
+    chosen = RunRequest.of(selection).choices() if selection else Choices()
     part = _PARTS[kind]
     # Choices has no field for an encoder: it is chosen as by --set encoder=NAME.
     choice: dict[str, Any] = (
@@ -183,10 +183,10 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
         from harness.config.resolve import resolve
         from harness.engine.plan import mistakes_in_parts
 
-        datasets = split_names(selection.dataset)
+        datasets = selection.dataset
         if len(datasets) > 1:
             raise UserError("show one data set at a time")
-        settings = resolve(request_of(selection).choices(name, datasets[0]), mistakes_in_parts)
+        settings = resolve(RunRequest.of(selection).choices(name, datasets[0]), mistakes_in_parts)
         return _shown_config(_parts_of(settings), settings.origins)
     part = resolve_named(kind, name, selection)
     shown = _shown_config({_PARTS[kind]: part.value}, part.origins)

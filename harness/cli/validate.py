@@ -5,9 +5,9 @@ import itertools
 import json as json_
 
 from harness import scorers
-from harness.cli.options import Json, Repeat, Selection, Sweep
+from harness.api.run_request import Repetition, RunRequest, Selection
+from harness.cli.options import Json
 from harness.cli.output import say
-from harness.cli.requests import request_of
 from harness.cli.show import resolve_named
 from harness.config import presets, registry, suites
 from harness.config.layers import Choices
@@ -19,17 +19,16 @@ from harness.engine.settled_method import make_method
 from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all, unknown
 
 
-def validate(
-    selection: Selection, sweep: Sweep = None, repeat: Repeat = None, json: Json = False
-) -> int:
+def validate(selection: Selection, repetition: Repetition, json: Json = False) -> int:
     """Check a run, or every shipped configuration, without running anything.
 
     With options, prints what `harness run` would run with them; without, checks every configuration
     file.
     """
-    if selection == Selection() and not sweep and not repeat:
+    request = RunRequest.of(selection, repetition)
+    if request == RunRequest():
         return _check_all(json)
-    planned = plan_runs(request_of(selection, sweep=sweep, repeat=repeat).runs(say), say)
+    planned = plan_runs(request.runs(say), say)
     for plan in planned.plans:
         print(_plan_line(plan, json))
     return planned.code

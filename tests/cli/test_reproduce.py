@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.cli.options import RunOptions
+from harness.api.run_request import RunOptions
 from harness.cli.reproduce import _suite_selection
 from reports.paper import tables_and_figures
 
@@ -109,5 +109,5 @@ def test_another_model_plays_every_role_of_the_suite(model, profile):
         _suite_selection(RunOptions(model=model, profile="paper"), "pecan-table2").profile
         == "paper"
     )
-    assert _suite_selection(RunOptions(model=model), "pocket-pecan-table2").unset == []
-    assert _suite_selection(RunOptions(), "pecan-table2").unset == []
+    assert _suite_selection(RunOptions(model=model), "pocket-pecan-table2").unset == ()
+    assert _suite_selection(RunOptions(), "pecan-table2").unset == ()

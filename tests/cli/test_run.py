@@ -260,7 +260,7 @@ def test_an_interrupt_prints_no_password(here, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_verb, "run_selection", interrupted)
+    monkeypatch.setattr(run_verb, "run_request", interrupted)
     uri = "postgresql://bob:hunter2@db/runs?password=hunter3"
     done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--mlflow", uri)
     assert done.returncode == 130

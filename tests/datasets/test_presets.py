@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import scorers
-from harness.cli.options import Selection
+from harness.api.run_request import Selection
 from harness.cli.show import show
 from harness.config import presets
 from harness.config.layers import Choices

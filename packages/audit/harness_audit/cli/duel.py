@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.api.run_request import RunRequest, Selection
 from harness.cli.command import execution, setting
 from harness.cli.options import (
     RESULTS,
@@ -21,11 +22,9 @@ from harness.cli.options import (
     Quiet,
     RetryFailed,
     Score,
-    Selection,
     split_names,
 )
 from harness.cli.output import print_warnings, say
-from harness.cli.requests import request_of
 from harness.cli.stopping import print_resume_command
 from harness.cli.table_output import columns
 from harness.cost.units import duration
@@ -132,10 +131,8 @@ def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
     from harness.engine.expand_command import command_runs
     from harness.engine.plan import plan_choices
 
-    names = split_names([*methods, *selection.method])
-    chosen = command_runs(
-        request_of(selection).choices(), names, split_names(selection.dataset), {}, say
-    )
+    names = list(dict.fromkeys([*split_names(methods), *selection.method]))
+    chosen = command_runs(RunRequest.of(selection).choices(), names, selection.dataset, {}, say)
     if len(chosen) < 2:
         raise UserError(
             "a duel needs two methods or more: harness duel pecan bm25 --dataset musique"
