@@ -1,7 +1,7 @@
 """Edited run folders, judged by the commands: python -m bench.fabricated [--careful] [--only NAME]
 
-Honest runs of the embedded model are made once. For each edit of bench/fabrications.py and
-bench/fabrications_read.py, a copy of a BM25 run is edited on disk, and `harness compare`, `report`,
+Honest runs of the embedded model are made once. For each edit of bench/fabrications.py,
+fabrications_read.py and fabrications_third.py, a copy of a BM25 run is edited on disk, and `harness compare`, `report`,
 `export` and `verify` are called on it beside honest runs of other methods. --careful: the checksums
 in summary.json are computed anew after the edit, as a forger who has read the code would.
 
@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from bench.commands import Said, call
 from bench.fabrications import EDITS, Edit, Folder
 from bench.fabrications_read import HONEST, READ_EDITS, Honest
+from bench.fabrications_third import THIRD_EDITS
 
 METHODS = ("bm25", "full-context", "sbert", "closed-book")
 QUESTIONS = 6
@@ -127,7 +128,7 @@ def main() -> None:
     parser.add_argument("--careful", action="store_true")
     parser.add_argument("--only", help="the edit of this name alone")
     options = parser.parse_args()
-    edits = chosen((*EDITS, *READ_EDITS), options.only)
+    edits = chosen((*EDITS, *READ_EDITS, *THIRD_EDITS), options.only)
     pairs = () if options.only else HONEST
     found = Found()
     with TemporaryDirectory() as folder:

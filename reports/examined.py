@@ -201,9 +201,11 @@ def _problems(record: Mapping[str, Any], made: Made) -> Iterator[str]:
     if not all(0 <= value <= 1 for value in record["scores"].values()):
         yield "a score below 0 or above 1"
     yield from _place_problems(record)
+    if made.declared is None:
+        return  # a method of the user's own may ask models that are not counted here
     yield from _step_problems(record)
-    if record["error"] is not None or made.declared is None:
-        return  # of a method of the user's own nothing is declared
+    if record["error"] is not None:
+        return
     phases = [record["usage"].get(phase) or {} for phase in _PHASES]
     yield from _usage_problems(phases, made)
     if made.has_models:

@@ -45,7 +45,7 @@ def _key(run: StoredRun) -> str:
     made_of = [
         facts.run_key(run)[0],
         method["name"],
-        short_name(method["implementation"]),
+        short_name(str(method.get("implementation"))),
         setting_values(run),
         run.config.get("failed", "zero"),
         facts.fingerprint(run),
