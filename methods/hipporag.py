@@ -12,7 +12,7 @@ docs/methods/retrieval.md#hipporag.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -105,134 +105,179 @@ class HippoRAG(ExtractingMethod):
     def index(self, document: Document, tools: Tools) -> Index:
         """Passages, distinct triples, the triples of each passage, similar phrases, vectors of
         triples and passages."""
-        config, model = self.config, tools.model("builder")
-        spans = passage_chunks(document, config.chunk_tokens, model)
-        texts = [document.text[a:b].strip() for a, b in spans]
-
-        def asked(
-            prompt: Prompt, parse: Callable[[str], list[T] | None], **values: list[str]
-        ) -> list[T]:
-            pieces = prompt.of(config).fill(**values)
-            retry = Retry(retries=0, window=config.window)
-            room = window_of(config.window, model) - prompt_tokens(pieces, model)
-            return (
-                ask_parsed(
-                    model, pieces, max(1, min(config.reply_tokens, room)), parse, retry
-                ).found
-                or []
-            )
-
-        def triples(number: int) -> list[Fact]:
-            """The triples of a passage, in small letters; [] where the reply has none. What is cut
-            off is left out."""
-            names = asked(ENTITIES, parse_list, text=[texts[number]])
-            entities = ", ".join(dict.fromkeys(names)) or "none"
-            return asked(TRIPLES, triples_in, text=[texts[number]], entities=[entities])
-
-        of_passages = [
-            [(s, r, o) for s, r, o in of_passage]
-            for of_passage in keep_each(triples, len(texts), "passage", tools)
-        ]
-        facts = list(dict.fromkeys(fact for of_passage in of_passages for fact in of_passage))
-        number = {fact: i for i, fact in enumerate(facts)}
+        spans = passage_chunks(document, self.config.chunk_tokens, tools.model("builder"))
+        texts = [document.text[start:end].strip() for start, end in spans]
+        by_passage = keep_each(
+            lambda number: self._extract(texts[number], tools), len(texts), "passage", tools
+        )
+        numbers: dict[Fact, int] = {}
+        of_passages: list[list[int]] = []
+        for rows in by_passage:
+            facts_of_passage = _as_facts(rows)
+            for fact in facts_of_passage:
+                numbers.setdefault(fact, len(numbers))
+            of_passages.append([numbers[fact] for fact in facts_of_passage])
+        facts = list(numbers)
         encoder = tools.encoder()
         return {
             "passages": [list(span) for span in spans],
             "facts": [list(fact) for fact in facts],
-            "of": [[number[fact] for fact in of_passage] for of_passage in of_passages],
+            "of": of_passages,
             "synonyms": _similar_phrases(_phrases(facts), self.config.synonyms, tools),
             "fact_vectors": encoder.encode([str(fact) for fact in facts], "passage"),
             "passage_vectors": encoder.encode(texts, "passage"),
         }
 
+    def _extract(self, text: str, tools: Tools) -> list[Fact]:
+        """The triples of a passage, in small letters; [] where the reply has none. What is cut
+        off is left out."""
+        names = self._ask_builder(ENTITIES, parse_list, tools, text=[text])
+        entities = ", ".join(dict.fromkeys(names)) or "none"
+        return self._ask_builder(TRIPLES, triples_in, tools, text=[text], entities=[entities])
+
+    def _ask_builder(
+        self,
+        prompt: Prompt,
+        parse: Callable[[str], list[T] | None],
+        tools: Tools,
+        **values: list[str],
+    ) -> list[T]:
+        """What `parse` finds in the builder's reply to a prompt; [] where it finds nothing."""
+        config = self.config
+        model = tools.model("builder")
+        pieces = prompt.of(config).fill(**values)
+        room = window_of(config.window, model) - prompt_tokens(pieces, model)
+        max_tokens = max(1, min(config.reply_tokens, room))
+        retry = Retry(retries=0, window=config.window)
+        return ask_parsed(model, pieces, max_tokens, parse, retry).found or []
+
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Link the question to triples, rank the passages, read the best."""
-        (document,), (index,) = documents, indexes
-        config, encoder, model = self.config, tools.encoder(), tools.model()
+        (document,) = documents
+        (index,) = indexes
+        config = self.config
+        encoder = tools.encoder()
         with tools.phase("search"):
             (query,) = encoder.encode([question.text], "query")
             similarity = _min_max(encoder.similarity(query, np.asarray(index["passage_vectors"])))
             fit = _min_max(encoder.similarity(query, np.asarray(index["fact_vectors"])))
-            kept, step = self._keep_triples(question, index, fit, tools)
-            scores = passage_ranks(index, fit, kept, similarity, config) if kept else similarity
-        best, flops = best_first(scores)[: config.k], tools.meter.flops()
-        spans = [(int(a), int(b)) for a, b in index["passages"]]
-        texts = [document.text[a:b].strip() for a, b in spans]
+            kept, filter_step = self._keep_triples(question, index, fit, tools)
+            score_name = "similarity"
+            scores = similarity
+            reason = "no triple kept: ranked by similarity"
+            if kept:
+                score_name = "pagerank"
+                scores = passage_ranks(index, fit, kept, similarity, config)
+                reason = f"{len(kept)} triples kept"
+        best = best_first(scores)[: config.k]
+        flops = tools.meter.flops()
+        spans = [(int(start), int(end)) for start, end in index["passages"]]
+        texts = [document.text[start:end].strip() for start, end in spans]
         request = reading.Reading(tools.task, config.window, config)
         text, count = reading.ask_fitting(question, [texts[i] for i in best], tools, request)
-        best = best[:count]
-        shown = shown_spans(document, [spans[i] for i in best])
-        name = "pagerank" if kept else "similarity"
-        steps = [
-            Step(
-                "read",
-                i,
-                scores={name: float(scores[i])},
-                tokens=model.count(texts[i]),
-                flops=flops,
-                shown=place,
+        read = best[:count]
+        shown = shown_spans(document, [spans[i] for i in read])
+        steps = [filter_step]
+        for passage, place in zip(read, shown, strict=True):
+            steps.append(
+                Step(
+                    "read",
+                    passage,
+                    scores={score_name: float(scores[passage])},
+                    tokens=tools.model().count(texts[passage]),
+                    flops=flops,
+                    shown=place,
+                )
             )
-            for i, place in zip(best, shown, strict=True)
-        ]
-        reason = f"{len(kept)} triples kept" if kept else "no triple kept: ranked by similarity"
-        return Answer(text, shown, reason, (step, *steps))
+        return Answer(text, shown, reason, tuple(steps))
 
     def _keep_triples(
         self, question: Question, index: Index, fit: np.ndarray, tools: Tools
     ) -> tuple[list[int], Step]:
-        """The numbers of the triples that the model keeps of the `link_k` best, and the step; fit:
-        scores [triples]."""
-        config, model = self.config, tools.model("searcher")
+        """Let the model choose among the triples that fit best.
+
+        Args:
+            question: The question.
+            index: The document's index.
+            fit: How well each triple fits the question, [triples].
+            tools: The engine's tools.
+
+        Returns:
+            The numbers of the triples that it keeps, and the step.
+        """
+        config = self.config
         candidates = best_first(fit)[: config.link_k]
         if not candidates:
             return [], Step("filter", note="the index has no triple")
         facts = [" | ".join(index["facts"][i]) for i in candidates]
-        line = FACT.of(config)
-        listed = [
-            piece
-            for n, fact in enumerate(facts, 1)
-            for piece in line.fill(number=str(n), fact=[fact])
-        ]
+        listed: list[str] = []
+        for number, fact in enumerate(facts, 1):
+            listed += FACT.of(config).fill(number=str(number), fact=[fact])
         pieces = FILTER.of(config).fill(
             most=str(config.link_k), question=[reading.question_text(question)], facts=listed
         )
-        retry = Retry(retries=0, window=config.window)
         response = ask_parsed(
-            model, pieces, FILTER_TOKENS, lambda reply: numbers_in(reply, "Facts"), retry
+            tools.model("searcher"),
+            pieces,
+            FILTER_TOKENS,
+            lambda reply: numbers_in(reply, "Facts"),
+            Retry(retries=0, window=config.window),
         )
-        kept = [candidates[n - 1] for n in response.found or () if 1 <= n <= len(candidates)]
-        verdicts = [
-            f"{'kept' if i in kept else 'dropped'}: {fact}"
-            for i, fact in zip(candidates, facts, strict=True)
-        ]
-        scores = {"candidates": float(len(candidates)), "kept": float(len(kept))}
-        note = "; ".join([*response.notes, *verdicts])
-        return kept, Step(
-            "filter", scores=scores, tokens=response.tokens, flops=tools.meter.flops(), note=note
+        chosen = [n for n in response.found or () if 1 <= n <= len(candidates)]
+        kept = [candidates[n - 1] for n in chosen]
+        notes = list(response.notes)
+        for candidate, fact in zip(candidates, facts, strict=True):
+            verdict = "dropped"
+            if candidate in kept:
+                verdict = "kept"
+            notes.append(f"{verdict}: {fact}")
+        step = Step(
+            "filter",
+            scores={"candidates": float(len(candidates)), "kept": float(len(kept))},
+            tokens=response.tokens,
+            flops=tools.meter.flops(),
+            note="; ".join(notes),
         )
+        return kept, step
 
 
 def triples_in(reply: str) -> list[Fact] | None:
-    """The triples of a reply, folded as phrases, none twice: all lists and objects of three strings
-    or numbers.
+    """Read triples: all lists and objects of three strings or numbers.
 
-    Of an object those that _PARTS names, else all in their order. [] for an empty
-    list, None for a reply without either.
+    Args:
+        reply: A model's text.
+
+    Returns:
+        The triples, folded as phrases, none twice. Of an object those values that _PARTS names,
+        else all in their order. [] for an empty list, None for a reply without either.
     """
     values = values_in(reply)
     facts: list[Fact] = []
     for value in values:
-        if isinstance(value, dict):
-            named = [value[name] for name in _PARTS if name in value]
-            value = named if len(named) == 3 else list(value.values())
-        if len(value) == 3 and all(isinstance(part, (str, int, float)) for part in value):
-            subject, relation, object_ = (as_phrase(str(part)) for part in value)
+        parts = _triple_parts(value)
+        if len(parts) == 3 and all(isinstance(part, (str, int, float)) for part in parts):
+            subject, relation, object_ = (as_phrase(str(part)) for part in parts)
             facts.append((subject, relation, object_))
     if not facts and [] not in values:
         return None
     return list(dict.fromkeys(fact for fact in facts if all(fact)))
+
+
+def _triple_parts(value: Any) -> list[Any]:
+    """The parts of a list or object in a reply, in the order subject, relation, object."""
+    if isinstance(value, list):
+        return value
+    named = [value[name] for name in _PARTS if name in value]
+    if len(named) == 3:
+        return named
+    return list(value.values())
+
+
+def _as_facts(rows: Iterable[Sequence[str]]) -> list[Fact]:
+    """Triples, which the cache turns into lists."""
+    return [(subject, relation, object_) for subject, relation, object_ in rows]
 
 
 def passage_ranks(
@@ -242,28 +287,37 @@ def passage_ranks(
     similarity: np.ndarray,
     config: HippoRAG.Config,
 ) -> np.ndarray:
-    """PageRank [passages] from the phrases of the triples `kept` (numbers) and from all passages;
-    index: of HippoRAG.
+    """Rank passages by PageRank from the phrases of the kept triples and from all passages.
 
-    fit [triples] and similarity [passages] are scaled to 0 to 1. A phrase's weight is the mean of
-    its kept triples', each divided by the number of passages that have the phrase; the `link_k`
-    heaviest phrases start the walk.
+    A phrase's weight is the mean of its kept triples', each divided by the number of passages that
+    have the phrase; the `link_k` heaviest phrases start the walk.
+
+    Args:
+        index: The index of HippoRAG.
+        fit: How well each triple fits the question, scaled to 0 to 1, [triples].
+        kept: The numbers of the triples that the model kept.
+        similarity: Of each passage to the question, scaled to 0 to 1, [passages].
+        config: The method's settings.
+
+    Returns:
+        The rank of each passage, [passages].
     """
     import networkx
 
-    facts = [(str(s), str(r), str(o)) for s, r, o in index["facts"]]
+    facts = _as_facts(index["facts"])
     phrases = _phrases(facts)
     node = {phrase: i for i, phrase in enumerate(phrases)}
     graph, places = _graph(index, facts, node)
     weights: dict[int, list[float]] = defaultdict(list)
     for fact in kept:
-        for phrase in (facts[fact][0], facts[fact][2]):
-            weights[node[phrase]].append(float(fit[fact]) / len(places[node[phrase]]))
+        subject, _, object_ = facts[fact]
+        for phrase in (node[subject], node[object_]):
+            weights[phrase].append(float(fit[fact]) / len(places[phrase]))
     means = {phrase: sum(values) / len(values) for phrase, values in weights.items()}
-    starts = dict(sorted(means.items(), key=lambda item: -item[1])[: config.link_k])
-    starts |= {
-        len(phrases) + i: config.passage_weight * float(value) for i, value in enumerate(similarity)
-    }
+    heaviest = sorted(means.items(), key=lambda item: -item[1])[: config.link_k]
+    starts = dict(heaviest)
+    for passage, value in enumerate(similarity):
+        starts[len(phrases) + passage] = config.passage_weight * float(value)
     ranks = networkx.pagerank(graph, alpha=config.damping, personalization=starts, weight="weight")
     return np.array([ranks[len(phrases) + i] for i in range(len(similarity))])
 
@@ -271,58 +325,76 @@ def passage_ranks(
 def _graph(
     index: Index, facts: Sequence[Fact], node: dict[str, int]
 ) -> tuple[Any, dict[int, set[int]]]:
-    """The networkx graph, and the passages of each phrase; node: phrase -> its number; passages are
-    numbered behind.
+    """Build the graph of phrases and passages.
 
     An edge's weight is that of both directions. The similarity of two phrases takes the place of
     how often triples join them, as in the released code.
+
+    Args:
+        index: The index of HippoRAG.
+        facts: Its triples.
+        node: Phrase -> its number in the graph; passages are numbered after the phrases.
+
+    Returns:
+        The networkx graph, and the passages of each phrase.
     """
     import networkx
 
     weights: dict[tuple[int, int], float] = defaultdict(float)
     places: dict[int, set[int]] = defaultdict(set)
-    for passage, passage_facts in enumerate(index["of"]):
-        for subject, _, object_ in (facts[i] for i in passage_facts):
-            a, b = node[subject], node[object_]
+    for passage, numbers in enumerate(index["of"]):
+        for number in numbers:
+            subject, _, object_ = facts[number]
+            a = node[subject]
+            b = node[object_]
             weights[a, b] += 1
             weights[b, a] += 1
             for phrase in (a, b):
                 places[phrase].add(passage)
                 weights[phrase, len(node) + passage] = 1.0
-    weights |= {(int(a), int(b)): float(score) for a, b, score in index["synonyms"]}
+    for first, second, score in index["synonyms"]:
+        weights[int(first), int(second)] = float(score)
     graph = networkx.Graph()
     graph.add_nodes_from(range(len(node) + len(index["of"])))
     for (a, b), weight in weights.items():
-        if a != b:
-            graph.add_edge(
-                a, b, weight=weight + graph.get_edge_data(a, b, {"weight": 0.0})["weight"]
-            )
+        if a == b:
+            continue
+        other_direction = graph.get_edge_data(a, b, {"weight": 0.0})["weight"]
+        graph.add_edge(a, b, weight=weight + other_direction)
     return graph, places
 
 
 def _phrases(facts: Sequence[Fact]) -> list[str]:
     """The distinct subjects and objects, in order."""
-    return list(
-        dict.fromkeys(phrase for subject, _, object_ in facts for phrase in (subject, object_))
-    )
+    phrases: dict[str, None] = {}
+    for subject, _, object_ in facts:
+        phrases[subject] = None
+        phrases[object_] = None
+    return list(phrases)
 
 
 def _similar_phrases(phrases: Sequence[str], least: float, tools: Tools) -> list[list[float]]:
-    """[number of a phrase, of another, cosine] of all pairs at `least` or above, from 3 letters or
-    digits on.
+    """Find the pairs of similar phrases.
 
-    At most SYNONYMS of a phrase, the most similar ones.
+    Args:
+        phrases: All phrases; one of fewer than 3 letters or digits has no pair of its own.
+        least: The least cosine.
+        tools: The engine's tools.
+
+    Returns:
+        [number of a phrase, of another, cosine], at most SYNONYMS of a phrase, the most similar
+        ones.
     """
-    encoder = tools.encoder()
-    vectors = encoder.encode(phrases, "passage")
+    vectors = tools.encoder().encode(phrases, "passage")
     # Cosine for every encoder: the threshold means nothing for raw products.
     vectors = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
     pairs: list[list[float]] = []
     for i, phrase in enumerate(phrases):
-        if sum(map(str.isalnum, phrase)) > 2:
-            similarity = vectors @ vectors[i]
-            best = [j for j in best_first(similarity) if j != i and similarity[j] >= least]
-            pairs += [[i, j, float(similarity[j])] for j in best[:SYNONYMS]]
+        if sum(map(str.isalnum, phrase)) < 3:
+            continue
+        similarity = vectors @ vectors[i]
+        similar = [j for j in best_first(similarity) if j != i and similarity[j] >= least]
+        pairs += [[i, j, float(similarity[j])] for j in similar[:SYNONYMS]]
     return pairs
 
 
@@ -330,4 +402,5 @@ def _min_max(scores: np.ndarray) -> np.ndarray:
     """The scores on a scale of 0 to 1; all 1 where all are equal."""
     if not len(scores) or scores.max() == scores.min():
         return np.ones(len(scores))
-    return np.asarray((scores - scores.min()) / (scores.max() - scores.min()), dtype=float)
+    width = scores.max() - scores.min()
+    return np.asarray((scores - scores.min()) / width, dtype=float)

@@ -8,9 +8,11 @@ searched on two levels.
 Entities, relations and chunks of both levels are read. Source: docs/methods/retrieval.md#lightrag.
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +20,7 @@ from pydantic import model_validator
 
 from harness.method import Index, Indexes, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
-from harness.prompts import Pieces, Prompt, feed, prompt_tokens
+from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import overlapping_chunks, shown_spans
@@ -66,6 +68,81 @@ JOIN_TOKENS = 500  # likewise: descriptions of as many are joined by the model, 
 LEVELS = {"hybrid": ("high", "low"), "local": ("low",), "global": ("high",)}  # of keywords
 
 
+Names = tuple[str, ...]
+"""The name of an entity, or the two names of a relation, sorted."""
+
+
+@dataclass(frozen=True)
+class _Mention:
+    """What one chunk says of an entity or a relation; chunk: its number."""
+
+    text: str
+    label: str
+    weight: float
+    chunk: int
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An entity, or a relation of two entities.
+
+    text: its description; label: type or keywords; weight: of a relation; chunks: their numbers.
+    """
+
+    names: Names
+    text: str
+    label: str
+    weight: float
+    chunks: list[int]
+
+    @property
+    def is_relation(self) -> bool:
+        return len(self.names) > 1
+
+    def to_row(self) -> list[Any]:
+        """The item as JSON values."""
+        return [list(self.names), self.text, self.label, self.weight, self.chunks]
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> _Item:
+        """The inverse of `to_row`."""
+        names, text, label, weight, chunks = row
+        return cls(tuple(names), text, label, weight, list(chunks))
+
+    def shown_row(self, rank: int) -> str:
+        """The item as a line of the prompt."""
+        fields = [*self.names, self.text, self.label]
+        if self.is_relation:
+            fields.append(f"{self.weight:g}")
+        return " | ".join([*fields, str(rank)])
+
+
+def _mentions_by_names(by_chunk: Sequence[Sequence[Sequence[Any]]]) -> dict[Names, list[_Mention]]:
+    """The mentions of each entity and relation, in order; by_chunk: the records of each chunk."""
+    mentions: dict[Names, list[_Mention]] = defaultdict(list)
+    for number, records in enumerate(by_chunk):
+        for names, text, label, weight in records:
+            mentions[tuple(sorted(names))].append(_Mention(text, label, weight, number))
+    return mentions
+
+
+def _text_for_vector(item: _Item) -> str:
+    if item.is_relation:
+        return f"{item.label}{''.join(item.names)}{item.text}"
+    return item.names[0] + item.text
+
+
+def _unlisted_entities(items: Sequence[_Item]) -> list[_Item]:
+    """Entities that are named by relations alone, each with its first relation's description."""
+    listed = {item.names[0] for item in items if not item.is_relation}
+    unlisted: dict[str, _Item] = {}
+    for item in reversed(items):
+        for name in item.names:
+            if name not in listed:
+                unlisted[name] = _Item((name,), item.text, "UNKNOWN", 0.0, item.chunks)
+    return list(unlisted.values())
+
+
 class LightRAG(ExtractingMethod):
     """Entities and relations by keywords of two levels, with the chunks that they come from."""
 
@@ -97,7 +174,7 @@ class LightRAG(ExtractingMethod):
         budget: int = setting(4000, gt=0, help="Tokens of each list that is shown.")
 
         @model_validator(mode="after")
-        def _check_overlap(self) -> "LightRAG.Config":
+        def _check_overlap(self) -> LightRAG.Config:
             if self.overlap >= self.segment_tokens:
                 raise ValueError("overlap should be smaller than segment_tokens")
             return self
@@ -115,80 +192,88 @@ class LightRAG(ExtractingMethod):
         or two, its description, its type or keywords, its weight and its chunks; "vectors": of the
         items that can be found.
         """
-        model, config = tools.model("builder"), self.config
-        spans = overlapping_chunks(document.text, config.segment_tokens, config.overlap, model)
-        more, join = [MORE.of(config).fill()] * config.gleanings, JOIN.of(config)
-
-        def records(number: int) -> list[list[Any]]:
-            turns = [
-                EXTRACT.of(config).fill(text=[document.text[slice(*spans[number])].strip()]),
-                *more,
-            ]
-            used, chunk_records = (
-                sum(prompt_tokens(turn, model) for turn in turns),
-                list[list[Any]](),
-            )
-            require_room(used + len(turns), model, None)
-            with model.session() as s:
-                for turn in turns:
-                    feed(s, turn)
-                    written = s.write(min(config.reply_tokens, (model.window - used) // len(turns)))
-                    if (new := records_in(written.text)) is None:
-                        s.count_reply(written)
-                    chunk_records += new or []
-            return chunk_records
-
-        said: dict[tuple[str, ...], list[Any]] = defaultdict(
-            list
-        )  # of an entity, or of the two of a relation
-        for number, chunk_records in enumerate(keep_each(records, len(spans), "chunk", tools)):
-            for names, *fields in chunk_records:
-                said[tuple(sorted(names))].append([*fields, number])
-
-        def item(names: tuple[str, ...]) -> list[Any]:
-            texts, labels, weights, chunks = zip(*said[names], strict=True)
-            distinct, name = sorted(set(texts)), " and ".join(names)
-            text, label = SEPARATOR.join(distinct), SEPARATOR.join(sorted(set(labels)))
-
-            def joined() -> str:
-                def filled(count: int) -> Pieces:
-                    return join.fill(name=name, texts="\n".join(distinct[:count]))
-
-                turn, _ = fit_lines(filled, len(distinct), model.window - JOIN_TOKENS, model)
-                return ask_parsed(
-                    model, turn, JOIN_TOKENS, str.strip, Retry(retries=0)
-                ).text.strip()
-
-            if model.count(text) >= JOIN_TOKENS:
-                text = tools.keep(f"description of {name}", joined)
-            if len(names) == 1:
-                label = Counter(labels).most_common(1)[0][0]
-            return [list(names), text, label, sum(weights), list(dict.fromkeys(chunks))]
-
-        items = tools.map(item, list(said))
-        keys = [
-            f"{label}{''.join(names)}{text}" if names[1:] else names[0] + text
-            for names, text, label, *_ in items
-        ]
-        unlisted = {
-            n: [[n], i[1], "UNKNOWN", 0.0, i[4]]
-            for i in reversed(items)
-            for n in i[0]
-            if (n,) not in said
-        }
-        items += unlisted.values()  # named by relations alone: shown beside these, but not found
+        config = self.config
+        spans = overlapping_chunks(
+            document.text, config.segment_tokens, config.overlap, tools.model("builder")
+        )
+        chunks = [document.text[start:end].strip() for start, end in spans]
+        by_chunk = keep_each(
+            lambda number: self._extract(chunks[number], tools), len(chunks), "chunk", tools
+        )
+        mentions = _mentions_by_names(by_chunk)
+        items = tools.map(lambda names: self._item(names, mentions[names], tools), list(mentions))
+        vectors = tools.encoder().encode([_text_for_vector(item) for item in items], "passage")
+        # Entities that relations alone name are shown beside these, but not found.
+        every = [*items, *_unlisted_entities(items)]
         return {
-            "chunks": [list(s) for s in spans],
-            "items": items,
-            "vectors": tools.encoder().encode(keys, "passage"),
+            "chunks": [list(span) for span in spans],
+            "items": [item.to_row() for item in every],
+            "vectors": vectors,
         }
+
+    def _extract(self, chunk: str, tools: Tools) -> list[list[Any]]:
+        """The records (`records_in`) that the builder writes of a chunk, those left out at first
+        too."""
+        model = tools.model("builder")
+        turns = [EXTRACT.of(self.config).fill(text=[chunk])]
+        turns += [MORE.of(self.config).fill()] * self.config.gleanings
+        used = sum(prompt_tokens(turn, model) for turn in turns)
+        require_room(used + len(turns), model, None)
+        room_for_reply = (model.window - used) // len(turns)
+        records: list[list[Any]] = []
+        with model.session() as s:
+            for turn in turns:
+                feed(s, turn)
+                written = s.write(min(self.config.reply_tokens, room_for_reply))
+                found = records_in(written.text)
+                if found is None:
+                    s.count_reply(written)
+                records += found or []
+        return records
+
+    def _item(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> _Item:
+        """One entity or relation of all its mentions."""
+        labels = [mention.label for mention in mentions]
+        label = SEPARATOR.join(sorted(set(labels)))
+        if len(names) == 1:
+            label = Counter(labels).most_common(1)[0][0]
+        return _Item(
+            names=names,
+            text=self._description(names, mentions, tools),
+            label=label,
+            weight=sum(mention.weight for mention in mentions),
+            chunks=list(dict.fromkeys(mention.chunk for mention in mentions)),
+        )
+
+    def _description(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> str:
+        """All distinct descriptions, joined by the model where they are long."""
+        model = tools.model("builder")
+        distinct = sorted({mention.text for mention in mentions})
+        text = SEPARATOR.join(distinct)
+        if model.count(text) < JOIN_TOKENS:
+            return text
+        name = " and ".join(names)
+
+        def ask_joined() -> str:
+            prompt = JOIN.of(self.config)
+            turn, _ = fit_lines(
+                lambda count: prompt.fill(name=name, texts="\n".join(distinct[:count])),
+                len(distinct),
+                model.window - JOIN_TOKENS,
+                model,
+            )
+            response = ask_parsed(model, turn, JOIN_TOKENS, str.strip, Retry(retries=0))
+            return response.text.strip()
+
+        joined: str = tools.keep(f"description of {name}", ask_joined)
+        return joined
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Find entities and relations by the question's keywords, read them with their chunks."""
-        (document,), (index,) = documents, indexes
-        model = tools.model()
+        (document,) = documents
+        (index,) = indexes
         config = self.config
         search = _Search(index, document, config, tools)
         with tools.phase("search"):
@@ -196,168 +281,250 @@ class LightRAG(ExtractingMethod):
             response = ask_parsed(
                 tools.model("searcher"), pieces, 512, keywords_in, Retry(retries=0)
             )
-            found = [
-                search.find(level, (response.found or {}).get(level, []))
-                for level in LEVELS[config.mode]
-            ]
+            found = search.find_all(response.found or {})
         step = Step(
             "keywords", tokens=response.tokens, flops=tools.meter.flops(), note=response.text
         )
-        nodes, edges, chunks = (
-            list(dict.fromkeys(chain(*parts))) for parts in zip(*found, strict=True)
-        )
         # As in the released code: by both levels the model is asked also where nothing is found.
-        if response.found is None or not (nodes or config.mode == "hybrid"):
+        asks_anyway = config.mode == "hybrid"
+        if response.found is None or not (found.entities or asks_anyway):
             return Answer(REFUSAL, (), "nothing found", (step,))
-        request = reading.Reading(tools.task, config=config)
+        return self._read(question, search, found, step)
+
+    def _read(self, question: Question, search: _Search, found: _Found, step: Step) -> Answer:
+        """Answer from what was found, as much of it as the window holds."""
+        tools = search.tools
+        model = tools.model()
+        request = reading.Reading(tools.task, config=self.config)
         room = reading.room_for_text(question, tools, model, request)
-        texts = [search.chunks[i] for i in chunks]
-        if reading.how_many_fit([search.written(nodes, edges), *texts], room, model) <= len(texts):
-            nodes, edges = (search.first(part, search.rows, room // 3) for part in (nodes, edges))
-        graph = search.written(nodes, edges)
+        texts = [search.chunks[i] for i in found.chunks]
+        shown_texts = [search.written(found), *texts]
+        if reading.how_many_fit(shown_texts, room, model) < len(shown_texts):
+            found = _Found(
+                search.first(found.entities, search.rows, room // 3),
+                search.first(found.relations, search.rows, room // 3),
+                found.chunks,
+            )
+        graph = search.written(found)
         text, count = reading.ask_fitting(question, [graph, *texts], tools, request)
-        spans = [(int(a), int(b)) for a, b in index["chunks"]]
-        chunks, flops = chunks[: max(0, count - 1)], tools.meter.flops()
-        shown = shown_spans(document, [spans[i] for i in chunks])
-        read = [
-            Step("read", i, tokens=model.count(search.chunks[i]), flops=flops, shown=place)
-            for i, place in zip(chunks, shown, strict=True)
-        ]
-        sources = sorted(
-            {(document.id, *spans[chunk]) for i in [*nodes, *edges] for chunk in search.items[i][4]}
-        )
-        written = Shown("generated", document.id, text=graph, sources=tuple(sources))
+        read = found.chunks[: max(0, count - 1)]
+        places = shown_spans(search.document, [search.spans[i] for i in read])
+        flops = tools.meter.flops()
+        steps = [step]
+        for chunk, place in zip(read, places, strict=True):
+            tokens = model.count(search.chunks[chunk])
+            steps.append(Step("read", chunk, tokens=tokens, flops=flops, shown=place))
+        shown: tuple[Shown, ...] = ()
+        if count:
+            shown = (search.shown_graph(graph, found), *places)
         reason = (
-            f"{len(nodes)} entities, {len(edges)} relations, {len(chunks)} of {len(texts)} chunks"
+            f"{len(found.entities)} entities, {len(found.relations)} relations, "
+            f"{len(read)} of {len(texts)} chunks"
         )
-        return Answer(text, (written, *shown) if count else (), reason, (step, *read))
+        return Answer(text, shown, reason, tuple(steps))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Numbers of entities, relations and chunks, the best first."""
+
+    entities: list[int]
+    relations: list[int]
+    chunks: list[int]
 
 
 class _Search:
-    """What the keywords of a level find: numbers of entities, relations and chunks."""
+    """Finds entities, relations and chunks by keywords."""
 
     def __init__(
         self, index: Index, document: Document, config: LightRAG.Config, tools: Tools
     ) -> None:
-        self.items, self.vectors = index["items"], index["vectors"]
-        self.config, self.tools = config, tools
-        self.texts = [i[1] for i in self.items]
-        self.chunks = [document.text[a:b].strip() for a, b in index["chunks"]]
-        number = {names[0]: i for i, (names, *_) in enumerate(self.items) if not names[1:]}
-        self.joined: list[list[int]] = [
-            [] for _ in self.items
-        ]  # an entity's relations, a relation's two entities
-        for i, (names, *_) in enumerate(self.items):
-            for entity in [number[name] for name in names if names[1:]]:
-                self.joined[i].append(entity)
-                self.joined[entity].append(i)
-        # How many relations an entity has, or both entities of a relation together.
-        self.rank = [
-            sum(len(self.joined[number[name]]) for name in names) for names, *_ in self.items
-        ]
-        fields = [
-            (*names, text, label, *([f"{w:g}"] if names[1:] else []))
-            for names, text, label, w, _ in self.items
-        ]
+        self.document = document
+        self.config = config
+        self.tools = tools
+        self.spans = [(int(start), int(end)) for start, end in index["chunks"]]
+        self.chunks = [document.text[start:end].strip() for start, end in self.spans]
+        self.items = [_Item.from_row(row) for row in index["items"]]
+        self.vectors = index["vectors"]
+        self.texts = [item.text for item in self.items]
+        self._entities = self._numbers_of_entities()
+        self._joined = self._neighbours()
+        self._ranks = [self._rank(item) for item in self.items]
         self.rows = [
-            " | ".join([*row, str(rank)]) for row, rank in zip(fields, self.rank, strict=True)
+            item.shown_row(rank) for item, rank in zip(self.items, self._ranks, strict=True)
         ]
 
-    def find(self, level: str, words: Sequence[str]) -> tuple[list[int], list[int], list[int]]:
-        """The nearest relations with their entities and chunks, or by "low" the nearest entities
-        with theirs.
+    def _numbers_of_entities(self) -> dict[str, int]:
+        """Name -> the number of an entity."""
+        numbers: dict[str, int] = {}
+        for i, item in enumerate(self.items):
+            if not item.is_relation:
+                numbers[item.names[0]] = i
+        return numbers
 
-        Near are the `k` most similar ones of a cosine of `least` or more. Relations are in the
-        order of rank, then weight; of an entity's chunks those come first that more of its
-        neighbours share.
-        """
-        low, tools, nearest = level == "low", self.tools, list[int]()
-        those = [
-            i
-            for i, item in enumerate(self.items[: len(self.vectors)])
-            if (len(item[0]) == 1) == low
-        ]
-        if words and those:
-            vectors = np.asarray(self.vectors)[those]
-            (query,) = tools.encoder().encode([", ".join(words)], "query")
-            scores = vectors @ query / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(query))
-            nearest = [
-                those[i]
-                for i in best_first(scores)[: self.config.k]
-                if scores[i] >= self.config.least
-            ]
-        edges = [i for node in nearest for i in self.joined[node]] if low else nearest
-        edges = self.first(
-            sorted(edges, key=lambda i: (-self.rank[i], -self.items[i][3])), self.texts
-        )
-        nodes = (
-            nearest
-            if low
-            else self.first([node for i in edges for node in self.joined[i]], self.texts)
-        )
+    def _neighbours(self) -> list[list[int]]:
+        """Of each item an entity's relations, or a relation's two entities."""
+        joined: list[list[int]] = [[] for _ in self.items]
+        for i, item in enumerate(self.items):
+            if not item.is_relation:
+                continue
+            for name in item.names:
+                entity = self._entities[name]
+                joined[i].append(entity)
+                joined[entity].append(i)
+        return joined
+
+    def _rank(self, item: _Item) -> int:
+        """How many relations an entity has, or both entities of a relation together."""
+        return sum(len(self._joined[self._entities[name]]) for name in item.names)
+
+    def find_all(self, keywords: Mapping[str, Sequence[str]]) -> _Found:
+        """What the keywords of all levels of the mode find, each once."""
+        entities: list[int] = []
+        relations: list[int] = []
         chunks: list[int] = []
-        for i in nearest if low else edges:
-            neighbours = [
-                self.items[other][4]
-                for edge in self.joined[i]
-                for other in self.joined[edge]
-                if other != i
-            ]
-            chunks += sorted(
-                self.items[i][4],
-                key=lambda place: -sum(place in other for other in neighbours) if low else 0,
-            )
-        return nodes, edges, self.first(chunks, self.chunks)
+        for level in LEVELS[self.config.mode]:
+            words = keywords.get(level, [])
+            found = self._find_low(words) if level == "low" else self._find_high(words)
+            entities += found.entities
+            relations += found.relations
+            chunks += found.chunks
+        return _Found(_distinct(entities), _distinct(relations), _distinct(chunks))
+
+    def _find_low(self, words: Sequence[str]) -> _Found:
+        """The nearest entities with their relations and chunks.
+
+        Of an entity's chunks those come first that more of its neighbours share.
+        """
+        entities = self._nearest(words, relations=False)
+        relations: list[int] = []
+        chunks: list[int] = []
+        for entity in entities:
+            relations += self._joined[entity]
+            chunks += self._shared_chunks_first(entity)
+        return _Found(entities, self._best_relations(relations), self.first(chunks, self.chunks))
+
+    def _find_high(self, words: Sequence[str]) -> _Found:
+        """The nearest relations with their entities and chunks."""
+        relations = self._best_relations(self._nearest(words, relations=True))
+        entities: list[int] = []
+        chunks: list[int] = []
+        for relation in relations:
+            entities += self._joined[relation]
+            chunks += self.items[relation].chunks
+        return _Found(self.first(entities, self.texts), relations, self.first(chunks, self.chunks))
+
+    def _nearest(self, words: Sequence[str], relations: bool) -> list[int]:
+        """The `k` most similar entities, or relations, of a cosine of `least` or more."""
+        candidates: list[int] = []
+        for i, item in enumerate(self.items[: len(self.vectors)]):
+            if item.is_relation == relations:
+                candidates.append(i)
+        if not words or not candidates:
+            return []
+        vectors = np.asarray(self.vectors)[candidates]
+        (query,) = self.tools.encoder().encode([", ".join(words)], "query")
+        scores = vectors @ query / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(query))
+        best = best_first(scores)[: self.config.k]
+        return [candidates[i] for i in best if scores[i] >= self.config.least]
+
+    def _best_relations(self, relations: list[int]) -> list[int]:
+        """Relations in the order of rank, then weight, as many as a list holds."""
+        ordered = sorted(relations, key=lambda i: (-self._ranks[i], -self.items[i].weight))
+        return self.first(ordered, self.texts)
+
+    def _shared_chunks_first(self, entity: int) -> list[int]:
+        """The chunks of an entity, those first that more of its neighbours have."""
+        shared: Counter[int] = Counter()
+        for relation in self._joined[entity]:
+            for neighbour in self._joined[relation]:
+                if neighbour != entity:
+                    shared.update(set(self.items[neighbour].chunks))
+        return sorted(self.items[entity].chunks, key=lambda chunk: -shared[chunk])
 
     def first(
-        self, numbers: Iterable[int], texts: Sequence[str], budget: int | None = None
+        self, numbers: Sequence[int], texts: Sequence[str], budget: int | None = None
     ) -> list[int]:
-        """The first of `numbers`, each once, whose texts stay within a budget of tokens, by default
-        that of a list."""
-        numbers = list(dict.fromkeys(numbers))
-        limit = self.config.budget if budget is None else budget
-        return numbers[
-            : reading.how_many_fit([texts[i] for i in numbers], limit, self.tools.model(), "")
-        ]
+        """The first numbers, each once, whose texts stay within a budget.
 
-    def written(self, nodes: Iterable[int], edges: Iterable[int]) -> str:
-        """These entities and relations as the prompt shows them."""
-        entities, relations = ("\n".join(self.rows[i] for i in items) for items in (nodes, edges))
+        Args:
+            numbers: Places in `texts`.
+            texts: What is shown of each.
+            budget: Most tokens; None: those of a list.
+        """
+        distinct = _distinct(numbers)
+        limit = self.config.budget
+        if budget is not None:
+            limit = budget
+        shown = [texts[i] for i in distinct]
+        return distinct[: reading.how_many_fit(shown, limit, self.tools.model(), "")]
+
+    def written(self, found: _Found) -> str:
+        """The entities and relations as the prompt shows them."""
+        entities = "\n".join(self.rows[i] for i in found.entities)
+        relations = "\n".join(self.rows[i] for i in found.relations)
         return "".join(GRAPH.of(self.config).fill(entities=entities, relations=relations))
+
+    def shown_graph(self, graph: str, found: _Found) -> Shown:
+        """The list of entities and relations as the record has it, with the chunks that it is
+        made of."""
+        sources: set[tuple[str, int, int]] = set()
+        for number in [*found.entities, *found.relations]:
+            for chunk in self.items[number].chunks:
+                sources.add((self.document.id, *self.spans[chunk]))
+        return Shown("generated", self.document.id, text=graph, sources=tuple(sorted(sources)))
+
+
+def _distinct(numbers: Sequence[int]) -> list[int]:
+    return list(dict.fromkeys(numbers))
 
 
 def records_in(reply: str) -> list[list[Any]] | None:
-    """[names, description, type or keywords, weight] of each entity and relation in a reply; names
-    in capitals.
+    """Read entities and relations.
 
-    The weight of an entity is 0, that of a relation without one 1, as in the released code. [] for
-    an empty list, None for a reply without any.
+    Args:
+        reply: A model's text.
+
+    Returns:
+        [names, description, type or keywords, weight] of each, names in capitals. The weight of an
+        entity is 0, that of a relation without one 1, as in the released code. [] for an empty
+        list, None for a reply without any.
     """
-    records, values = [], values_in(reply)
-    for value in [v for v in values if isinstance(v, list) and v and None not in v]:
-        kind, *parts = [str(part).strip() for part in value]
-        names = [name.upper() for name in parts[: 1 if kind == "entity" else 2]]
-        if kind == "entity" and len(parts) >= 3 and all(names):
-            records.append([names, parts[2], parts[1].upper(), 0.0])
-        elif kind == "relation" and len(parts) >= 4 and all(names):
-            records.append(
-                [
-                    names,
-                    parts[2],
-                    parts[3],
-                    float(value[-1]) if isinstance(value[-1], int | float) else 1.0,
-                ]
-            )
-    return records if records or [] in values else None
+    values = values_in(reply)
+    records: list[list[Any]] = []
+    for value in values:
+        if isinstance(value, list) and value and None not in value:
+            record = _record(value)
+            if record is not None:
+                records.append(record)
+    if not records and [] not in values:
+        return None
+    return records
+
+
+def _record(value: list[Any]) -> list[Any] | None:
+    """The record of one list in a reply; None where it is neither an entity nor a relation."""
+    kind, *parts = [str(part).strip() for part in value]
+    if kind == "entity" and len(parts) >= 3 and parts[0]:
+        name, label, text = parts[:3]
+        return [[name.upper()], text, label.upper(), 0.0]
+    if kind == "relation" and len(parts) >= 4 and parts[0] and parts[1]:
+        first, second, text, keywords = parts[:4]
+        weight = 1.0
+        if isinstance(value[-1], int | float):
+            weight = float(value[-1])
+        return [[first.upper(), second.upper()], text, keywords, weight]
+    return None
 
 
 def keywords_in(reply: str) -> dict[str, list[str]] | None:
     """The keywords "high" and "low" of a reply, None where it has neither."""
     for value in values_in(reply):
-        if isinstance(value, dict) and {"high", "low"} & {*value}:
-            return {
-                level: [*strings_in(words)]
-                for level, words in value.items()
-                if isinstance(words, list)
-            }
+        if not isinstance(value, dict) or not {"high", "low"} & {*value}:
+            continue
+        keywords: dict[str, list[str]] = {}
+        for level, words in value.items():
+            if isinstance(words, list):
+                keywords[level] = list(strings_in(words))
+        return keywords
     return None

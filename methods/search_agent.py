@@ -9,13 +9,17 @@ It is one conversation. The first reply that calls no tool is the answer; at a l
 told to answer. All of it counts as search. Source: docs/methods/retrieval.md#a-rag.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from harness.method import Index, Indexes, Method, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
-from harness.prompts import Prompt, feed, prompt_tokens
+from harness.models import MeteredModel, Session
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, shown_spans, trimmed
 from methods.packing import packed_chunks
@@ -90,17 +94,17 @@ class SearchAgent(Method):
         """Spans of the chunks, [chunk, start, end] of their longer sentences, and the vectors of
         these."""
         chunks = packed_chunks(document.text, self.config.segment_tokens, tools.model())
-        spans = [
-            (i, a, b)
-            for i, chunk in enumerate(chunks)
-            for a, b in _sentences(document.text, chunk)
-            if b - a > _LEAST
-        ]
-        vectors = tools.encoder().encode([document.text[a:b] for _, a, b in spans], "passage")
+        sentences: list[list[int]] = []
+        texts: list[str] = []
+        for number, chunk in enumerate(chunks):
+            for start, end in _sentences(document.text, chunk):
+                if end - start > _LEAST:
+                    sentences.append([number, start, end])
+                    texts.append(document.text[start:end])
         return {
             "chunks": [list(chunk) for chunk in chunks],
-            "sentences": [list(s) for s in spans],
-            "vectors": vectors,
+            "sentences": sentences,
+            "vectors": tools.encoder().encode(texts, "passage"),
         }
 
     def answer(
@@ -110,45 +114,80 @@ class SearchAgent(Method):
 
         Raises WindowExceeded where the task with two replies does not fit the window.
         """
-        (document,), (index,) = documents, indexes
-        config, model, instruction = self.config, tools.model(), tools.task.instruction
-        asked = AGENT.of(config).fill(
+        (document,) = documents
+        (index,) = indexes
+        config = self.config
+        model = tools.model()
+        instruction = tools.task.instruction
+        task = AGENT.of(config).fill(
             instruction=instruction, question=[question.text], options=options(question)
         )
         force = FORCE.of(config).fill(instruction=instruction)
         reserved = prompt_tokens(force, model) + 2 * config.reply_tokens
-        require_room(prompt_tokens(asked, model) + reserved, model, None)
+        require_room(prompt_tokens(task, model) + reserved, model, None)
         calls = _Calls(document, index, config, tools)
         with tools.phase("search"), model.session() as s:
-            feed(s, asked)
-            for number in range(1, config.max_loops + 1):
-                written = s.write(config.reply_tokens)
-                called = [
-                    value
-                    for value in values_in(written.text)
-                    if isinstance(value, dict) and "tool" in value
-                ]
-                if not called:
-                    reason = f"answered in reply {number}"
-                    if number == 1:
-                        s.count_reply(written, "unsearched")
-                    break
-                results = "\n\n".join(map(calls.result, called))
-                length = s.length() + model.count(results)
-                fits = length + reserved <= model.window
-                if fits and length <= config.budget and number < config.max_loops:
-                    feed(s, [results])
-                    continue
-                feed(s, [results, "\n\n", *force] if fits else force)
-                written = s.write(config.reply_tokens)
-                limit = (
-                    "window" if not fits else "budget" if length > config.budget else "max_loops"
-                )
-                reason = f"told to answer: {limit}"
+            feed(s, task)
+            end = self._converse(s, model, calls, force, reserved)
+        answer_line = _ANSWER.search(end.reply)
+        reply = end.reply
+        if answer_line:
+            reply = answer_line.group(1)
+        return Answer(tools.task.answer_in(reply), calls.shown(), end.reason, tuple(calls.steps))
+
+    def _converse(
+        self, s: Session, model: MeteredModel, calls: _Calls, force: Pieces, reserved: int
+    ) -> _End:
+        """Let the model call tools until it calls none, or until a limit is reached.
+
+        Args:
+            s: The conversation, which has the task.
+            model: The reader.
+            calls: The tools.
+            force: The request to answer now.
+            reserved: Tokens that this request and two replies take.
+        """
+        config = self.config
+        number = 1
+        while True:
+            written = s.write(config.reply_tokens)
+            called = _tool_calls(written.text)
+            if not called:
+                if number == 1:
+                    s.count_reply(written, "unsearched")
+                return _End(written.text, f"answered in reply {number}")
+            results = "\n\n".join(map(calls.result, called))
+            length = s.length() + model.count(results)
+            limit = ""
+            if length + reserved > model.window:
+                limit = "window"
+            elif length > config.budget:
+                limit = "budget"
+            elif number >= config.max_loops:
+                limit = "max_loops"
+            if limit:
                 break
-        answer_line = _ANSWER.search(written.text)
-        text = tools.task.answer_in(answer_line.group(1) if answer_line else written.text)
-        return Answer(text, calls.shown(), reason, tuple(calls.steps))
+            feed(s, [results])
+            number += 1
+        if limit == "window":
+            feed(s, force)
+        else:
+            feed(s, [results, "\n\n", *force])
+        return _End(s.write(config.reply_tokens).text, f"told to answer: {limit}")
+
+
+@dataclass(frozen=True)
+class _End:
+    """How a conversation ended: the last reply, and why it was the last."""
+
+    reply: str
+    reason: str
+
+
+def _tool_calls(reply: str) -> list[dict[str, Any]]:
+    """The objects of a reply that call a tool."""
+    objects = [value for value in values_in(reply) if isinstance(value, dict)]
+    return [value for value in objects if "tool" in value]
 
 
 class _Calls:
@@ -157,59 +196,98 @@ class _Calls:
     def __init__(
         self, document: Document, index: Index, config: SearchAgent.Config, tools: Tools
     ) -> None:
-        self.document, self.index, self.config, self.tools = document, index, config, tools
-        self.chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
+        self.document = document
+        self.index = index
+        self.config = config
+        self.tools = tools
+        self.chunks: list[Span] = [(start, end) for start, end in index["chunks"]]
         self.read: list[int] = []
         self.seen: list[Span] = []
         self.steps: list[Step] = []
 
     def result(self, call: dict[str, Any]) -> str:
         """What a call returns, as the model sees it; its step is appended to `steps`."""
-        tool, top = call["tool"], call.get("top")
-        most = min(top, _TOP) if isinstance(top, int) and top > 0 else self.config.top
-        if tool == "keyword_search" and (keywords := _strings(call.get("keywords"))):
-            result = self._found(self._by_keywords(keywords, most))
-        elif tool == "semantic_search" and (queries := _strings(call.get("query"))):
-            result = self._found(self._by_meaning(queries[0], most))
-        elif tool == "read_chunk" and (numbers := _strings(call.get("chunks"))):
-            result = "\n\n".join(map(self._whole, numbers))
-        else:
-            result = "Error: there is no such tool, or what it needs is missing."
-        tokens, flops = self.tools.model().count(result), self.tools.meter.flops()
-        self.steps.append(Step(str(tool), tokens=tokens, flops=flops, note=str(call)))
+        result = self._run(call)
+        step = Step(
+            str(call["tool"]),
+            tokens=self.tools.model().count(result),
+            flops=self.tools.meter.flops(),
+            note=str(call),
+        )
+        self.steps.append(step)
         return result
 
+    def _run(self, call: dict[str, Any]) -> str:
+        tool = call["tool"]
+        keywords = _strings(call.get("keywords"))
+        queries = _strings(call.get("query"))
+        numbers = _strings(call.get("chunks"))
+        if tool == "keyword_search" and keywords:
+            return self._found(self._by_keywords(keywords, self._top(call)))
+        if tool == "semantic_search" and queries:
+            return self._found(self._by_meaning(queries[0], self._top(call)))
+        if tool == "read_chunk" and numbers:
+            return "\n\n".join(map(self._whole, numbers))
+        return "Error: there is no such tool, or what it needs is missing."
+
+    def _top(self, call: dict[str, Any]) -> int:
+        """How many chunks a search shows."""
+        top = call.get("top")
+        if isinstance(top, int) and top > 0:
+            return min(top, _TOP)
+        return int(self.config.top)
+
     def _by_keywords(self, keywords: Sequence[str], most: int) -> dict[int, list[Span]]:
-        """The chunks with most keywords, longer ones counting more, and the first sentences of each
-        with one."""
-        text, words = self.document.text, [keyword.lower() for keyword in keywords]
-        scores = [
-            sum(text[a:b].lower().count(word) * len(word) for word in words) for a, b in self.chunks
-        ]
-        hits: dict[int, list[Span]] = {}
-        for i in sorted(filter(scores.__getitem__, range(len(scores))), key=lambda i: -scores[i])[
-            :most
-        ]:
-            spans = _sentences(text, self.chunks[i])
-            hits[i] = [
-                (a, b) for a, b in spans if any(word in text[a:b].lower() for word in words)
-            ][:_MOST]
-        return hits
+        """Find chunks by the words in them.
+
+        Args:
+            keywords: Texts to find, in any letters.
+            most: The number of chunks.
+
+        Returns:
+            The chunks with most keywords, longer ones counting more, and the first sentences of each
+            with one.
+        """
+        words = [keyword.lower() for keyword in keywords]
+        scores = [self._keyword_score(chunk, words) for chunk in self.chunks]
+        found = [i for i, score in enumerate(scores) if score]
+        found.sort(key=lambda i: -scores[i])
+        return {i: self._sentences_with(self.chunks[i], words) for i in found[:most]}
+
+    def _keyword_score(self, chunk: Span, words: Sequence[str]) -> int:
+        text = self.document.text[slice(*chunk)].lower()
+        return sum(text.count(word) * len(word) for word in words)
+
+    def _sentences_with(self, chunk: Span, words: Sequence[str]) -> list[Span]:
+        """The first sentences of a chunk that have one of the words."""
+        spans: list[Span] = []
+        for span in _sentences(self.document.text, chunk):
+            sentence = self.document.text[slice(*span)].lower()
+            if any(word in sentence for word in words):
+                spans.append(span)
+        return spans[:_MOST]
 
     def _by_meaning(self, query: str, most: int) -> dict[int, list[Span]]:
         """The chunks with the nearest sentences, of three times as many sentences as chunks."""
+        nearest = best_first(similarity_to(query, self.index["vectors"], self.tools))
         hits: dict[int, list[Span]] = {}
-        for i in best_first(similarity_to(query, self.index["vectors"], self.tools))[: 3 * most]:
+        for i in nearest[: 3 * most]:
             chunk, start, end = self.index["sentences"][i]
             hits.setdefault(chunk, []).append((start, end))
-        return {chunk: sorted(spans) for chunk, spans in list(hits.items())[:most]}
+        best = list(hits)[:most]
+        return {chunk: sorted(hits[chunk]) for chunk in best}
 
     def _found(self, hits: dict[int, list[Span]]) -> str:
-        line, text = FOUND.of(self.config), self.document.text
-        self.seen += [span for spans in hits.values() for span in spans]
-        parts = {str(i): " ... ".join(text[a:b] for a, b in spans) for i, spans in hits.items()}
-        lines = ["".join(line.fill(number=i, sentences=part)) for i, part in parts.items()]
-        return "\n\n".join(lines) or "Nothing is found."
+        """The found sentences of each chunk as the model sees them."""
+        if not hits:
+            return "Nothing is found."
+        line = FOUND.of(self.config)
+        lines: list[str] = []
+        for chunk, spans in hits.items():
+            self.seen += spans
+            sentences = " ... ".join(self.document.text[start:end] for start, end in spans)
+            lines.append("".join(line.fill(number=str(chunk), sentences=sentences)))
+        return "\n\n".join(lines)
 
     def _whole(self, name: str) -> str:
         """A chunk by its number, once."""
@@ -223,29 +301,26 @@ class _Calls:
 
     def shown(self) -> tuple[Shown, ...]:
         """The chunks that were read, and the sentences that were seen of others."""
-        whole = [self.chunks[i] for i in self.read]
-        parts = [
-            span
-            for span in dict.fromkeys(self.seen)
-            if not any(a <= span[0] and span[1] <= b for a, b in whole)
-        ]
-        return shown_spans(self.document, [*whole, *parts])
+        chunks = [self.chunks[i] for i in self.read]
+        parts: list[Span] = []
+        for start, end in dict.fromkeys(self.seen):
+            if not any(a <= start and end <= b for a, b in chunks):
+                parts.append((start, end))
+        return shown_spans(self.document, [*chunks, *parts])
 
 
 def _sentences(text: str, chunk: Span) -> Iterable[Span]:
     """Spans of a chunk's sentences without the marks that end them, as the released code cuts
     them."""
-    return [
-        span
-        for m in _SENTENCE.finditer(text, *chunk)
-        if (span := trimmed(text, *m.span()))[0] < span[1]
-    ]
+    for match in _SENTENCE.finditer(text, *chunk):
+        start, end = trimmed(text, *match.span())
+        if start < end:
+            yield start, end
 
 
 def _strings(value: Any) -> list[str]:
     """The texts and numbers of a list, or the one that `value` is."""
-    return [
-        str(v)
-        for v in (value if isinstance(value, list) else [value])
-        if isinstance(v, (str, int)) and str(v)
-    ]
+    values = [value]
+    if isinstance(value, list):
+        values = value
+    return [str(v) for v in values if isinstance(v, (str, int)) and str(v)]

@@ -33,46 +33,55 @@ _SPARE = 64  # tokens of an outline beside twice those of its text: a longer one
 
 
 def body_start(document: Document) -> int:
-    """Where the text begins behind a first line with the document's title; 0 without line or other
-    text."""
+    """Where the text begins after a first line with the document's title; 0 without such a line or
+    without other text."""
     line, _, body = document.text.partition("\n")
-    titled = bool(line.strip()) and line.strip().strip('"') == document.title.strip()
-    return len(document.text) - len(body.lstrip()) if titled and body.strip() else 0
+    is_title = bool(line.strip()) and line.strip().strip('"') == document.title.strip()
+    if not is_title or not body.strip():
+        return 0
+    return len(document.text) - len(body.lstrip())
 
 
 def text_spans(document: Document, keep_headings: bool) -> list[Span]:
     """The spans that the model gets to outline: without the title line and, unless they are kept,
     headings."""
     start = body_start(document)
-    spans = (
-        []
-        if keep_headings
-        else [(start + a, start + b) for a, b in body_spans(document.text[start:])]
-    )
-    return (
-        spans
-        if any(document.text[a:b].strip() for a, b in spans)
-        else [(start, len(document.text))]
-    )
+    everything = [(start, len(document.text))]
+    if keep_headings:
+        return everything
+    body = body_spans(document.text[start:])
+    spans = [(start + a, start + b) for a, b in body]
+    if any(document.text[a:b].strip() for a, b in spans):
+        return spans
+    return everything
 
 
 def structure(
     document: Document, config: LongRefinerConfig, model: MeteredModel, keep: Keep
 ) -> Tree:
-    """The tree of `document` without its title line; keep: as `Tools.keep`, so that a stopped index
-    goes on.
+    """Make the tree of a document without its title line.
 
     Without an outline that matches the text, the tree has chunks of sentences
-    (docs/methods/longrefiner.md#longrefiner-title: the title line). Raises WindowExceeded if the
-    prompt alone fills the window.
+    (docs/methods/longrefiner.md#longrefiner-title: the title line).
+
+    Args:
+        document: The document.
+        config: The method's settings.
+        model: The refiner's model.
+        keep: As `Tools.keep`, so that a stopped index goes on.
+
+    Raises:
+        WindowExceeded: The prompt alone fills the window.
     """
     outer = Tree(kept=text_spans(document, config.keep_headings))
     tree = _tree_of_text(outer.view(document).text, config, model, keep)
-    tree.kept = (
-        join_spans([span for a, b in tree.kept for span in outer.original(a, b)])
-        if tree.kept
-        else outer.kept
-    )
+    if not tree.kept:
+        tree.kept = outer.kept
+        return tree
+    spans: list[Span] = []
+    for start, end in tree.kept:
+        spans += outer.original(start, end)
+    tree.kept = join_spans(spans)
     return tree
 
 
@@ -114,14 +123,16 @@ def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, kee
 def global_weight(
     question: Question, config: LongRefinerConfig, tools: Tools
 ) -> tuple[float, Step]:
-    """R = P(Global) / (P(Local) + P(Global)) behind "[" (LongRefiner, eq. 1), 1/2 where both are 0;
+    """R = P(Global) / (P(Local) + P(Global)) after "[" (LongRefiner, eq. 1), 1/2 where both are 0;
     and its step."""
     model = tools.model("refiner")
     with model.session(config.adapter("analysis", model)) as s:
         feed(s, prompts.analysis(question_text(question), config))
         tokens = s.length()
         probe = s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
-    weight = probe.p["Global"] if sum(probe.mass.values()) > 0 else 0.5
+    weight = 0.5
+    if sum(probe.mass.values()) > 0:
+        weight = probe.p["Global"]
     scores = {"weight": weight, "p_local": probe.mass["Local"], "p_global": probe.mass["Global"]}
     return weight, Step("analysis", scores=scores, tokens=tokens, flops=tools.meter.flops())
 
@@ -158,22 +169,29 @@ def abstract_and_outline(
     config: LongRefinerConfig,
     model: MeteredModel,
 ) -> tuple[str, str]:
-    """The abstract and the outline that the selection shows, in use and in training; text: the
-    document's.
+    """The abstract and the outline that the selection shows, in use and in training.
 
-    Both are cut at their ends: the abstract at config.abstract_tokens, the outline where the window
-    ends. Raises WindowExceeded where nothing fits.
+    Args:
+        question: The question.
+        title: The document's title.
+        text: The document's text.
+        tree: Its tree.
+        config: The method's settings; the abstract is cut at `abstract_tokens`.
+        model: The refiner's model; the outline is cut where its window ends.
+
+    Raises:
+        WindowExceeded: Nothing fits.
     """
-    abstract = " ".join(text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
-    abstract = _truncated(" ".join(abstract.split()), config.abstract_tokens, model)
+    abstracts = [node for node in tree.nodes if node.kind == "abstract"]
+    words = " ".join(text[node.start : node.end] for node in abstracts).split()
+    abstract = _truncated(" ".join(words), config.abstract_tokens, model)
     pieces = prompts.selection(question_text(question), title, abstract, "", config)
     room = model.window - prompt_tokens(pieces, model) - config.selection_tokens
     if room < 0:
         raise WindowExceeded(
             f"the question with an abstract and the list of titles takes {model.window - room} "
-            "tokens, more than the "
-            f"window of {model.window} of '{model.name}'; lower method.abstract_tokens or "
-            "method.selection_tokens"
+            f"tokens, more than the window of {model.window} of '{model.name}'; lower "
+            "method.abstract_tokens or method.selection_tokens"
         )
     return abstract, _truncated(outline_text(tree), room, model)
 
@@ -186,11 +204,10 @@ def select_titles(
 
     Raises WindowExceeded where nothing fits.
     """
-    if not any(selectable_titles(node) for node in tree.nodes):
-        return TitleSelection(
-            frozenset(),
-            Step("titles", note=f"{document.title or document.id}: no titles to select"),
-        )
+    name = document.title or document.id
+    selectable = frozenset[str]().union(*map(selectable_titles, tree.nodes))
+    if not selectable:
+        return TitleSelection(frozenset(), Step("titles", note=f"{name}: no titles to select"))
     model = tools.model("refiner")
     abstract, listed = abstract_and_outline(
         question, document.title, document.text, tree, config, model
@@ -204,16 +221,21 @@ def select_titles(
         if titles is None:
             s.count_reply(written)
     selected = titles or frozenset()
-    known = selected & frozenset[str]().union(*map(selectable_titles, tree.nodes))
-    note = f"{document.title or document.id}: {prompts.titles_reply(sorted(known))}"
-    if selected - known:
-        note += f"; not in the outline: {prompts.titles_reply(sorted(selected - known))}"
+    known = selected & selectable
+    unknown = selected - known
+    note = f"{name}: {prompts.titles_reply(sorted(known))}"
+    if unknown:
+        note += f"; not in the outline: {prompts.titles_reply(sorted(unknown))}"
     elif titles is None:
         note += f"; no list in the reply {written.text.strip()[:60]!r}"
-    scores = {"selected": float(len(known)), "unknown": float(len(selected - known))}
-    return TitleSelection(
-        known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note)
+    step = Step(
+        "titles",
+        scores={"selected": float(len(known)), "unknown": float(len(unknown))},
+        tokens=tokens,
+        flops=tools.meter.flops(),
+        note=note,
     )
+    return TitleSelection(known, step)
 
 
 def _truncated(text: str, max_tokens: int, model: MeteredModel) -> str:

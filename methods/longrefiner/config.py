@@ -167,14 +167,14 @@ class LongRefinerConfig(MethodConfig):
 
     def adapters(self) -> dict[str, AdapterUse]:
         """Task -> its adapter, needed where the task runs or the name was given."""
-        names = {task: getattr(self, f"{task}_adapter") for task in self.tasks()}
-        return {
-            task: AdapterUse(
-                task if names[task] == AUTO else names[task], runs or names[task] != AUTO
-            )
-            for task, runs in self.tasks().items()
-            if names[task] is not None
-        }
+        uses: dict[str, AdapterUse] = {}
+        for task, runs in self.tasks().items():
+            name: str | None = getattr(self, f"{task}_adapter")
+            if name == AUTO:
+                uses[task] = AdapterUse(task, runs)
+            elif name is not None:
+                uses[task] = AdapterUse(name, True)
+        return uses
 
     def adapter(
         self, task: Literal["analysis", "structuring", "selection"], model: MeteredModel
@@ -184,7 +184,9 @@ class LongRefinerConfig(MethodConfig):
         name: str | None = getattr(self, f"{task}_adapter")
         if name != AUTO:
             return name
-        return task if task in model.identity.get("adapters", {}) else None
+        if task in model.identity.get("adapters", {}):
+            return task
+        return None
 
     @model_validator(mode="after")
     def _check_combination(self) -> LongRefinerConfig:

@@ -1,6 +1,7 @@
 """LongRefiner as the engine sees it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +26,34 @@ from methods.longrefiner.tree import Tree
 from methods.passage_scores import ROLES, distinct_documents, score_passages
 
 
+@dataclass(frozen=True)
+class _Page:
+    """A document with the text that its tree is of."""
+
+    document: Document
+    tree: Tree
+
+    def leaf_texts(self) -> list[str]:
+        nodes = [self.tree.nodes[leaf] for leaf in self.tree.leaves()]
+        return [self.document.text[node.start : node.end] for node in nodes]
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Local, global and total scores of each document, [nodes]."""
+
+    local: list[np.ndarray]
+    shares: list[np.ndarray]
+    total: list[np.ndarray]
+
+    def of_node(self, document: int, number: int) -> dict[str, float]:
+        return {
+            "local": float(self.local[document][number]),
+            "global": float(self.shares[document][number]),
+            "total": float(self.total[document][number]),
+        }
+
+
 class LongRefiner(reading.ReadingMethod):
     """Documents as trees; the nodes that score best for the question are read, up to a budget."""
 
@@ -46,14 +75,18 @@ class LongRefiner(reading.ReadingMethod):
     def skills(self) -> list[Skill]:
         """The three tasks as far as they are used, short answers and choices."""
         config: LongRefinerConfig = self.config
-        runs = config.tasks().values()
-        pairs = zip(skills(config), runs, strict=True)
-        return [*(skill for skill, is_used in pairs if is_used), *reading.skills(config)]
+        used: list[Skill] = []
+        for skill, runs in zip(skills(config), config.tasks().values(), strict=True):
+            if runs:
+                used.append(skill)
+        return [*used, *reading.skills(config)]
 
     def adapters(self) -> dict[str, dict[str, AdapterUse]]:
         """The adapters of those of the three tasks that the config uses."""
         config: LongRefinerConfig = self.config
-        return {"refiner": config.adapters() if config.structuring else {}}
+        if not config.structuring:
+            return {"refiner": {}}
+        return {"refiner": config.adapters()}
 
     def training(self) -> list[TrainingTask]:
         """The training tasks of the three adapters."""
@@ -71,104 +104,130 @@ class LongRefiner(reading.ReadingMethod):
         """Score, choose, read. If nothing fits, answer without a text; the stop reason has a note
         of it."""
         config: LongRefinerConfig = self.config
-        kept = distinct_documents(documents)
-        trees = [Tree.from_index(indexes[i]) for i in kept]
-        documents = [tree.view(documents[i]) for i, tree in zip(kept, trees, strict=True)]
-        n_duplicates = len(indexes) - len(kept)
-        notes = [
-            f"{d.title or d.id}: {note}"
-            for d, t in zip(documents, trees, strict=True)
-            for note in t.notes
-        ]
-        if n_duplicates:
-            notes.insert(0, f"{n_duplicates} documents are there twice and read once")
-        scores = {
-            "documents": float(len(trees)),
-            "nodes": float(sum(len(t.nodes) for t in trees)),
-            "structured": sum(t.structured for t in trees) / max(len(trees), 1),
-        }
-        steps = [Step("start", scores=scores, flops=tools.meter.flops(), note="; ".join(notes))]
+        pages = _distinct_pages(documents, indexes)
+        steps = [_start_step(pages, len(indexes) - len(pages), tools)]
         with tools.phase("search"):
-            local = self._local_scores(question, documents, trees, tools)
-            weight, shares = self._global_scores(question, documents, trees, tools, steps)
-        total = [ls + weight * gs for ls, gs in zip(local, shares, strict=True)]
-        model = tools.model()
-        counter = model if config.budget_of == "reader" else tools.model("refiner")
-        showing = Showing(documents, trees, counter, config.titles, config.part_titles)
+            scores = self._scores(question, pages, tools, steps)
+        showing = Showing(
+            [page.document for page in pages],
+            [page.tree for page in pages],
+            tools.model(config.budget_of),
+            config.titles,
+            config.part_titles,
+        )
         request = reading.Reading(tools.task, config=config)
-        room = reading.room_for_text(question, tools, model, request)
-        limit = min(config.budget, room)
-        if config.selection_rule == "code":
-            choice = choose_by_code(showing, total, limit)
-        else:
-            choice = choose_nodes(showing, total, limit, skip=config.overflow == "skip")
-        reason = choice.reason if limit == config.budget or choice.reason != "budget" else "window"
-        parts = {"local": local, "global": shares, "total": total}
-        steps += _steps_taken(choice, showing, parts, tools)
+        room = reading.room_for_text(question, tools, tools.model(), request)
+        choice = self._choice(showing, scores.total, room)
+        steps += _steps_taken(choice, showing, scores, tools)
         texts = [showing.text(piece) for piece in choice.pieces]
-        text = reading.ask(question, texts, tools, model, request)
+        text = reading.ask(question, texts, tools, tools.model(), request)
+        reason = choice.reason
+        if reason == "budget" and room < config.budget:
+            reason = "window"
         if not texts:
-            reason = (
-                f"{reason}: not even one node fits"
-                if any(len(values) for values in total)
-                else "no text"
-            )
+            has_nodes = any(len(values) for values in scores.total)
+            reason = f"{reason}: not even one node fits" if has_nodes else "no text"
         return Answer(text, showing.shown(choice.pieces), reason, tuple(steps))
 
+    def _choice(self, showing: Showing, total: list[np.ndarray], room: int) -> Choice:
+        """The nodes that are read; total: scores of each document, [nodes]; room: tokens in the
+        reader's window."""
+        config: LongRefinerConfig = self.config
+        limit = min(config.budget, room)
+        if config.selection_rule == "code":
+            return choose_by_code(showing, total, limit)
+        return choose_nodes(showing, total, limit, skip=config.overflow == "skip")
+
+    def _scores(
+        self, question: Question, pages: Sequence[_Page], tools: Tools, steps: list[Step]
+    ) -> _Scores:
+        """The scores of all nodes; appends the requests' steps to `steps`."""
+        local = self._local_scores(question, pages, tools)
+        weight, shares = self._global_scores(question, pages, tools, steps)
+        total = [ls + weight * gs for ls, gs in zip(local, shares, strict=True)]
+        return _Scores(local, shares, total)
+
     def _local_scores(
-        self, question: Question, documents: Sequence[Document], trees: Sequence[Tree], tools: Tools
+        self, question: Question, pages: Sequence[_Page], tools: Tools
     ) -> list[np.ndarray]:
         """Local scores LS [nodes] for each document; the leaves of all documents are scored in one
         call."""
         config: LongRefinerConfig = self.config
-        spans = [(d, t.nodes[i]) for d, t in zip(documents, trees, strict=True) for i in t.leaves()]
-        scores = score_passages(
-            config.scoring, question.text, [d.text[n.start : n.end] for d, n in spans], tools
-        )
+        texts: list[str] = []
+        for page in pages:
+            texts += page.leaf_texts()
+        scores = score_passages(config.scoring, question.text, texts, tools)
         if config.sigmoid:
             scores = 1 / (1 + np.exp(-scores))
-        local, at = [], 0
-        for tree in trees:
-            count = len(tree.leaves())
-            local.append(local_scores(tree, scores[at : at + count].tolist(), config.local_rule))
+        local: list[np.ndarray] = []
+        at = 0
+        for page in pages:
+            count = len(page.tree.leaves())
+            of_page = scores[at : at + count].tolist()
+            local.append(local_scores(page.tree, of_page, config.local_rule))
             at += count
-        return normalised(local) if config.normalise else local
+        if not config.normalise:
+            return local
+        return normalised(local)
 
     def _global_scores(
-        self,
-        question: Question,
-        documents: Sequence[Document],
-        trees: Sequence[Tree],
-        tools: Tools,
-        steps: list[Step],
+        self, question: Question, pages: Sequence[_Page], tools: Tools, steps: list[Step]
     ) -> tuple[float, list[np.ndarray]]:
         """Weight R, and global scores GS [nodes] a document; 0 where not used; appends its requests
         to `steps`."""
         config: LongRefinerConfig = self.config
         if not (config.refinement and config.structuring):
-            return 0.0, [np.zeros(len(tree.nodes)) for tree in trees]
+            return 0.0, [np.zeros(len(page.tree.nodes)) for page in pages]
         weight = config.weight
         if weight is None:
             weight, step = global_weight(question, config, tools)
             steps.append(step)
-        pairs = list(zip(documents, trees, strict=True))
-        selections = tools.map(lambda pair: select_titles(question, *pair, config, tools), pairs)
+        selections = tools.map(
+            lambda page: select_titles(question, page.document, page.tree, config, tools), pages
+        )
         steps += [selection.step for selection in selections]
-        return weight, [
-            global_scores(t, a.titles, config.global_rule)
-            for t, a in zip(trees, selections, strict=True)
+        shares = [
+            global_scores(page.tree, selection.titles, config.global_rule)
+            for page, selection in zip(pages, selections, strict=True)
         ]
+        return weight, shares
 
 
-def _steps_taken(
-    choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]], tools: Tools
-) -> list[Step]:
-    """A step for each chosen node, numbered through all documents; parts: name -> scores [nodes] of
-    each document."""
-    firsts = np.cumsum([0, *(len(tree.nodes) for tree in showing.trees)])
-    steps = []
+def _distinct_pages(documents: Sequence[Document], indexes: Indexes) -> list[_Page]:
+    """Each document once, with its tree."""
+    pages: list[_Page] = []
+    for number in distinct_documents(documents):
+        tree = Tree.from_index(indexes[number])
+        pages.append(_Page(tree.view(documents[number]), tree))
+    return pages
+
+
+def _start_step(pages: Sequence[_Page], n_duplicates: int, tools: Tools) -> Step:
+    """The step that says how the documents are structured."""
+    notes: list[str] = []
+    if n_duplicates:
+        notes.append(f"{n_duplicates} documents are there twice and read once")
+    for page in pages:
+        name = page.document.title or page.document.id
+        notes += [f"{name}: {note}" for note in page.tree.notes]
+    n_nodes = sum(len(page.tree.nodes) for page in pages)
+    structured = sum(page.tree.structured for page in pages)
+    scores = {
+        "documents": float(len(pages)),
+        "nodes": float(n_nodes),
+        "structured": structured / max(len(pages), 1),
+    }
+    return Step("start", scores=scores, flops=tools.meter.flops(), note="; ".join(notes))
+
+
+def _steps_taken(choice: Choice, showing: Showing, scores: _Scores, tools: Tools) -> list[Step]:
+    """A step for each chosen node, numbered through all documents."""
+    sizes = [len(tree.nodes) for tree in showing.trees]
+    firsts = np.cumsum([0, *sizes])
+    steps: list[Step] = []
     for document, number in choice.nodes:
-        tree, source = showing.trees[document], showing.documents[document]
+        tree = showing.trees[document]
+        source = showing.documents[document]
         node = tree.nodes[number]
         spans = tree.original(node.start, node.end)
         steps.append(
@@ -176,7 +235,7 @@ def _steps_taken(
                 "select",
                 node=int(firsts[document]) + number,
                 level=tree.level(number),
-                scores={name: float(values[document][number]) for name, values in parts.items()},
+                scores=scores.of_node(document, number),
                 tokens=showing.model.count(source.text[node.start : node.end]),
                 flops=tools.meter.flops(),
                 shown=Shown("span", source.id, spans[0][0], spans[-1][1]),

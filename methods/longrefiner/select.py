@@ -38,7 +38,6 @@ paragraphs none.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -53,108 +52,92 @@ from methods.longrefiner.tree import Node, Tree
 def selectable_titles(node: Node) -> frozenset[str]:
     """The folded titles by which a part can be selected; an abstract is "abstract" besides its
     title."""
-    if node.leaf:
-        return frozenset()
-    titles = {folded(node.title)} if node.title else set()
-    return frozenset(titles | ({"abstract"} if node.kind == "abstract" else set()))
+    titles: set[str] = set()
+    if node.title and not node.leaf:
+        titles.add(folded(node.title))
+    if node.kind == "abstract":
+        titles.add("abstract")
+    return frozenset(titles)
 
 
 def local_scores(tree: Tree, leaves: Sequence[float], rule: Rule = "paper") -> np.ndarray:
-    """Local scores LS [nodes]; leaves: those of the leaves by the scoring model, in the order of
-    `tree.leaves()`."""
+    """Local scores LS [nodes].
+
+    Args:
+        tree: A document's tree.
+        leaves: Scores of its leaves by the scoring model, in the order of `tree.leaves()`.
+        rule: How the score of a section is made from those of its children.
+    """
     scores = np.zeros(len(tree.nodes))
     scores[tree.leaves()] = leaves
     children = tree.children()
-    for i in reversed(range(len(tree.nodes))):  # children stand behind their parents
-        if not tree.nodes[i].leaf:
-            values = [scores[child] for child in children[i]]
-            if rule == "code" and tree.nodes[i].kind == "section":
-                leaf_scores = [scores[child] for child in children[i] if tree.nodes[child].leaf]
-                values = [scores[child] for child in children[i] if not tree.nodes[child].leaf]
-                values += [np.mean(leaf_scores)] if leaf_scores else []
-            scores[i] = np.mean(values)
+    for i in reversed(range(len(tree.nodes))):  # children have higher numbers than their parents
+        if tree.nodes[i].leaf:
+            continue
+        if rule == "code" and tree.nodes[i].kind == "section":
+            scores[i] = _mean_with_paragraphs_as_one(tree, children[i], scores)
+        else:
+            scores[i] = np.mean(scores[children[i]])
     return scores
+
+
+def _mean_with_paragraphs_as_one(tree: Tree, children: Sequence[int], scores: np.ndarray) -> float:
+    """The mean score of a section's sub-sections and of its own paragraphs, which count as one."""
+    paragraphs = [scores[child] for child in children if tree.nodes[child].leaf]
+    values = [scores[child] for child in children if not tree.nodes[child].leaf]
+    if paragraphs:
+        values.append(np.mean(paragraphs))
+    return float(np.mean(values))
 
 
 def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Each document's scores on one scale from 0 to 1; all 0 where all are equal."""
-    every = np.concatenate(scores) if scores else np.zeros(0)
+    if not scores:
+        return []
+    every = np.concatenate(scores)
     if not len(every) or every.max() == every.min():
         return [np.zeros(len(values)) for values in scores]
-    low, width = every.min(), every.max() - every.min()
+    low = every.min()
+    width = every.max() - low
     return [(values - low) / width for values in scores]
 
 
 def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -> np.ndarray:
     """Global scores GS [nodes] of a tree; selected: folded titles."""
+    is_chosen = [not selectable_titles(node).isdisjoint(selected) for node in tree.nodes]
+    if rule == "paper":
+        return _shares_by_paper(tree, is_chosen)
+    return _shares_by_code(tree, is_chosen)
+
+
+def _shares_by_paper(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
+    """A selected part has 1; another node has its share of what its parent has."""
     scores = np.zeros(len(tree.nodes))
-    chosen = [bool(selectable_titles(node).intersection(selected)) for node in tree.nodes]
     children = tree.children()
     for i, node in enumerate(tree.nodes):
-        if rule == "paper":
-            parent = node.parent
-            scores[i] = (
-                1.0 if chosen[i] else scores[parent] / len(children[parent]) if parent >= 0 else 0.0
-            )
-        else:
-            scores[i] = chosen[i]
-            kind = tree.nodes[node.parent].kind
-            if node.parent >= 0 and chosen[node.parent] and kind != "abstract":
-                siblings = (tree.nodes[child] for child in children[node.parent])
-                counted = sum(sibling.leaf == (kind == "sub-section") for sibling in siblings)
-                scores[i] += 1 / (counted + 1)
+        if is_chosen[i]:
+            scores[i] = 1.0
+        elif node.parent >= 0:
+            scores[i] = scores[node.parent] / len(children[node.parent])
     return scores
 
 
-def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:
-    """The released code's choice within `budget` tokens, separators not counted; scores: of each
-    document, [nodes]."""
-    trees = showing.trees
-    size = {
-        place: showing.tokens([showing.node_piece(*place)]) for place in _by_score(showing, scores)
-    }
-    chosen: list[Leaf] = []
-    left = budget
-    for place, total in zip(size, itertools.accumulate(size.values()), strict=True):
-        if total > 2 * budget:
-            break
-        document, number = place
-        node = trees[document].nodes[number]
-        if left < 0:
-            break
-        if node.leaf and (document, node.parent) in chosen:
+def _shares_by_code(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
+    """A selected part has 1 and adds a share to each child, those of an abstract excepted."""
+    scores = np.array(is_chosen, dtype=float)
+    children = tree.children()
+    for i, node in enumerate(tree.nodes):
+        if node.parent < 0 or not is_chosen[node.parent]:
             continue
-        inside = [
-            leaf
-            for leaf in chosen
-            if leaf[0] == document and trees[document].nodes[leaf[1]].parent == number
-        ]
-        freed = sum(size[leaf] for leaf in inside)
-        if inside and left + freed < size[place]:
+        kind = tree.nodes[node.parent].kind
+        if kind == "abstract":
             continue
-        chosen = [*(leaf for leaf in chosen if leaf not in inside), place]
-        left += freed - size[place]
-    kept = tuple(chosen[:-1])
-    return Choice(
-        kept,
-        tuple(showing.node_piece(*place) for place in kept),
-        "budget" if left < 0 else "exhausted",
-    )
-
-
-def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Leaf]:
-    """All nodes of all documents as (document, node), by falling score."""
-    leaves = [
-        (document, leaf) for document, tree in enumerate(showing.trees) for leaf in tree.leaves()
-    ]
-    parts: list[Leaf] = []
-    for document, tree in enumerate(showing.trees):
-        inner_nodes = (i for i, node in enumerate(tree.nodes) if not node.leaf)
-        parts += [
-            (document, i)
-            for i in sorted(inner_nodes, key=lambda i: (tree.under(i)[-1], -tree.level(i)))
-        ]
-    return sorted([*leaves, *parts], key=lambda place: -scores[place[0]][place[1]])
+        # A section is shared by its sub-sections, a sub-section by its paragraphs.
+        counts_leaves = kind == "sub-section"
+        siblings = [tree.nodes[child] for child in children[node.parent]]
+        counted = sum(sibling.leaf == counts_leaves for sibling in siblings)
+        scores[i] += 1 / (counted + 1)
+    return scores
 
 
 @dataclass(frozen=True)
@@ -167,25 +150,91 @@ class Choice:
     reason: str
 
 
+def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:
+    """The released code's choice.
+
+    Args:
+        showing: Shows pieces, and counts their tokens.
+        scores: The scores of each document, [nodes].
+        budget: Most tokens of what is read; separators are not counted.
+    """
+    order = _by_score(showing, scores)
+    size = {place: showing.tokens([showing.node_piece(*place)]) for place in order}
+    chosen: list[Leaf] = []
+    left = budget
+    total = 0
+    for place in order:
+        total += size[place]
+        if total > 2 * budget or left < 0:
+            break
+        document, number = place
+        node = showing.trees[document].nodes[number]
+        if node.leaf and (document, node.parent) in chosen:
+            continue
+        inside = _chosen_children(showing, chosen, place)
+        freed = sum(size[child] for child in inside)
+        if inside and left + freed < size[place]:
+            continue
+        chosen = [other for other in chosen if other not in inside]
+        chosen.append(place)
+        left += freed - size[place]
+    kept = tuple(chosen[:-1])
+    reason = "exhausted"
+    if left < 0:
+        reason = "budget"
+    return Choice(kept, tuple(showing.node_piece(*place) for place in kept), reason)
+
+
+def _chosen_children(showing: Showing, chosen: Sequence[Leaf], place: Leaf) -> list[Leaf]:
+    """Those of the chosen nodes that are children of the node at `place`."""
+    document, number = place
+    nodes = showing.trees[document].nodes
+    of_document = [other for other in chosen if other[0] == document]
+    return [other for other in of_document if nodes[other[1]].parent == number]
+
+
+def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Leaf]:
+    """All nodes of all documents as (document, node), by falling score."""
+    leaves: list[Leaf] = []
+    parts: list[Leaf] = []
+    for document, tree in enumerate(showing.trees):
+        leaves += [(document, leaf) for leaf in tree.leaves()]
+        parts += [(document, part) for part in _parts_by_end(tree)]
+    return sorted([*leaves, *parts], key=lambda place: -scores[place[0]][place[1]])
+
+
+def _parts_by_end(tree: Tree) -> list[int]:
+    """The parts of a tree in the order of their last leaf, a sub-section before its section."""
+    parts = [i for i, node in enumerate(tree.nodes) if not node.leaf]
+    return sorted(parts, key=lambda part: (tree.under(part)[-1], -tree.level(part)))
+
+
 def choose_nodes(
     showing: Showing, scores: Sequence[np.ndarray], budget: int, skip: bool = False
 ) -> Choice:
-    """The paper's choice within `budget` tokens as shown; scores: of each document, [nodes]; skip:
-    overflow "skip"."""
-    trees = showing.trees
+    """The paper's choice.
+
+    Args:
+        showing: Shows pieces, and counts their tokens.
+        scores: The scores of each document, [nodes].
+        budget: Most tokens of what is read, as shown.
+        skip: Whether a paragraph that does not fit is passed over instead of ending the choice.
+    """
+    order: list[Leaf] = []
+    for document, values in enumerate(scores):
+        order += [(document, node) for node in range(len(values))]
+    order.sort(key=lambda place: (-scores[place[0]][place[1]], place))
     inside: set[Leaf] = set()
     taken: list[Leaf] = []
     reason = "exhausted"
-    every = [
-        (document, node) for document, values in enumerate(scores) for node in range(len(values))
-    ]
-    for document, node in sorted(every, key=lambda place: (-scores[place[0]][place[1]], place)):
-        new = {(document, leaf) for leaf in trees[document].under(node)} - inside
+    for document, node in order:
+        tree = showing.trees[document]
+        new = {(document, leaf) for leaf in tree.under(node)} - inside
         if not new:
             continue
         if showing.tokens(showing.pieces(inside | new)) > budget:
             reason = "budget"
-            if trees[document].nodes[node].leaf and not skip:
+            if tree.nodes[node].leaf and not skip:
                 break
             continue
         inside |= new

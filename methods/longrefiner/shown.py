@@ -46,31 +46,37 @@ class Showing:
 
     def __post_init__(self) -> None:
         self._separator = self.model.count(SEPARATOR)
-        self._place = [{node: at for at, node in enumerate(tree.leaves())} for tree in self.trees]
-        self._parts = [
-            {i: frozenset(tree.under(i)) for i, node in enumerate(tree.nodes) if not node.leaf}
-            for tree in self.trees
-        ]
+        self._place = [_numbers_of_leaves(tree) for tree in self.trees]
+        self._parts = [_leaves_of_parts(tree) for tree in self.trees]
 
     def pieces(self, leaves: Collection[Leaf]) -> list[Piece]:
         """The pieces of these leaves; a part is whole when all its leaves are among them
         (LongRefiner A.4)."""
+        pieces: list[Piece] = []
+        documents_shown: set[int] = set()
+        for run in self._runs(leaves):
+            document = run[0][0]
+            nodes = [node for _, node in run]
+            pieces.append(self._piece(document, nodes, document not in documents_shown))
+            documents_shown.add(document)
+        return pieces
+
+    def _runs(self, leaves: Collection[Leaf]) -> list[list[Leaf]]:
+        """The leaves in order, those of one document that follow each other together."""
         runs: list[list[Leaf]] = []
-        for document, node in sorted(leaves):
-            last = runs[-1][-1] if runs else None
-            if (
-                last
-                and last[0] == document
-                and self._place[document][last[1]] + 1 == self._place[document][node]
-            ):
-                runs[-1].append((document, node))
+        for leaf in sorted(leaves):
+            if runs and self._follows(runs[-1][-1], leaf):
+                runs[-1].append(leaf)
             else:
-                runs.append([(document, node)])
-        firsts = {run[0][0]: run for run in reversed(runs)}
-        return [
-            self._piece(run[0][0], [node for _, node in run], firsts[run[0][0]] is run)
-            for run in runs
-        ]
+                runs.append([leaf])
+        return runs
+
+    def _follows(self, before: Leaf, leaf: Leaf) -> bool:
+        document, node = leaf
+        if before[0] != document:
+            return False
+        place = self._place[document]
+        return place[before[1]] + 1 == place[node]
 
     def node_piece(self, document: int, node: int) -> Piece:
         """A node on its own, under its document's title; the code's rule shows a sub-section
@@ -79,63 +85,96 @@ class Showing:
         return self._piece(document, self.trees[document].under(node), not bare, node)
 
     def _piece(self, document: int, leaves: Sequence[int], first: bool, top: int = -1) -> Piece:
-        """The piece of adjacent leaves; first: of its document; top: the node they were chosen as,
-        -1 for none."""
-        nodes = self.trees[document].nodes
-        start, end = nodes[leaves[0]].start, nodes[leaves[-1]].end
-        source, here = self.documents[document], frozenset(leaves)
-        whole = [
-            part for part, under in self._parts[document].items() if part >= top and under <= here
-        ]
-        headings = tuple(
-            (nodes[part].start, f"{line}\n")
-            for part in whole
-            if (line := self._heading(document, part, whole))
-            and not source.text.startswith(nodes[part].title, nodes[part].start)
-        )
-        title = source.title.strip()
-        titled = (
-            self.titles and first and bool(title) and not source.text[start:end].startswith(title)
-        )
-        return Piece(document, start, end, titled, headings)
+        """The piece of adjacent leaves.
 
-    def _heading(self, document: int, part: int, whole: Sequence[int]) -> str:
-        """The line above `part`, which is read whole, "" for none; whole: all such parts."""
+        Args:
+            document: The number of the document.
+            leaves: The numbers of the nodes.
+            first: Whether it may be shown under the document's title.
+            top: The node that they were chosen as, -1 for none.
+        """
+        nodes = self.trees[document].nodes
+        start = nodes[leaves[0]].start
+        end = nodes[leaves[-1]].end
+        source = self.documents[document]
+        title = source.title.strip()
+        begins_with_title = source.text[start:end].startswith(title)
+        titled = self.titles and first and bool(title) and not begins_with_title
+        return Piece(document, start, end, titled, self._headings(document, leaves, top))
+
+    def _headings(
+        self, document: int, leaves: Sequence[int], top: int
+    ) -> tuple[tuple[int, str], ...]:
+        """The lines above the parts that are read in full, each with its place in the text."""
+        nodes = self.trees[document].nodes
+        text = self.documents[document].text
+        read = frozenset(leaves)
+        in_full: list[int] = []
+        for part, under in self._parts[document].items():
+            if part >= top and under <= read:
+                in_full.append(part)
+        headings: list[tuple[int, str]] = []
+        for part in in_full:
+            line = self._heading(document, part, in_full)
+            if line and not text.startswith(nodes[part].title, nodes[part].start):
+                headings.append((nodes[part].start, f"{line}\n"))
+        return tuple(headings)
+
+    def _heading(self, document: int, part: int, in_full: Sequence[int]) -> str:
+        """The line above `part`, "" for none; in_full: the parts that are read in full."""
         nodes = self.trees[document].nodes
         node = nodes[part]
         if self.part_titles == "paper":
             return node.title
-        if self.part_titles == "none" or node.parent not in whole:
+        if self.part_titles == "none" or node.parent not in in_full:
             return ""
-        before = [n for n in nodes[:part] if n.kind == node.kind and n.parent == node.parent]
-        return f"Subsection {len(before) + 1}: {node.title}"
+        number = 1
+        for other in nodes[:part]:
+            if other.kind == node.kind and other.parent == node.parent:
+                number += 1
+        return f"Subsection {number}: {node.title}"
 
     def text(self, piece: Piece) -> str:
         """The text of a piece as the reader sees it."""
         source = self.documents[piece.document]
-        shown = f"{source.title.strip()}\n" if piece.titled else ""
+        lines = ""
+        if piece.titled:
+            lines = f"{source.title.strip()}\n"
         at = piece.start
         for place, heading in piece.headings:
             before = source.text[at:place].rstrip()
-            shown += (f"{before}\n" if before else "") + heading
+            if before:
+                lines += f"{before}\n"
+            lines += heading
             at = place
-        return shown + source.text[at : piece.end]
+        return lines + source.text[at : piece.end]
 
     def tokens(self, pieces: Sequence[Piece]) -> int:
         """Count the tokens of the pieces, encoded separately, and of the separators between
         them."""
+        total = self._separator * max(len(pieces) - 1, 0)
         for piece in pieces:
             if piece not in self._counts:
                 self._counts[piece] = self.model.count(self.text(piece))
-        return sum(self._counts[piece] for piece in pieces) + self._separator * max(
-            len(pieces) - 1, 0
-        )
+            total += self._counts[piece]
+        return total
 
     def shown(self, pieces: Sequence[Piece]) -> tuple[Shown, ...]:
         """The pieces as spans of the original documents, for the record."""
-        spans = (
-            (p.document, span)
-            for p in pieces
-            for span in self.trees[p.document].original(p.start, p.end)
-        )
-        return tuple(Shown("span", self.documents[document].id, *span) for document, span in spans)
+        shown: list[Shown] = []
+        for piece in pieces:
+            source = self.documents[piece.document]
+            spans = self.trees[piece.document].original(piece.start, piece.end)
+            shown += [Shown("span", source.id, start, end) for start, end in spans]
+        return tuple(shown)
+
+
+def _numbers_of_leaves(tree: Tree) -> dict[int, int]:
+    """Node -> the place of a leaf among the leaves."""
+    return {node: place for place, node in enumerate(tree.leaves())}
+
+
+def _leaves_of_parts(tree: Tree) -> dict[int, frozenset[int]]:
+    """Node -> the leaves of a part."""
+    parts = [i for i, node in enumerate(tree.nodes) if not node.leaf]
+    return {part: frozenset(tree.under(part)) for part in parts}

@@ -12,7 +12,6 @@ text is such a gap. A part without text is left out. With method.unmatched=drop 
 
 from __future__ import annotations
 
-import itertools
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -63,20 +62,23 @@ class Tree:
 
     def view(self, document: Document) -> Document:
         """The document with the text that the tree is of."""
-        return (
-            replace(document, text="".join(document.text[a:b] for a, b in self.kept))
-            if self.kept
-            else document
-        )
+        if not self.kept:
+            return document
+        return replace(document, text="".join(document.text[a:b] for a, b in self.kept))
 
     def original(self, start: int, end: int) -> list[Span]:
         """The spans of the original document that text[start:end] is made of."""
-        spans, at = [], 0
+        if not self.kept:
+            return [(start, end)]
+        spans: list[Span] = []
+        at = 0
         for a, b in self.kept:
-            first, last = max(start - at, 0), min(end - at, b - a)
-            spans += [(a + first, a + last)] if first < last else []
+            first = max(start - at, 0)
+            last = min(end - at, b - a)
+            if first < last:
+                spans.append((a + first, a + last))
             at += b - a
-        return spans if self.kept else [(start, end)]
+        return spans
 
     def children(self) -> list[list[int]]:
         """The numbers of the children of every node."""
@@ -98,13 +100,16 @@ class Tree:
         while left:
             at = left.pop()
             left += children[at]
-            leaves += [at] if self.nodes[at].leaf else []
+            if self.nodes[at].leaf:
+                leaves.append(at)
         return sorted(leaves)
 
     def level(self, node: int) -> int:
         """The number of ancestors of a node."""
         parent = self.nodes[node].parent
-        return 0 if parent < 0 else 1 + self.level(parent)
+        if parent < 0:
+            return 0
+        return 1 + self.level(parent)
 
     def to_index(self) -> Index:
         """The tree as JSON values."""
@@ -129,6 +134,10 @@ class _Stretch:
     path: Path
     gap: bool = False
 
+    @property
+    def span(self) -> Span:
+        return self.start, self.end
+
 
 @dataclass
 class _Parts:
@@ -145,12 +154,29 @@ class _Parts:
         return self.paths[-1]
 
     def empty_between(self, before: Path, after: Path | None, used: set[int]) -> Path | None:
-        """The path of the first part between two paths that is not `used`, or None; after: None =
-        the end."""
-        first = before[-1] + 1 if before else 0
-        last = len(self.paths) if after is None else after[-1] if after else first
-        free = (i for i in range(first, last) if i not in used and i not in (after or ()))
-        return next((self.paths[i] for i in free), None)
+        """Find the first part between two parts that has no text yet.
+
+        Args:
+            before: The path of the part before; () for the beginning.
+            after: The path of the part after; None for the end.
+            used: The numbers of the parts that have text.
+
+        Returns:
+            Its path, or None.
+        """
+        first = 0
+        if before:
+            first = before[-1] + 1
+        last = len(self.paths)
+        if after is not None:
+            last = first
+            if after:
+                last = after[-1]
+        above = after or ()
+        for number in range(first, last):
+            if number not in used and number not in above:
+                return self.paths[number]
+        return None
 
 
 def _clips_in_order(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
@@ -171,29 +197,30 @@ def _clips_in_order(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
 
 
 def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredModel) -> Tree:
-    """The tree of `text` as the outline has it; its leaves cover every word of the text once."""
+    """Build the tree of a text; its leaves cover every word of the text once.
+
+    Args:
+        text: The document's text.
+        outline: Its outline.
+        config: The method's settings.
+        model: The model whose tokens limit leaves.
+    """
     clips, parts = _clips_in_order(outline)
     spans = place_clips([clip for clip, _ in clips], text)
-    runs = [
-        _Stretch(*span, path)
-        for span, (_, path) in zip(spans, clips, strict=True)
-        if span is not None
-    ]
-    if not any(run.path for run in runs):
-        runs = []
-    placed = coverage([(run.start, run.end) for run in runs], text)
+    runs = _placed_stretches(spans, [path for _, path in clips])
+    placed = _share_covered([run.span for run in runs], text)
     kept: list[Span] = []
     if config.structuring and config.unmatched == "drop":
-        text, runs, kept = _cut_to_clips(text, runs, parts)
+        cut = _cut_to_clips(text, runs, parts)
+        text, runs, kept = cut.text, cut.runs, cut.spans
     runs = list(_with_gaps(text, runs, parts, config))
-    leaves = [
-        leaf
-        for run in _join_short_paragraphs(runs, text, config)
-        for leaf in _leaves(run, text, config, model)
-    ]
-    tree = Tree(_nodes(leaves, parts.parts), placed if text.strip() else 0.0, kept=kept)
-    titled = [(n.start, n.end) for n in tree.nodes if not n.leaf and n.parent < 0]
-    tree.structured = coverage(titled, text) if text.strip() else 0.0
+    leaves: list[_Stretch] = []
+    for run in _join_short_paragraphs(runs, text, config):
+        leaves += _leaves(run, text, config, model)
+    tree = Tree(_nodes(leaves, parts.parts), placed, kept=kept)
+    top = [node for node in tree.nodes if node.parent < 0]
+    titled = [(node.start, node.end) for node in top if not node.leaf]
+    tree.structured = _share_covered(titled, text)
     lost = sum(span is None for span in spans)
     if config.structuring and text.strip() and not tree.structured:
         tree.notes.append(
@@ -204,85 +231,155 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
     return tree
 
 
-def _cut_to_clips(
-    text: str, runs: Sequence[_Stretch], parts: _Parts
-) -> tuple[str, list[_Stretch], list[Span]]:
-    """(text, runs in it, its spans in the whole text) of what clips stand for, and of the text
-    before it.
+def _placed_stretches(spans: Sequence[Span | None], paths: Sequence[Path]) -> list[_Stretch]:
+    """The text of each clip that has a place; [] where none of these is in a part."""
+    runs: list[_Stretch] = []
+    for span, path in zip(spans, paths, strict=True):
+        if span is not None:
+            runs.append(_Stretch(*span, path))
+    if not any(run.path for run in runs):
+        return []
+    return runs
 
-    As in the released code, that is the abstract where the outline has none.
+
+def _share_covered(spans: Sequence[Span], text: str) -> float:
+    """The share of the text in the spans; 0 for a text without a word."""
+    if not text.strip():
+        return 0.0
+    return coverage(spans, text)
+
+
+@dataclass(frozen=True)
+class _CutText:
+    """What clips stand for: its text, its runs in that text, and its spans in the whole text."""
+
+    text: str
+    runs: list[_Stretch]
+    spans: list[Span]
+
+
+def _cut_to_clips(text: str, runs: Sequence[_Stretch], parts: _Parts) -> _CutText:
+    """Cut a text to what clips stand for, and the text before it.
+
+    As in the released code, that text is the abstract where the outline has none.
     """
     placed = [run for run in runs if run.path]
-    kinds = {parts.parts[number].kind for run in placed for number in run.path}
-    if placed and text[: placed[0].start].strip() and "abstract" not in kinds:
+    if placed and text[: placed[0].start].strip() and not _has_abstract(placed, parts):
         placed.insert(0, _Stretch(0, placed[0].start, parts.add(Part("abstract"), ())))
+    moved: list[_Stretch] = []
     spans: list[Span] = []
-    for run, after in zip(
-        placed, [*(other.start for other in placed[1:]), len(text)], strict=False
-    ):
-        blank = len(text[run.end : after]) - len(text[run.end : after].lstrip())
-        spans.append((run.start, run.end + blank))
-    ends = list(itertools.accumulate(end - start for start, end in spans))
-    moved = [
-        _Stretch(end - (b - a), end, run.path)
-        for run, end, (a, b) in zip(placed, ends, spans, strict=True)
-    ]
-    return "".join(text[a:b] for a, b in spans), moved, spans
+    pieces: list[str] = []
+    length = 0
+    next_starts = [run.start for run in placed[1:]] + [len(text)]
+    for run, after in zip(placed, next_starts, strict=False):
+        between = text[run.end : after]
+        blank = len(between) - len(between.lstrip())
+        end = run.end + blank
+        size = end - run.start
+        spans.append((run.start, end))
+        moved.append(_Stretch(length, length + size, run.path))
+        pieces.append(text[run.start : end])
+        length += size
+    return _CutText("".join(pieces), moved, spans)
+
+
+def _has_abstract(runs: Sequence[_Stretch], parts: _Parts) -> bool:
+    numbers: set[int] = set()
+    for run in runs:
+        numbers.update(run.path)
+    return any(parts.parts[number].kind == "abstract" for number in numbers)
 
 
 def _with_gaps(
     text: str, runs: Sequence[_Stretch], parts: _Parts, config: LongRefinerConfig
 ) -> Iterator[_Stretch]:
-    """Add runs for all text between the runs; text without a word joins the run beside it."""
-    used = {number for run in runs for number in run.path}
+    """Add runs for all text between the runs; text without a word joins the run beside it.
+
+    Args:
+        text: The document's text.
+        runs: What clips stand for, in order.
+        parts: The parts of the outline.
+        config: The method's settings.
+    """
+    used: set[int] = set()
+    for run in runs:
+        used.update(run.path)
     at = 0
     before: _Stretch | None = None
     for after in [*runs, None]:
-        stop = after.start if after else len(text)
-        gap = text[at:stop]
-        if gap.strip() and not re.search(r"\w", gap) and (before or after):
-            if before:
-                before.end = stop
-            elif after:
-                after.start = at
-        elif gap.strip():
-            owner = _owner(before, after, parts, used, _word_count(gap) < config.paragraph_words)
-            if before:
+        stop = len(text)
+        if after is not None:
+            stop = after.start
+        between = text[at:stop]
+        has_word = re.search(r"\w", between) is not None
+        if between.strip() and not has_word and before is not None:
+            before.end = stop
+        elif between.strip() and not has_word and after is not None:
+            after.start = at
+        elif between.strip():
+            is_small = _word_count(between) < config.paragraph_words
+            owner = _owner(before, after, parts, used, is_small)
+            if before is not None:
                 yield before
             before = _Stretch(at, stop, owner, gap=True)
-        if after:
-            if before:
+        if after is not None:
+            if before is not None:
                 yield before
-            before, at = after, after.end
-    if before:
+            before = after
+            at = after.end
+    if before is not None:
         yield before
 
 
 def _owner(
     before: _Stretch | None, after: _Stretch | None, parts: _Parts, used: set[int], small: bool
 ) -> Path:
-    """The path of the part that a gap between two runs belongs to; used: parts with text; small: a
-    short gap."""
+    """The path of the part that a gap belongs to.
+
+    Args:
+        before: The run before it, if any.
+        after: The run after it, if any.
+        parts: The parts of the outline.
+        used: The parts with text; the owner is added where it had none.
+        small: Whether the gap is shorter than a paragraph.
+    """
     if before is None and after is None:
         return ()
-    front, back = (before.path if before else ()), (after.path if after else None)
-    empty = parts.empty_between(front, back, used)
+    path_before: Path = ()
+    if before is not None:
+        path_before = before.path
+    path_after: Path | None = None
+    if after is not None:
+        path_after = after.path
+    empty = parts.empty_between(path_before, path_after, used)
     if empty is not None:
         used.update(empty)
         return empty
     if before is None:
-        assert after is not None  # one of the two is there
-        if not any(parts.parts[number].kind == "abstract" for number in used):
-            return parts.add(Part("abstract"), ())
-        return (
-            after.path[:1] if after.path and parts.parts[after.path[0]].kind == "abstract" else ()
-        )
+        return _abstract_before(path_after or (), parts, used)
     if small:
-        return front
-    shared = next(
-        (i for i, (a, b) in enumerate(zip(front, back or (), strict=False)) if a != b), None
-    )
-    return front[: min(len(front), len(back or ())) if shared is None else shared]
+        return path_before
+    return _common_path(path_before, path_after or ())
+
+
+def _abstract_before(after: Path, parts: _Parts, used: set[int]) -> Path:
+    """The path of the abstract for the text in front of everything, () where it comes later."""
+    has_abstract = any(parts.parts[number].kind == "abstract" for number in used)
+    if not has_abstract:
+        return parts.add(Part("abstract"), ())
+    if after and parts.parts[after[0]].kind == "abstract":
+        return after[:1]
+    return ()
+
+
+def _common_path(first: Path, second: Path) -> Path:
+    """What two paths have in common from their beginning."""
+    shared: list[int] = []
+    for a, b in zip(first, second, strict=False):
+        if a != b:
+            break
+        shared.append(a)
+    return tuple(shared)
 
 
 def _word_count(text: str) -> int:
@@ -299,18 +396,22 @@ def _join_short_paragraphs(
     words = 0
     for run in runs:
         size = _word_count(text[run.start : run.end])
-        loose = run.gap and size >= config.paragraph_words
-        if open_run and (loose or open_run.path != run.path or words >= config.paragraph_words):
-            yield open_run
-            open_run = None
-        if loose:
+        is_long_gap = run.gap and size >= config.paragraph_words
+        if open_run is not None:
+            is_full = words >= config.paragraph_words
+            if is_long_gap or is_full or open_run.path != run.path:
+                yield open_run
+                open_run = None
+        if is_long_gap:
             yield run
-        elif open_run:
-            open_run.end, words = run.end, words + size
+        elif open_run is not None:
+            open_run.end = run.end
             open_run.gap = open_run.gap and run.gap
+            words += size
         else:
-            open_run, words = _Stretch(run.start, run.end, run.path, run.gap), size
-    if open_run:
+            open_run = replace(run)
+            words = size
+    if open_run is not None:
         yield open_run
 
 
@@ -332,18 +433,20 @@ def _leaves(
 
 def _nodes(leaves: Sequence[_Stretch], parts: Sequence[Part]) -> list[Node]:
     """The nodes of a tree with these leaves: each part before what is in it."""
-    rows: list[Node] = []
-    number: dict[int, int] = {}
-    last: dict[int, int] = {}
+    nodes: list[Node] = []
+    node_of_part: dict[int, int] = {}
     for leaf in leaves:
         parent = -1
-        for part in leaf.path:
-            if part not in number:
-                number[part] = len(rows)
-                rows.append(Node(parts[part].kind, parts[part].title, leaf.start, leaf.end, parent))
-            parent = number[part]
-            last[parent] = leaf.end
-        rows.append(Node("chunk" if leaf.gap else "paragraph", "", leaf.start, leaf.end, parent))
-    return [
-        Node(n.kind, n.title, n.start, last.get(i, n.end), n.parent) for i, n in enumerate(rows)
-    ]
+        for number in leaf.path:
+            if number not in node_of_part:
+                node_of_part[number] = len(nodes)
+                part = parts[number]
+                nodes.append(Node(part.kind, part.title, leaf.start, leaf.end, parent))
+            parent = node_of_part[number]
+            # A part ends where the last of its leaves ends.
+            nodes[parent] = replace(nodes[parent], end=leaf.end)
+        kind = "paragraph"
+        if leaf.gap:
+            kind = "chunk"
+        nodes.append(Node(kind, "", leaf.start, leaf.end, parent))
+    return nodes

@@ -2,6 +2,7 @@
 
 config.py     every choice the papers leave open, as a named field with the recommended default
 prompts.py    the printed prompts
+points.py     reads Information Points out of a written summary
 build.py      construction: chunks -> levels of Information Points -> weighted edges from attention
 search.py     dynamic search: p_yes, relevance, next node, stop rules and their replay, answer
 recording.py  the same search, with what every other stop would have answered and cost

@@ -1,7 +1,8 @@
 """PECAN as the engine sees it, and its skills, played with its own functions: training sees the
 same prompts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from harness.errors import QuestionError
@@ -19,51 +20,43 @@ from methods.pecan.search import Search, feed_node, finish, open_search, replay
 from methods.retrieval import similarity_to
 
 
-def _points_player(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
-    """A function that plays a scene by writing points of `level`."""
-
-    def play(scene: Scene, tools: Tools) -> None:
-        """Write points over the texts of a scene."""
-        model = tools.model("builder")
-        with model.session() as s:
-            feed_nodes(s, scene.texts, level, config, model)
-            s.write(s.room() - model.turn_tokens())
-
-    return play
-
-
 def skills(config: PecanConfig) -> list[Skill]:
     """The texts written by the builder, and the search with its probes and its answer.
 
     Points of chunks and points of points, or the shared summary where the graph is a tree. A search
     in other words is another skill, which no model was trained on until a curriculum names it.
     """
-
-    def search(scene: Scene, tools: Tools) -> None:
-        """Read the texts of a scene with a probe behind each; answer where the scene has a
-        reply."""
-        with tools.model("searcher").session() as s:
-            question = open_search(s, scene.question, config)
-            for text in scene.texts:
-                feed_node(s, text, question)
-                s.probe([config.yes, config.no])
-            if scene.replies:
-                turn = second_turn(scene.task.instruction, scene.question, config)
-                finish(s, config.yes, turn, scene.task.max_answer_tokens)
-
-    name = (
-        "pecan search"
-        if config.probe_wording == "printed"
-        else f"pecan search, {config.probe_wording} wording"
-    )
-    written = [
-        Skill("pecan points", "points", _points_player(2, config)),
-        Skill("pecan points of points", "gathered", _points_player(3, config)),
-    ]
+    name = "pecan search"
+    if config.probe_wording != "printed":
+        name = f"pecan search, {config.probe_wording} wording"
+    search = Skill(name, "sufficiency", partial(_play_search, config))
+    if config.graph == "tree":
+        return [search, *summary.skills(summary.DETAILED.of(config))]
     return [
-        Skill(name, "sufficiency", search),
-        *(summary.skills(summary.DETAILED.of(config)) if config.graph == "tree" else written),
+        search,
+        Skill("pecan points", "points", partial(_play_points, config, 2)),
+        Skill("pecan points of points", "gathered", partial(_play_points, config, 3)),
     ]
+
+
+def _play_points(config: PecanConfig, level: int, scene: Scene, tools: Tools) -> None:
+    """Write points of `level` over the texts of a scene."""
+    model = tools.model("builder")
+    with model.session() as s:
+        feed_nodes(s, scene.texts, level, config, model)
+        s.write(s.room() - model.turn_tokens())
+
+
+def _play_search(config: PecanConfig, scene: Scene, tools: Tools) -> None:
+    """Read the texts of a scene with a probe after each; answer where the scene has a reply."""
+    with tools.model("searcher").session() as s:
+        question = open_search(s, scene.question, config)
+        for text in scene.texts:
+            feed_node(s, text, question)
+            s.probe([config.yes, config.no])
+        if scene.replies:
+            turn = second_turn(scene.task.instruction, scene.question, config)
+            finish(s, config.yes, turn, scene.task.max_answer_tokens)
 
 
 class Pecan(Method):
@@ -104,17 +97,19 @@ class Pecan(Method):
         Raises QuestionError for a question without text, WindowExceeded for one that fits no
         window.
         """
-        (document,), (index,) = documents, indexes
+        (document,) = documents
+        (index,) = indexes
         if not question.text.strip():
             raise QuestionError(
                 f"the question '{question.id}' has no text, so there is nothing to search for"
             )
         with tools.phase("search"):
             cosine = similarity_to(question.text, index["embeddings"], tools)
-        kind = Search if self.config.record_stops is None else RecordingSearch
-        search = kind(
-            Graph.from_index(index), cosine, document, self.config, tools, tools.model("searcher")
-        )
+        kind = Search
+        if self.config.record_stops is not None:
+            kind = RecordingSearch
+        graph = Graph.from_index(index)
+        search = kind(graph, cosine, document, self.config, tools, tools.model("searcher"))
         return search.run(question)
 
     def stop_rule(self) -> dict[str, Any]:
@@ -124,8 +119,13 @@ class Pecan(Method):
 
     def recorded_rule(self) -> dict[str, Any]:
         """The rule of the recording: record_stops and record_t_p."""
-        rule, stops, t_p = self.stop_rule(), self.config.record_stops, self.config.record_t_p
-        return rule if stops is None else {"t_n": stops, "t_p": rule["t_p"] if t_p is None else t_p}
+        rule = self.stop_rule()
+        if self.config.record_stops is None:
+            return rule
+        rule["t_n"] = self.config.record_stops
+        if self.config.record_t_p is not None:
+            rule["t_p"] = self.config.record_t_p
+        return rule
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
         """The index of the step whose probe ends a search by `rule`; None where the recording ends

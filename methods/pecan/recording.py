@@ -91,21 +91,23 @@ class RecordingSearch(Search):
         """Search on past the own stop until the recorded patience is used up or no node is left."""
         if self._ended:
             return
-        stop, most, t_p = len(self.steps), self.config.record_stops or 0, self.config.record_t_p
-        reason = f"{most} Yes"
-
-        def recorded_yes() -> int:
-            if t_p is None:
-                return self._yes_count
-            return sum(step.p_yes is not None and step.p_yes > t_p for step in self.steps)
-
-        while recorded_yes() < most:
-            node, scores, why = self._next_node(context)
-            if node is None:
-                reason = why
+        stop = len(self.steps)
+        max_yes = self.config.record_stops or 0
+        reason = f"{max_yes} Yes"
+        while self._recorded_yes() < max_yes:
+            found = self._next_node(context)
+            if found.node is None:
+                reason = found.reason
                 break
-            self._visit(context, node, "study", scores)
+            self._visit(context, found.node, "study", found.scores)
             self._yes_count += self._probe(context)
             self._record(context, "study")
         if len(self.steps) > stop:
             self.steps[-1] = replace(self.steps[-1], note=f"recording ends: {reason}")
+
+    def _recorded_yes(self) -> int:
+        """How many probes counted as Yes, by record_t_p where it is set."""
+        t_p = self.config.record_t_p
+        if t_p is None:
+            return self._yes_count
+        return sum(step.p_yes is not None and step.p_yes > t_p for step in self.steps)

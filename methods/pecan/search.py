@@ -52,63 +52,124 @@ def replay(
     recorded_t_n: int,
     recorded_t_p: float | None,
 ) -> int | None:
-    """The index of the step whose probe ends a search by (t_n, t_p); None where the recording ends
-    before.
+    """Find where a recorded search would have ended by another rule.
 
-    recorded_t_n, recorded_t_p: the rule up to which the search was recorded.
+    Args:
+        steps: The steps of a record.
+        t_n: Stop at this many Yes.
+        t_p: A probe counts as Yes above this; None: where Yes was its likeliest token.
+        recorded_t_n: `t_n` of the rule up to which the search was recorded.
+        recorded_t_p: `t_p` of that rule.
+
+    Returns:
+        The index of the step whose probe ends the search; None where the recording ends before.
     """
-    probes = [place for place, step in enumerate(steps) if step.get("p_yes") is not None]
-
-    def yes_probes(threshold: float | None) -> list[int]:
-        """The places in `steps` of the probes that count as Yes."""
-        values = (
-            (place, steps[place]["p_yes"], (steps[place].get("scores") or {}).get(GREEDY_YES))
-            for place in probes
-        )
-        return [
-            place
-            for place, p_yes, greedy in values
-            if counts_as_yes(float(p_yes), bool(greedy), threshold)
-        ]
-
-    if len(reached := yes_probes(t_p)) >= t_n:
+    reached = _yes_steps(steps, t_p)
+    if len(reached) >= t_n:
         return reached[t_n - 1]
-    # An error that ended the recording left a last step without a probe (recording.py).
-    failed = bool(steps) and steps[-1]["action"] == "study" and steps[-1].get("p_yes") is None
-    # Otherwise it went on to the window or the end of the graph unless it had all its Yes.
-    return (
-        probes[-1]
-        if probes and not failed and len(yes_probes(recorded_t_p)) < recorded_t_n
-        else None
-    )
+    probes = [i for i, step in enumerate(steps) if step.get("p_yes") is not None]
+    if not probes or _recording_failed(steps):
+        return None
+    # It went on to the window or the end of the graph unless it had all its Yes.
+    had_all_yes = len(_yes_steps(steps, recorded_t_p)) >= recorded_t_n
+    if had_all_yes:
+        return None
+    return probes[-1]
+
+
+def _yes_steps(steps: Sequence[Mapping[str, Any]], t_p: float | None) -> list[int]:
+    """The indices of the steps whose probe counts as Yes."""
+    found: list[int] = []
+    for i, step in enumerate(steps):
+        p_yes = step.get("p_yes")
+        if p_yes is None:
+            continue
+        scores = step.get("scores") or {}
+        if counts_as_yes(float(p_yes), bool(scores.get(GREEDY_YES)), t_p):
+            found.append(i)
+    return found
+
+
+def _recording_failed(steps: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an error ended the recording, which left a last step without a probe (recording.py)."""
+    last = steps[-1]
+    return last["action"] == "study" and last.get("p_yes") is None
 
 
 # A chunk counts as a source of a point from this edge weight on; the papers' figures draw edges
 # above it.
 SOURCE_WEIGHT = 0.05
 
-_Next = tuple[int | None, dict[str, float], str]
+
+@dataclass(frozen=True)
+class NextNode:
+    """The node to visit next with the parts of its score; node None: the search ends, for a reason."""
+
+    node: int | None
+    scores: dict[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class _UnreadNode:
+    """A node in the context that the next probe reads, with its rank in the prompt and its step."""
+
+    node: int
+    span: Span
+    rank: int
+    step: Step
+
+
+@dataclass(frozen=True)
+class NodeScores:
+    """Scores of all nodes, each [nodes]: the sum of two parts; -inf for visited nodes."""
+
+    total: np.ndarray
+    attention: np.ndarray
+    similarity: np.ndarray
+
+    def parts(self, node: int) -> dict[str, float]:
+        """The scores of one node by their names."""
+        return {
+            "attention": float(self.attention[node]),
+            "similarity": float(self.similarity[node]),
+            "total": float(self.total[node]),
+        }
 
 
 def score_nodes(
     z: np.ndarray, cosine: np.ndarray, unvisited: np.ndarray, config: PecanConfig
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Score every node: (total, attention part, similarity part), each [nodes]; visited nodes get
-    total -inf.
+) -> NodeScores:
+    """Score every node.
 
-    z [nodes]: attention that visited nodes pass on to those below them; cosine [nodes]: similarity
-    to the question, negative counts 0 (docs/methods/pecan.md#pecan-similarity); unvisited [nodes]:
-    nodes still to be read.
+    Args:
+        z: Attention that visited nodes pass on to those below them, [nodes].
+        cosine: Similarity to the question, [nodes]; negative counts 0
+            (docs/methods/pecan.md#pecan-similarity).
+        unvisited: The nodes that are still to be read, [nodes].
+        config: The method's settings.
     """
+    attention = z.copy()
+    if config.attention_scale == "sum" and z.sum() > 0:
+        attention = z / z.sum()
     clipped = np.maximum(cosine, 0.0)
-    attention = z / z.sum() if config.attention_scale == "sum" and z.sum() > 0 else z.copy()
-    similarity = clipped
-    if config.similarity_scale != "raw":
-        base = clipped.sum() if config.similarity_scale == "all" else clipped[unvisited].sum()
-        similarity = clipped / base if base > 0 else clipped
     attention = attention * config.attention
-    similarity = similarity * config.similarity
-    return np.where(unvisited, attention + similarity, -np.inf), attention, similarity
+    similarity = _scaled_similarity(clipped, unvisited, config) * config.similarity
+    total = np.where(unvisited, attention + similarity, -np.inf)
+    return NodeScores(total, attention, similarity)
+
+
+def _scaled_similarity(
+    clipped: np.ndarray, unvisited: np.ndarray, config: PecanConfig
+) -> np.ndarray:
+    if config.similarity_scale == "raw":
+        return clipped
+    base = clipped.sum()
+    if config.similarity_scale == "unvisited":
+        base = clipped[unvisited].sum()
+    if base <= 0:
+        return clipped
+    return np.asarray(clipped / base)
 
 
 def open_search(s: Session, question: Question, config: PecanConfig) -> Span:
@@ -123,7 +184,9 @@ def open_search(s: Session, question: Question, config: PecanConfig) -> Span:
 
 def node_line(text: str, bullet: bool = True) -> tuple[str, str]:
     """A node's line in the prompt as it is fed: the text before it, and the node's own tokens."""
-    return ("\n" + BULLET, " " + text) if bullet else ("\n", text)
+    if bullet:
+        return "\n" + BULLET, " " + text
+    return "\n", text
 
 
 def feed_node(s: Session, text: str, question: Span, bullet: bool = True) -> Span:
@@ -172,10 +235,8 @@ class Search:
 
     def __post_init__(self) -> None:
         self._z = np.zeros(len(self.graph.text))
-        self._unvisited = np.array([bool(t) for t in self.graph.text], dtype=bool)
-        self._unread: list[
-            tuple[int, Span, int, Step]
-        ] = []  # nodes, their ranks and steps: read with a probe
+        self._unvisited = np.array([bool(text) for text in self.graph.text], dtype=bool)
+        self._unread: list[_UnreadNode] = []
         self._yes_count = 0
         self._answer_flops = Flops()  # FLOPs spent on answers that no later step depends on
 
@@ -193,24 +254,23 @@ class Search:
         question fits."""
         turn = second_turn(self.tools.task.instruction, question, self.config)
         span = open_search(s, question, self.config)
-        # What the end of the search still needs: closing the turn, "Yes", the second turn, the
-        # answer.
-        tail = (
-            2 * self.model.turn_tokens()
-            + self.model.count(self.config.yes)
-            + self.model.count(turn)
-        )
-        tail += self.tools.task.max_answer_tokens
+        reserved = self._tokens_after_search(turn)
         window = min(self.config.window, self.model.window)
-        context = Context(s, span, window - tail, turn)
+        context = Context(s, span, window - reserved, turn)
         if context.room() < 0:
             raise WindowExceeded(
-                f"the question with its prompts and answer takes {s.length() + tail} tokens, more "
-                "than the searcher's "
-                f"window of {window}; raise method.window and the window of '{self.model.name}'"
+                f"the question with its prompts and answer takes {s.length() + reserved} tokens, more "
+                f"than the searcher's window of {window}; raise method.window and the window of "
+                f"'{self.model.name}'"
             )
         self._visit_top_level(context)
         return context
+
+    def _tokens_after_search(self, turn: str) -> int:
+        """Tokens that the end needs: closing the turn, "Yes", the second turn, the answer."""
+        turns = 2 * self.model.turn_tokens()
+        texts = self.model.count(self.config.yes) + self.model.count(turn)
+        return turns + texts + self.tools.task.max_answer_tokens
 
     def _finish(self, context: Context) -> str:
         # A forced stop says "Yes" too, so that the second turn always follows the same words
@@ -223,28 +283,43 @@ class Search:
         """Visit the top level, if too large its nodes nearest the question
         (docs/methods/pecan.md#pecan-top-level)."""
         top = self.graph.top()
-        max_nodes = len(top) if self.config.max_nodes is None else self.config.max_nodes
-        if self.config.max_nodes is not None and not self.config.progress_control:
-            max_nodes = max(1, max_nodes // max(self.graph.level, default=1))
-        costs = {i: self._cost(i) for i in top}
-        room = context.room()
-        over = len(top) > max_nodes or sum(costs.values()) > room
-        fits: list[int] = []
-        for i in sorted(top, key=lambda i: -self.cosine[i]) if over else top:
-            if len(fits) < max_nodes and costs[i] <= room:
-                fits.append(i)
-                room -= costs[i]
-        left_out = [f"{len(top) - len(fits)} top nodes left out"] if len(fits) < len(top) else []
-        note = "; ".join([*self.graph.notes, *left_out])
+        fits = self._fitting(top, context.room())
+        notes = list(self.graph.notes)
+        if len(fits) < len(top):
+            notes.append(f"{len(top) - len(fits)} top nodes left out")
+        note = "; ".join(notes)
         if not fits:
             self.steps.append(Step(action="start", note=note, flops=self._flops()))
-        for n, i in enumerate(sorted(fits), 1):
-            self._visit(context, i, "start", {}, note if n == len(fits) else "")
+            return
+        for node in fits[:-1]:
+            self._visit(context, node, "start", {})
+        self._visit(context, fits[-1], "start", {}, note)
+
+    def _fitting(self, top: list[int], room: int) -> list[int]:
+        """The nodes of the top level that are shown, in their order."""
+        max_nodes = self._max_top_nodes(top)
+        costs = {node: self._cost(node) for node in top}
+        order = top
+        if len(top) > max_nodes or sum(costs.values()) > room:
+            order = sorted(top, key=lambda node: -self.cosine[node])
+        fits: list[int] = []
+        for node in order:
+            if len(fits) < max_nodes and costs[node] <= room:
+                fits.append(node)
+                room -= costs[node]
+        return sorted(fits)
+
+    def _max_top_nodes(self, top: list[int]) -> int:
+        if self.config.max_nodes is None:
+            return len(top)
+        if self.config.progress_control:
+            return self.config.max_nodes
+        return max(1, self.config.max_nodes // max(self.graph.level, default=1))
 
     def _cost(self, node: int) -> int:
-        """Tokens that appending `node` takes; counted for the nodes in question only, not for the
-        whole graph."""
-        return sum(map(self.model.count, node_line(self.graph.text[node], self._bullet(node))))
+        """Tokens that appending `node` takes."""
+        before, line = node_line(self.graph.text[node], self._bullet(node))
+        return self.model.count(before) + self.model.count(line)
 
     def _bullet(self, node: int) -> bool:
         return self.config.chunk_mark == "bullet" or self.graph.span[node] is None
@@ -252,40 +327,56 @@ class Search:
     def _visit(
         self, context: Context, node: int, action: str, scores: dict[str, float], note: str = ""
     ) -> None:
-        """Append a node to the context, and record it as shown; the next probe reads it
-        (`_record_unread`)."""
+        """Append a node to the context; the next probe reads and records it (`_record_unread`).
+
+        Args:
+            context: The session.
+            node: The node's number.
+            action: What its step is called: "start", "visit" or "study".
+            scores: The parts of its score.
+            note: The note of its step.
+        """
         span = feed_node(context.session, self.graph.text[node], context.asked, self._bullet(node))
         self._unvisited[node] = False
-        rank = len(self.shown) + 2 if self.config.position_factor else 1
-        self.shown.append(self.graph.shown(node, self.document.id, SOURCE_WEIGHT))
-        level, shown = self.graph.level[node], self.shown[-1]
+        rank = 1
+        if self.config.position_factor:
+            rank = len(self.shown) + 2
+        shown = self.graph.shown(node, self.document.id, SOURCE_WEIGHT)
+        self.shown.append(shown)
         step = Step(
             action=action,
             node=node,
-            level=level,
+            level=self.graph.level[node],
             scores=scores,
             tokens=len(span),
             shown=shown,
             note=note,
         )
-        self._unread.append((node, span, rank, step))
+        self._unread.append(_UnreadNode(node, span, rank, step))
 
     def _record_unread(self, probe_flops: Flops) -> None:
         """Record the nodes that are new as steps, and in the scores of the nodes below them.
 
         A node's relevance is its position in the prompt times the mean attention that the question
         pays it (PECAN app. C); each node below it gains that times the weight of their edge.
-        probe_flops: of the probe behind them.
+        probe_flops: of the probe that read them.
         """
-        for node, span, rank, step in self._unread:
-            attention = span.attention[0] if span.attention else 0.0
-            if self.config.token_mean == "sum":
-                attention *= len(span)
-            lower, weight = self.graph.below(node)
-            self._z[lower] += rank * attention * weight
-            scores = {**step.scores, "relevance": rank * attention}
+        for unread in self._unread:
+            relevance = unread.rank * self._attention_to(unread.span)
+            lower, weight = self.graph.below(unread.node)
+            self._z[lower] += relevance * weight
+            step = unread.step
+            scores = {**step.scores, "relevance": relevance}
             self.steps.append(replace(step, scores=scores, flops=self._flops() - probe_flops))
         self._unread = []
+
+    def _attention_to(self, span: Span) -> float:
+        if not span.attention:
+            return 0.0
+        attention = span.attention[0]
+        if self.config.token_mean == "sum":
+            attention *= len(span)
+        return attention
 
     def _flops(self) -> Flops:
         return self.tools.meter.flops() - self._answer_flops
@@ -297,11 +388,11 @@ class Search:
                 self._yes_count += self._probe(context)
             if self._yes_count >= self.config.t_n:  # cumulatively: GARLIC's patience
                 return "yes"
-            node, scores, reason = self._next_node(context)
-            if node is None:
-                return reason
+            found = self._next_node(context)
+            if found.node is None:
+                return found.reason
             self._before_next_node(context)
-            self._visit(context, node, "visit", scores)
+            self._visit(context, found.node, "visit", found.scores)
 
     def _before_next_node(self, context: Context) -> None:
         """Called when the search goes on past a possible stop; recording.py answers here."""
@@ -311,39 +402,39 @@ class Search:
         counts as Yes."""
         probe = context.session.probe([self.config.yes, self.config.no])
         probe_flops = self.tools.meter.flops_of_newest_event()
-        self._record_unread(
-            probe_flops
-        )  # nodes are read in the probe's pass, so their attention is known only now
-        p, greedy = probe.p[self.config.yes], probe.top == self.config.yes
+        # Nodes are read in the probe's pass, so their attention is known only now.
+        self._record_unread(probe_flops)
+        p_yes = probe.p[self.config.yes]
+        greedy = probe.top == self.config.yes
         last = self.steps[-1]
-        scores = {**last.scores, GREEDY_YES: float(greedy)}
         self.steps[-1] = replace(
-            last, scores=scores, p_yes=p, flops=self._flops(), probe_flops=probe_flops
+            last,
+            scores={**last.scores, GREEDY_YES: float(greedy)},
+            p_yes=p_yes,
+            flops=self._flops(),
+            probe_flops=probe_flops,
         )
-        return counts_as_yes(p, greedy, self.config.threshold)
+        return counts_as_yes(p_yes, greedy, self.config.threshold)
 
-    def _next_node(self, context: Context) -> _Next:
-        """The next node with the parts of its score, or None and why: max-nodes, exhausted or
+    def _next_node(self, context: Context) -> NextNode:
+        """The next node with the parts of its score, or why there is none: max-nodes, exhausted or
         window."""
         self._record_unread(Flops())
         if self.config.max_nodes is not None and len(self.shown) >= self.config.max_nodes:
-            return None, {}, "max-nodes"
+            return NextNode(None, reason="max-nodes")
         if not self._unvisited.any():
-            return None, {}, "exhausted"
-        total, attention, similarity = score_nodes(
-            self._z, self.cosine, self._unvisited, self.config
-        )
-        # Ties go to the lowest node id (docs/methods/pecan.md#pecan-ties): argmax takes the first,
-        # and the sort is stable.
-        best = [int(np.argmax(total))]
-        if self.config.window_full == "skip":
-            best = np.argsort(-total, kind="stable")[: int(self._unvisited.sum())].tolist()
-        for node in best:
+            return NextNode(None, reason="exhausted")
+        scores = score_nodes(self._z, self.cosine, self._unvisited, self.config)
+        for node in self._candidates(scores):
             if self._cost(node) <= context.room():
-                parts = {
-                    "attention": attention[node],
-                    "similarity": similarity[node],
-                    "total": total[node],
-                }
-                return node, {k: float(v) for k, v in parts.items()}, ""
-        return None, {}, "window"
+                return NextNode(node, scores.parts(node))
+        return NextNode(None, reason="window")
+
+    def _candidates(self, scores: NodeScores) -> list[int]:
+        """The nodes to try, the best first; ties go to the lowest number
+        (docs/methods/pecan.md#pecan-ties)."""
+        if self.config.window_full == "stop":
+            return [int(np.argmax(scores.total))]
+        by_score = np.argsort(-scores.total, kind="stable")
+        unvisited: list[int] = by_score[: int(self._unvisited.sum())].tolist()
+        return unvisited

@@ -10,8 +10,9 @@ from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.types import Document, Question
 from methods.pecan import Pecan
-from methods.pecan.build import pack_batches, parse_points
+from methods.pecan.build import pack_batches
 from methods.pecan.config import PecanConfig
+from methods.pecan.points import parse_points
 from methods.pecan.prompts import POINTS
 from tests.methods.conftest import FakeTools
 from tests.methods.pecan_search import CHUNKS, SUMMARY, TEXT, attention, probes, run
