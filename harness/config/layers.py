@@ -21,7 +21,7 @@ datasets:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,82 +86,156 @@ class Choices:
 def point_text(point: Mapping[str, Any]) -> str:
     """A point of a sweep as labels and messages say it: "k=3 chunk_tokens=150", "" without a
     sweep."""
-    return " ".join(
-        f"{key.removeprefix('method.')}={value_text(value)}" for key, value in point.items()
-    )
+    texts: list[str] = []
+    for key, value in point.items():
+        name = key.removeprefix("method.")
+        texts.append(f"{name}={value_text(value)}")
+    return " ".join(texts)
 
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     """Read suite, profile, files, --set and flags as layers, lowest first; mistakes are added to
     `problems`."""
-    # 1. Config files.
-    files: list[Layer] = []
-    for name in c.files:
-        values = attempt(problems, read_yaml, Path(name).expanduser()) or {}
-        if set(values) == {"config", "origins"} and isinstance(values["config"], dict):
-            values = dict(with_home(values["config"]))  # a run.yaml; the run may be a stranger's
-            for key in (
-                key for key, value in flatten(values).items() if value and key not in c.sets
-            ):
-                if key.rpartition(".")[2] in _UNTRUSTED:
-                    sentence = "could run code of others or send them a key of yours; if you trust it, repeat it"
-                    problems.append(UserError(f"{name}: {key} {sentence}: --set {key}=VALUE"))
-        else:
-            trust(values)
-        files.append((name, values))
-    # 2. The profile: of --profile, else of the last file that names one, else of the suite.
-    suite, label = c.suite, f"suite {c.suite.name}" if c.suite else ""
+    files = [(name, _config_file(name, c.sets, problems)) for name in c.files]
+    profile = _chosen_profile(c, files, problems)
+    layers = _suite_and_profile(c.suite, profile, problems)
+    layers += files
+    for key, value in c.sets.items():
+        layers.append(("--set", _layer_of({key: value}, problems)))
+    layers += _flag_layers(c, problems)
+    if profile.name:
+        layers.append((profile.origin, {"profile": profile.name}))
+    return [(origin, _checked(values, origin, c.method, problems)) for origin, values in layers]
+
+
+def _config_file(
+    name: str, sets: Mapping[str, Any], problems: list[HarnessError]
+) -> dict[str, Any]:
+    """The settings of a --config file, which may be a run.yaml.
+
+    Args:
+        name: The file.
+        sets: The values of --set, which say what of a run.yaml is trusted.
+        problems: Gets its mistakes.
+    """
+    values = attempt(problems, read_yaml, Path(name).expanduser()) or {}
+    is_run = set(values) == {"config", "origins"} and isinstance(values["config"], dict)
+    if not is_run:
+        trust(values)
+        return values
+    values = dict(with_home(values["config"]))
+    for key, value in flatten(values).items():  # the run may be a stranger's
+        if value and key not in sets and key.rpartition(".")[2] in _UNTRUSTED:
+            problems.append(
+                UserError(
+                    f"{name}: {key} could run code of others or send them a key of yours; if you "
+                    f"trust it, repeat it: --set {key}=VALUE"
+                )
+            )
+    return values
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """The profile of a run, "" for none. origin: what named it; layers: of its preset."""
+
+    name: str = ""
+    origin: str = ""
+    layers: tuple[Layer, ...] = ()
+
+
+def _chosen_profile(c: Choices, files: Sequence[Layer], problems: list[HarnessError]) -> _Profile:
+    """The profile of --profile, else of the last file that names one, else of the suite."""
     named: list[tuple[str, Any]] = [("--profile", c.profile)]
-    named += [("config file", values.get("profile")) for _, values in reversed(files)]
-    named += [(label, suite.profile)] if suite else []
-    origin, profile = next(((origin, str(name)) for origin, name in named if name), ("", ""))
-    found = attempt(problems, presets.find, "profiles", profile) if profile else None
-    layers: list[Layer] = []
-    if found:
-        layers += [
-            (f"profile {found}", v)
-            for _, v in attempt(problems, presets.read, "profiles", found) or []
-        ]
-    # 3. The suite, above the profile that it names and below another one.
-    if suite:
-        limit = {} if suite.limit is None else {"limit": suite.limit}
-        settings = {"methods": suite.methods, **limit, **_layer_of(suite.sets, problems)}
-        layers.insert(len(layers) if origin == label else 0, (label, settings))
-    layers += [
-        *files,
-        *(("--set", _layer_of({key: value}, problems)) for key, value in c.sets.items()),
-    ]
-    # 4. The command line. --limit takes the place of a sample that a suite or a file sets, and the
-    # reverse.
+    for _, values in reversed(files):
+        named.append(("config file", values.get("profile")))
+    if c.suite is not None:
+        named.append((_label_of(c.suite), c.suite.profile))
+    for origin, name in named:
+        if not name:
+            continue
+        found = attempt(problems, presets.find, "profiles", str(name))
+        if not found:
+            return _Profile()
+        layers: list[Layer] = []
+        for _, values in attempt(problems, presets.read, "profiles", found) or []:
+            layers.append((f"profile {found}", values))
+        return _Profile(found, origin, tuple(layers))
+    return _Profile()
+
+
+def _label_of(suite: Suite) -> str:
+    """A suite as an origin."""
+    return f"suite {suite.name}"
+
+
+def _suite_and_profile(
+    suite: Suite | None, profile: _Profile, problems: list[HarnessError]
+) -> list[Layer]:
+    """The layers of the suite and the profile; the suite lies above the profile that it names, and
+    below another one."""
+    if suite is None:
+        return [*profile.layers]
+    settings: dict[str, Any] = {"methods": suite.methods}
+    if suite.limit is not None:
+        settings["limit"] = suite.limit
+    settings |= _layer_of(suite.sets, problems)
+    of_suite = (_label_of(suite), settings)
+    if profile.origin == _label_of(suite):
+        return [*profile.layers, of_suite]
+    return [of_suite, *profile.layers]
+
+
+def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
+    """The command line's flags, a layer each."""
     flags: dict[str, Any] = {
         "method.name": c.method,
         "dataset.name": c.dataset,
         "model.name": c.model,
+        "dataset.data": c.data,
+        "seed": c.seed,
+        "limit": c.limit,
+        "sample": c.sample,
     }
-    flags |= {"dataset.data": c.data, "seed": c.seed, "limit": c.limit, "sample": c.sample}
-    if c.documents and c.questions and not c.data and c.dataset in (None, FOLDER):
-        flags |= {"dataset.data": c.questions, "dataset.documents": c.documents}
-        flags |= {"dataset.columns": c.columns}
-        flags |= {"dataset.allow_left_out": True} if c.allow_left_out else {}
-    elif c.documents or c.questions or c.columns:
-        sentence = "--documents DIR and --questions FILE go together, without --dataset and --data"
-        problems.append(UserError(sentence))
+    flags |= _own_folder_flags(c, problems)
+    given = {key: value for key, value in flags.items() if value is not None}
     if c.limit is not None and c.sample is not None:
         problems.append(
             UserError("--limit takes the first questions and --sample draws some; give one of them")
         )
-    twice = [key for key in c.sets if flags.get(key, flags.get(f"{key}.name")) is not None]
-    for key in twice:
-        problems += [
-            UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one")
-        ]
-    other = {"limit": {"sample": None}, "sample": {"limit": None}}
-    for key, value in flags.items():
-        if value is not None:
-            flag = f"--{key.removesuffix('.name').rpartition('.')[2]}"
-            layers.append((flag, nested(key, value) | other.get(key, {})))
-    layers += [(origin, {"profile": found})] if found else []
-    return [(label, _checked(values, label, c.method, problems)) for label, values in layers]
+    for key in c.sets:
+        if key in given or f"{key}.name" in given:
+            sentence = f"'{key}' is given twice: by --set and by the flag of that name; keep one"
+            problems.append(UserError(sentence))
+    layers: list[Layer] = []
+    for key, value in given.items():
+        values = nested(key, value)
+        # --limit takes the place of a sample that a suite or a file sets, and the reverse.
+        if key == "limit":
+            values["sample"] = None
+        if key == "sample":
+            values["limit"] = None
+        name = key.removesuffix(".name").rpartition(".")[2]
+        layers.append((f"--{name}", values))
+    return layers
+
+
+def _own_folder_flags(c: Choices, problems: list[HarnessError]) -> dict[str, Any]:
+    """The data set of --documents and --questions, {} without these."""
+    if not c.documents and not c.questions and not c.columns:
+        return {}
+    if not c.documents or not c.questions or c.data or c.dataset not in (None, FOLDER):
+        sentence = "--documents DIR and --questions FILE go together, without --dataset and --data"
+        problems.append(UserError(sentence))
+        return {}
+    flags: dict[str, Any] = {
+        "dataset.data": c.questions,
+        "dataset.documents": c.documents,
+        "dataset.columns": c.columns,
+    }
+    if c.allow_left_out:
+        flags["dataset.allow_left_out"] = True
+    return flags
 
 
 def _layer_of(sets: Mapping[str, Any], problems: list[HarnessError]) -> dict[str, Any]:
@@ -179,52 +253,78 @@ def _layer_of(sets: Mapping[str, Any], problems: list[HarnessError]) -> dict[str
         elif root == "method" and rest:
             params = attempt(problems, with_prompts, nested(rest, value), "--set")
             layer = merged(layer, {"method": {"params": params or {}}})
+        elif _names_a_part(key, value):
+            layer = merged(layer, nested(f"{key}.name", value_text(value)))
         else:
-            is_name = not isinstance(value, dict) and (
-                key in PARTS or (root == "roles" and rest and "." not in rest)
-            )
-            layer = merged(
-                layer, nested(f"{key}.name", value_text(value)) if is_name else nested(key, value)
-            )
+            layer = merged(layer, nested(key, value))
     return layer
+
+
+def _names_a_part(key: str, value: Any) -> bool:
+    """Whether a value of --set is the name of a part: encoder=NAME, roles.builder=NAME."""
+    if isinstance(value, dict):
+        return False
+    root, _, rest = key.partition(".")
+    is_role = root == "roles" and rest != "" and "." not in rest
+    return key in PARTS or is_role
 
 
 def _checked(
     values: Mapping[str, Any], origin: str, method: str | None, problems: list[HarnessError]
 ) -> dict[str, Any]:
-    """A layer with "model: NAME" as {"name": NAME}; mistakes are added to `problems`. method: the
-    run's, for hints."""
+    """A layer with "model: NAME" as {"name": NAME}.
+
+    Args:
+        values: Its settings.
+        origin: Where they are from.
+        method: The run's, for hints.
+        problems: Gets its mistakes.
+    """
     layer: dict[str, Any] = {}
-    for key, value in values.items():
-        if key in PARTS and isinstance(value, str):
-            value = {"name": value}
-        elif key == "roles" and isinstance(value, dict):
-            value = {
-                role: model if isinstance(model, dict) else {"name": model}
-                for role, model in value.items()
-            }
+    for key, given in values.items():
+        value = _with_names(key, given)
         if key in GeneralSettings.model_fields or (key in _MAPPINGS and isinstance(value, dict)):
             layer[key] = value
         elif key not in _MAPPINGS:
-            problems.append(_unknown_key(next(iter(flatten(value, key))), origin, method))
+            first_leaf = next(iter(flatten(value, key)))
+            problems.append(_unknown_key(first_leaf, origin, method))
         elif value is not None:
             problems.append(UserError(f"{origin}: '{key}' must be a mapping, not {value!r}"))
     return layer
+
+
+def _with_names(key: str, value: Any) -> Any:
+    """The value of a part, or of all roles, with {"name": NAME} for a name alone."""
+    if key in PARTS and isinstance(value, str):
+        return {"name": value}
+    if key == "roles" and isinstance(value, dict):
+        roles: dict[str, Any] = {}
+        for role, model in value.items():
+            if not isinstance(model, dict):
+                model = {"name": model}
+            roles[role] = model
+        return roles
+    return value
 
 
 def _unknown_key(key: str, origin: str, method: str | None) -> UserError:
     """The error for a key that no part of a configuration has, with the keys that were meant: k ->
     method.k."""
     roots = [*_MAPPINGS, *GeneralSettings.model_fields]
-    known = [f"{part}.{name}" for part, schema in PARTS.items() for name in schema.model_fields]
+    known: list[str] = []
+    for part, schema in PARTS.items():
+        known += [f"{part}.{name}" for name in schema.model_fields]
     with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
-        cls = method_class(
-            str(Tree(presets.read("methods", str(method))).values.get("implementation"))
-        )
+        implementation = Tree(presets.read("methods", str(method))).values.get("implementation")
+        cls = method_class(str(implementation))
         known += [f"method.{name}" for name in cls.Config.model_fields]
-    same = [name for name in known if name.partition(".")[2] == key.rpartition(".")[2]]
-    near = same[:1] or close_matches(key, [*known, *roots])
-    return unknown(f"key '{key}' ({origin})", near[0] if same else key, near or roots)
+    last_word = key.rpartition(".")[2]
+    same = [name for name in known if name.partition(".")[2] == last_word]
+    what = f"key '{key}' ({origin})"
+    if same:
+        return unknown(what, same[0], same[:1])
+    near = close_matches(key, [*known, *roots])
+    return unknown(what, key, near or roots)
 
 
 def chosen_by_name(
@@ -234,37 +334,63 @@ def chosen_by_name(
     implementation: str,
     problems: list[HarnessError],
 ) -> Iterator[Layer]:
-    """The layers, each behind what its `methods` or `datasets` (kind) sets for one preset, as
-    settings of that part.
+    """The layers, each after what it sets for one preset by name, as settings of that part.
 
-    chosen: the preset's names by presets.fold; implementation: the method's class. Of "*" only
-    parameters of this class are taken; settings by name come on top. An unknown name, or an entry
-    that is no mapping, is a mistake.
+    Of "*" only parameters of the method's class are taken; settings by name come on top. An unknown
+    name, or an entry that is no mapping, is a mistake.
+
+    Args:
+        layers: Lowest first.
+        kind: "methods" or "datasets".
+        chosen: The preset's names by presets.fold.
+        implementation: The method's class.
+        problems: Gets mistakes.
     """
     for origin, values in layers:
-        entries = sorted(values.get(kind, {}).items(), key=lambda item: item[0] != "*")
-        known = {presets.fold(name): name for name in presets.names(kind)} if entries else {}
-        for key, entry in entries:
-            if not isinstance(entry, dict):
-                problems.append(
-                    UserError(f"{origin}: {kind}.{key} must be a mapping of its settings")
-                )
-            elif kind == "datasets" and presets.fold(key) in chosen:
-                yield origin, {"dataset": entry}
-            elif kind == "methods" and (key == "*" or presets.fold(key) in chosen):
-                roles = {"roles": entry["roles"]} if "roles" in entry else {}
-                params = {name: value for name, value in entry.items() if name != "roles"}
-                if key == "*":
-                    params = _general(method_class(implementation), params, origin)
-                yield (
-                    origin,
-                    _checked({"method": {"params": params}} | roles, origin, None, problems),
-                )
-            elif presets.fold(key) not in known:
-                problems.append(
-                    unknown(f"{presets.singular(kind)} '{key}' ({origin})", key, known.values())
-                )
+        yield from _settings_by_name(
+            origin, values.get(kind, {}), kind, chosen, implementation, problems
+        )
         yield origin, values
+
+
+def _settings_by_name(
+    origin: str,
+    entries: Mapping[str, Any],
+    kind: str,
+    chosen: Collection[str],
+    implementation: str,
+    problems: list[HarnessError],
+) -> Iterator[Layer]:
+    """What one layer sets for a preset by its name, "*" first, as settings of its part.
+
+    Args:
+        origin: Of the layer.
+        entries: Its `methods` or `datasets`: name -> settings.
+        kind: "methods" or "datasets".
+        chosen: The preset's names by presets.fold.
+        implementation: The method's class.
+        problems: Gets mistakes.
+    """
+    if not entries:
+        return
+    known = {presets.fold(name): name for name in presets.names(kind)}
+    for key, entry in sorted(entries.items(), key=lambda item: item[0] != "*"):
+        is_chosen = presets.fold(key) in chosen
+        if not isinstance(entry, dict):
+            problems.append(UserError(f"{origin}: {kind}.{key} must be a mapping of its settings"))
+        elif kind == "datasets" and is_chosen:
+            yield origin, {"dataset": entry}
+        elif kind == "methods" and (key == "*" or is_chosen):
+            params = {name: value for name, value in entry.items() if name != "roles"}
+            if key == "*":
+                params = _general(method_class(implementation), params, origin)
+            settings: dict[str, Any] = {"method": {"params": params}}
+            if "roles" in entry:
+                settings["roles"] = entry["roles"]
+            yield origin, _checked(settings, origin, None, problems)
+        elif presets.fold(key) not in known:
+            what = f"{presets.singular(kind)} '{key}' ({origin})"
+            problems.append(unknown(what, key, known.values()))
 
 
 def _general(cls: type[Method], params: dict[str, Any], origin: str) -> dict[str, Any]:
@@ -274,9 +400,8 @@ def _general(cls: type[Method], params: dict[str, Any], origin: str) -> dict[str
     if "prompts" in params:
         known = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
         replaced = with_prompts(params, origin)["prompts"]
-        params["prompts"] = {
-            name: turns for name, turns in replaced.items() if close_matches(name, known)
-        }
+        own = {name: turns for name, turns in replaced.items() if close_matches(name, known)}
+        params["prompts"] = own
     return params
 
 
@@ -295,8 +420,9 @@ def with_prompts(params: Any, origin: str) -> Any:
         raise UserError(
             f"{origin}: prompts must be a mapping of names to texts, or a YAML file with one"
         )
-    turns = {
-        str(name): text if isinstance(text, dict) else {"user": text}
-        for name, text in prompts.items()
-    }
+    turns: dict[str, Any] = {}
+    for name, text in prompts.items():
+        if not isinstance(text, dict):
+            text = {"user": text}
+        turns[str(name)] = text
     return {**params, "prompts": turns}

@@ -15,6 +15,7 @@ import functools
 import importlib.util
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,19 @@ _PATH_KEYS = (
 )
 _NOTES = ("summary", "download", "official_questions")  # keys about a preset that set nothing
 
-_Files = dict[str, tuple[str, str, Path | None]]
-"""Folded name -> (name, file for messages, its path); of an installed package's entry point: (name,
-target, None)"""
+
+@dataclass(frozen=True)
+class _Preset:
+    """A preset. shown: its file as messages name it; path: None for the entry point of an installed
+    package, whose target is `shown`."""
+
+    name: str
+    shown: str
+    path: Path | None
+
+
+_Files = dict[str, _Preset]
+"""Folded name -> preset."""
 
 
 def singular(kind: str) -> str:
@@ -53,7 +64,7 @@ def _files_in(folder: Path, kind: str, label: str) -> _Files:
     files: _Files = {}
     for path in sorted((folder / kind).rglob("*.yaml")):
         name = path.relative_to(folder / kind).as_posix().removesuffix(".yaml")
-        files[fold(name)] = (name, f"{label}/{kind}/{name}.yaml", path)
+        files[fold(name)] = _Preset(name, f"{label}/{kind}/{name}.yaml", path)
     return files
 
 
@@ -63,7 +74,8 @@ def _shipped(kind: str) -> _Files:
     """The files of this project and of installed packages; those of this project count first."""
     files: _Files = {}
     for package in plugins("harness.configs").values():
-        if (spec := importlib.util.find_spec(package)) is not None and spec.origin:
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin:
             files |= _files_in(Path(spec.origin).parent / "configs", kind, "configs")
     return files | _files_in(Path(__file__).parents[2] / "configs", kind, "configs")
 
@@ -79,26 +91,32 @@ def _files(kind: str) -> _Files:
     folder = os.environ.get(ENV)
     if folder and not Path(folder).is_dir():
         raise UserError(f"the environment variable {ENV} names '{folder}', which is no folder")
-    entry_points = plugins(GROUPS[kind]) if kind in GROUPS else {}
-    targets: _Files = {fold(name): (name, target, None) for name, target in entry_points.items()}
-    return targets | _shipped(kind) | (_files_in(Path(folder), kind, f"${ENV}") if folder else {})
+    files: _Files = {}
+    if kind in GROUPS:
+        for name, target in plugins(GROUPS[kind]).items():
+            files[fold(name)] = _Preset(name, target, None)
+    files |= _shipped(kind)
+    if folder:
+        files |= _files_in(Path(folder), kind, f"${ENV}")
+    return files
 
 
 def names(kind: str) -> list[str]:
     """All names of a kind (one of KINDS), sorted; those of installed add-on packages included."""
-    return sorted(name for name, _, _ in _files(kind).values())
+    return sorted(preset.name for preset in _files(kind).values())
 
 
 def find(kind: str, name: str) -> str:
     """The spelling under which a preset is registered: "Full_Context" -> "full-context". Raises
     UnknownName."""
-    if file := (files := _files(kind)).get(fold(name)):
-        return file[0]
-    also = "; a folder or a hub id owner/name will do too" if kind in ("models", "encoders") else ""
-    known = [file[0] for file in files.values()]
-    raise UnknownName(
-        singular(kind), name, known, f"harness list {kind}; for your own set {ENV}=FOLDER{also}"
-    )
+    preset = _files(kind).get(fold(name))
+    if preset is not None:
+        return preset.name
+    hint = f"harness list {kind}; for your own set {ENV}=FOLDER"
+    if kind in ("models", "encoders"):
+        hint += "; a folder or a hub id owner/name will do too"
+    known = [each.name for each in _files(kind).values()]
+    raise UnknownName(singular(kind), name, known, hint)
 
 
 def _with_full_paths(value: Any, folder: Path, is_path: bool = False) -> Any:
@@ -109,14 +127,15 @@ def _with_full_paths(value: Any, folder: Path, is_path: bool = False) -> Any:
     current folder.
     """
     if isinstance(value, dict):
-        return {
-            key: _with_full_paths(inner, folder, is_path or key in _PATH_KEYS)
-            for key, inner in value.items()
-        }
+        full: dict[str, Any] = {}
+        for key, inner in value.items():
+            full[key] = _with_full_paths(inner, folder, is_path or key in _PATH_KEYS)
+        return full
     if isinstance(value, list):
         return [_with_full_paths(inner, folder, is_path) for inner in value]
-    beside = is_path and isinstance(value, str) and value and (folder / value).exists()
-    return str(folder / value) if beside else value
+    if is_path and isinstance(value, str) and value and (folder / value).exists():
+        return str(folder / value)
+    return value
 
 
 def read(kind: str, name: str, about: bool = False) -> list[Layer]:
@@ -127,31 +146,42 @@ def read(kind: str, name: str, about: bool = False) -> list[Layer]:
     ConfigError for a file that cannot be read or that extends itself.
     """
     layers: list[Layer] = []
+    seen: list[str] = []
     next_name: Any = name
     while next_name is not None:
         if not isinstance(next_name, str):
-            raise ConfigError([f"{layers[0][0]}: 'extends' must be the name of another file"])
-        _, shown, path = _files(kind)[fold(find(kind, next_name))]
-        if shown in (seen := [origin for origin, _ in reversed(layers)]):
-            raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
-        if path is None:
-            trust(shown)  # its package was installed
-            values = {"implementation": shown} if kind == "methods" else load(shown)
-        elif shown.startswith("configs/"):
-            values = _read_shipped(path, shown)
-        else:
-            values = _with_full_paths(read_yaml(path, shown), Path(os.environ[ENV]).absolute())
+            raise ConfigError([f"{seen[-1]}: 'extends' must be the name of another file"])
+        preset = _files(kind)[fold(find(kind, next_name))]
+        seen.append(preset.shown)
+        if preset.shown in seen[:-1]:
+            raise ConfigError([f"{preset.shown}: extends itself ({' -> '.join(seen)})"])
+        values = _values_of(kind, preset)
         trust(values)  # shipped, in the user's own folder, or of an installed package
         next_name = values.get("extends")
-        left_out = {
-            "extends",
-            *(() if about else _NOTES),
-            *(("name",) if layers else ()),
-        }  # a base's name in tables
-        layers.insert(
-            0, (shown, {key: value for key, value in values.items() if key not in left_out})
-        )
+        left_out = {"extends"}
+        if not about:
+            left_out |= set(_NOTES)
+        if layers:
+            left_out.add("name")  # a base's name in tables
+        own = {key: value for key, value in values.items() if key not in left_out}
+        layers.insert(0, (preset.shown, own))
     return layers
+
+
+def _values_of(kind: str, preset: _Preset) -> dict[str, Any]:
+    """What a preset's file holds, or the entry point of an installed package. Raises
+    ConfigError."""
+    if preset.path is None:
+        trust(preset.shown)  # its package was installed
+        if kind == "methods":
+            return {"implementation": preset.shown}
+        loaded: dict[str, Any] = load(preset.shown)
+        return loaded
+    if preset.shown.startswith("configs/"):
+        return _read_shipped(preset.path, preset.shown)
+    own_folder = Path(os.environ[ENV]).absolute()
+    own: dict[str, Any] = _with_full_paths(read_yaml(preset.path, preset.shown), own_folder)
+    return own
 
 
 def dataset_note(dataset: str, key: str) -> Any:
@@ -161,19 +191,25 @@ def dataset_note(dataset: str, key: str) -> Any:
     "download": sentences on what to download, from where, and its size; "official_questions": of
     the published file.
     """
-    layers = read("datasets", dataset, about=True) if fold(dataset) in _files("datasets") else []
-    return next((values[key] for _, values in reversed(layers) if key in values), None)
+    if fold(dataset) not in _files("datasets"):
+        return None
+    for _, values in reversed(read("datasets", dataset, about=True)):
+        if key in values:
+            return values[key]
+    return None
 
 
 def summaries(kind: str) -> dict[str, str]:
     """Name -> one line about it, sorted by name; read from the files, without importing their
     targets."""
-    return {
-        name: str(read_yaml(path, shown).get("summary") or f"see {shown}")
-        if path
-        else f"added by {shown}"
-        for name, shown, path in sorted(_files(kind).values())
-    }
+    found: dict[str, str] = {}
+    for preset in sorted(_files(kind).values(), key=lambda preset: preset.name):
+        if preset.path is None:
+            found[preset.name] = f"added by {preset.shown}"
+        else:
+            summary = read_yaml(preset.path, preset.shown).get("summary")
+            found[preset.name] = str(summary or f"see {preset.shown}")
+    return found
 
 
 def params_for_dataset(values: Mapping[str, Any], dataset: str | None) -> dict[str, Any]:
@@ -182,14 +218,20 @@ def params_for_dataset(values: Mapping[str, Any], dataset: str | None) -> dict[s
     "pocket/<name>", "longbench/<name>" and "longbench/<name>_e" without parameters of their own
     have those of <name>.
     """
-    table = {fold(name): params for name, params in (values.get("by_dataset") or {}).items()}
+    by_dataset = values.get("by_dataset") or {}
+    table = {fold(name): params for name, params in by_dataset.items()}
     name = fold(dataset or "")
-    return table.get(name) or table.get(name.rpartition("/")[2].removesuffix("-e")) or {}
+    own: dict[str, Any] = table.get(name) or {}
+    if own:
+        return own
+    base_name = name.rpartition("/")[2].removesuffix("-e")
+    return table.get(base_name) or {}
 
 
 def synthetic_counterpart(dataset: str) -> str | None:
     """The synthetic data set that may stand in for another one, "pocket/<name>"; None where there
     is none."""
-    return next(
-        (name for name in names("datasets") if fold(name) == fold(f"pocket/{dataset}")), None
-    )
+    preset = _files("datasets").get(fold(f"pocket/{dataset}"))
+    if preset is None:
+        return None
+    return preset.name

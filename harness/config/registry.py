@@ -44,10 +44,10 @@ GROUPS = {
     "scorers": "harness.scorers",
 }
 
-_trusted: set[str] = (
-    set()
-)  # texts with a colon that the user chose; what is no "module:name" is never looked up
-_objects: dict[str, Any] = {}  # target -> what `register_target` was given
+# Texts with a colon that the user chose; what is no "module:name" is never looked up.
+_trusted: set[str] = set()
+# Target -> what `register_target` was given.
+_objects: dict[str, Any] = {}
 
 
 def trust(*values: Any) -> None:
@@ -56,8 +56,10 @@ def trust(*values: Any) -> None:
     for value in values:
         if isinstance(value, str) and ":" in value:
             _trusted.add(value)
-        elif isinstance(value, dict | list | tuple):
-            trust(*(value.values() if isinstance(value, dict) else value))
+        elif isinstance(value, dict):
+            trust(*value.values())
+        elif isinstance(value, list | tuple):
+            trust(*value)
 
 
 def register_target(value: Any) -> str:
@@ -71,17 +73,19 @@ def register_target(value: Any) -> str:
 
 def check_trusted(target: str) -> None:
     """Raise UserError unless the user or an installed package chose `target`, "module:name"."""
-    module, user_folder = target.partition(":")[0], os.environ.get(ENV)
+    module, _, _ = target.partition(":")
+    user_folder = os.environ.get(ENV)
     if user_folder and module.isidentifier() and (Path(user_folder) / f"{module}.py").is_file():
         return
-    if target not in _trusted and not any(
-        target in plugins(group).values() for group in GROUPS.values()
-    ):
-        raise UserError(
-            f"'{target}' is code that nobody chose, so it is not imported; name it yourself with "
-            "--set or --scorers, "
-            f"or put its module into the folder {ENV} (docs/security.md)"
-        )
+    if target in _trusted:
+        return
+    for group in GROUPS.values():
+        if target in plugins(group).values():
+            return
+    raise UserError(
+        f"'{target}' is code that nobody chose, so it is not imported; name it yourself with "
+        f"--set or --scorers, or put its module into the folder {ENV} (docs/security.md)"
+    )
 
 
 @functools.cache
@@ -89,22 +93,26 @@ def shipped(section: str) -> dict[str, str]:
     """Name -> "module:name" of a section of configs/registry.yaml and of installed packages;
     imports nothing."""
     table = read_yaml(Path(configs.__path__[0]) / "registry.yaml").get(section, {})
-    return plugins(f"harness.{section}") | {
-        str(name): str(target) for name, target in table.items()
-    }
+    own = {str(name): str(target) for name, target in table.items()}
+    return plugins(f"harness.{section}") | own
 
 
 def short_name(target: str) -> str:
     """The short name of a method's class, `target` if it has none: older run folders hold the
     class."""
-    return next((name for name, known in shipped("methods").items() if known == target), target)
+    for name, known in shipped("methods").items():
+        if known == target:
+            return name
+    return target
 
 
 def model_hooks(package: str) -> Any | None:
     """Import the module that a package with a model registers for checks of its files; None where
     it has none."""
     module = shipped("packages").get(package)
-    return None if module is None else importlib.import_module(module)
+    if module is None:
+        return None
+    return importlib.import_module(module)
 
 
 def load(target: str, base: type | None = None, section: str = "methods") -> Any:
@@ -153,32 +161,42 @@ def import_target(target: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as e:  # a module of the user's own raises anything
-        missing = str(e.name or "") if isinstance(e, ModuleNotFoundError) else ""
-        top = module_name.partition(".")[0]
-        if missing and f"{module_name}.".startswith(f"{missing}."):
-            raise UserError(
-                f"no module '{module_name}' (named by '{target}'); put {top}.py into the folder "
-                f"{ENV}, or install its "
-                "package"
-            ) from e
-        if missing and "." not in missing:
-            raise CannotRun(
-                f"'{target}' needs the package '{missing}'; install it with: pip install {missing}"
-            ) from e
-        if top in ("harness", "methods"):
+        error = _import_error(target, e)
+        if error is None:
             raise  # a bug of this project
-        frames = [
-            frame for frame in traceback.extract_tb(e.__traceback__) if frame.name == "<module>"
-        ]
-        place = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in frames[-1:])
-        raise UserError(f"'{target}' cannot be imported: {place}{type(e).__name__}: {e}") from e
+        raise error from e
     if not hasattr(module, name):
-        public = [n for n in vars(module) if not n.startswith("_")]
+        public = [known for known in vars(module) if not known.startswith("_")]
         place = getattr(module, "__file__", "built in")
-        raise UnknownName(
-            f"name in module '{module_name}' ({place})", name, close_matches(name, public) or public
-        )
+        near = close_matches(name, public) or public
+        raise UnknownName(f"name in module '{module_name}' ({place})", name, near)
     return getattr(module, name)
+
+
+def _import_error(target: str, error: Exception) -> UserError | CannotRun | None:
+    """What the user is told of a module that could not be imported; None for a bug of this
+    project."""
+    module_name, _, _ = target.partition(":")
+    top, _, _ = module_name.partition(".")
+    missing = ""
+    if isinstance(error, ModuleNotFoundError):
+        missing = str(error.name or "")
+    if missing and f"{module_name}.".startswith(f"{missing}."):
+        return UserError(
+            f"no module '{module_name}' (named by '{target}'); put {top}.py into the folder {ENV}, "
+            "or install its package"
+        )
+    if missing and "." not in missing:
+        return CannotRun(
+            f"'{target}' needs the package '{missing}'; install it with: pip install {missing}"
+        )
+    if top in ("harness", "methods"):
+        return None
+    place = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.name == "<module>":
+            place = f"{frame.filename}, line {frame.lineno}: "
+    return UserError(f"'{target}' cannot be imported: {place}{type(error).__name__}: {error}")
 
 
 @functools.cache

@@ -80,7 +80,9 @@ class Settings:
 
     def encoder_of(self, role: str) -> EncoderConfig | None:
         """The encoder or the reranker."""
-        return self.encoder if role == "encoder" else self.reranker
+        if role == "encoder":
+            return self.encoder
+        return self.reranker
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,9 @@ class _Part:
         """The part at a path. Raises UserError for a role that cannot have a model of its own."""
         name, _, role = path.replace("roles", "model").partition(".")
         if role in ("reader", *PARTS):
-            flag = "--model" if role == "reader" else f"--set {role}=NAME"
+            flag = f"--set {role}=NAME"
+            if role == "reader":
+                flag = "--model"
             raise UserError(f"set the {role} with {flag}, not as a role")
         if role and role not in ROLES[1:5]:
             raise unknown(f"role '{role}'", role, ROLES[1:5])
@@ -152,7 +156,9 @@ class _Part:
     @property
     def kind(self) -> str:
         """The kind of its presets."""
-        return "encoders" if self.field == "reranker" else f"{self.field}s"
+        if self.field == "reranker":
+            return "encoders"
+        return f"{self.field}s"
 
 
 @dataclass(frozen=True)
@@ -213,11 +219,10 @@ class _Resolver:
         """The settings. Raises UserError for one mistake, ConfigError for several."""
         raise_all(self.problems)
         assert self.general is not None  # no problems: it is there
-        roles = {
-            path.removeprefix("roles."): part
-            for path, part in self.parts.items()
-            if path.startswith("roles.")
-        }
+        roles: dict[str, ModelConfig] = {}
+        for path, part in self.parts.items():
+            if path.startswith("roles."):
+                roles[path.removeprefix("roles.")] = part
         return Settings(
             choices=self.choices,
             method=self.parts["method"],
@@ -240,7 +245,9 @@ class _Resolver:
         tree = Tree(own_layers)
         self.general = build(GeneralSettings, tree, "")
         for key, value in self.general:
-            self.origins[key] = DEFAULT if value is None else tree.origins.get(key, DEFAULT)
+            self.origins[key] = DEFAULT
+            if value is not None:
+                self.origins[key] = tree.origins.get(key, DEFAULT)
 
     def resolve_part(self, path: str) -> None:
         """Resolve the part at `path` ("model", "roles.builder"); a part that nothing names is left
@@ -389,9 +396,8 @@ def _names_another(values: Mapping[str, Any], chosen: str) -> bool:
 
 def _is_described(name: str, settings: list[Layer]) -> bool:
     """Whether a layer describes the part `name`, so that it needs no preset."""
-    return any(
-        values.get("name", name) == name and values.keys() & _DEFINING for _, values in settings
-    )
+    own = [values for _, values in settings if values.get("name", name) == name]
+    return any(values.keys() & _DEFINING for values in own)
 
 
 def _folder_base(part: _Part, named: _Name) -> _Base:
@@ -412,7 +418,9 @@ def _settings_at(layers: list[Layer], path: str) -> list[Layer]:
     """What each layer sets at a dotted path, without layers that set nothing there."""
     first, _, rest = path.partition(".")
     inner = [(origin, layer[first]) for origin, layer in layers if layer.get(first)]
-    return _settings_at(inner, rest) if rest else inner
+    if not rest:
+        return inner
+    return _settings_at(inner, rest)
 
 
 def _highest(settings: list[Layer], key: str) -> tuple[str | None, str]:

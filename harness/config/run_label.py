@@ -23,13 +23,17 @@ from harness.method.settings import recording_fields
 _PROFILE = "profile "
 _REFERENCE = "paper"
 _MOST_NAMED = 2  # settings by name in a mark; more are counted
+_MOST_CHARACTERS = 24  # of a value in a mark
 
 
 def label(method: Mapping[str, Any]) -> str:
     """The method's name in tables, "pecan [pocket]"; without a mark (older runs have none) the
     preset's name alone."""
-    text = method.get("mark")
-    return f"{method['name']} [{text}]" if text else str(method["name"])
+    name = str(method["name"])
+    mark = method.get("mark")
+    if not mark:
+        return name
+    return f"{name} [{mark}]"
 
 
 def changes_from_preset(
@@ -51,26 +55,40 @@ def changes_from_preset(
     # Not validated: the preset may need a package that is not installed, which the run's own
     # settings do without.
     reference = type(method)(type(method.config).model_construct(**preset.params))
-    settings_used, preset_settings = _prediction_settings(method), _prediction_settings(reference)
-    changed = [key for key in settings_used if settings_used[key] != preset_settings.get(key)]
-    profiles, setting_texts = [], []
-    for key in changed:
-        prompt = key.removeprefix("prompt ").removesuffix(", system")
-        origins = (
-            o
-            for k, o in set_by.items()
-            if k == key or k.startswith((f"prompts.{prompt}.", f"{key}."))
-        )
-        origin = next(origins, "")
+    settings_used = _prediction_settings(method)
+    preset_settings = _prediction_settings(reference)
+    profiles: dict[str, None] = {}
+    settings: list[str] = []
+    for key, value in settings_used.items():
+        if value == preset_settings.get(key):
+            continue
+        origin = _origin_of_setting(key, set_by)
         if origin.startswith(_PROFILE):
-            profiles.append(origin.removeprefix(_PROFILE))
+            profiles.setdefault(origin.removeprefix(_PROFILE))
         else:
-            text = value_text(settings_used[key])
-            text = text if len(text) <= 24 else text[:21] + "..."
-            setting_texts.append(key if key.startswith("prompt ") else f"{key}={text}")
-    if len(setting_texts) > _MOST_NAMED:
-        setting_texts = [f"{len(setting_texts)} settings"]
-    return ", ".join([*dict.fromkeys(profiles), *setting_texts])
+            settings.append(_setting_text(key, value))
+    if len(settings) > _MOST_NAMED:
+        settings = [f"{len(settings)} settings"]
+    return ", ".join([*profiles, *settings])
+
+
+def _origin_of_setting(key: str, set_by: Mapping[str, str]) -> str:
+    """The origin of a setting or prompt; "" for none."""
+    prompt = key.removeprefix("prompt ").removesuffix(", system")
+    for parameter, origin in set_by.items():
+        if parameter == key or parameter.startswith((f"prompts.{prompt}.", f"{key}.")):
+            return origin
+    return ""
+
+
+def _setting_text(key: str, value: Any) -> str:
+    """A setting in a mark: "k=3"; of a prompt its name alone."""
+    if key.startswith("prompt "):
+        return key
+    text = value_text(value)
+    if len(text) > _MOST_CHARACTERS:
+        text = text[: _MOST_CHARACTERS - 3] + "..."
+    return f"{key}={text}"
 
 
 def _prediction_settings(method: Method) -> dict[str, Any]:
@@ -78,7 +96,7 @@ def _prediction_settings(method: Method) -> dict[str, Any]:
     in use."""
     left_out = {"prompts", *recording_fields(type(method.config))}
     params = method.config.model_dump(mode="json", exclude=left_out, warnings=False)
-    return {
-        **flatten(params),
-        **{f"prompt {name}": text for name, text in method.prompts().items()},
-    }
+    settings = flatten(params)
+    for name, text in method.prompts().items():
+        settings[f"prompt {name}"] = text
+    return settings

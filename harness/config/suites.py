@@ -16,7 +16,7 @@ parts:                                  may be left out; each is a suite, with w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -33,7 +33,10 @@ def _parse_methods(rows: Any) -> Any:
         raise ValueError("should be a list of names, or NAME: {PARAMETER: VALUE}")
     methods: dict[str, Any] = {}
     for row in rows:
-        methods |= {row: {}} if isinstance(row, str) else row
+        if isinstance(row, str):
+            methods[row] = {}
+        else:
+            methods |= row
     return methods
 
 
@@ -76,34 +79,56 @@ def read_suite(name: str) -> Suite:
     With `parts`, each has the other keys of the suite too; the result is the first, with methods
     and data sets of all.
     """
+    layers = presets.read("suites", name)
     values: dict[str, Any] = {"name": presets.find("suites", name)}
-    for _, layer in (layers := presets.read("suites", name)):
+    for _, layer in layers:
         values |= layer
-    file, entries = layers[-1][0], values.pop("parts", None)
+    file, _ = layers[-1]
+    entries = values.pop("parts", None)
     if entries is None:
         return build(Suite, Tree([(file, values)]), "")
-    if (
-        not isinstance(entries, list)
-        or not entries
-        or not all(isinstance(entry, dict) for entry in entries)
-    ):
-        raise ConfigError(
-            [
-                (
-                    f"{file}: 'parts' must be a list of mappings, each with what is its own of a "
-                    "suite's keys"
-                )
-            ]
-        )
+    if not _are_mappings(entries):
+        sentence = f"{file}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"
+        raise ConfigError([sentence])
+    return _joined(_parts_of(file, values, entries))
+
+
+def _are_mappings(entries: Any) -> bool:
+    """Whether it is a list of one mapping or more."""
+    if not isinstance(entries, list) or not entries:
+        return False
+    return all(isinstance(entry, dict) for entry in entries)
+
+
+def _parts_of(file: str, values: dict[str, Any], entries: list[dict[str, Any]]) -> list[Suite]:
+    """The parts of a suite, each with what it does not say itself from the suite.
+
+    Args:
+        file: The suite's file, for messages.
+        values: Its keys but `parts`.
+        entries: Its parts, as they stand in the file.
+
+    Raises:
+        ConfigError: A mistake in a part.
+    """
     first = {**values, **entries[0], "set": values.get("set", [])}
     shared = build(Suite, Tree([(file, first)]), "").sets
-    parts = [build(Suite, Tree([(file, {**values, "set": [], **entry})]), "") for entry in entries]
-    parts = [part.model_copy(update={"sets": {**shared, **part.sets}}) for part in parts]
-    methods = {method: params for part in parts for method, params in part.methods.items()}
-    datasets = list(dict.fromkeys(dataset for part in parts for dataset in part.datasets))
-    return parts[0].model_copy(
-        update={"methods": methods, "datasets": datasets, "parts": tuple(parts)}
-    )
+    parts: list[Suite] = []
+    for entry in entries:
+        part = build(Suite, Tree([(file, {**values, "set": [], **entry})]), "")
+        parts.append(part.model_copy(update={"sets": {**shared, **part.sets}}))
+    return parts
+
+
+def _joined(parts: list[Suite]) -> Suite:
+    """The first part, with methods and data sets of all."""
+    methods: dict[str, dict[str, Any]] = {}
+    datasets: dict[str, None] = {}
+    for part in parts:
+        methods |= part.methods
+        datasets |= dict.fromkeys(part.datasets)
+    joined = {"methods": methods, "datasets": list(datasets), "parts": tuple(parts)}
+    return parts[0].model_copy(update=joined)
 
 
 def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
@@ -118,14 +143,17 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
             )
         return None
     suite = read_suite(name)
-    known = dict.fromkeys(key for part in (suite, *suite.parts) for key in part.sets)
+    known = dict.fromkeys(suite.sets)
+    for part in suite.parts:
+        known |= dict.fromkeys(part.sets)
     for key in unset:
         if key not in known:
             raise unknown(f"setting '{key}' of suite {suite.name} (--unset)", key, known)
-    whole, *parts = (
-        part.model_copy(
-            update={"sets": {key: value for key, value in part.sets.items() if key not in unset}}
-        )
-        for part in (suite, *suite.parts)
-    )
-    return whole.model_copy(update={"parts": tuple(parts)})
+    parts = tuple(_without(part, unset) for part in suite.parts)
+    return _without(suite, unset).model_copy(update={"parts": parts})
+
+
+def _without(suite: Suite, keys: Collection[str]) -> Suite:
+    """The suite without some of its settings."""
+    sets = {key: value for key, value in suite.sets.items() if key not in keys}
+    return suite.model_copy(update={"sets": sets})

@@ -8,7 +8,7 @@ for the others.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,20 +31,31 @@ def parse_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
 def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
     """Return the axes; raise ConfigError for a key that cannot be swept, no values or one twice.
     where: "--sweep"."""
-    problems = []
+    problems: list[str] = []
     for key, values in axes.items():
-        texts = [] if isinstance(values, str) else [value_text(value) for value in values]
-        if key in ("method", "dataset"):
-            problems.append(f"{where}: '{key}' cannot be swept; name several with --{key} A,B")
-        elif key in ("limit", "sample", "profile"):
-            problems.append(f"{where}: '{key}' cannot be swept; run the command once for each")
-        elif not texts or "" in texts:
-            problems.append(f"{where} {key}: name its values, for instance {key}=1,2,4")
-        elif repeated := [entry for entry in dict.fromkeys(texts) if texts.count(entry) > 1]:
-            problems.append(f"{where} {key}: the value {repeated[0]} is given twice")
+        problem = _axis_problem(key, values, where)
+        if problem:
+            problems.append(problem)
     if problems:
         raise ConfigError(problems)
     return {key: tuple(values) for key, values in axes.items()}
+
+
+def _axis_problem(key: str, values: Sequence[Any], where: str) -> str:
+    """Why a key cannot be swept over these values; "" if it can."""
+    if key in ("method", "dataset"):
+        return f"{where}: '{key}' cannot be swept; name several with --{key} A,B"
+    if key in ("limit", "sample", "profile"):
+        return f"{where}: '{key}' cannot be swept; run the command once for each"
+    texts: list[str] = []
+    if not isinstance(values, str):
+        texts = [value_text(value) for value in values]
+    if not texts or "" in texts:
+        return f"{where} {key}: name its values, for instance {key}=1,2,4"
+    for text in texts:
+        if texts.count(text) > 1:
+            return f"{where} {key}: the value {text} is given twice"
+    return ""
 
 
 def suite_axes(
@@ -52,14 +63,12 @@ def suite_axes(
 ) -> dict[str, tuple[Any, ...]]:
     """A suite's axes and its models, but for keys fixed by --model (`model`) or --set (`sets`).
     Raises ConfigError."""
-    axes = (
-        {"model": suite.models, **suite.sweep}
-        if suite.models and model is None
-        else dict(suite.sweep)
-    )
-    return check_axes(
-        {key: values for key, values in axes.items() if key not in sets}, f"suite {suite.name}"
-    )
+    axes: dict[str, Sequence[Any]] = {}
+    if suite.models and model is None:
+        axes["model"] = suite.models
+    axes |= suite.sweep
+    open_axes = {key: values for key, values in axes.items() if key not in sets}
+    return check_axes(open_axes, f"suite {suite.name}")
 
 
 def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
@@ -70,44 +79,60 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     too.
     """
     for key in axes:
-        if any(key in run.sets for run in runs) or (
-            key == "model" and any(run.model is not None for run in runs)
-        ):
-            raise UserError(f"'{key}' is swept and set to one value; leave one of the two out")
+        _check_not_set(key, runs)
     expanded: list[Choices] = []
     parameters: dict[str, set[str]] = {}  # method -> those that it has
     lacking: dict[str, dict[str, None]] = {}  # swept key -> methods without it
     for run in runs:
-        method, swept = method_and_parameters(run), dict(axes)
-        without: list[str] = []
-        if method is not None:
-            parameters[str(run.method)] = method[1]
-            without = [
-                key
-                for key in axes
-                if key.startswith("method.") and key.split(".")[1] not in method[1]
-            ]
-            for key in without:
+        info = method_and_parameters(run)
+        own_axes = dict(axes)
+        if info is not None:
+            _, names = info
+            parameters[str(run.method)] = names
+            for key in _keys_without_parameter(axes, names):
                 lacking.setdefault(key, {})[str(run.method)] = None
-            swept = {key: values for key, values in axes.items() if key not in without}
-        for values in itertools.product(*swept.values()):
-            point = dict(zip(swept, values, strict=True))
-            sets = {key: value for key, value in point.items() if key not in (*without, "model")}
-            model = str(point["model"]) if "model" in point else run.model
-            expanded.append(
-                replace(run, model=model, sets={**run.sets, **sets}, point={**run.point, **point})
-            )
+                del own_axes[key]
+        expanded += _at_every_point(run, own_axes)
     if "model" in axes:  # a model is loaded once for all its runs
-        expanded.sort(key=lambda run: [str(value) for value in axes["model"]].index(str(run.model)))
+        models = [str(value) for value in axes["model"]]
+        expanded.sort(key=lambda run: models.index(str(run.model)))
+    notes: list[str] = []
     for key, methods in lacking.items():
         if methods.keys() == parameters.keys():
             known = set().union(*parameters.values())
-            raise unknown(
-                f"key '{key}' (--sweep): no method of this command has it", key.split(".")[1], known
-            )
-    return expanded, [
-        f"{key} is not swept for {', '.join(m)}: no such parameter" for key, m in lacking.items()
-    ]
+            what = f"key '{key}' (--sweep): no method of this command has it"
+            raise unknown(what, key.split(".")[1], known)
+        notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
+    return expanded, notes
+
+
+def _check_not_set(key: str, runs: Sequence[Choices]) -> None:
+    """Raise UserError for a swept key that some run sets to one value."""
+    for run in runs:
+        if key in run.sets or (key == "model" and run.model is not None):
+            raise UserError(f"'{key}' is swept and set to one value; leave one of the two out")
+
+
+def _keys_without_parameter(axes: Axes, names: Collection[str]) -> list[str]:
+    """The swept keys of parameters that a method with these names lacks."""
+    of_method = [key for key in axes if key.startswith("method.")]
+    return [key for key in of_method if key.split(".")[1] not in names]
+
+
+def _at_every_point(run: Choices, axes: Axes) -> list[Choices]:
+    """The run with each combination of values."""
+    expanded: list[Choices] = []
+    for values in itertools.product(*axes.values()):
+        point = dict(zip(axes, values, strict=True))
+        sets = dict(point)
+        model = run.model
+        if "model" in sets:
+            model = str(sets.pop("model"))
+        at_point = replace(
+            run, model=model, sets={**run.sets, **sets}, point={**run.point, **point}
+        )
+        expanded.append(at_point)
+    return expanded
 
 
 def method_and_parameters(run: Choices) -> tuple[MethodChoice, set[str]] | None:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from harness.config.schema import ELSEWHERE, DatasetConfig
 from harness.errors import ConfigError, UserError, unknown
@@ -54,12 +55,12 @@ def _parse_mapping(loader: Any, node: Any) -> dict[Any, Any]:
     seen: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, Hashable) or key in seen:
-            problem = (
-                f"the key '{key}' is given twice"
-                if isinstance(key, Hashable)
-                else "a key must be plain text"
-            )
+        problem = ""
+        if not isinstance(key, Hashable):
+            problem = "a key must be plain text"
+        elif key in seen:
+            problem = f"the key '{key}' is given twice"
+        if problem:
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
         seen[key] = loader.construct_object(value_node, deep=True)
     return seen
@@ -74,10 +75,9 @@ def parsed(text: str) -> Any:
     """What text typed on the command line says as YAML: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" ->
     "yes".
 
-    Only text that begins with a bracket is a list or mapping, so that prompts stay as typed: "Q:
-    {question}",
-    "{question}". Raises ConfigError for a list or mapping that is not closed, and for what is not
-    UTF-8.
+    Only text that begins with a bracket is a list or mapping, so that prompts stay as typed:
+    "Q: {question}", "{question}". Raises ConfigError for a list or mapping that is not closed, and
+    for what is not UTF-8.
     """
     first = text.lstrip()[:1]
     try:
@@ -85,15 +85,19 @@ def parsed(text: str) -> Any:
     except UnicodeEncodeError as e:
         raise ConfigError([f"{text!r} is not UTF-8 text; save it as UTF-8"]) from e
     except YAMLProblem as e:
-        if first in ("[", "{") and text.count("[") + text.count("{") != text.count(
-            "]"
-        ) + text.count("}"):
+        n_opened = text.count("[") + text.count("{")
+        n_closed = text.count("]") + text.count("}")
+        if first in ("[", "{") and n_opened != n_closed:
             raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e
         return text
-    if isinstance(value, str):
-        return value if first in ("'", '"') else text
-    is_collection = first == "[" or (first == "{" and (":" in text or not value))
-    return text if isinstance(value, dict | list) and not is_collection else value
+    is_list = first == "["
+    is_mapping = first == "{" and (":" in text or not value)
+    is_quoted = first in ("'", '"')
+    if isinstance(value, str) and not is_quoted:
+        return text
+    if isinstance(value, dict | list) and not is_list and not is_mapping:
+        return text
+    return value
 
 
 def parse_assignments(texts: Iterable[str], prefix: str, several: bool = False) -> dict[str, Any]:
@@ -116,7 +120,13 @@ def parse_assignments(texts: Iterable[str], prefix: str, several: bool = False) 
             problems.append(f"'{key}' is set twice: to {assigned[key]} and to {value}")
     if problems:
         raise ConfigError(problems)
-    return {key: parsed(f"[{value}]" if several else value) for key, value in assigned.items()}
+    values: dict[str, Any] = {}
+    for key, text in assigned.items():
+        if several:
+            values[key] = parsed(f"[{text}]")
+        else:
+            values[key] = parsed(text)
+    return values
 
 
 def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
@@ -130,8 +140,9 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
     except OSError as e:
         raise ConfigError([f"{shown}: cannot be read ({e.strerror}); name another file"]) from e
     except YAMLProblem as e:
-        place = "" if e.line is None else f", line {e.line}"
-        raise ConfigError([f"{shown}{place}: {e}"]) from e
+        if e.line is not None:
+            shown = f"{shown}, line {e.line}"
+        raise ConfigError([f"{shown}: {e}"]) from e
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
@@ -143,10 +154,17 @@ def flatten(value: Any, path: str = "") -> dict[str, Any]:
     """{"a": {"b": 1}} -> {"a.b": 1}; an empty mapping is a leaf. path: goes before every key."""
     if not isinstance(value, dict) or not value:
         return {path: value}
-    out: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for key, inner in value.items():
-        out.update(flatten(inner, f"{path}.{key}" if path else str(key)))
-    return out
+        leaves |= flatten(inner, _joined_path(path, str(key)))
+    return leaves
+
+
+def _joined_path(path: str, key: str) -> str:
+    """("a", "b") -> "a.b"; ("", "b") -> "b"."""
+    if not path:
+        return key
+    return f"{path}.{key}"
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:
@@ -160,16 +178,21 @@ def merged(below: Any, above: Any) -> Any:
     """Lay `above` over `below`: mappings key by key; any other value replaces what was there."""
     if not isinstance(above, dict) or not isinstance(below, dict):
         return above
-    return below | {key: merged(below.get(key), value) for key, value in above.items()}
+    result = dict(below)
+    for key, value in above.items():
+        result[key] = merged(below.get(key), value)
+    return result
 
 
 def value_text(value: Any) -> str:
     """A value as one types it: null, true, 3, document, [a, b]."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    return (
-        f"[{', '.join(map(value_text, value))}]" if isinstance(value, list | tuple) else str(value)
-    )
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(value_text, value))}]"
+    return str(value)
 
 
 class Tree:
@@ -185,12 +208,13 @@ class Tree:
 
 def origin_of(path: str, origins: Mapping[str, str]) -> str:
     """The origin of the value at `path`, else of one around or inside it; "" if nothing set it."""
-    related = (
-        o
-        for at, o in origins.items()
-        if f"{path}.".startswith(f"{at}.") or at.startswith(f"{path}.")
-    )
-    return origins.get(path) or next(related, "")
+    own = origins.get(path)
+    if own:
+        return own
+    for at, origin in origins.items():
+        if f"{path}.".startswith(f"{at}.") or at.startswith(f"{path}."):
+            return origin
+    return ""
 
 
 def build(model: type[M], tree: Tree, path: str) -> M:
@@ -212,7 +236,7 @@ def _truth_values(tree: Tree, made: BaseModel, path: str) -> list[str]:
     problems = []
     for at, value in flatten(tree.values).items():
         if isinstance(value, bool) and type(validated.get(at)) in (int, float):
-            key = as_typed(f"{path}.{at}" if path else at)
+            key = as_typed(_joined_path(path, at))
             problems.append(f"{key}={value_text(value)}: should be a number")
     return problems
 
@@ -222,9 +246,8 @@ def _too_large(tree: Tree, path: str) -> list[str]:
     problems = []
     for at, value in flatten(tree.values).items():
         if isinstance(value, int | float) and MOST < abs(value) < math.inf:
-            key = as_typed(f"{path}.{at}" if path else at)
-            origin = origin_of(at, tree.origins)
-            source = f" ({origin})" if origin else ""
+            key = as_typed(_joined_path(path, at))
+            source = _in_brackets(origin_of(at, tree.origins))
             problems.append(f"{key}={str(value)[:40]}{source}: should be at most {MOST:,}")
     return problems
 
@@ -239,47 +262,77 @@ def error_sentences(
 ) -> list[str]:
     """One sentence for each error in a `model`. path: goes before every key; origins: key below it
     -> its source."""
-    sentences = []
-    for e in error.errors():
-        at = ".".join(map(str, e["loc"]))
-        key = as_typed(f"{path}.{at}" if path else at)
-        origin = origin_of(at, origins)
-        source = f" ({origin})" if origin else ""
-        if e["type"] == "extra_forbidden":
-            known = _fields_at(model, e["loc"][:-1])
-            sentences.append(str(unknown(f"key '{key}'{source}", str(e["loc"][-1]), known)))
-        elif e["type"] == "missing":
-            file = "" if path else "".join(f"{origin}: " for origin in [*origins.values()][-1:])
-            sentences.append(
-                f"{file}{key} is missing; give it a value"
-                + (f" with --set {key}=..." if path else "")
-            )
+    sentences: list[str] = []
+    for mistake in error.errors():
+        at = ".".join(map(str, mistake["loc"]))
+        key = as_typed(_joined_path(path, at))
+        source = _in_brackets(origin_of(at, origins))
+        if mistake["type"] == "extra_forbidden":
+            known = _fields_at(model, mistake["loc"][:-1])
+            name = str(mistake["loc"][-1])
+            sentences.append(str(unknown(f"key '{key}'{source}", name, known)))
+        elif mistake["type"] == "missing":
+            sentences.append(_missing_sentence(key, path, origins))
         else:
-            expected = re.sub(r"^Value error, |^Input |, unable to parse.*", "", e["msg"])
-            expected = re.sub("[Tt]uple", "list", expected)
-            hint = ""
-            if e["type"] == "string_type" and not isinstance(e["input"], dict | list):
-                hint = f"; in quotes it is text: --set {key}='\"...\"'"
-            elif re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"])):
-                hint = f"; several values: --sweep {key}=1,2,3"
-            sentences.append(
-                f"{key}={e['input']!r}{source}: {expected[:1].lower()}{expected[1:]}{hint}"
-            )
+            hint = _typing_hint(mistake, key)
+            expected = _expected(mistake["msg"])
+            sentences.append(f"{key}={mistake['input']!r}{source}: {expected}{hint}")
     return sentences
+
+
+def _in_brackets(origin: str) -> str:
+    """ " (--set)" for an origin, "" for none."""
+    if not origin:
+        return ""
+    return f" ({origin})"
+
+
+def _missing_sentence(key: str, path: str, origins: Mapping[str, str]) -> str:
+    """The sentence for a value that is missing: of a part of a run, or of a file (no path)."""
+    if path:
+        return f"{key} is missing; give it a value with --set {key}=..."
+    sentence = f"{key} is missing; give it a value"
+    if not origins:
+        return sentence
+    file = list(origins.values())[-1]
+    return f"{file}: {sentence}"
+
+
+def _expected(message: str) -> str:
+    """pydantic's message as the end of a sentence: "Input should be ..." -> "should be ..."."""
+    text = re.sub(r"^Value error, |^Input |, unable to parse.*", "", message)
+    text = re.sub("[Tt]uple", "list", text)
+    return text[:1].lower() + text[1:]
+
+
+def _typing_hint(mistake: ErrorDetails, key: str) -> str:
+    """What may have been meant by a value that was typed; "" for nothing."""
+    value = mistake["input"]
+    if mistake["type"] == "string_type" and not isinstance(value, dict | list):
+        return f"; in quotes it is text: --set {key}='\"...\"'"
+    if re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(value)):
+        return f"; several values: --sweep {key}=1,2,3"
+    return ""
 
 
 def _fields_at(model: Any, loc: tuple[int | str, ...]) -> list[str]:
     """Names of the fields of the model that sits at `loc` below `model`."""
     for step in loc:
-        if step in (
-            fields := getattr(model, "model_fields", {})
-        ):  # else an index, or a branch of a union
-            annotation = fields[step].annotation
-            members = (annotation, *get_args(annotation))
-            model = next(
-                (a for a in members if isinstance(a, type) and issubclass(a, BaseModel)), None
-            )
-    return [field.alias or name for name, field in getattr(model, "model_fields", {}).items()]
+        fields = getattr(model, "model_fields", {})
+        if step in fields:  # else an index, or a branch of a union
+            model = _model_in(fields[step].annotation)
+    names: list[str] = []
+    for name, field in getattr(model, "model_fields", {}).items():
+        names.append(field.alias or name)
+    return names
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model that an annotation names, alone or in a union; None for none."""
+    for member in (annotation, *get_args(annotation)):
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            return member
+    return None
 
 
 def part_of_run(model: type[M], values: Any, folder: str) -> M:
@@ -287,9 +340,8 @@ def part_of_run(model: type[M], values: Any, folder: str) -> M:
     try:
         return model.model_validate(values)
     except ValidationError as e:
-        raise UserError(
-            f"{folder}/run.yaml is not of this version: {error_sentences(e, model, '', {})[0]}"
-        ) from e
+        first, *_ = error_sentences(e, model, "", {})
+        raise UserError(f"{folder}/run.yaml is not of this version: {first}") from e
 
 
 def dataset_of_run(config: Mapping[str, Any], folder: str) -> DatasetConfig:
@@ -299,6 +351,7 @@ def dataset_of_run(config: Mapping[str, Any], folder: str) -> DatasetConfig:
     An imported run lacks instruction and max_answer_tokens; values that neither use reads stand in
     for them.
     """
-    elsewhere = config["method"].get("implementation") == ELSEWHERE
-    lacking = {"instruction": "", "max_answer_tokens": 1} if elsewhere else {}
-    return part_of_run(DatasetConfig, {**lacking, **config["dataset"]}, folder)
+    values = dict(config["dataset"])
+    if config["method"].get("implementation") == ELSEWHERE:
+        values = {"instruction": "", "max_answer_tokens": 1, **values}
+    return part_of_run(DatasetConfig, values, folder)
