@@ -9,7 +9,9 @@ tflops.probes                             the part of tflops that probes took; m
 nodes                                     retrieved per question
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -22,12 +24,28 @@ from reports.figures import rule_table
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.replay import Recorded, Rule, Scored, runs_with_rule, score_stops
-from reports.figures.rule_table import Reached
+from reports.figures.rule_table import ReachedStop
+
+Step = Mapping[str, Any]
+"""A step of a stored record."""
 
 DEFAULT_T_P = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEGEND = (
     "t_n: the search ends at the t_n-th probe with P(Yes) above t_p; other t_n and t_p are replayed"
 )
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run that recorded other stops than its own, and the rules to show for it."""
+
+    run: StoredRun
+    recorded: Recorded
+    rules: Sequence[Rule]
+
+    def scored(self, score: str | None, data: str | None) -> Scored:
+        """The scores of all answers that the rules need; arguments as of replay.score_stops."""
+        return score_stops(self.run, self.recorded, self.rules, score, data)
 
 
 def figure(
@@ -40,24 +58,33 @@ def figure(
     convention: str,
     warn: Callable[[str], None],
 ) -> Figure:
-    """The curves of the runs. t_n, t_p: as in `rules_to_show`; data: where the rows are now.
+    """The curves of the runs.
 
-    Raises UserError where no run recorded other stops than its own, and as replay.score_stops and
-    rule_table.frame.
+    Args:
+        runs: Stored runs; those without such a stop rule have no curve.
+        t_n: As in `rules_to_show`.
+        t_p: As in `rules_to_show`.
+        score: Name of a score; by default each run's headline.
+        data: Where the rows of the data set are now.
+        convention: How FLOPs are counted.
+        warn: Takes a sentence for each run that is left out.
+
+    Raises:
+        UserError: No run recorded other stops than its own; also as replay.score_stops and
+            rule_table.frame.
     """
-    recordings = [
-        (run, stops, rules_to_show(stops, t_n, t_p))
-        for run, stops in runs_with_rule(runs, Rule, warn)
-    ]
+    recordings = []
+    for run, recorded in runs_with_rule(runs, Rule, warn):
+        recordings.append(Recording(run, recorded, rules_to_show(recorded, t_n, t_p)))
     if not recordings:
         example = "harness run --method pecan --dataset musique --record-stops 8"
         raise UserError(
             f"no run here stops by t_n and t_p, so there is no curve; make one with: {example}"
         )
-    if not any(len(rules) > 1 for _, _, rules in recordings):
+    if not any(len(recording.rules) > 1 for recording in recordings):
         only = "no run here recorded other stops than its own"
         raise UserError(f"{only}: there is no curve; run one with --record-stops 8")
-    scored = [score_stops(run, stops, rules, score, data) for run, stops, rules in recordings]
+    scored = [recording.scored(score, data) for recording in recordings]
     table = frame(scored, score, convention)
     return Figure("Stop rules", table, sections(table), panels(table))
 
@@ -65,20 +92,34 @@ def figure(
 def rules_to_show(
     recorded: Recorded, t_n: int = 8, t_p: Sequence[float] | None = None
 ) -> tuple[Rule, ...]:
-    """The rules to show for a run: t_n from 1 on at every t_p, and the run's own rule.
+    """The rules to show for a run: its own, and t_n from 1 on at every t_p.
 
-    t_p: thresholds; by default those of DEFAULT_T_P that the run recorded, its own and the highest
-    recorded one; a greedy run has none. A run that recorded no other stops has its own rule alone.
+    Args:
+        recorded: The run's own rule and the furthest one that it recorded; where both are equal,
+            the run has its own rule alone.
+        t_n: The largest t_n.
+        t_p: Thresholds; by default those of DEFAULT_T_P that the run recorded, its own and the
+            highest recorded one. A greedy run has none.
+
+    Returns:
+        The rules in ascending order.
     """
     if recorded.most == recorded.own:
         return (recorded.own,)
-    thresholds: set[float | None] = {recorded.own.t_p}
-    if recorded.own.t_p is not None and recorded.most.t_p is not None:
-        kept = [*DEFAULT_T_P, recorded.most.t_p] if t_p is None else t_p
-        thresholds |= {p for p in kept if t_p is not None or p <= recorded.most.t_p}
-    return tuple(
-        sorted({recorded.own, *(Rule(n, p) for p in thresholds for n in range(1, t_n + 1))})
-    )
+    rules = {recorded.own}
+    for threshold in _thresholds(recorded, t_p):
+        rules |= {Rule(n, threshold) for n in range(1, t_n + 1)}
+    return tuple(sorted(rules))
+
+
+def _thresholds(recorded: Recorded, t_p: Sequence[float] | None) -> set[float | None]:
+    """The t_p of the rules to show; {None} for a greedy run."""
+    own, highest = recorded.own.t_p, recorded.most.t_p
+    if own is None or highest is None:
+        return {own}
+    if t_p is not None:
+        return {own, *t_p}
+    return {own, highest, *(p for p in DEFAULT_T_P if p <= highest)}
 
 
 def frame(
@@ -91,96 +132,140 @@ def frame(
     return table.sort_values(["dataset", "method", "t_p", "t_n"], kind="stable", ignore_index=True)
 
 
-def _cost_columns(reached: Reached, seed: int, convention: str) -> dict[str, float | None]:
-    """Mean costs at the stops a rule reached; None for TFLOPs that are unknown for some of them."""
-    counted = [
-        (stop.flops / TERA, cluster) for _, stop, cluster in reached if stop.flops is not None
-    ]
-    counted = counted if len(counted) == len(reached) else []
-    steps = [stop.steps(record) for record, stop, _ in reached]
-    probed = []  # TFLOPs of the probes of each question; an older run did not store them
-    for path in steps if counted else ():
-        stored = [step.get("probe_flops") for step in path]
-        flops = [
-            x
-            for value in stored
-            if value is not None and (x := step_flops(value, convention)) is not None
-        ]
-        if stored and len(flops) == len(stored):
-            probed.append(sum(flops) / TERA)
-    return {
-        **mean_columns(
-            "tflops", [v for v, _ in counted], [c for _, c in counted], seed=seed, bounds=None
-        ),
-        "tflops.probes": sum(probed) / len(probed)
-        if probed and len(probed) == len(reached)
-        else None,
-        "nodes": sum(step.get("node") is not None for path in steps for step in path) / len(steps)
-        if steps
-        else None,
-    }
+def _cost_columns(
+    reached: Sequence[ReachedStop], seed: int, convention: str
+) -> dict[str, float | None]:
+    """Mean costs at the stops that a rule reached; None for TFLOPs that are unknown for some."""
+    tflops = _known_tflops(reached)
+    clusters = []
+    if tflops:
+        clusters = [found.cluster for found in reached]
+    paths = [found.stop.steps(found.record) for found in reached]
+    columns = mean_columns("tflops", tflops, clusters, seed=seed, bounds=None)
+    columns["tflops.probes"] = None
+    if tflops:
+        columns["tflops.probes"] = _mean_probe_tflops(paths, convention)
+    columns["nodes"] = None
+    if paths:
+        columns["nodes"] = sum(map(_count_nodes, paths)) / len(paths)
+    return columns
 
 
-def rows_to_draw(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """(title, rows over t_n at one t_p, rows over t_p at one t_n) of each curve: the two lines that
-    are drawn.
+def _known_tflops(reached: Sequence[ReachedStop]) -> list[float]:
+    """The TFLOPs of each stop; [] where they are unknown for one of them."""
+    found = []
+    for answered in reached:
+        if answered.stop.flops is None:
+            return []
+        found.append(answered.stop.flops / TERA)
+    return found
 
-    Both pass through the stop rule of one run: of those of the curve, the run that recorded most
-    rules.
+
+def _mean_probe_tflops(paths: Sequence[Sequence[Step]], convention: str) -> float | None:
+    """Mean TFLOPs that the probes of a question took; None where a run did not store them."""
+    total = 0.0
+    for path in paths:
+        flops = _probe_flops(path, convention)
+        if flops is None:
+            return None
+        total += flops / TERA
+    return total / len(paths)
+
+
+def _probe_flops(path: Sequence[Step], convention: str) -> float | None:
+    """FLOPs of the probes among the steps of a search; None where a step does not say."""
+    if not path:
+        return None
+    total = 0.0
+    for step in path:
+        stored = step.get("probe_flops")
+        if stored is None:
+            return None
+        flops = step_flops(stored, convention)
+        if flops is None:
+            return None
+        total += flops
+    return total
+
+
+def _count_nodes(path: Sequence[Step]) -> int:
+    """Nodes that the steps of a search retrieved."""
+    return sum(step.get("node") is not None for step in path)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The two lines of a curve: rows over t_n at one t_p, and rows over t_p at one t_n."""
+
+    title: str
+    over_n: pd.DataFrame
+    over_p: pd.DataFrame
+
+
+def rows_to_draw(table: pd.DataFrame) -> list[Curve]:
+    """The curves of a table of `frame`.
+
+    Both lines of a curve pass through the stop rule of one run: of its runs, the one that recorded
+    most rules.
     """
-    curves = []
-    for title, group, best in rule_table.curves(table, ["t_n", "t_p"]):
-        covered = group[group["mean"].notna()].groupby("run").size()
-        base = group[group["own"]]
+    found = []
+    for curve in rule_table.curves(table, ["t_n", "t_p"]):
+        rows, best = curve.rows, curve.best
+        base = rows[rows["own"]]
+        covered = rows[rows["mean"].notna()].groupby("run").size()
         if len(covered):
             base = base[base["run"] == covered.idxmax()]
         t_n, t_p = int(base["t_n"].iloc[0]), base["t_p"].iloc[0]
-        same_p = best["t_p"].isna() if pd.isna(t_p) else best["t_p"] == t_p
-        curves.append(
-            (
-                title,
-                best[same_p].reset_index(drop=True),
-                best[best["t_n"] == t_n].reset_index(drop=True),
-            )
-        )
-    return curves
+        same_p = best["t_p"] == t_p
+        if pd.isna(t_p):
+            same_p = best["t_p"].isna()
+        over_n = best[same_p].reset_index(drop=True)
+        over_p = best[best["t_n"] == t_n].reset_index(drop=True)
+        found.append(Curve(curve.title, over_n, over_p))
+    return found
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
     """The two lines of each curve; csv and json hold the whole grid."""
     explained = table.assign(notes=table["notes"].map(lambda notes: (_LEGEND, *notes)))
-    return [
-        for_people(f"{title} · over {name}", rows, ["method", "rule", "own"])
-        for title, over_n, over_p in rows_to_draw(explained)
-        for rows, name in ((over_n, "t_n"), (over_p, "t_p"))
-        if name == "t_n" or len(rows) > 1
-    ]
+    hidden = ["method", "rule", "own"]
+    found = []
+    for curve in rows_to_draw(explained):
+        found.append(for_people(f"{curve.title} · over t_n", curve.over_n, hidden))
+        if len(curve.over_p) > 1:
+            found.append(for_people(f"{curve.title} · over t_p", curve.over_p, hidden))
+    return found
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """Two panels a curve: over t_n at the run's t_p, and over t_p at its t_n, where more than one
-    of these is known.
+    """Two panels a curve: over t_n at the run's t_p, and over t_p at its t_n where there are
+    several.
 
     Each has the score at the left, and TFLOPs at the right if known.
     """
     drawn = []
-    for title, over_n, over_p in rows_to_draw(table):
-        t_p = over_n["t_p"].iloc[0]
-        fixed_p = "greedy" if pd.isna(t_p) else f"t_p = {t_p:g}"
-        fixed_n = f"t_n = {over_p['t_n'].iloc[0]:.0f}"
-        for rows, axis, name in (
-            (over_n, "t_n", f"stop patience t_n ({fixed_p})"),
-            (over_p, "t_p", f"confidence threshold t_p ({fixed_n})"),
-        ):
-            n_drawn = int(rows["mean"].notna().sum())
-            if not n_drawn or (axis == "t_p" and (n_drawn < 2 or pd.isna(t_p))):
-                continue
-            score, convention = str(rows["score"].iloc[0]), rows["convention"].iloc[0]
-            lines = [Line(score, [Point.of(row, axis, "mean", 100) for row in records(rows)])]
-            if rows["tflops"].notna().any():
-                points = [Point.of(row, axis, "tflops") for row in records(rows)]
-                lines.append(Line("TFLOPs a question", points, right=True))
-            x = Axis(name, ticks=tuple(map(float, rows[axis])))
-            right = Axis(f"TFLOPs a question ({convention})", zero=True)
-            drawn.append(Panel(title, x, Axis(f"{score} × 100"), right, lines, aside=True))
+    for curve in rows_to_draw(table):
+        t_p = curve.over_n["t_p"].iloc[0]
+        greedy = bool(pd.isna(t_p))
+        fixed = "greedy"
+        if not greedy:
+            fixed = f"t_p = {t_p:g}"
+        if curve.over_n["mean"].notna().any():
+            name = f"stop patience t_n ({fixed})"
+            drawn.append(_panel(curve.title, curve.over_n, "t_n", name))
+        if not greedy and curve.over_p["mean"].notna().sum() >= 2:
+            name = f"confidence threshold t_p (t_n = {curve.over_p['t_n'].iloc[0]:.0f})"
+            drawn.append(_panel(curve.title, curve.over_p, "t_p", name))
     return drawn
+
+
+def _panel(title: str, rows: pd.DataFrame, column: str, axis_name: str) -> Panel:
+    """A panel of score and TFLOPs over a column of the rows."""
+    score, convention = str(rows["score"].iloc[0]), rows["convention"].iloc[0]
+    lines = [Line(score, [Point.of(row, column, "mean", 100) for row in records(rows)])]
+    if rows["tflops"].notna().any():
+        points = [Point.of(row, column, "tflops") for row in records(rows)]
+        lines.append(Line("TFLOPs a question", points, right=True))
+    x = Axis(axis_name, ticks=tuple(map(float, rows[column])))
+    right = Axis(f"TFLOPs a question ({convention})", zero=True)
+    return Panel(title, x, Axis(f"{score} × 100"), right, lines, aside=True)

@@ -3,7 +3,7 @@
 figure = Figure("Stop rules", table, sections, panels)
 figure.written("svg")               its drawing: svg, pdf or png
 figure.written("csv")               its numbers: csv or json, with every column
-figure.written("text")              its tables for people: text, md, latex, or html with the drawing above them
+figure.written("text")              its tables for people: text, md, latex, or html with the drawing
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ from harness.errors import UserError
 from reports.columns import legended, sections
 from reports.figures.plot import FORMS, Panel, draw, inline_svg
 from reports.html_tables import page
+from reports.markup import Html
 from reports.table_formats import render, render_sections
 
 Titled = tuple[str, pd.DataFrame]
@@ -26,38 +27,49 @@ SAME = ["dataset", "model", "score"]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure before it is written. whole: its numbers; sections: tables for people, by default
-    one a data set.
-
-    panels: what is drawn; drawing: the file of a form of plot.FORMS, where the figure is not made
-    of panels.
-    """
+    """A figure before it is written."""
 
     title: str
     whole: pd.DataFrame
+    """Its numbers, with every column."""
     sections: Sequence[Titled] | None = None
+    """Tables for people; None for one a data set."""
     panels: Sequence[Panel] = ()
+    """What is drawn."""
     drawing: Callable[[str], bytes] | None = None
+    """Gives the file of a form of plot.FORMS, for a figure that is not made of panels."""
 
     def written(self, form: str) -> str | bytes:
         """The figure in a format. Raises UserError for a drawing of nothing."""
         if form in FORMS:
-            if (drawn := self._drawing_bytes(form)) is None:
-                hint = f"leave out --format and --out FILE.{form}"
-                raise UserError(f"nothing here can be drawn; the table says why: {hint}")
-            return drawn
+            return self._drawing(form)
         if form in ("csv", "json"):
             return render(self.whole, form)
-        tables = sections(self.whole, ()) if self.sections is None else self.sections
+        tables = self.sections
+        if tables is None:
+            tables = sections(self.whole, ())
         if form == "html":
-            svg = self._drawing_bytes("svg")
-            return page(self.title, None if svg is None else inline_svg(svg), tables)
+            return page(self.title, self._inline_drawing(), tables)
         return render_sections(tables, form)
 
-    def _drawing_bytes(self, form: str) -> bytes | None:
+    @property
+    def _is_drawn(self) -> bool:
+        return self.drawing is not None or bool(self.panels)
+
+    def _drawing(self, form: str) -> bytes:
+        """The drawing as a file. Raises UserError where there is nothing to draw."""
         if self.drawing is not None:
             return self.drawing(form)
-        return draw(self.panels, self.title, form) if self.panels else None
+        if not self.panels:
+            hint = f"leave out --format and --out FILE.{form}"
+            raise UserError(f"nothing here can be drawn; the table says why: {hint}")
+        return draw(self.panels, self.title, form)
+
+    def _inline_drawing(self) -> Html | None:
+        """The drawing as an element of a page; None where there is nothing to draw."""
+        if not self._is_drawn:
+            return None
+        return inline_svg(self._drawing("svg"))
 
 
 def by_score(
@@ -68,13 +80,21 @@ def by_score(
     best_first: bool = False,
     **names: str,
 ) -> list[Titled]:
-    """A table for people for each data set, model and score, as `for_people`; ending: the last
-    words of its title."""
+    """A table for people for each data set, model and score.
+
+    Args:
+        table: Rows with the columns SAME and mean.
+        ending: The last words of each title.
+        hidden: As of `for_people`.
+        best_first: Whether the highest mean comes first; else the order stays.
+        names: As of `for_people`.
+    """
     tables = []
     for (dataset, model, _), rows in table.groupby(SAME, sort=False):
         title = " · ".join(filter(None, (str(dataset), str(model), ending)))
-        ranked = rows.sort_values("mean", ascending=False, kind="stable") if best_first else rows
-        tables.append(for_people(title, ranked.reset_index(drop=True), hidden, **names))
+        if best_first:
+            rows = rows.sort_values("mean", ascending=False, kind="stable")
+        tables.append(for_people(title, rows.reset_index(drop=True), hidden, **names))
     return tables
 
 
@@ -82,8 +102,12 @@ def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **nam
     """Rows with one score as a table: their mean has the score's name, and what the title says is
     left out.
 
-    hidden: more columns to leave out; names: those that people read by another name.
+    Args:
+        title: The title of the table.
+        rows: Rows with the columns SAME and mean.
+        hidden: More columns to leave out.
+        names: Columns that people read by another name.
     """
     score = rows["score"].iloc[0]
-    renamed = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")} | names
+    renamed = {"mean": score, "mean.low": f"{score}.low", "mean.high": f"{score}.high", **names}
     return title, legended(rows.drop(columns=[*SAME, *hidden]).rename(columns=renamed))

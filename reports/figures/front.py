@@ -1,22 +1,21 @@
 """Score against cost with both intervals, one mark a method, and the front: the best score that
 each cost buys.
 
-    points(means, runs) ─► dataset method model score[.low .high] tflops[.low .high] cost convention mark beaten_by
-    draw(points(means, runs), "longbench.qa_f1_score", "pdf")
+    points(means, runs)                      -> [MethodPoint("musique", "bm25", ...), ...]
+    draw(points, "longbench.qa_f1", "pdf")   -> the drawing as a file
 
 Cost is that of a question with its share of the index, or of search and answer alone
-(cost="search"), in TFLOPs; or the money that servers take (cost="money"), which then stands under
-"tflops". A method is beaten when another one costs no more, scores no less, and is better in one of
-the two. A run that was shown the supporting passages (oracle-evidence) is an upper bound: it takes
-no part, because nobody can run it without the answers. A floor (closed-book) may beat others, and
-is never among the best. A run that was asked other questions than most runs of its data set, or for
-another task, takes no part.
+(cost="search"), in TFLOPs; or the money that servers take (cost="money"). A method is beaten when
+another one costs no more, scores no less, and is better in one of the two. A run that was shown the
+supporting passages (oracle-evidence) is an upper bound: it takes no part, because nobody can run it
+without the answers. A floor (closed-book) may beat others, and is never among the best. A run with
+other questions than most runs of its data set, or with another task, takes no part.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,173 +41,308 @@ from reports.table_formats import three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+
+@dataclass(frozen=True, slots=True)
+class CostKind:
+    """A cost that the figure can show: its column in the main table, and what the axis says."""
+
+    column: str
+    unit: str
+    parts: str
 
 
 COSTS = {
-    "total": ("tflops.total", "TFLOPs", "with its index"),
-    "search": ("tflops", "TFLOPs", "search + answer"),
-    "money": ("money", "money", "with its index"),
+    "total": CostKind("tflops.total", "TFLOPs", "with its index"),
+    "search": CostKind("tflops", "TFLOPs", "search + answer"),
+    "money": CostKind("money", "money", "with its index"),
 }
-"""Which cost of reports.main_table.frame is drawn, and what the axis says of it."""
-_WIDE = 7.0, 4.0  # inches: both columns of a paper
-_NARROW = 3.6, 4.2  # for a telephone
-_MOST_LABELLED = (
-    25  # with more marks, those that are beaten have no label: there is no room to read it
-)
-_FAR, _ASIDE = (
-    14,
-    (0, 40, 80),
-)  # points between a mark and its label: from here on a line joins them; places aside
+
 BEST, BEATEN, FLOOR = "best for its cost", "beaten", "floor"
 UPPER_BOUND, OTHERWISE = "upper bound", "asked otherwise"
-_MARKS: dict[str, tuple[str, dict[str, Any]]] = {
-    BEST: (
+_UNRANKED = (UPPER_BOUND, OTHERWISE)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkStyle:
+    """How the points of one kind look: the line of the legend, and arguments of `errorbar`."""
+
+    legend: str
+    drawn: Mapping[str, Any]
+
+
+_BLUE, _GREY = "#0072B2", "#7b8694"
+_MARKS = {
+    BEST: MarkStyle(
         "best for its cost: none scores as high at no higher cost",
-        {"color": "#0072B2", "marker": "o", "mfc": "#0072B2"},
+        {"color": _BLUE, "marker": "o", "mfc": _BLUE},
     ),
-    BEATEN: (
+    BEATEN: MarkStyle(
         "beaten: another scores no less and costs no more",
-        {"color": "#7b8694", "marker": "o", "ecolor": "#b6bec9"},
+        {"color": _GREY, "marker": "o", "ecolor": "#b6bec9"},
     ),
-    FLOOR: ("floor: what others must beat", {"color": "#7b8694", "marker": "v"}),
-    UPPER_BOUND: ("upper bound: was shown the evidence", {"color": "#009E73", "marker": "D"}),
-    OTHERWISE: ("asked otherwise: not compared", {"color": "#D55E00", "marker": "s"}),
+    FLOOR: MarkStyle("floor: what others must beat", {"color": _GREY, "marker": "v"}),
+    UPPER_BOUND: MarkStyle(
+        "upper bound: was shown the evidence", {"color": "#009E73", "marker": "D"}
+    ),
+    OTHERWISE: MarkStyle("asked otherwise: not compared", {"color": "#D55E00", "marker": "s"}),
 }
-"""What a point is called -> its line in the legend, and how it is drawn."""
+"""The kinds of points, in the order of the legend."""
+
+_WIDE = 7.0, 4.0
+"""Inches: both columns of a paper."""
+_NARROW = 3.6, 4.2
+"""Inches: a telephone."""
+_MOST_LABELLED = 25
+"""With more points, those that are beaten have no label: there is no room to read it."""
+_FAR = 14
+"""Points of the page between a mark and its label from which on a line joins them."""
+_ASIDE = (0, 40, 80)
+"""Points of the page by which a label may stand further to the left or right of its mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with the ends of its 95 % interval, None where it has none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any], column: str) -> Estimate | None:
+        """The estimate in columns `column`, `column`.low and `column`.high; None for no value."""
+        value = _number(row, column)
+        if value is None:
+            return None
+        return cls(value, _number(row, f"{column}.low"), _number(row, f"{column}.high"))
+
+    def columns(self, name: str) -> dict[str, float | None]:
+        """The estimate as columns of a table."""
+        return {name: self.value, f"{name}.low": self.low, f"{name}.high": self.high}
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both ends of the interval; the value itself twice where there is none."""
+        if self.low is None or self.high is None:
+            return self.value, self.value
+        return self.low, self.high
+
+
+@dataclass(frozen=True, slots=True)
+class MethodPoint:
+    """A method in the figure: its score in [0, 1], its cost of the kind COSTS[cost]."""
+
+    dataset: str
+    method: str
+    model: str
+    score: Estimate
+    spent: Estimate
+    cost: str
+    convention: str
+    mark: str
+    beaten_by: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """(cost, score in points of 100): where the mark stands."""
+        return self.spent.value, 100 * self.score.value
+
+    @property
+    def score_ends(self) -> tuple[float, float]:
+        """The interval of the score in points of 100."""
+        low, high = self.score.ends
+        return 100 * low, 100 * high
+
+    def beats(self, other: MethodPoint) -> bool:
+        """Whether it scores no less than `other` of the same data set, costs no more, and is
+        better in one of both."""
+        if other.dataset != self.dataset:
+            return False
+        if self.mark in _UNRANKED or other.mark in _UNRANKED:
+            return False
+        dearer = self.spent.value - other.spent.value
+        better = self.score.value - other.score.value
+        return dearer <= 0 <= better and (dearer, better) != (0, 0)
+
+    def columns(self, score: str) -> dict[str, Any]:
+        """The point as a row of the figure's table, its score under the name `score`."""
+        row: dict[str, Any] = {
+            "dataset": self.dataset,
+            "method": self.method,
+            "model": self.model,
+            **self.score.columns(score),
+        }
+        if self.cost == "money":
+            row |= {"money": self.spent.value, "cost": self.cost}
+        else:
+            row |= self.spent.columns("tflops")
+            row |= {"cost": self.cost, "convention": self.convention}
+        return row | {"beaten_by": ", ".join(self.beaten_by), "mark": self.mark}
 
 
 def figure(
     runs: Sequence[StoredRun], *, dataset: str | None, score: str | None, cost: str, convention: str
 ) -> Figure:
-    """The figure of the runs over one data set, which must be named where there are several; else
-    as `points`.
+    """The figure of the runs over one data set.
 
-    Raises UserError where no run has both a score and a cost, UnknownName for a data set, cost or
-    convention.
+    Args:
+        runs: Stored runs of one or more data sets.
+        dataset: The data set to draw; None only where all runs are over one.
+        score: As in `points`.
+        cost: A key of COSTS.
+        convention: How FLOPs are counted.
+
+    Raises:
+        UserError: No run has both a score and a cost.
+        UnknownName: The data set, cost or convention does not exist.
     """
     if cost not in COSTS:
         raise UnknownName("cost", cost, COSTS)
+    name = _chosen_dataset(runs, dataset)
+    chosen = [run for run in runs if facts.run_key(run)[0] == name]
+    means = frame(chosen, convention=convention)
+    marks = points(means, chosen, score, cost)
+    if not marks:
+        unknown = f"no run has both a score and known {COSTS[cost].unit}, so there is no figure"
+        raise UserError(f"{unknown}; harness report says what is missing")
+    score_name = score or str(means["headline"].iloc[0])
+    table = facts.as_floats(pd.DataFrame([point.columns(score_name) for point in marks]))
+    return Figure("Score against cost", table, drawing=partial(draw, marks, score_name))
+
+
+def _chosen_dataset(runs: Sequence[StoredRun], dataset: str | None) -> str:
+    """`dataset`, or the only data set of the runs where it is None."""
     names = list(dict.fromkeys(facts.run_key(run)[0] for run in runs))
-    if dataset is not None and dataset not in names:
-        raise UnknownName("data set of these runs", dataset, names)
     if dataset is None and len(names) > 1:
         raise UserError(
             "score against cost is drawn for one data set; add --dataset with one of "
             f"{', '.join(names)}"
         )
-    runs = [run for run in runs if facts.run_key(run)[0] == (dataset or names[0])]
-    means = frame(runs, convention=convention)
-    marks = points(means, runs, score, cost)
-    if not marks:
-        unknown = f"no run has both a score and known {COSTS[cost][1]}, so there is no figure"
-        raise UserError(f"{unknown}; harness report says what is missing")
-    name = score or str(means["headline"].iloc[0])
-    table = pd.DataFrame(marks).rename(
-        columns={f"score{end}": f"{name}{end}" for end in ("", ".low", ".high")}
-    )
-    table["mark"] = table.pop("mark")  # the last column
-    if cost == "money":
-        table = table.drop(columns=["tflops.low", "tflops.high", "convention"]).rename(
-            columns={"tflops": "money"}
-        )
-    table["beaten_by"] = table["beaten_by"].map(", ".join)
-    return Figure("Score against cost", table, drawing=partial(draw, marks, name))
+    if dataset is None:
+        return names[0]
+    if dataset not in names:
+        raise UnknownName("data set of these runs", dataset, names)
+    return dataset
 
 
 def points(
     means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None, cost: str = "total"
-) -> list[dict[str, Any]]:
-    """Score, cost, mark and what beats it, a dict for each row of `means` (main_table.frame) that has
-    both numbers.
+) -> list[MethodPoint]:
+    """The point of each row of the main table that has both a score and a cost above 0.
 
-    score: by default each data set's headline; cost: a key of COSTS; runs: those of the rows.
-    Raises UnknownName for a score that none of them has.
+    Args:
+        means: The main table (main_table.frame).
+        runs: The runs of its rows.
+        score: Name of a score; by default each data set's headline.
+        cost: A key of COSTS.
+
+    Raises:
+        UnknownName: No run has the score.
     """
-    all_scores = {
-        name for run in runs for name in (*facts.score_names(run), *facts.corpus_scores(run))
-    }
-    if score is not None and score not in all_scores:
-        raise UnknownName(
-            "score", score, sorted(all_scores), "harness score RUN --scorers NAME adds a score"
-        )
-    rows: list[dict[str, Any]] = []
-    ends = ("", ".low", ".high")
+    if score is not None:
+        _check_score(runs, score)
+    found = []
     for row in facts.records(means):
-        name = score or row["headline"]
-        point = {key: row[key] for key in ("dataset", "method", "model")}
-        point |= {f"score{end}": row.get(f"{name}{end}") for end in ends}
-        point |= {f"tflops{end}": row.get(f"{COSTS[cost][0]}{end}") for end in ends}
-        point |= {"cost": cost, "convention": row["convention"], "mark": _mark_of_row(row)}
-        if pd.notna(point["score"]) and pd.notna(point["tflops"]) and point["tflops"] > 0:
-            rows.append(point)
-    for row in rows:
-        row["beaten_by"] = tuple(other["method"] for other in rows if _beats(other, row))
-        if row["mark"] == BEST and row["beaten_by"]:
-            row["mark"] = BEATEN
-    return rows
+        point = _point_of_row(row, score or row["headline"], cost)
+        if point is not None:
+            found.append(point)
+    return [_compared(point, found) for point in found]
+
+
+def _check_score(runs: Sequence[StoredRun], score: str) -> None:
+    """Raise UnknownName where no run has this score."""
+    known: set[str] = set()
+    for run in runs:
+        known.update(facts.score_names(run))
+        known.update(facts.corpus_scores(run))
+    if score not in known:
+        hint = "harness score RUN --scorers NAME adds a score"
+        raise UnknownName("score", score, sorted(known), hint)
+
+
+def _point_of_row(row: Mapping[str, Any], score: str, cost: str) -> MethodPoint | None:
+    """The point of a row of the main table before it is compared; None without score or cost."""
+    scored = Estimate.of_row(row, score)
+    spent = Estimate.of_row(row, COSTS[cost].column)
+    if scored is None or spent is None or spent.value <= 0:
+        return None
+    return MethodPoint(
+        dataset=row["dataset"],
+        method=row["method"],
+        model=row["model"],
+        score=scored,
+        spent=spent,
+        cost=cost,
+        convention=row["convention"],
+        mark=_mark_of_row(row),
+    )
+
+
+def _number(row: Mapping[str, Any], column: str) -> float | None:
+    """The number in a column; None where the column is missing or empty."""
+    value = row.get(column)
+    if value is None or pd.isna(value):
+        return None
+    return float(value)
 
 
 def _mark_of_row(row: Mapping[str, Any]) -> str:
-    """The mark of a row of main_table.frame before it is compared with others."""
+    """The mark of a row of the main table before it is compared with others."""
     if row["upper_bound"]:
         return UPPER_BOUND
     if row["asked_otherwise"]:
         return OTHERWISE
-    return FLOOR if row["floor"] else BEST
+    if row["floor"]:
+        return FLOOR
+    return BEST
 
 
-def _beats(other: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether `other`, of the same data set, scores no less than `row`, costs no more, and is
-    better in one of both."""
-    unranked = (UPPER_BOUND, OTHERWISE)
-    if other["dataset"] != row["dataset"] or other["mark"] in unranked or row["mark"] in unranked:
-        return False
-    dearer, better = float(other["tflops"] - row["tflops"]), float(other["score"] - row["score"])
-    return dearer <= 0 <= better and (dearer, better) != (0, 0)
+def _compared(point: MethodPoint, others: Sequence[MethodPoint]) -> MethodPoint:
+    """The point with the methods that beat it, and its mark after that."""
+    beaten_by = tuple(other.method for other in others if other.beats(point))
+    mark = point.mark
+    if beaten_by and mark == BEST:
+        mark = BEATEN
+    return replace(point, beaten_by=beaten_by, mark=mark)
 
 
 def draw(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[MethodPoint],
     score: str,
     form: str = "svg",
     size: tuple[float, float] = _WIDE,
 ) -> bytes:
-    """The rows of `points` of one data set, at least one, as a file of a form of FORMS; size: in
-    inches."""
+    """The points of one data set as a file.
+
+    Args:
+        rows: One or more points.
+        score: The name of their score.
+        form: One of plot.FORMS.
+        size: Width and height in inches.
+
+    Returns:
+        The content of the file.
+    """
+    unit = COSTS[rows[0].cost].unit
     with paper_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=size)
         ax = figure.add_subplot()
         handles = {}
-        for i, point in enumerate(rows):
-            handles[point["mark"]] = _draw_mark(ax, point, i)
-        _, unit, parts = COSTS[str(rows[0]["cost"])]
-        convention = "" if unit == "money" else f"{rows[0]['convention']}, "
-        set_axis(ax.xaxis, Axis(f"{unit} a question, {parts} ({convention}log)", log=True))
+        for number, point in enumerate(rows):
+            handles[point.mark] = _draw_mark(ax, point, number)
+        set_axis(ax.xaxis, Axis(_cost_axis_name(rows[0]), log=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
-        ax.set_title(str(rows[0]["dataset"]))
-        # The best score that each cost buys, as steps up to the right edge.
-        if best := sorted(_coordinates(point) for point in rows if point["mark"] == BEST):
-            limits = ax.get_xlim()
-            xs, ys = zip(*best, (limits[1], best[-1][1]), strict=True)
-            ax.step(
-                xs,
-                ys,
-                where="post",
-                color="#0072B2",
-                ls="--",
-                lw=0.8,
-                marker="",
-                alpha=0.6,
-                zorder=1,
-            )
-            ax.set_xlim(limits)
+        ax.set_title(rows[0].dataset)
+        _draw_front(ax, rows)
         kinds = [kind for kind in _MARKS if kind in handles]
         legend_below(
             ax,
             [handles[kind] for kind in kinds],
-            [_MARKS[kind][0] for kind in kinds],
+            [_MARKS[kind].legend for kind in kinds],
             room=int(12 * size[0]),
         )
         figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
@@ -217,19 +351,51 @@ def draw(
         return figure_file(figure, f"{score} against {unit} a question", form)
 
 
-def to_html(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[str, bytes]]:
-    """The drawing for a page, with tooltips of the marks, for wide and for narrow screens (page.css
-    shows one of them), and its files by form; a sentence and no file where there is no point."""
+def _cost_axis_name(point: MethodPoint) -> str:
+    """ "TFLOPs a question, with its index (causal, log)"."""
+    kind = COSTS[point.cost]
+    scale = "log"
+    if kind.unit != "money":
+        scale = f"{point.convention}, log"
+    return f"{kind.unit} a question, {kind.parts} ({scale})"
+
+
+def _draw_front(ax: Axes, rows: Sequence[MethodPoint]) -> None:
+    """Draw the best score that each cost buys, as steps up to the right edge."""
+    best = sorted(point.place for point in rows if point.mark == BEST)
+    if not best:
+        return
+    limits = ax.get_xlim()
+    corners = [*best, (limits[1], best[-1][1])]
+    ax.step(
+        [x for x, _ in corners],
+        [y for _, y in corners],
+        where="post",
+        color=_BLUE,
+        ls="--",
+        lw=0.8,
+        marker="",
+        alpha=0.6,
+        zorder=1,
+    )
+    ax.set_xlim(limits)
+
+
+def to_html(rows: Sequence[MethodPoint], score: str) -> tuple[Html, dict[str, bytes]]:
+    """The drawing for a page, with tooltips of the marks, and its files by form.
+
+    The page holds it for wide and for narrow screens; page.css shows one of them. Without points it
+    is a sentence, and there is no file.
+    """
     if not rows:
-        return el(
-            "p", "No run of this data set has both a score and a known cost.", class_="none"
-        ), {}
-    titles = {f"point-{i}": _tooltip(point) for i, point in enumerate(rows)}
+        sentence = "No run of this data set has both a score and a known cost."
+        return el("p", sentence, class_="none"), {}
+    titles = {f"point-{number}": _tooltip(point) for number, point in enumerate(rows)}
     files = {form: draw(rows, score, form) for form in ("svg", "pdf")}
-    drawn = {"on-wide": files["svg"], "on-narrow": draw(rows, score, size=_NARROW)}
-    return joined(
-        *(el("div", inline_svg(svg, titles), class_=name) for name, svg in drawn.items())
-    ), files
+    wide = el("div", inline_svg(files["svg"], titles), class_="on-wide")
+    narrow_file = draw(rows, score, size=_NARROW)
+    narrow = el("div", inline_svg(narrow_file, titles), class_="on-narrow")
+    return joined(wide, narrow), files
 
 
 def place_labels(
@@ -238,138 +404,166 @@ def place_labels(
     area: tuple[float, float, float, float],
     obstacles: np.ndarray,
 ) -> np.ndarray:
-    """A box [left, bottom, right, top] for each label: the freest place of a ring that is nearest
-    to its own anchor.
+    """A box for each label, in the freest place that is nearest to its own anchor.
 
-    anchors: [n, 2]; sizes: width and height, [n, 2]; area: the box that holds all labels, as far as
-    they fit;
-    obstacles: boxes [m, 4] that a label should not cover. All in points of the page; earlier labels
-    choose first.
+    Earlier labels choose first. All lengths are points of the page.
+
+    Args:
+        anchors: The marks that the labels name, [n, 2].
+        sizes: Width and height of the labels, [n, 2].
+        area: The box that holds all labels, as far as they fit.
+        obstacles: Boxes that a label should not cover, [m, 4].
+
+    Returns:
+        Boxes [n, 4] of left, bottom, right, top.
     """
     occupied = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
     placed: list[np.ndarray] = []
-    for number, ((x, y), (width, height)) in enumerate(zip(anchors, sizes, strict=True)):
-        middles = [y + way * (8 + ring * height / 2) for ring in range(24) for way in (1, -1)]
-        sides = [
-            x - width / 2,
-            *(x + 6 + aside for aside in _ASIDE),
-            *(x - 6 - width - aside for aside in _ASIDE),
-        ]
-        corners = [(left, m - height / 2) for m in middles for left in sides]
-        lower = np.clip(
-            corners, area[:2], np.maximum(area[:2], np.subtract(area[2:], (width, height)))
-        )
-        boxes = np.hstack([lower, lower + np.array([width, height])])
-        rivals = np.array(occupied)
-        overlap_x = np.minimum(boxes[:, None, 2], rivals[:, 2]) - np.maximum(
-            boxes[:, None, 0], rivals[:, 0]
-        )
-        overlap_y = np.minimum(boxes[:, None, 3], rivals[:, 3]) - np.maximum(
-            boxes[:, None, 1], rivals[:, 1]
-        )
-        weights = np.where(
-            np.arange(len(rivals)) < len(obstacles), 1, 10
-        )  # to cover a mark or a label
-        cover = (np.maximum(overlap_x, 0) * np.maximum(overlap_y, 0)) @ weights
-        away = np.linalg.norm(
-            np.clip(anchors, boxes[:, None, :2], boxes[:, None, 2:]) - anchors, axis=2
-        )
-        misread = np.delete(away, number, axis=1).min(axis=1, initial=np.inf) < np.minimum(
-            away[:, number] + 2, _FAR
-        )
-        placed.append(boxes[int(np.argmin(cover.round(6) + 10 * misread * width * height))])
-        occupied.append(placed[-1])
+    for number, size in enumerate(sizes):
+        boxes = _boxes_around(anchors[number], size, area)
+        covered = _covered_area(boxes, np.array(occupied), len(obstacles))
+        misread = _reads_as_another(boxes, anchors, number)
+        penalty = covered.round(6) + 10 * misread * size[0] * size[1]
+        chosen = boxes[int(np.argmin(penalty))]
+        placed.append(chosen)
+        occupied.append(chosen)
     return np.array(placed)
 
 
-def _draw_mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
-    """Draw one method; returns what stands for it in the legend; number: its place, by which a
-    tooltip finds it."""
-    (x, y), style = _coordinates(point), _MARKS[point["mark"]][1]
-    xs, ys = _intervals(point)
-    bars = [max(0.0, x - xs[0])], [max(0.0, xs[1] - x)]
+def _boxes_around(
+    anchor: np.ndarray, size: np.ndarray, area: tuple[float, float, float, float]
+) -> np.ndarray:
+    """The places [k, 4] that a label of a size may have around its anchor, nearest first."""
+    x, y = anchor
+    width, height = size
+    lefts = [x - width / 2]
+    lefts += [x + 6 + aside for aside in _ASIDE]
+    lefts += [x - 6 - width - aside for aside in _ASIDE]
+    corners = []
+    for ring in range(24):
+        for direction in (1, -1):
+            middle = y + direction * (8 + ring * height / 2)
+            corners += [(left, middle - height / 2) for left in lefts]
+    first = np.array(area[:2])
+    last = np.maximum(first, np.array(area[2:]) - size)
+    lower = np.clip(corners, first, last)
+    return np.hstack([lower, lower + size])
+
+
+def _covered_area(boxes: np.ndarray, occupied: np.ndarray, n_obstacles: int) -> np.ndarray:
+    """The area of what each box covers; marks and labels, which follow the obstacles, count ten
+    times."""
+    right = np.minimum(boxes[:, None, 2], occupied[:, 2])
+    left = np.maximum(boxes[:, None, 0], occupied[:, 0])
+    top = np.minimum(boxes[:, None, 3], occupied[:, 3])
+    bottom = np.maximum(boxes[:, None, 1], occupied[:, 1])
+    overlap = np.maximum(right - left, 0) * np.maximum(top - bottom, 0)
+    weights = np.full(len(occupied), 10)
+    weights[:n_obstacles] = 1
+    return np.asarray(overlap @ weights)
+
+
+def _reads_as_another(boxes: np.ndarray, anchors: np.ndarray, number: int) -> np.ndarray:
+    """Whether each box, a place for label `number`, lies about as near to another label's
+    anchor."""
+    nearest = np.clip(anchors, boxes[:, None, :2], boxes[:, None, 2:])
+    away = np.linalg.norm(nearest - anchors, axis=2)
+    from_others = np.delete(away, number, axis=1).min(axis=1, initial=np.inf)
+    return np.asarray(from_others < np.minimum(away[:, number] + 2, _FAR))
+
+
+def _draw_mark(ax: Axes, point: MethodPoint, number: int) -> Line2D:
+    """Draw a point with its intervals; `number` is the id by which its tooltip finds it."""
+    x, y = point.place
     drawn = ax.errorbar(
         [x],
         [y],
-        ([max(0.0, y - ys[0])], [max(0.0, ys[1] - y)]),
-        bars,
+        yerr=_error_bar(y, point.score_ends),
+        xerr=_error_bar(x, point.spent.ends),
         ls="",
         elinewidth=0.7,
-        **style,
+        **_MARKS[point.mark].drawn,
     )
-    (mark, *_) = drawn.lines
+    mark = drawn.lines[0]
     assert mark is not None
     mark.set_gid(f"point-{number}")
     return mark
 
 
-def _coordinates(point: Mapping[str, Any]) -> tuple[float, float]:
-    """(cost, score in points of 100): where a mark stands."""
-    return float(point["tflops"]), 100 * float(point["score"])
+def _error_bar(value: float, ends: tuple[float, float]) -> tuple[list[float], list[float]]:
+    """The lengths below and above a value, as `errorbar` takes them."""
+    low, high = ends
+    return [max(0.0, value - low)], [max(0.0, high - value)]
 
 
-def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """((low, high) of the TFLOPs, (low, high) of the score in points); twice the value itself for
-    one without them."""
-    ends = []
-    for name, value, scale in zip(("tflops", "score"), _coordinates(point), (1, 100), strict=True):
-        bounds = [point[f"{name}{end}"] for end in (".low", ".high")]
-        missing = any(v is None or math.isnan(v) for v in bounds)
-        ends.append(
-            (value, value) if missing else (scale * float(bounds[0]), scale * float(bounds[1]))
-        )
-    return ends[0], ends[1]
-
-
-def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write the methods' names beside their marks, where there is room; a line joins a mark with a
-    far label."""
-    name_models = len({point["model"] for point in rows}) > 1
-    labelled = [p for p in rows if len(rows) <= _MOST_LABELLED or p["mark"] != BEATEN]
-    names = [
-        wrapped(f"{p['method']} ({p['model']})" if name_models else str(p["method"]), 40)
-        for p in labelled
-    ]
-    backing = {
-        "facecolor": "white",
-        "edgecolor": "none",
-        "alpha": 0.8,
-        "pad": 0.3,
-    }  # error bars cross labels
+def _draw_labels(ax: Axes, rows: Sequence[MethodPoint]) -> None:
+    """Write the methods' names beside their marks; a line joins a mark with a far label."""
+    labelled = _points_with_label(rows)
+    names = _label_texts(labelled, name_models=len({point.model for point in rows}) > 1)
+    # Error bars cross labels, so that these have a ground of their own.
+    backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}
     artists = [ax.text(0, 0, name, fontsize=7, bbox=backing) for name in names]
-    at = ax.transData.transform
-    bars = []
-    for point in rows:
-        (x, y), (xs, ys) = at(_coordinates(point)), _intervals(point)
-        bars.append((at((xs[0], 1))[0], y - 1, at((xs[1], 1))[0], y + 1))
-        bars.append((x - 1, at((1, ys[0]))[1], x + 1, at((1, ys[1]))[1]))
-    anchors = np.array([at(_coordinates(point)) for point in labelled]).reshape(-1, 2)
-    sizes = np.array(
-        [(box.width, box.height) for box in (a.get_window_extent() for a in artists)]
-    ).reshape(-1, 2)
-    boxes = place_labels(anchors, sizes, ax.bbox.extents, np.array(bars))
-    back = ax.transData.inverted().transform
+    extents = [artist.get_window_extent() for artist in artists]
+    sizes = np.array([(box.width, box.height) for box in extents]).reshape(-1, 2)
+    on_page = ax.transData.transform
+    anchors = np.array([on_page(point.place) for point in labelled]).reshape(-1, 2)
+    boxes = place_labels(anchors, sizes, ax.bbox.extents, _error_bar_boxes(ax, rows))
+    from_page = ax.transData.inverted().transform
     for artist, point, anchor, box in zip(artists, labelled, anchors, boxes, strict=True):
-        artist.set(position=back(box[:2]), va="bottom", color=_MARKS[point["mark"]][1]["color"])
+        colour = _MARKS[point.mark].drawn["color"]
+        artist.set(position=from_page(box[:2]), va="bottom", color=colour)
         near = np.clip(anchor, box[:2], box[2:])
-        if np.hypot(*(near - anchor)) > _FAR:  # too far to see whose label it is
-            line = np.array([back(anchor), back(near)])
-            ax.plot(
-                line[:, 0],
-                line[:, 1],
-                color="#b6bec9",
-                linewidth=0.5,
-                linestyle="-",
-                marker="",
-                zorder=1,
-            )
+        if np.hypot(*(near - anchor)) > _FAR:
+            _draw_joining_line(ax, from_page(anchor), from_page(near))
 
 
-def _tooltip(point: Mapping[str, Any]) -> str:
-    """The text that a pointer over a mark reads: method, score, cost, and what the mark says of
-    them."""
-    spent = f"{three_digits(point['tflops'], least=1e-9)} {COSTS[point['cost']][1]}"
-    value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {spent}"
-    if point["mark"] == BEATEN:
-        return f"{value}; beaten by {', '.join(point['beaten_by'])}"
-    return value if point["mark"] == BEST else f"{value}; {_MARKS[point['mark']][0]}"
+def _points_with_label(rows: Sequence[MethodPoint]) -> list[MethodPoint]:
+    """The points that have a label: all, or those that are not beaten where there are many."""
+    if len(rows) <= _MOST_LABELLED:
+        return list(rows)
+    return [point for point in rows if point.mark != BEATEN]
+
+
+def _label_texts(rows: Sequence[MethodPoint], *, name_models: bool) -> list[str]:
+    """The methods' names on lines of 40 characters, with their models where these differ."""
+    names = [point.method for point in rows]
+    if name_models:
+        names = [f"{point.method} ({point.model})" for point in rows]
+    return [wrapped(name, 40) for name in names]
+
+
+def _error_bar_boxes(ax: Axes, rows: Sequence[MethodPoint]) -> np.ndarray:
+    """The boxes [2 n, 4] of both error bars of each point, in points of the page."""
+    on_page = ax.transData.transform
+    boxes = []
+    for point in rows:
+        x, y = on_page(point.place)
+        left, right = (on_page((cost, 1))[0] for cost in point.spent.ends)
+        bottom, top = (on_page((1, score))[1] for score in point.score_ends)
+        boxes.append((left, y - 1, right, y + 1))
+        boxes.append((x - 1, bottom, x + 1, top))
+    return np.array(boxes)
+
+
+def _draw_joining_line(ax: Axes, start: np.ndarray, end: np.ndarray) -> None:
+    """A thin line between a mark and its label."""
+    ax.plot(
+        [start[0], end[0]],
+        [start[1], end[1]],
+        color="#b6bec9",
+        linewidth=0.5,
+        linestyle="-",
+        marker="",
+        zorder=1,
+    )
+
+
+def _tooltip(point: MethodPoint) -> str:
+    """What a pointer over a mark reads: method, score, cost, and what the mark says of them."""
+    spent = f"{three_digits(point.spent.value, least=1e-9)} {COSTS[point.cost].unit}"
+    value = f"{point.method} ({point.model}): {100 * point.score.value:.1f} at {spent}"
+    if point.mark == BEATEN:
+        return f"{value}; beaten by {', '.join(point.beaten_by)}"
+    if point.mark == BEST:
+        return value
+    return f"{value}; {_MARKS[point.mark].legend}"

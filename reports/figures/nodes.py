@@ -29,21 +29,22 @@ from reports import facts
 from reports.figures.figure import Figure
 from reports.figures.plot import Axis, Line, Panel, Point
 
-FEWEST = 8  # with fewer questions no curve is fitted: nearly any would pass
-
+FEWEST = 8
+"""With fewer questions no curve is fitted: nearly any would pass."""
 RESAMPLES = 999
-_MOST_COLUMNS = 40  # of a histogram, at most
+_MOST_COLUMNS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A log-normal by the mean and deviation of its logarithm; ks: see above; p: of a ks at least
-    as large."""
+    """A log-normal by the mean and deviation of its logarithm."""
 
     mu: float
     sigma: float
     ks: float
+    """The distance of Kolmogorov and Smirnov, as above."""
     p: float
+    """Of a distance at least as large."""
 
     def density(self, x: float) -> float:
         """The curve's height at x > 0."""
@@ -59,14 +60,19 @@ def node_counts(run: StoredRun) -> list[int]:
 
 
 def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit | str:
-    """The fit to whole numbers, or a sentence that says why there is none. Numbers of 0 are left
-    out.
+    """The log-normal fitted to whole numbers, those of 0 left out.
 
-    p is (1 + draws that lie as far from their own fit) / (1 + resamples), fixed by `seed`.
+    Args:
+        values: Nodes of each question.
+        seed: Fixes the draws.
+        resamples: Draws out of the fitted curve.
+
+    Returns:
+        The fit, its p being (1 + draws that lie as far from their own fit) / (1 + resamples), or a
+        sentence that says why there is none.
     """
-    counts = np.array(
-        sorted(v for v in values if v > 0), dtype=np.float64
-    )  # their order is no part of the result
+    positive = sorted(value for value in values if value > 0)  # the order must not matter
+    counts = np.array(positive, dtype=np.float64)
     if len(counts) < FEWEST:
         return f"no curve is fitted to {len(counts)} questions; it takes {FEWEST}"
     mu, sigma = _fit_log_normal(counts)
@@ -74,11 +80,11 @@ def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit
         return f"no curve is fitted, as every question retrieved {counts[0]:.0f} nodes"
     distance = _ks_distance(counts, mu, sigma)
     generator = np.random.default_rng(seed)
-    hits = 0
+    as_far = 0
     for _ in range(resamples):
         sample = np.maximum(1.0, np.rint(generator.lognormal(mu, sigma, len(counts))))
-        hits += _ks_distance(sample, *_fit_log_normal(sample)) >= distance - 1e-12
-    return Fit(mu, sigma, distance, (hits + 1) / (resamples + 1))
+        as_far += _ks_distance(sample, *_fit_log_normal(sample)) >= distance - 1e-12
+    return Fit(mu, sigma, distance, (as_far + 1) / (resamples + 1))
 
 
 def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
@@ -90,17 +96,18 @@ def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
 def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
     """max |share of values <= k - F(k + 1/2)| over whole k, F being the log-normal of mu and sigma;
     0 for no spread."""
-    numbers, counts = np.unique(values, return_counts=True)
-    shares = np.cumsum(counts) / len(values)
     if sigma < 1e-12:
         return 0.0
-    above, before = (ndtr((np.log(numbers + half) - mu) / sigma) for half in (0.5, -0.5))
+    numbers, counts = np.unique(values, return_counts=True)
+    shares = np.cumsum(counts) / len(values)
+    above = ndtr((np.log(numbers + 0.5) - mu) / sigma)
+    before = ndtr((np.log(numbers - 0.5) - mu) / sigma)
     step = np.concatenate([[0.0], shares[:-1]])  # between two values that occur the ends decide
     return float(max(np.abs(shares - above).max(), np.abs(step - before).max()))
 
 
 def column_width(values: Sequence[int]) -> int:
-    """Whole nodes in one column of a histogram, so that there are at most 40 columns."""
+    """Whole nodes in one column of a histogram, so that there are at most _MOST_COLUMNS columns."""
     return max(1, math.ceil((max(values) - min(values) + 1) / _MOST_COLUMNS))
 
 
@@ -116,11 +123,11 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
         raise UserError("no run here retrieved nodes step by step: their records name none")
     rows, panels = [], []
     for run, label in zip(searches, facts.labels(searches), strict=True):
-        values, head = node_counts(run), facts.head_columns(run, label)
+        values = node_counts(run)
+        head = facts.head_columns(run, label)
         fitted = fit(values, int(run.config["seed"]), resamples)
-        curve = fitted if isinstance(fitted, Fit) else None
         rows.append(_run_row(run, head, values, fitted))
-        panels.append(histogram(" · ".join(map(str, head.values())), values, curve))
+        panels.append(histogram(" · ".join(map(str, head.values())), values, fitted))
     table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
     return Figure("Nodes retrieved per question", facts.as_floats(table), panels=panels)
 
@@ -128,50 +135,83 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
 def _run_row(
     run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted: Fit | str
 ) -> dict[str, Any]:
-    """The row of a run; head: its first columns; values: as `node_counts`; fitted: the fit, or why
-    there is none."""
-    answered = facts.answered_clusters(run)
-    notes = [fitted] if isinstance(fitted, str) else []
-    if zero := sum(v == 0 for v in values):
-        notes.append(
-            f"{zero} of {len(values)} questions retrieved no node and are left out of the curve"
-        )
+    """The row of a run.
+
+    Args:
+        run: A stored run.
+        head: The first columns of the row.
+        values: Nodes of each answered question.
+        fitted: The fit, or why there is none.
+    """
+    clusters = facts.answered_clusters(run)
+    seed = int(run.config["seed"])
     return {
         **head,
         "n": len(values),
         "failed": len(run.records) - len(values),
-        **facts.mean_columns(
-            "nodes", list(map(float, values)), answered, seed=int(run.config["seed"]), bounds=None
-        ),
+        **facts.mean_columns("nodes", list(map(float, values)), clusters, seed=seed, bounds=None),
         "median": float(np.median(values)),
         "lowest": min(values),
         "highest": max(values),
-        **(
-            dict.fromkeys(("mu", "sigma", "ks", "p")) if isinstance(fitted, str) else asdict(fitted)
-        ),
-        "notes": (*notes, *facts.notes(run)),
+        **_fit_columns(fitted),
+        "notes": (*_fit_notes(values, fitted), *facts.notes(run)),
         "run": run.name,
     }
 
 
-def histogram(title: str, values: Sequence[int], fit: Fit | None) -> Panel:
+def _fit_columns(fitted: Fit | str) -> dict[str, float | None]:
+    """The columns mu, sigma, ks and p; None in each where there is no fit."""
+    if isinstance(fitted, str):
+        return dict.fromkeys(("mu", "sigma", "ks", "p"))
+    return asdict(fitted)
+
+
+def _fit_notes(values: Sequence[int], fitted: Fit | str) -> list[str]:
+    """Why there is no fit, and how many questions are left out of it."""
+    notes = []
+    if isinstance(fitted, str):
+        notes.append(fitted)
+    n_zero = sum(value == 0 for value in values)
+    if n_zero:
+        notes.append(
+            f"{n_zero} of {len(values)} questions retrieved no node and are left out of the curve"
+        )
+    return notes
+
+
+def histogram(title: str, values: Sequence[int], fitted: Fit | str) -> Panel:
     """A panel with the histogram of whole numbers, each in the middle of its column, and the fitted
-    curve over it."""
-    width, first = column_width(values), min(values)
+    curve over it.
+
+    Args:
+        title: The title of the panel.
+        values: Nodes of each question.
+        fitted: The curve; none is drawn for a sentence that says why there is none.
+    """
+    width, smallest = column_width(values), min(values)
     bars = []
-    for start in range(first, max(values) + 1, width):
-        share = 100 * sum(start <= v < start + width for v in values) / len(values)
-        bars.append(
-            (max(start - 0.5, 0.0), start + width - 0.5, share)
-        )  # the axis does not go below 0
-    low, high = 0.0 if first <= 0.2 * max(values) else bars[0][0], bars[-1][1]
+    for start in range(smallest, max(values) + 1, width):
+        share = 100 * sum(start <= value < start + width for value in values) / len(values)
+        left = max(start - 0.5, 0.0)  # the axis does not go below 0
+        bars.append((left, start + width - 0.5, share))
+    low, high = bars[0][0], bars[-1][1]
+    if smallest <= 0.2 * max(values):
+        low = 0.0
     lines = []
-    if fit is not None:
-        title = f"{title} · KS {fit.ks:.3f}, p {fit.p:.3f}"
-        share_above_0 = sum(v > 0 for v in values) / len(values)
-        first_x = max(low, 0.01)
-        places = [first_x + (high - first_x) * i / 200 for i in range(201)]
-        curve = [Point(x, 100 * share_above_0 * width * fit.density(x)) for x in places]
+    if isinstance(fitted, Fit):
+        title = f"{title} · KS {fitted.ks:.3f}, p {fitted.p:.3f}"
+        share_above_0 = sum(value > 0 for value in values) / len(values)
+        curve = _curve(fitted, 100 * share_above_0 * width, low, high)
         lines.append(Line("log-normal", curve, marks=False))
     x = Axis("nodes retrieved per question", limits=(low, high))
     return Panel(title, x, Axis("questions, per cent", zero=True), None, lines, bars)
+
+
+def _curve(fitted: Fit, scale: float, low: float, high: float) -> list[Point]:
+    """Points of the fitted curve between two places, `scale` times as high."""
+    first = max(low, 0.01)
+    points = []
+    for number in range(201):
+        x = first + (high - first) * number / 200
+        points.append(Point(x, scale * fitted.density(x)))
+    return points

@@ -1,8 +1,8 @@
 """Static figures, drawn by matplotlib: panels of lines with error bars and of histograms, as SVG,
 PDF or PNG.
 
-    draw([Panel("musique", Axis("t_n", ticks=(1, 2, 3)), Axis("F1"), lines=[Line("pecan",
-    points)])], "Curves", "pdf")
+    line = Line("pecan", [Point(1, 40.0), Point(2, 45.0)])
+    draw([Panel("musique", Axis("t_n"), Axis("F1"), lines=[line])], "Curves", "pdf")
 
 Two panels stand in a row; paper.mplstyle holds everything that is a matter of taste. Equal panels
 give equal bytes. matplotlib is imported when something is drawn, through its Figure class: no
@@ -16,7 +16,7 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import Formatter, Locator
 
 
 FORMS = ("svg", "pdf", "png")
-KINDS = 6  # lines that look different, the length of the style's cycle; `panels` keeps a panel to so many
+KINDS = 6
+"""Lines that look different: the length of the style's cycle, and the most lines of a panel."""
 
-_PAGE_COLOURS = {  # colours of a figure in a page, which has a dark form: names of templates/page.css
+_PAGE_COLOURS = {
     "1d2430": "currentColor",
     "ffffff": "var(--paper, #fff)",
     "e4e7ec": "var(--grid, #e4e7ec)",
@@ -42,33 +45,36 @@ _PAGE_COLOURS = {  # colours of a figure in a page, which has a dark form: names
     "0072b2": "var(--blue, #0072b2)",
     "009e73": "var(--green, #009e73)",
 }
+"""Colours of a figure -> names of templates/page.css, as a page has a dark form."""
 
-_WIDTH, _HEIGHT, _ENTRY = (
-    3.5,
-    2.4,
-    0.15,
-)  # inches of a panel without its legend, and of a line of the legend
-_TITLE, _ROOM, _UP = (
-    44,
-    42,
-    30,
-)  # characters of a line of a title, of a legend and of the name of an upright axis
-_HANDLES = 12  # characters that the lines and gaps of two columns of a legend take
+# Inches of a panel without its legend, and of a line of the legend.
+_WIDTH = 3.5
+_HEIGHT = 2.4
+_ENTRY = 0.15
+
+# Characters of a line.
+_TITLE = 44
+_ROOM = 42  # of a legend
+_HANDLES = 12  # of a legend, that the lines and gaps of two columns take
+_ACROSS = 60  # of the name of an x axis
+_UP = 30  # of the name of a y axis
+_TICK = 16
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis measures. ticks: the only values with a tick; labels: their texts, by default
-    the values;
-    log: logarithmic; zero: begins at 0; limits: its ends, by default those of the data.
-    """
+    """What an axis measures, and how it is drawn."""
 
     name: str
     ticks: tuple[float, ...] = ()
+    """The only values with a tick; () for ticks at round numbers."""
     labels: tuple[str, ...] = ()
+    """The texts of the ticks; () for their values."""
     log: bool = False
     zero: bool = False
+    """Whether the axis starts at 0."""
     limits: tuple[float, float] | None = None
+    """Its ends; None for those of the data."""
 
 
 @dataclass(frozen=True)
@@ -82,33 +88,49 @@ class Point:
 
     @classmethod
     def of(cls, row: Mapping[Any, Any], x: str, y: str, scale: float = 1.0) -> Point:
-        """The point of a table's row: columns `x`, and `y` with its interval, `scale` times as
-        large."""
-        values = (row[f"{y}{end}"] for end in ("", ".low", ".high"))
-        # A missing number is None or NaN, which alone differs from itself.
+        """The point of a table's row.
+
+        Args:
+            row: Values by the names of their columns.
+            x: The column of the place on the x axis.
+            y: The column of the value; `y`.low and `y`.high are its interval.
+            scale: What the value and its interval are multiplied by.
+        """
         return cls(
-            float(row[x]), *(None if v is None or v != v else scale * float(v) for v in values)
+            x=float(row[x]),
+            y=_scaled(row[y], scale),
+            low=_scaled(row[f"{y}.low"], scale),
+            high=_scaled(row[f"{y}.high"], scale),
         )
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the value and both ends of its interval are known."""
+        return None not in (self.y, self.low, self.high)
+
+
+def _scaled(value: float | None, scale: float) -> float | None:
+    """A cell of a table times `scale`; None for an empty cell."""
+    if value is None or math.isnan(value):
+        return None
+    return scale * float(value)
 
 
 @dataclass(frozen=True)
 class Line:
-    """Points joined in order; right: measured on the right axis; marks: False for a smooth
-    curve."""
+    """Points joined in order."""
 
     name: str
     points: Sequence[Point]
     right: bool = False
+    """Whether it is measured on the right axis."""
     marks: bool = True
+    """False for a smooth curve."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing with its axes; `right` is drawn only where a line is measured on it.
-
-    aside: lines over the same x stand a little beside each other, so that no error bar covers
-    another.
-    """
+    """One drawing with its axes; `right` is drawn only where a line is measured on it."""
 
     title: str
     x: Axis
@@ -118,52 +140,64 @@ class Panel:
     bars: Sequence[tuple[float, float, float]] = ()
     """Columns of a histogram: x at both ends, height."""
     aside: bool = False
+    """Whether lines over the same x stand a little beside each other, so that no error bar covers
+    another."""
 
 
 def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
-    """A line for each method of a table, through its columns `x` and `y`, with its interval,
-    `scale` times as large."""
-    return [
-        Line(str(method), [Point.of(row, x, y, scale) for row in method_rows.to_dict("records")])
-        for method, method_rows in rows.groupby("method", sort=False)
-    ]
+    """A line for each method of a table; arguments as of `Point.of`."""
+    drawn = []
+    for method, method_rows in rows.groupby("method", sort=False):
+        points = [Point.of(row, x, y, scale) for row in method_rows.to_dict("records")]
+        drawn.append(Line(str(method), points))
+    return drawn
 
 
 def panels(
     title: str, x: Axis, left: Axis, drawn: Sequence[Line], *, aside: bool = True
 ) -> list[Panel]:
-    """The lines `drawn` in panels of KINDS each, "musique (1 of 2)", "musique (2 of 2)"; [] without
-    a line."""
+    """The lines in panels of KINDS each, "musique (1 of 2)" and "musique (2 of 2)".
+
+    Args:
+        title: The title of the panels, before their numbers.
+        x: The x axis of each panel.
+        left: The y axis of each panel.
+        drawn: The lines; without a line there is no panel.
+        aside: As of Panel.
+    """
     parts = [drawn[i : i + KINDS] for i in range(0, len(drawn), KINDS)]
-    return [
-        Panel(
-            title + (f" ({i} of {len(parts)})" if len(parts) > 1 else ""),
-            x,
-            left,
-            None,
-            part,
-            aside=aside,
-        )
-        for i, part in enumerate(parts, 1)
-    ]
+    made = []
+    for number, part in enumerate(parts, 1):
+        numbered = title
+        if len(parts) > 1:
+            numbered = f"{title} ({number} of {len(parts)})"
+        made.append(Panel(numbered, x, left, None, part, aside=aside))
+    return made
 
 
 def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
     """The panels, at least one, as one file of a form of FORMS."""
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
-    legends = [[line.name for line in panel.lines] for panel in panels if len(panel.lines) > 1]
-    lines = [sum(wrapped(name, _ROOM).count("\n") + 1 for name in names) for names in legends]
-    sized = zip(lines, legends, strict=True)
-    heights = (math.ceil(n / _legend_columns(legend, _ROOM)) for n, legend in sized)
-    entries = max(heights, default=0)
+    height = _HEIGHT + _ENTRY * max(_legend_height(panel) for panel in panels)
     with paper_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(_WIDTH * columns, (_HEIGHT + _ENTRY * entries) * rows))
+        figure = Figure(figsize=(_WIDTH * columns, height * rows))
         for place, panel in enumerate(panels, 1):
             _draw_panel(figure.add_subplot(rows, columns, place), panel)
         return figure_file(figure, title, form)
+
+
+def _legend_height(panel: Panel) -> int:
+    """Lines of text that the legend of a panel takes; 0 for a panel without a legend."""
+    if len(panel.lines) < 2:
+        return 0
+    names = [line.name for line in panel.lines]
+    n_lines = 0
+    for name in names:
+        n_lines += wrapped(name, _ROOM).count("\n") + 1
+    return math.ceil(n_lines / _legend_columns(names, _ROOM))
 
 
 @contextmanager
@@ -197,9 +231,13 @@ def figure_file(figure: Figure, title: str, form: str) -> bytes:
 def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
     """An SVG file of `figure_file` as an element of a page.
 
-    A page's content security policy forbids style attributes, so they become attributes of their
-    own; colours become those of the page. titles: what a pointer over the artist with this gid
-    reads.
+    Args:
+        svg: The content of the file.
+        titles: By the gid of an artist, what a pointer over it reads.
+
+    Returns:
+        The element, in the colours of the page. A page's content security policy forbids style
+        attributes, so each property is an attribute of its own.
     """
     source = svg.decode()
     view = re.search(r'viewBox="[^"]*"', source)
@@ -207,50 +245,41 @@ def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
     body = source[source.index('<g id="figure_1">') :]
     for gid, title in (titles or {}).items():
         body = body.replace(f'<g id="{gid}">', f"<g><title>{text(title)}</title>", 1)
-
-    def for_page(tag_match: re.Match[str]) -> str:
-        tag = re.sub('^<g id="[^"]*"', "<g", tag_match[0]).replace("xlink:href", "href")
-        tag = re.sub(
-            r' style="([^"]*)"', lambda m: re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', m[1]), tag
-        )
-        for colour, name in _PAGE_COLOURS.items():
-            tag = tag.replace(f'"#{colour}"', f'"{name}"')
-        return tag
-
-    body = re.sub("<[^>]*>", for_page, body)  # text between tags is not touched
+    body = re.sub("<[^>]*>", _tag_for_page, body)  # text between tags is not touched
     return Html(f'<svg class="figure" {view[0]} role="img" stroke-linejoin="round">{body}')
 
 
+def _tag_for_page(found: re.Match[str]) -> str:
+    """A tag of an SVG file without ids and styles, in the colours of the page."""
+    tag = re.sub('^<g id="[^"]*"', "<g", found[0]).replace("xlink:href", "href")
+    tag = re.sub(r' style="([^"]*)"', _style_as_attributes, tag)
+    for colour, name in _PAGE_COLOURS.items():
+        tag = tag.replace(f'"#{colour}"', f'"{name}"')
+    return tag
+
+
+def _style_as_attributes(found: re.Match[str]) -> str:
+    """ "fill: none; stroke: red" as the attributes fill="none" and stroke="red"."""
+    return re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', found[1])
+
+
 def _draw_panel(ax: Axes, panel: Panel) -> None:
-    """Draw title, bars and lines of a panel; lines stand a little aside from each other where
-    `panel.aside`."""
+    """Draw title, bars, lines and legend of a panel."""
     from matplotlib import rcParams
 
     ax.set_title(textwrap.fill(printable(panel.title), _TITLE, max_lines=3))
     if panel.bars:
-        bars = [(start, end - start, high) for start, end, high in panel.bars]
-        edges, widths, heights = zip(*bars, strict=True)
-        ax.bar(
-            edges, heights, widths, align="edge", color="#c5ccd6", edgecolor="white", linewidth=0.4
-        )
-    right = None
-    if panel.right is not None and any(line.right for line in panel.lines):
-        right = ax.twinx()
-        right.spines.right.set_visible(True)
-        right.grid(visible=False)
+        _draw_bars(ax, panel.bars)
+    right = _right_axes(ax, panel)
     styles = list(rcParams["axes.prop_cycle"])
-    places = panel.x.limits or [point.x for line in panel.lines for point in line.points]
-    scale = math.log if panel.x.log else float
-    shift = 0.012 * (scale(max(places)) - scale(min(places))) if panel.aside else 0.0
-    middle = (len(panel.lines) - 1) / 2
+    shifts = _shifts(panel)
     handles = []
-    for i, line in enumerate(panel.lines):
-        aside = shift * (i - middle)
-        at = [
-            point.x * math.exp(aside) if panel.x.log else point.x + aside for point in line.points
-        ]
-        axes = right if line.right and right is not None else ax
-        handles.append(_draw_line(axes, line, styles[i % len(styles)], at))
+    for number, line in enumerate(panel.lines):
+        axes = ax
+        if line.right and right is not None:
+            axes = right
+        places = _shifted_places(line, shifts[number], log=panel.x.log)
+        handles.append(_draw_line(axes, line, styles[number % len(styles)], places))
     set_axis(ax.xaxis, panel.x)
     set_axis(ax.yaxis, panel.left)
     if panel.right is not None and right is not None:
@@ -259,24 +288,96 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         legend_below(ax, handles, [line.name for line in panel.lines])
 
 
-def _draw_line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[float]) -> Any:
-    """Draw a line with error bars at x = `places` in a style of matplotlib's cycle; returns its
-    artist for a legend."""
-    style = style if len(places) > 1 else {**style, "linestyle": ""}
-    nan = math.nan
-    heights = [nan if p.y is None else p.y for p in line.points]
+def _draw_bars(ax: Axes, bars: Sequence[tuple[float, float, float]]) -> None:
+    """Draw the columns of a histogram: x at both ends, height."""
+    ax.bar(
+        [start for start, _, _ in bars],
+        [height for _, _, height in bars],
+        [end - start for start, end, _ in bars],
+        align="edge",
+        color="#c5ccd6",
+        edgecolor="white",
+        linewidth=0.4,
+    )
+
+
+def _right_axes(ax: Axes, panel: Panel) -> Axes | None:
+    """Axes for the lines measured at the right; None where there is no such line."""
+    if panel.right is None or not any(line.right for line in panel.lines):
+        return None
+    right = ax.twinx()
+    right.spines.right.set_visible(True)
+    right.grid(visible=False)
+    return right
+
+
+def _shifts(panel: Panel) -> list[float]:
+    """How far each line is moved along x, so that no error bar covers another; of logarithms on a
+    logarithmic axis."""
+    if not panel.aside:
+        return [0.0] * len(panel.lines)
+    places = _x_range(panel)
+    first, last = min(places), max(places)
+    if panel.x.log:
+        first, last = math.log(first), math.log(last)
+    step = 0.012 * (last - first)
+    middle = (len(panel.lines) - 1) / 2
+    return [step * (number - middle) for number in range(len(panel.lines))]
+
+
+def _x_range(panel: Panel) -> Sequence[float]:
+    """The ends of the x axis, or all places on it where it has no fixed ends."""
+    if panel.x.limits is not None:
+        return panel.x.limits
+    places: list[float] = []
+    for line in panel.lines:
+        places += [point.x for point in line.points]
+    return places
+
+
+def _shifted_places(line: Line, shift: float, *, log: bool) -> list[float]:
+    """The places of a line's points on the x axis, moved by `shift`."""
+    if log:
+        return [point.x * math.exp(shift) for point in line.points]
+    return [point.x + shift for point in line.points]
+
+
+def _draw_line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[float]) -> Line2D:
+    """Draw a line with error bars.
+
+    Args:
+        ax: Where it is drawn.
+        line: Its points and name.
+        style: A style of matplotlib's cycle.
+        places: The place of each point on the x axis.
+
+    Returns:
+        The artist that stands for it in a legend.
+    """
+    if len(places) == 1:
+        style = {**style, "linestyle": ""}
+    heights = [_or_nan(point.y) for point in line.points]
     if not line.marks:
         return ax.plot(places, heights, **{**style, "marker": ""})[0]
-    ends = [
-        (nan, nan) if p.y is None or p.low is None or p.high is None else (p.low, p.high)
-        for p in line.points
-    ]
-    below = [max(y - low, 0.0) for y, (low, _) in zip(heights, ends, strict=True)]
-    above = [max(high - y, 0.0) for y, (_, high) in zip(heights, ends, strict=True)]
+    below, above = [], []
+    for point, height in zip(line.points, heights, strict=True):
+        low = high = math.nan
+        if point.has_interval:
+            low, high = _or_nan(point.low), _or_nan(point.high)
+        below.append(max(height - low, 0.0))
+        above.append(max(high - height, 0.0))
     # Not clipped: a mark on the axis is drawn whole.
-    return ax.errorbar(
-        places, heights, [below, above], elinewidth=0.8, clip_on=False, **style
-    ).lines[0]
+    drawn = ax.errorbar(places, heights, [below, above], elinewidth=0.8, clip_on=False, **style)
+    mark = drawn.lines[0]
+    assert mark is not None
+    return mark
+
+
+def _or_nan(value: float | None) -> float:
+    """The value as matplotlib takes it: NaN where there is none."""
+    if value is None:
+        return math.nan
+    return value
 
 
 def wrapped(name: str, longest: int) -> str:
@@ -285,61 +386,106 @@ def wrapped(name: str, longest: int) -> str:
 
 
 def set_axis(axis: XAxis | YAxis, spec: Axis) -> None:
-    """Name, scale, ends and ticks of an axis, once everything is drawn on it; numbers are written
-    out in full."""
-    from matplotlib.ticker import (
-        FixedFormatter,
-        FixedLocator,
-        FuncFormatter,
-        LogLocator,
-        MaxNLocator,
-        NullLocator,
-    )
+    """Name, scale, ends and ticks of an axis, once everything is drawn on it."""
+    from matplotlib.ticker import NullLocator
 
-    axes = axis.axes
-    across = axis.axis_name == "x"
-    limit, set_limits = (axes.get_xlim, axes.set_xlim) if across else (axes.get_ylim, axes.set_ylim)
-    name = textwrap.fill(printable(spec.name), 60 if across else _UP)
-    (axes.set_xlabel if across else axes.set_ylabel)(name)
+    ends = _AxisEnds.of(axis)
+    ends.set_name(spec.name)
     if spec.log:
-        (axes.set_xscale if across else axes.set_yscale)("log")
+        ends.set_scale("log")
     if spec.limits is not None:
-        set_limits(*spec.limits)
+        ends.set(*spec.limits)
     elif spec.zero:
-        set_limits(0.0, limit()[1])
-    low, high = limit()
-    if spec.log and high < 10 * low:  # a power of ten is in sight
+        ends.set(0.0, ends.get()[1])
+    low, high = ends.get()
+    if spec.log and high < 10 * low:
+        # Widened, so that a power of ten is in sight.
         middle = math.sqrt(low * high)
-        low, high = set_limits(middle / math.sqrt(10), middle * math.sqrt(10))
-    if spec.ticks:
-        axis.set_major_locator(FixedLocator(spec.ticks))
-    elif spec.log:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
-    else:
-        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        low, high = ends.set(middle / math.sqrt(10), middle * math.sqrt(10))
+    axis.set_major_locator(_tick_places(spec, low, high))
     axis.set_minor_locator(NullLocator())
-    texts = [
-        wrapped(label.replace("/", "/ ") if len(label) > 16 else label, 16) for label in spec.labels
-    ]
-    in_full = FuncFormatter(
-        lambda value, _: f"{value:,.12f}".rstrip("0").rstrip(".")
-    )  # "0.00005", "12,000"
-    axis.set_major_formatter(FixedFormatter(texts) if texts else in_full)
+    axis.set_major_formatter(_tick_texts(spec))
+
+
+@dataclass(frozen=True)
+class _AxisEnds:
+    """What matplotlib has under two names, one for x and one for y."""
+
+    get: Callable[[], tuple[float, float]]
+    set: Callable[[float, float], tuple[float, float]]
+    set_scale: Callable[[str], None]
+    set_label: Callable[[str], Any]
+    name_width: int
+
+    @classmethod
+    def of(cls, axis: XAxis | YAxis) -> _AxisEnds:
+        """The functions of an axis."""
+        axes = axis.axes
+        if axis.axis_name == "x":
+            return cls(axes.get_xlim, axes.set_xlim, axes.set_xscale, axes.set_xlabel, _ACROSS)
+        return cls(axes.get_ylim, axes.set_ylim, axes.set_yscale, axes.set_ylabel, _UP)
+
+    def set_name(self, name: str) -> None:
+        """Write the name of the axis, on as many lines as it needs."""
+        self.set_label(wrapped(name, self.name_width))
+
+
+def _tick_places(spec: Axis, low: float, high: float) -> Locator:
+    """Where the ticks of an axis from `low` to `high` stand."""
+    from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator
+
+    if spec.ticks:
+        return FixedLocator(spec.ticks)
+    if not spec.log:
+        return MaxNLocator(6, steps=[1, 2, 5, 10])
+    if high < 1000 * low:
+        return LogLocator(subs=(1, 2, 5))
+    return LogLocator(subs=(1,))
+
+
+def _tick_texts(spec: Axis) -> Formatter:
+    """What is written at the ticks: the labels of the axis, or the numbers in full."""
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+    if not spec.labels:
+        return FuncFormatter(_number_in_full)
+    texts = []
+    for label in spec.labels:
+        if len(label) > _TICK:
+            label = label.replace("/", "/ ")  # a place where the line may be broken
+        texts.append(wrapped(label, _TICK))
+    return FixedFormatter(texts)
+
+
+def _number_in_full(value: float, _position: int | None) -> str:
+    """ "0.00005", "12,000"."""
+    return f"{value:,.12f}".rstrip("0").rstrip(".")
 
 
 def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: int = _ROOM) -> None:
-    """A legend under the name of the x axis, where it covers nothing; room: characters that fit
-    beside each other."""
+    """A legend under the name of the x axis, where it covers nothing.
+
+    Args:
+        ax: The axes that it explains.
+        handles: An artist of each line.
+        names: The name of each line.
+        room: Characters that fit beside each other.
+    """
     from matplotlib.transforms import ScaledTranslation
 
     figure = ax.get_figure(root=True)
     assert figure is not None
     ticks = max((label.get_text().count("\n") for label in ax.get_xticklabels()), default=0)
     lower = ax.transAxes + ScaledTranslation(0, -(30 + 9 * ticks) / 72, figure.dpi_scale_trans)
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": lower}
     # A name with "_" in front would be left out, so the names come after the legend is made.
+    numbers = list(map(str, range(len(names))))
     legend = ax.legend(
-        handles, [str(i) for i in range(len(names))], ncols=_legend_columns(names, room), **place
+        handles,
+        numbers,
+        ncols=_legend_columns(names, room),
+        loc="upper left",
+        bbox_to_anchor=(0, 0),
+        bbox_transform=lower,
     )
     for label, name in zip(legend.get_texts(), names, strict=True):
         label.set_text(wrapped(name, room))
@@ -347,4 +493,7 @@ def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: i
 
 def _legend_columns(names: Sequence[str], room: int) -> int:
     """Columns of a legend: two where the two longest names fit beside each other."""
-    return 2 if len(names) > 1 and sum(sorted(map(len, names))[-2:]) + _HANDLES <= room else 1
+    longest = sorted(map(len, names))[-2:]
+    if len(names) > 1 and sum(longest) + _HANDLES <= room:
+        return 2
+    return 1

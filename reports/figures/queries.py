@@ -12,7 +12,8 @@ An index that belongs to a question is shared by nobody: its whole cost is a par
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -39,61 +40,125 @@ def figure(
     paper: bool,
     convention: str | None,
 ) -> Figure:
-    """The figure of the runs; paper: with the papers' TFLOPs beside the runs', which csv and json
-    then hold alone.
+    """The figure of the runs.
 
-    Raises UserError where `paper` is asked for and no run measures a printed value, and what
-    `frame` raises.
+    Args:
+        runs: Stored runs.
+        per_document: Numbers of queries that share an index; by default PER_DOCUMENT.
+        reference: As of `frame`.
+        paper: Whether the papers' TFLOPs stand beside the runs'; csv and json hold them alone.
+        convention: How FLOPs are counted.
+
+    Raises:
+        UserError: `paper`, and no run measures a printed value; also as `frame`.
     """
     counts = per_document or PER_DOCUMENT
     if reference is not None:
         facts.check_reference(runs, reference)
-    table = whole = frame(runs, counts, reference or main_table.REFERENCE, convention or DEFAULT)
+    table = frame(runs, counts, reference or main_table.REFERENCE, convention or DEFAULT)
+    whole = table
     parts: list[Titled] = [*sections(table, ())]
     if paper:
-        whole = beside_printed(
-            runs, [value for value in load() if value.metric.phases], convention=convention
-        )
-        if whole.empty:
-            raise UserError(
-                "none of these runs measures TFLOPs that a paper prints; leave out --paper"
-            )
-        printed = sections(
-            shortened(whole, "row", 52), ()
-        )  # so long that the number of queries stays
-        parts += [(f"printed and measured: {title}", part) for title, part in printed]
+        whole = _beside_printed_flops(runs, convention)
+        # So long that the number of queries stays.
+        for title, part in sections(shortened(whole, "row", 52), ()):
+            parts.append((f"printed and measured: {title}", part))
     return Figure("TFLOPs per query", whole, parts, panels(table, counts))
+
+
+def _beside_printed_flops(runs: Sequence[StoredRun], convention: str | None) -> pd.DataFrame:
+    """The TFLOPs that papers print beside those of the runs."""
+    printed = [value for value in load() if value.metric.phases]
+    table = beside_printed(runs, printed, convention=convention)
+    if table.empty:
+        raise UserError("none of these runs measures TFLOPs that a paper prints; leave out --paper")
+    return table
 
 
 def break_even(index: float, query: float, reference: float) -> int | None:
     """The least number of queries per document from which on a query costs no more than the
     reference's.
 
-    index: of a document; query, reference: of a query, without an index; all in the same unit. None
-    where sharing the index never makes up for it.
+    Args:
+        index: Cost of the index of a document.
+        query: Cost of a query without an index, in the same unit.
+        reference: Cost of a query of the reference, in the same unit.
+
+    Returns:
+        The number; None where sharing the index never makes up for it.
     """
     if index <= 0:
-        return 1 if query <= reference else None
+        if query <= reference:
+            return 1
+        return None
     if query >= reference:
         return None
-    if not math.isfinite(ratio := index / (reference - query)):
+    ratio = index / (reference - query)
+    if not math.isfinite(ratio):
         return None
     least = max(1, math.ceil(ratio))
     # The quotient of two sums of floats may lie a hair above the whole number that it should be.
-    return (
-        least - 1 if least > 1 and index / (least - 1) + query <= reference * (1 + 1e-12) else least
-    )
+    if least > 1 and index / (least - 1) + query <= reference * (1 + 1e-12):
+        return least - 1
+    return least
 
 
 def cost_per_query(index: float | None, query: float | None, k: int) -> float | None:
     """Cost of one of `k` queries of a document; an index of None is one that the method does not
     have."""
-    return None if query is None else (index or 0.0) / k + query
+    if query is None:
+        return None
+    return (index or 0.0) / k + query
 
 
 def cost_column(k: int) -> str:
     """The name of the column with the cost of a query where a document has `k`."""
     return f"tflops.k={k}"
+
+
+@dataclass
+class QueryCosts:
+    """A row of the figure: what an index and a query of a run cost, in TFLOPs."""
+
+    dataset: str
+    method: str
+    model: str
+    n: int
+    per_document: float | None
+    """Questions per document of this run."""
+    index: float | None
+    """The index of a document; None where the method has none, or it belongs to a question."""
+    query: float | None
+    """Search and answer of a query, with its index where that belongs to the question."""
+    convention: str
+    run: str
+    names: tuple[str, ...]
+    """By which a user may mean the run as reference."""
+    notes: list[str]
+    reference: float | None = None
+    """A query of the reference."""
+    break_even: int | None = None
+
+    def columns(self, per_document: Sequence[int]) -> dict[str, Any]:
+        """The row as columns of a table; per_document: numbers of queries that share an index."""
+        row: dict[str, Any] = {
+            "dataset": self.dataset,
+            "method": self.method,
+            "model": self.model,
+            "n": self.n,
+            "questions per document": self.per_document,
+            "tflops.index": self.index,
+            "tflops.query": self.query,
+        }
+        for k in per_document:
+            row[cost_column(k)] = cost_per_query(self.index, self.query, k)
+        return row | {
+            "tflops.reference": self.reference,
+            "break even": self.break_even,
+            "convention": self.convention,
+            "notes": tuple(self.notes),
+            "run": self.run,
+        }
 
 
 def frame(
@@ -108,88 +173,134 @@ def frame(
     index costs) · tflops.query · one column for each k of `per_document` · reference ·
     tflops.reference · break even · convention · notes · run
 
-    reference: as in `reports.main_table.frame`; its query cost is that of its own row, its index
-    included at the run's questions per document where it has one. Raises as
-    `reports.main_table.frame` does.
+    Args:
+        runs: Stored runs.
+        per_document: Numbers of queries that share an index.
+        reference: As in `reports.main_table.frame`; its query cost is that of its own row, its
+            index included at the run's questions per document where it has one.
+        convention: How FLOPs are counted.
+
+    Raises:
+        UserError, UnknownName: As `reports.main_table.frame`.
     """
     table = main_table.frame(runs, convention=convention, reference=reference)
     by_key = {facts.run_key(run): run for run in runs}
-    costs = []
-    for row in facts.records(table):
-        run = by_key[row["dataset"], row["run"]]
-        costs.append(_query_cost_row(row, run, per_document))
-    usable = []
-    for row in costs:
-        names = row["method"], *facts.reference_names(by_key[row["dataset"], row["run"]])
-        usable += [row] if reference in names and row["tflops.query"] is not None else []
-    for row in costs:
-        pair = row["dataset"], row["model"]
-        base = [other for other in usable if (other["dataset"], other["model"]) == pair]
-        notes = row["notes"]
-        if len(base) != 1:
-            problem = "no run" if not base else f"{len(base)} runs"
-            notes.append(
-                f"no break-even: {problem} of {reference} with known FLOPs on this data set with "
-                "this model"
-            )
-        elif base[0] is not row and row["tflops.query"] is not None:
-            # A query of the reference with its share of an index, where it has one.
-            index, k = base[0]["tflops.index"] or 0.0, base[0]["questions per document"] or 1.0
-            row["tflops.reference"] = float(base[0]["tflops.query"]) + float(index) / k
-            row["break even"] = break_even(
-                row["tflops.index"] or 0.0, row["tflops.query"], row["tflops.reference"]
-            )
-            if row["break even"] is None:
-                notes.append(
-                    "a query alone costs as much as the reference's or more: the index never pays"
-                )
-            elif row["tflops.index"]:
-                notes.append(
-                    f"from {row['break even']} questions a document on, its index pays against "
-                    f"{reference}"
-                )
-    return facts.as_floats(pd.DataFrame([{**row, "notes": tuple(row["notes"])} for row in costs]))
+    rows = [_query_costs(row, by_key[row["dataset"], row["run"]]) for row in facts.records(table)]
+    for costs in rows:
+        _compare_with_reference(costs, _references_for(costs, rows, reference), reference)
+    return facts.as_floats(pd.DataFrame([costs.columns(per_document) for costs in rows]))
 
 
-def _query_cost_row(
-    row: dict[str, Any], run: StoredRun, per_document: Sequence[int]
-) -> dict[str, Any]:
-    """A run's TFLOPs of an index and of a query, and per query where 1, 2, ... (`per_document`)
-    share the index."""
-    index, query = _float_or_none(row["tflops.index"]), _float_or_none(row["tflops"])
-    notes = ["k = queries that share the index of a document", *row["notes"]]
+def _references_for(
+    costs: QueryCosts, rows: Sequence[QueryCosts], reference: str
+) -> list[QueryCosts]:
+    """The rows that `reference` names, with known FLOPs, on the same data set with the same
+    model."""
+    found = []
+    for other in rows:
+        same_pair = (other.dataset, other.model) == (costs.dataset, costs.model)
+        if same_pair and reference in other.names and other.query is not None:
+            found.append(other)
+    return found
+
+
+def _compare_with_reference(costs: QueryCosts, references: Sequence[QueryCosts], name: str) -> None:
+    """Set the cost of the reference and the break-even point of a row, and note what they say.
+
+    Args:
+        costs: The row.
+        references: The rows that may be its reference; one that can be used.
+        name: The name of the reference.
+    """
+    if len(references) != 1:
+        problem = "no run"
+        if references:
+            problem = f"{len(references)} runs"
+        costs.notes.append(
+            f"no break-even: {problem} of {name} with known FLOPs on this data set with this model"
+        )
+        return
+    base = references[0]
+    if base is costs or costs.query is None or base.query is None:
+        return
+    # A query of the reference with its share of an index, where it has one.
+    costs.reference = base.query + (base.index or 0.0) / (base.per_document or 1.0)
+    costs.break_even = break_even(costs.index or 0.0, costs.query, costs.reference)
+    if costs.break_even is None:
+        costs.notes.append(
+            "a query alone costs as much as the reference's or more: the index never pays"
+        )
+    elif costs.index:
+        costs.notes.append(
+            f"from {costs.break_even} questions a document on, its index pays against {name}"
+        )
+
+
+def _query_costs(row: Mapping[str, Any], run: StoredRun) -> QueryCosts:
+    """What an index and a query of a run cost; row: of main_table.frame."""
+    documents = set[str]()
+    for record in run.records:
+        documents.update(record["document_ids"])
+    per_document = None
+    if documents:
+        per_document = len(run.records) / len(documents)
+    costs = QueryCosts(
+        dataset=row["dataset"],
+        method=row["method"],
+        model=row["model"],
+        n=row["n"],
+        per_document=per_document,
+        index=_float_or_none(row["tflops.index"]),
+        query=_float_or_none(row["tflops"]),
+        convention=row["convention"],
+        run=row["run"],
+        names=(row["method"], *facts.reference_names(run)),
+        notes=["k = queries that share the index of a document", *row["notes"]],
+    )
+    _add_index_of_questions(costs, run)
+    if costs.query is None:
+        costs.notes.append("the FLOPs of its queries are not known")
+    return costs
+
+
+def _add_index_of_questions(costs: QueryCosts, run: StoredRun) -> None:
+    """Count the index that a question needs: a part of the query where it belongs to the question,
+    several where the question is about several documents."""
     answered = [record for record in run.records if record["error"] is None]
-    # Documents that a question needs the index of; those handed over as one have one.
-    indexes = [
-        1 if (r.get("notes") or {}).get("joined") else max(1, len(r["document_ids"]))
-        for r in answered
-    ]
-    per_question = sum(indexes) / len(indexes) if indexes else 1.0
-    shared = {d["document_id"] for d in run.documents if d.get("question_id") is None}
-    total = {d for record in run.records for d in record["document_ids"]}
-    if run.documents and not shared:
-        built = {d["document_id"] for d in run.documents if d["status"] != "failed"}
-        if query is not None and index is not None and answered:
-            query += index * len(built) / len(answered)
-        else:
-            query = None
-        index = None
-        notes.append("its index belongs to a question and is a part of every query")
-    elif index is not None and per_question != 1:
-        index *= per_question
-        notes.append(f"a question needs the index of {per_question:.3g} documents on average")
-    if query is None:
-        notes.append("the FLOPs of its queries are not known")
-    cells: dict[str, Any] = {name: row[name] for name in ("dataset", "method", "model", "n")}
-    cells["questions per document"] = len(run.records) / len(total) if total else None
-    cells["tflops.index"], cells["tflops.query"] = index, query
-    cells |= {cost_column(k): cost_per_query(index, query, k) for k in per_document}
-    cells["tflops.reference"] = cells["break even"] = None  # `frame` sets them
-    return {**cells, "convention": row["convention"], "notes": notes, "run": row["run"]}
+    if run.documents and not any(row.get("question_id") is None for row in run.documents):
+        costs.query = _query_with_own_index(costs, run, len(answered))
+        costs.index = None
+        costs.notes.append("its index belongs to a question and is a part of every query")
+        return
+    per_question = 1.0
+    if answered:
+        per_question = sum(map(_indexes_needed, answered)) / len(answered)
+    if costs.index is not None and per_question != 1:
+        costs.index *= per_question
+        costs.notes.append(f"a question needs the index of {per_question:.3g} documents on average")
+
+
+def _query_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) -> float | None:
+    """The cost of a query with its share of all indexes of the run; None where it is unknown."""
+    if costs.query is None or costs.index is None or not n_answered:
+        return None
+    built = {row["document_id"] for row in run.documents if row["status"] != "failed"}
+    return costs.query + costs.index * len(built) / n_answered
+
+
+def _indexes_needed(record: Mapping[str, Any]) -> int:
+    """Documents that a question needs the index of; those joined to one document have one."""
+    notes = record.get("notes") or {}
+    if notes.get("joined"):
+        return 1
+    return max(1, len(record["document_ids"]))
 
 
 def _float_or_none(value: Any) -> float | None:
-    return None if value is None or pd.isna(value) else float(value)
+    """A cell of a table; None where it is empty."""
+    if value is None or pd.isna(value):
+        return None
+    return float(value)
 
 
 def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
@@ -199,12 +310,20 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
         lines = []
         for row in group.to_dict("records"):
-            costs = {k: _float_or_none(row[cost_column(k)]) for k in per_document}
-            if points := [
-                Point(k, cost) for k, cost in costs.items() if cost is not None and cost > 0
-            ]:
+            points = _cost_points(row, per_document)
+            if points:
                 lines.append(Line(str(row["method"]), points))
         x = Axis("queries per document", tuple(map(float, per_document)), log=True)
         left = Axis(f"TFLOPs a query, with index ({group['convention'].iloc[0]})", log=True)
         drawn += plot.panels(f"{dataset} · {model}", x, left, lines, aside=False)
     return drawn
+
+
+def _cost_points(row: Mapping[Any, Any], per_document: Sequence[int]) -> list[Point]:
+    """The cost of a query for each number of queries, where it is known and above 0."""
+    points = []
+    for k in per_document:
+        cost = _float_or_none(row[cost_column(k)])
+        if cost is not None and cost > 0:
+            points.append(Point(k, cost))
+    return points

@@ -1,9 +1,9 @@
-"""What another stop rule would have answered in a recorded search (--record-stops), and for how
-much.
+"""What another stop rule would have answered in a recorded search (--record-stops), and at what
+cost.
 
-    recorded = recorded_rule(run, Rule)             Recorded(own, most, method); None for a method without such a rule
-    recorded.stop(record, Rule(t_n=3, t_p=0.5))     Stop(...); None where the search did not go far enough to know
-    part = score_stops(run, recorded, rules, ...)   the run with the score of every answer that the rules need
+    recorded = recorded_rule(run, Rule)             -> Recorded(own, most, method)
+    recorded.stop(record, Rule(t_n=3, t_p=0.5))     -> Stop(step=4, own=False, answer="Rome", ...)
+    score_stops(run, recorded, rules, ...)          -> the scores of all answers that the rules need
 
 Where a rule stops is the method's to say (ReplaysSearches, reached by the name in the run's
 configuration); what was answered there and what it cost stands in the record's steps. Nothing is
@@ -51,30 +51,39 @@ class Rule:
     """Whether a search that never asked has no stop."""
 
     def __str__(self) -> str:
-        return f"t_n = {self.t_n}" + (", greedy" if self.t_p is None else f", t_p = {self.t_p:g}")
+        if self.t_p is None:
+            return f"t_n = {self.t_n}, greedy"
+        return f"t_n = {self.t_n}, t_p = {self.t_p:g}"
 
     @staticmethod
     def asked(step: Mapping[str, Any]) -> bool:
-        """Whether a search asks behind this step whether to stop."""
+        """Whether the search was asked after this step whether to stop."""
         return step.get("p_yes") is not None
 
     @staticmethod
     def shown(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """What the reader had seen after `steps`, as in a record's `shown`."""
-        return [
-            part for step in steps if step.get("shown") for part in _source_spans(step["shown"])
-        ]
+        spans: list[dict[str, Any]] = []
+        for step in steps:
+            if step.get("shown"):
+                spans += _source_spans(step["shown"])
+        return spans
 
     def columns(self) -> dict[str, Any]:
         """The rule as columns of a table."""
-        return {**asdict(self), "rule": "greedy" if self.t_p is None else "threshold"}
+        kind = "threshold"
+        if self.t_p is None:
+            kind = "greedy"
+        return {"t_n": self.t_n, "t_p": self.t_p, "rule": kind}
 
     def uncovered(self, most: Rule, short: int, broken: int, whole: int) -> list[str]:
         """Sentences on why the rule has no row in a table.
 
-        most: the furthest rule that was recorded; short: how many of `whole` questions did not go
-        as far as this one;
-        broken: how many of these because of an error.
+        Args:
+            most: The furthest rule that was recorded.
+            short: Questions whose search did not go as far as this rule.
+            broken: Those of them that an error ended.
+            whole: All questions of the run.
         """
         notes = []
         if broken:
@@ -86,8 +95,8 @@ class Rule:
             reach = f"--record-stops {max(self.t_n, most.t_n)}"
             if self.t_p is not None and most.t_p is not None:
                 reach += f" --record-t-p {max(self.t_p, most.t_p):g}"
-            asked = f"{self} would have searched on in {short - broken} of {whole} questions"
-            notes.append(f"not covered: {asked}; run it with {reach}")
+            further = f"{self} would have searched on in {short - broken} of {whole} questions"
+            notes.append(f"not covered: {further}; run it with {reach}")
         return notes
 
 
@@ -95,8 +104,8 @@ class Rule:
 class Trials:
     """Stop after at most `max_trials` updates of the entity set (QRMeM).
 
-    updates   0    1    2 │ 3      of the entity set; max_trials = 2, recorded up to 3: one run holds the maxima 0 to 3
-    answer    a    b   own│ c
+    updates   0    1    2 │ 3      of the entity set
+    answer    a    b   own│ c      max_trials = 2, recorded up to 3: one run holds maxima 0 to 3
     """
 
     max_trials: int
@@ -118,22 +127,23 @@ class Trials:
                 seen[int(step["node"])] = step["shown"]
             elif "segment" in step["scores"]:
                 seen.pop(int(step["scores"]["segment"]), None)
-        return [part for number in sorted(seen) for part in _source_spans(seen[number])]
+        spans: list[dict[str, Any]] = []
+        for number in sorted(seen):
+            spans += _source_spans(seen[number])
+        return spans
 
     def columns(self) -> dict[str, Any]:
         """The rule as a column of a table."""
         return {"trials": self.max_trials}
 
     def uncovered(self, most: Trials, short: int, _broken: int, whole: int) -> list[str]:
-        """Why it has no row: what `short` of `whole` questions answer there is unknown; most:
-        recorded up to there."""
-        missing = f"what {short} of {whole} questions answer after {self.max_trials} updates was not recorded"
-        return [
-            (
-                f"not covered: {missing}; run it with --record-stops "
-                f"{max(self.max_trials, most.max_trials, 1)}"
-            )
-        ]
+        """A sentence on why the rule has no row in a table; arguments as of Rule.uncovered."""
+        missing = (
+            f"what {short} of {whole} questions answer after {self.max_trials} updates was not "
+            "recorded"
+        )
+        reach = max(self.max_trials, most.max_trials, 1)
+        return [f"not covered: {missing}; run it with --record-stops {reach}"]
 
 
 def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
@@ -141,29 +151,29 @@ def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
     span each."""
     if shown["kind"] != "span" or shown["document_id"] or not shown["sources"]:
         return [shown]
-    return [
-        {**shown, "document_id": d, "start": a, "end": b, "sources": []}
-        for d, a, b in shown["sources"]
-    ]
+    spans = []
+    for document, start, end in shown["sources"]:
+        spans.append({**shown, "document_id": document, "start": start, "end": end, "sources": []})
+    return spans
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What a rule makes of one question.
-
-    step: place in the record's steps, -1 for a search without probes; own: whether it is the stop
-    of the run itself;
-    flops: of search and answer under one convention, None where they are unknown.
-    """
+    """Where a rule stops in one question, and what was answered there."""
 
     step: int
+    """Place in the record's steps; -1 for a search without probes."""
     own: bool
+    """Whether it is the stop of the run itself."""
     answer: str
     flops: float | None
+    """Of search and answer under one convention; None where they are unknown."""
 
     def steps(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The steps of the record up to this stop."""
-        return list(record["steps"][: self.step + 1 if self.step >= 0 else None])
+        """The steps of the record up to this stop; all for a search without probes."""
+        if self.step < 0:
+            return list(record["steps"])
+        return list(record["steps"][: self.step + 1])
 
 
 @dataclass(frozen=True)
@@ -181,29 +191,32 @@ class Recorded:
         """Where a search by `rule` would have stopped; None where the answered record does not hold
         it."""
         own_index = own_stop_index(record, type(rule))
-        index = (
-            own_index if rule == self.own else self.method.replay(record["steps"], **asdict(rule))
-        )
-        if index is None or (own_index < 0 and rule.NEEDED):
+        if own_index < 0 and rule.NEEDED:
+            return None
+        index: int | None = own_index
+        if rule != self.own:
+            index = self.method.replay(record["steps"], **asdict(rule))
+        if index is None:
             return None
         if index == own_index:
             return Stop(index, True, record["prediction"], spent_flops(record, convention))
         step = record["steps"][index]
         if step.get("answer") is None:
             return None
-        counted = not any(usage.get("uncounted") for usage in record["usage"].values())
-        return Stop(
-            index, False, str(step["answer"]), stop_flops(step, convention) if counted else None
-        )
+        flops = None
+        if not any(usage.get("uncounted") for usage in record["usage"].values()):
+            flops = stop_flops(step, convention)
+        return Stop(index, False, str(step["answer"]), flops)
 
 
 def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) -> int:
     """The place in the record's steps at which the run itself stopped by such a rule; -1 where it
-    never asked."""
-    asked = (
-        i for i, step in enumerate(record["steps"]) if rule.asked(step) and step["action"] != STUDY
-    )
-    return max(asked, default=-1)
+    never asked whether to stop."""
+    last = -1
+    for place, step in enumerate(record["steps"]):
+        if rule.asked(step) and step["action"] != STUDY:
+            last = place
+    return last
 
 
 def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
@@ -215,16 +228,15 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
     """
     choice = run.config["method"]
     params: dict[str, Any] = choice.get("params") or {}
-    names = {f.name for f in fields(kind)}
+    names = {parameter.name for parameter in fields(kind)}
     if not all(isinstance(params.get(name), int | float) for name in names):
         return None
-    if not any(kind.asked(step) for record in run.records for step in record["steps"]):
+    if not any(_asked_whether_to_stop(record, kind) for record in run.records):
         return None
     method: type[Method] = registry.load(registry.short_name(choice["implementation"]), Method)
     # An older version may have had parameters that this one lacks.
-    known_params = {
-        name: value for name, value in params.items() if name in method.Config.model_fields
-    }
+    accepted = method.Config.model_fields
+    known_params = {name: value for name, value in params.items() if name in accepted}
     replayer = method(part_of_run(method.Config, known_params, str(run.path)))
     if not isinstance(replayer, ReplaysSearches):
         return None
@@ -232,6 +244,11 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
     if rule.keys() != names:  # it has parameters of these names, but replays another rule or none
         return None
     return Recorded(kind(**rule), kind(**most), replayer)
+
+
+def _asked_whether_to_stop(record: Mapping[str, Any], kind: type[Rule | Trials]) -> bool:
+    """Whether a step of the record is one after which a search asks whether to stop."""
+    return any(kind.asked(step) for step in record["steps"])
 
 
 def runs_with_rule(
@@ -267,15 +284,15 @@ def stops_to_score(
 ) -> dict[Key, Stop]:
     """(question id, step) -> the stop there, of `rules` other than the run's own: their answers
     have no score yet."""
-    records = [record for record in run.records if record["error"] is None]
-    stops = [
-        (record["question_id"], recorded_rules.stop(record, rule))
-        for record in records
-        for rule in rules
-    ]
-    return {
-        (question, stop.step): stop for question, stop in stops if stop is not None and not stop.own
-    }
+    stops: dict[Key, Stop] = {}
+    for record in run.records:
+        if record["error"] is not None:
+            continue
+        for rule in rules:
+            stop = recorded_rules.stop(record, rule)
+            if stop is not None and not stop.own:
+                stops[record["question_id"], stop.step] = stop
+    return stops
 
 
 def score_stops(
@@ -285,35 +302,53 @@ def score_stops(
     score: str | None,
     data: str | None,
 ) -> Scored:
-    """Score every answer that the rules need and that has no score yet; `score`: by default the
-    run's headline.
+    """Score every answer that the rules need and that has no score yet.
 
-    data: as in `score_answers`, whose errors it raises; UnknownName for a score the run does not
-    have.
+    Args:
+        run: A stored run.
+        recorded_rules: Its own rule and the furthest one that it recorded.
+        rules: The rules to show.
+        score: Name of a score; by default the run's headline.
+        data: As in `score_answers`.
+
+    Raises:
+        UserError: As `score_answers`.
+        UnknownName: The run does not have the score.
     """
     name = score or facts.headline(run)
     facts.scored(run, name)
-    stops = stops_to_score(run, recorded_rules, rules)
     records = {record["question_id"]: record for record in run.records}
     answers = {}
-    for key, stop in stops.items():
+    for key, stop in stops_to_score(run, recorded_rules, rules).items():
         steps = stop.steps(records[key[0]])
-        answers[key] = stop.answer, recorded_rules.own.shown(steps)
-    return Scored(
-        run, recorded_rules, rules, score_answers(run, answers, name, data) if answers else {}
-    )
+        answers[key] = ReplayedAnswer(stop.answer, recorded_rules.own.shown(steps))
+    values: dict[Key, float | None] = {}
+    if answers:
+        values = score_answers(run, answers, name, data)
+    return Scored(run, recorded_rules, rules, values)
+
+
+@dataclass(frozen=True)
+class ReplayedAnswer:
+    """An answer at a stop, and what its reader had seen, as in a record's `shown`."""
+
+    text: str
+    shown: Sequence[dict[str, Any]]
 
 
 def score_answers(
-    run: StoredRun,
-    answers: Mapping[Key, tuple[str, Sequence[dict[str, Any]]]],
-    name: str,
-    data: str | None,
+    run: StoredRun, answers: Mapping[Key, ReplayedAnswer], name: str, data: str | None
 ) -> dict[Key, float | None]:
-    """The score `name` of answers, each with what its reader had seen, as in a record's `shown`.
+    """Score answers as the run was scored.
 
-    data: where the rows are now. Raises UserError where the gold answers or the scorer's version
-    are not the run's.
+    Args:
+        run: The run that they are of.
+        answers: By question id and step.
+        name: Name of the score.
+        data: Where the rows are now; None for where the run found them.
+
+    Raises:
+        UserError: The gold answers or the scorer's version are not the run's.
     """
     before, now = facts.scorer_version(run, name), scorers.version(name)
     if before != now:
@@ -328,11 +363,10 @@ def score_answers(
     config = part_of_run(DatasetConfig, run.config["dataset"], str(run.path))
     config = config.model_copy(update={"scorers": (name,)})
     scores: dict[Key, float | None] = {}
-    for (question, step), (answer, shown) in answers.items():
+    for (question, step), answer in answers.items():
         if question not in rows.examples:
             raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
-        seen = [parse_shown(part) for part in shown]
-        scores[question, step] = score_reply(
-            config, answer, seen, rows.examples[question].gold
-        ).scores.get(name)
+        seen = list(map(parse_shown, answer.shown))
+        scored = score_reply(config, answer.text, seen, rows.examples[question].gold)
+        scores[question, step] = scored.scores.get(name)
     return scores

@@ -12,16 +12,19 @@ A row is empty, and says so, where even one question did not search far enough: 
 others would be one over easier questions. Failed questions count as in the table of the run.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from harness.cost.flops import DEFAULT
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import check_convention, full_only_notes
-from reports.figures.replay import Scored, Stop
+from reports.figures.replay import Rule, Scored, Stop, Trials
 from reports.search_moves import STUDY
 
 STOP_SETTINGS = tuple(
@@ -29,88 +32,162 @@ STOP_SETTINGS = tuple(
 )
 """Settings in which runs of one curve differ."""
 
-Reached = Sequence[tuple[dict[str, Any], Stop, int]]
-"""Records, where a rule stops in them, and their clusters."""
+
+@dataclass(frozen=True)
+class ReachedStop:
+    """A record, where a rule stops in it, and the cluster of its question."""
+
+    record: Mapping[str, Any]
+    stop: Stop
+    cluster: int
+
+
+CostColumns = Callable[[Sequence[ReachedStop], int, str], dict[str, float | None]]
+"""Gives the cost columns of a rule from its stops, the run's seed and the FLOPs convention."""
 
 
 def frame(
     parts: Sequence[Scored],
-    costs: Callable[[Reached, int, str], dict[str, float | None]],
+    costs: CostColumns,
     score: str | None = None,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """Score and cost of each stop rule, a row a run and rule (columns: see the module). score:
-    default the headline.
+    """Score and cost of each stop rule, a row a run and rule (columns: see the module).
 
-    costs: a row's own columns, from its stops, the run's seed and the convention; without stops all
-    are missing. Raises UnknownName for a convention.
+    Args:
+        parts: Runs with the rules to show.
+        costs: Gives the figure's own columns; without stops all of them are missing.
+        score: Name of a score; by default each run's headline.
+        convention: How FLOPs are counted.
+
+    Raises:
+        UnknownName: There is no such convention.
     """
     check_convention(convention)
     rows: list[dict[str, Any]] = []
     labels = facts.labels([part.run for part in parts], STOP_SETTINGS)
     for part, label in zip(parts, labels, strict=True):
-        rows += _rule_rows(part, label, score or facts.headline(part.run), convention, costs)
+        table = _RunRules(part, label, score or facts.headline(part.run), convention, costs)
+        rows += table.rows()
     return facts.as_floats(pd.DataFrame(rows))
 
 
-def _rule_rows(
-    part: Scored,
-    label: str,
-    score: str,
-    convention: str,
-    costs: Callable[[Reached, int, str], dict[str, float | None]],
-) -> Iterator[dict[str, Any]]:
-    """A run's rows, one for each rule: mean score and costs; empty where the recording does not
-    cover it."""
-    run, recorded, seed = part.run, part.recorded, int(part.run.config["seed"])
-    common = (*facts.notes(run), *full_only_notes(run.records, convention))
-    rounded = _rounding_note(run)
-    clusters, whole = facts.question_clusters(run), len(run.records)
-    failed = sum(record["error"] is not None for record in run.records)
-    for rule in part.rules:
-        values: list[tuple[float, int]] = []
-        reached: list[tuple[dict[str, Any], Stop, int]] = []
-        broken = missing = 0
-        for record, cluster in zip(run.records, clusters, strict=True):
-            if record["error"] is not None:
-                if run.config.get("failed", "zero") != "skip" and score in record["scores"]:
-                    values.append((0.0, cluster))
-                continue
-            stop = recorded.stop(record, rule, convention)
-            if stop is None:
-                # An error ended the recording where its last step has no probe, and says why in its
-                # note.
-                last = record["steps"][-1] if record["steps"] else {}
-                broken += last.get("action") == STUDY and last.get("p_yes") is None
-                continue
-            reached.append((record, stop, cluster))
-            at = record["question_id"], stop.step
-            value = record["scores"].get(score) if stop.own else part.values.get(at)
-            missing += value is None
-            values += [] if value is None else [(float(value), cluster)]
-        covered = failed + len(reached)
-        notes = (
-            [f"{score} is missing for {missing} of the answered questions and left out for them"]
-            if missing
-            else []
-        )
-        if covered < whole:
-            values, reached = [], []
-            notes = rule.uncovered(recorded.most, whole - covered, broken, whole)
-        yield {
-            **facts.head_columns(run, label),
+@dataclass
+class _RuleOutcome:
+    """What a rule makes of the questions of a run."""
+
+    scores: list[float] = field(default_factory=list)
+    clusters: list[int] = field(default_factory=list)
+    """The cluster of each score."""
+    reached: list[ReachedStop] = field(default_factory=list)
+    broken: int = 0
+    """Questions whose recording ended at an error before the rule stops."""
+    missing: int = 0
+    """Answered questions without the score."""
+
+    def add_score(self, value: float, cluster: int) -> None:
+        """Add the score of a question."""
+        self.scores.append(value)
+        self.clusters.append(cluster)
+
+
+@dataclass(frozen=True)
+class _RunRules:
+    """The rows of one run; fields as the arguments of `frame`."""
+
+    part: Scored
+    label: str
+    score: str
+    convention: str
+    costs: CostColumns
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each rule."""
+        run = self.part.run
+        clusters = facts.question_clusters(run)
+        run_notes = [*facts.notes(run), *full_only_notes(run.records, self.convention)]
+        outcomes = [self._outcome(rule, clusters) for rule in self.part.rules]
+        rules = zip(self.part.rules, outcomes, strict=True)
+        return [self._row(rule, outcome, run_notes) for rule, outcome in rules]
+
+    def _row(
+        self, rule: Rule | Trials, outcome: _RuleOutcome, run_notes: Sequence[str]
+    ) -> dict[str, Any]:
+        """Mean score and costs of a rule; empty where the recording does not cover it."""
+        run, recorded = self.part.run, self.part.recorded
+        seed = int(run.config["seed"])
+        failed = sum(record["error"] is not None for record in run.records)
+        covered = failed + len(outcome.reached)
+        notes = self._missing_notes(outcome)
+        if covered < len(run.records):
+            short, whole = len(run.records) - covered, len(run.records)
+            notes = rule.uncovered(recorded.most, short, outcome.broken, whole)
+            outcome = _RuleOutcome()
+        own = rule == recorded.own
+        if not own:
+            notes += _rounding_note(run)
+        return {
+            **facts.head_columns(run, self.label),
             **rule.columns(),
-            "score": score,
-            **facts.mean_columns("mean", [v for v, _ in values], [c for _, c in values], seed=seed),
-            **costs(reached, seed, convention),
-            "n": whole,
+            "score": self.score,
+            **facts.mean_columns("mean", outcome.scores, outcome.clusters, seed=seed),
+            **self.costs(outcome.reached, seed, self.convention),
+            "n": len(run.records),
             "failed": failed,
             "covered": covered,
-            "own": rule == recorded.own,
-            "convention": convention,
-            "notes": (*notes, *(rounded if rule != recorded.own else ()), *common),
+            "own": own,
+            "convention": self.convention,
+            "notes": (*notes, *run_notes),
             "run": run.name,
         }
+
+    def _outcome(self, rule: Rule | Trials, clusters: NDArray[np.int32]) -> _RuleOutcome:
+        """Scores and stops of all questions of the run under a rule."""
+        run = self.part.run
+        outcome = _RuleOutcome()
+        for record, cluster in zip(run.records, clusters, strict=True):
+            if record["error"] is not None:
+                if self._counts_failed(record):
+                    outcome.add_score(0.0, int(cluster))
+                continue
+            stop = self.part.recorded.stop(record, rule, self.convention)
+            if stop is None:
+                outcome.broken += _ended_at_error(record)
+                continue
+            outcome.reached.append(ReachedStop(record, stop, int(cluster)))
+            value = self._score_at(record, stop)
+            if value is None:
+                outcome.missing += 1
+            else:
+                outcome.add_score(float(value), int(cluster))
+        return outcome
+
+    def _counts_failed(self, record: Mapping[str, Any]) -> bool:
+        """Whether this failed question scores 0, and is not left out."""
+        skipped = self.part.run.config.get("failed", "zero") == "skip"
+        return not skipped and self.score in record["scores"]
+
+    def _score_at(self, record: Mapping[str, Any], stop: Stop) -> float | None:
+        """The score of the answer at a stop; None where a scorer left it out."""
+        if stop.own:
+            score: float | None = record["scores"].get(self.score)
+            return score
+        return self.part.values.get((record["question_id"], stop.step))
+
+    def _missing_notes(self, outcome: _RuleOutcome) -> list[str]:
+        """A note on answered questions without the score; [] where there is none."""
+        if not outcome.missing:
+            return []
+        missing = f"{self.score} is missing for {outcome.missing} of the answered questions"
+        return [f"{missing} and left out for them"]
+
+
+def _ended_at_error(record: Mapping[str, Any]) -> bool:
+    """Whether an error ended the recording: its last step has no probe, and its note says why."""
+    if not record["steps"]:
+        return False
+    last = record["steps"][-1]
+    return last.get("action") == STUDY and last.get("p_yes") is None
 
 
 def _rounding_note(run: StoredRun) -> list[str]:
@@ -122,8 +199,9 @@ def _rounding_note(run: StoredRun) -> list[str]:
     """
     model = (run.manifest.get("models") or {}).get("searcher") or {}
     dtype = str(model.get("dtype", "float32"))
-    starts = run.manifest.get("starts") or ()
-    parallel = max((int(start.get("parallel", 1)) for start in starts), default=1)
+    parallel = 1
+    for start in run.manifest.get("starts") or ():
+        parallel = max(parallel, int(start.get("parallel", 1)))
     if parallel == 1 or dtype == "float32" or model.get("deterministic"):
         return []
     note = f"recorded in {dtype} with up to {parallel} questions in flight, which changes rounding"
@@ -131,22 +209,27 @@ def _rounding_note(run: StoredRun) -> list[str]:
     return [f"{note}: a run that stops there may answer otherwise ({instead})"]
 
 
-def curves(
-    table: pd.DataFrame, rule: Sequence[str]
-) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Each curve with its title: the rows of `frame`, and one a rule (its columns), covered rows
-    before empty ones.
+@dataclass(frozen=True)
+class Curve:
+    """The rules of one method with one model over one data set."""
 
-    Of rows with the same rule a run's own comes before a replayed one, then the first run's. A row
-    without a value stays, so that a table can say why.
+    title: str
+    rows: pd.DataFrame
+    """All rows of `frame`."""
+    best: pd.DataFrame
+    """One row a rule: covered ones before empty ones, then a run's own before a replayed one, then
+    the first run's."""
+
+
+def curves(table: pd.DataFrame, rule: Sequence[str]) -> list[Curve]:
+    """The curves of a table of `frame`; `rule` names the columns of a rule.
+
+    A row without a value stays, so that a table can say why.
     """
+    found = []
     for names, group in table.groupby(["dataset", "method", "model"], sort=False):
-        ranked = group.assign(_empty=group["mean"].isna(), _far=~group["own"]).sort_values(
-            ["_empty", "_far"]
-        )
-        best = (
-            ranked.drop_duplicates(rule)
-            .drop(columns=["_empty", "_far"])
-            .sort_values(list(reversed(rule)))
-        )
-        yield " · ".join(map(str, names)), group, best
+        ranked = group.assign(_empty=group["mean"].isna(), _replayed=~group["own"])
+        ranked = ranked.sort_values(["_empty", "_replayed"]).drop_duplicates(rule)
+        best = ranked.drop(columns=["_empty", "_replayed"]).sort_values(list(reversed(rule)))
+        found.append(Curve(" · ".join(map(str, names)), group, best))
+    return found

@@ -12,7 +12,8 @@ tflops tflops.low tflops.high        1e12 FLOPs of search + answer per question,
 convention n failed truncated notes run
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -52,9 +53,21 @@ def figure(
     convention: str,
     warn: Callable[[str], None],
 ) -> Figure:
-    """The figure of the runs over `x`, by default the only setting that differs; else as
-    `frame`."""
-    keys = {key for run in runs for key in setting_values(run)}
+    """The figure of the runs.
+
+    Args:
+        runs: Stored runs.
+        x: The setting to show them by; by default the only one that differs.
+        score: As of `frame`.
+        convention: As of `frame`.
+        warn: Takes a sentence where the setting has a single value.
+
+    Raises:
+        UserError, UnknownName: As `only_varying_setting` and `frame`.
+    """
+    keys = set[str]()
+    for run in runs:
+        keys.update(setting_values(run))
     key = as_printed(x or only_varying_setting(runs), keys)
     table = frame(runs, key, score, convention)
     if table[key].nunique() < 2:
@@ -64,7 +77,10 @@ def figure(
 
 def only_varying_setting(runs: Sequence[StoredRun]) -> str:
     """The one setting in which runs differ. Raises UserError where it is none or several."""
-    keys = list(dict.fromkeys(key for name in name_runs(runs) for key in name.values))
+    found: dict[str, None] = {}
+    for name in name_runs(runs):
+        found.update(dict.fromkeys(name.values))
+    keys = list(found)
     if len(keys) == 1:
         return keys[0]
     if keys:
@@ -77,63 +93,115 @@ def only_varying_setting(runs: Sequence[StoredRun]) -> str:
     )
 
 
+@dataclass(frozen=True)
+class SweptRun:
+    """A run, the value that it has of the swept setting, and its row of the main table."""
+
+    run: StoredRun
+    settings: Mapping[str, Any]
+    means: Mapping[str, Any]
+
+    def point(self, x: str) -> tuple[str, str, str]:
+        """Where it stands in the figure: data set, model, value of the setting `x`."""
+        return self.means["dataset"], self.means["model"], value_text(self.settings.get(x))
+
+    def cell(self, x: str) -> Any:
+        """Its value of the setting `x`: a number, or the text that one types for another value;
+        None for a run without the setting."""
+        if x not in self.settings:
+            return None
+        value = self.settings[x]
+        if is_number(value):
+            return value
+        return value_text(value)
+
+    def row(self, x: str, label: str, score: str) -> dict[str, Any]:
+        """Its row of `frame`; label: the method's name there."""
+        model = self.means["model"]
+        if x == "model":
+            model = ""
+        row = {
+            "dataset": self.means["dataset"],
+            "method": label,
+            "model": model,
+            x: self.cell(x),
+            "score": score,
+            "mean": self.means[score],
+            "mean.low": self.means[f"{score}.low"],
+            "mean.high": self.means[f"{score}.high"],
+        }
+        for column in _COST:
+            row[column] = self.means[column]
+        return row
+
+
 def frame(
     runs: Sequence[StoredRun], x: str, score: str | None = None, convention: str = DEFAULT
 ) -> pd.DataFrame:
-    """Score and cost by value of the setting `x` (columns: see the module). score: by default each
-    run's headline.
+    """Score and cost by value of a setting (columns: see the module).
 
-    Raises UserError for no runs or a run without records, UnknownName for a setting that no run
-    has, a score that a run does not have, or a convention.
+    Args:
+        runs: Stored runs.
+        x: The setting.
+        score: Name of a score; by default each run's headline.
+        convention: How FLOPs are counted.
+
+    Raises:
+        UserError: There is no run, or a run without records.
+        UnknownName: No run has the setting, a run does not have the score, or there is no such
+            convention.
     """
     runs = sorted(runs, key=lambda run: facts.run_key(run)[0])
     means = facts.records(means_of(runs, convention=convention))
-    settings = [setting_values(run) for run in runs]
-    if not any(x in values for values in settings):
-        keys = sorted({key for values in settings for key in values})
-        raise UnknownName("setting", x, keys, "settings of these runs")
+    swept = []
+    for run, row in zip(runs, means, strict=True):
+        swept.append(SweptRun(run, setting_values(run), row))
+    _check_setting(x, swept)
+    # A line with two runs at one value is two lines.
+    labels = distinct_labels(facts.labels(runs, [x]), runs, [part.point(x) for part in swept])
     rows = []
-    points = [
-        (row["dataset"], row["model"], value_text(own.get(x)))
-        for row, own in zip(means, settings, strict=True)
-    ]
-    labels = distinct_labels(
-        facts.labels(runs, [x]), runs, points
-    )  # a line with two runs at one value is two lines
-    for run, label, values, row in zip(runs, labels, settings, means, strict=True):
-        name = score or facts.headline(run)
-        if name not in {*facts.score_names(run), *facts.corpus_scores(run)}:
-            raise UnknownName("score", name, facts.score_names(run), f"scores of {run.path.name}")
-        rows.append(
-            {
-                "dataset": row["dataset"],
-                "method": label,
-                "model": "" if x == "model" else row["model"],
-                # The text that one types for what is no number, so that None is left for runs
-                # without the setting.
-                x: None
-                if x not in values
-                else values[x]
-                if is_number(values[x])
-                else value_text(values[x]),
-                "score": name,
-                **{f"mean{end}": row[f"{name}{end}"] for end in ("", ".low", ".high")},
-                **{column: row[column] for column in _COST},
-            }
-        )
-    places = {value: place for place, value in enumerate(_sorted_values([row[x] for row in rows]))}
-    rows.sort(
-        key=lambda row: (row["dataset"], row[x] is None, row["method"], places.get(row[x], 0))
-    )
+    for part, label in zip(swept, labels, strict=True):
+        rows.append(part.row(x, label, _score_of(part.run, score)))
+    rows = _sorted_rows(rows, x)
     column = pd.Series([row[x] for row in rows], dtype=object)
     return facts.as_floats(pd.DataFrame(rows)).assign(**{x: column})
+
+
+def _check_setting(x: str, swept: Sequence[SweptRun]) -> None:
+    """Raise UnknownName where no run has the setting `x`."""
+    keys = set[str]()
+    for part in swept:
+        keys.update(part.settings)
+    if x not in keys:
+        raise UnknownName("setting", x, sorted(keys), "settings of these runs")
+
+
+def _score_of(run: StoredRun, score: str | None) -> str:
+    """`score`, by default the run's headline. Raises UnknownName where the run does not have it."""
+    name = score or facts.headline(run)
+    if name not in {*facts.score_names(run), *facts.corpus_scores(run)}:
+        raise UnknownName("score", name, facts.score_names(run), f"scores of {run.path.name}")
+    return name
+
+
+def _sorted_rows(rows: Sequence[dict[str, Any]], x: str) -> list[dict[str, Any]]:
+    """The rows by data set, method and value of `x`; those without the setting last."""
+    values = _sorted_values([row[x] for row in rows])
+    places = {value: place for place, value in enumerate(values)}
+
+    def order(row: Mapping[str, Any]) -> tuple[str, bool, str, int]:
+        return row["dataset"], row[x] is None, row["method"], places.get(row[x], 0)
+
+    return sorted(rows, key=order)
 
 
 def _sorted_values(cells: Sequence[Any]) -> list[Any]:
     """The different values in a column of a setting, None left out: numbers by size, others as they
     come."""
     values = [value for value in dict.fromkeys(cells) if value is not None]
-    return sorted(values) if all(map(is_number, values)) else values
+    if all(map(is_number, values)):
+        return sorted(values)
+    return values
 
 
 def panels(table: pd.DataFrame, x: str) -> list[Panel]:
@@ -144,44 +212,97 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
         values = _sorted_values(list(rows[x]))
         if not values:
             continue  # every run of this data set is a reference
-        # The axis of the setting and the place of each of its values: numbers to scale, other
-        # values one by one.
-        name = x.removeprefix("method.")
-        if all(map(is_number, values)):
-            places = {value: float(value) for value in values}
-            first, last = float(values[0]), float(values[-1])
-            ticks = tuple(map(float, values)) if len(values) <= _MOST_TICKS else ()
-            axis = Axis(name, ticks, log=first > 0 and last >= _LOG_RANGE * first)
-        else:
-            places = {value: float(i) for i, value in enumerate(values)}
-            axis = Axis(name, tuple(places.values()), tuple(map(str, values)))
-        counted = rows["tflops"].notna().any()
-        unit = f"TFLOPs a question, search + answer ({rows['convention'].iloc[0]})"
-        cost = ("tflops", unit) if counted else ("tokens", "tokens a question, search + answer")
-        for value, scale, measured in (("mean", 100, f"{score} × 100"), (cost[0], 1, cost[1])):
-            by_method = rows[rows[value].notna()].groupby("method", sort=False)
-            lines = [
-                _method_line(str(method), part, x, value, scale, places)
-                for method, part in by_method
-            ]
-            title = f"{dataset} · {model}" if model else str(dataset)
-            drawn += plot.panels(title, axis, Axis(measured, zero=value != "mean"), lines)
+        title = str(dataset)
+        if model:
+            title = f"{dataset} · {model}"
+        setting = _setting_axis(x.removeprefix("method."), values)
+        cost, unit = "tokens", "tokens a question, search + answer"
+        if rows["tflops"].notna().any():
+            convention = rows["convention"].iloc[0]
+            cost, unit = "tflops", f"TFLOPs a question, search + answer ({convention})"
+        scores = _lines(rows, x, _Measured("mean", 100), setting.places)
+        drawn += plot.panels(title, setting.axis, Axis(f"{score} × 100"), scores)
+        costs = _lines(rows, x, _Measured(cost, 1), setting.places)
+        drawn += plot.panels(title, setting.axis, Axis(unit, zero=True), costs)
     return drawn
 
 
+@dataclass(frozen=True)
+class _SettingAxis:
+    """The axis of a setting, and the place of each of its values on it."""
+
+    axis: Axis
+    places: Mapping[Any, float]
+
+
+def _setting_axis(name: str, values: Sequence[Any]) -> _SettingAxis:
+    """The axis of a setting: numbers to scale, other values one by one."""
+    if not all(map(is_number, values)):
+        places = {value: float(place) for place, value in enumerate(values)}
+        axis = Axis(name, tuple(places.values()), tuple(map(str, values)))
+        return _SettingAxis(axis, places)
+    first, last = float(values[0]), float(values[-1])
+    ticks: tuple[float, ...] = ()
+    if len(values) <= _MOST_TICKS:
+        ticks = tuple(map(float, values))
+    axis = Axis(name, ticks, log=first > 0 and last >= _LOG_RANGE * first)
+    return _SettingAxis(axis, {value: float(value) for value in values})
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A column of `frame` that is drawn, and what it is multiplied by."""
+
+    column: str
+    scale: float
+
+
+def _lines(
+    rows: pd.DataFrame, x: str, measured: _Measured, places: Mapping[Any, float]
+) -> list[Line]:
+    """A line for each method that has values of a column.
+
+    Args:
+        rows: Rows of `frame` in one panel.
+        x: The setting.
+        measured: The column that is drawn.
+        places: Values of the setting -> their places on the axis.
+    """
+    lines = []
+    known = rows[rows[measured.column].notna()]
+    for method, part in known.groupby("method", sort=False):
+        lines.append(_method_line(str(method), facts.records(part), x, measured, places))
+    return lines
+
+
 def _method_line(
-    method: str, rows: pd.DataFrame, x: str, value: str, scale: float, places: dict[Any, float]
+    method: str,
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    measured: _Measured,
+    places: Mapping[Any, float],
 ) -> Line:
-    """The line of column `value` times `scale`; places: value of `x` -> place on the axis; a
-    reference spans them."""
+    """The line of a method; that of a run without the setting is level and spans all places.
+
+    Args:
+        method: The name of the line.
+        rows: Rows of `frame`.
+        x: The setting.
+        measured: The column that is drawn.
+        places: Values of the setting -> their places on the axis.
+    """
+    column, scale = measured.column, measured.scale
     points = []
-    for row in facts.records(rows):
-        ends = {f"{value}{end}": row.get(f"{value}{end}") for end in (".low", ".high")}
+    for row in rows:
         if row[x] is None:
-            return Line(
-                method,
-                [Point(at, scale * row[value]) for at in sorted({*places.values()})],
-                marks=False,
-            )
-        points.append(Point.of({**row, **ends, "place": places[row[x]]}, "place", value, scale))
+            height = scale * row[column]
+            level = [Point(place, height) for place in sorted(set(places.values()))]
+            return Line(method, level, marks=False)
+        cells = {
+            "place": places[row[x]],
+            column: row[column],
+            f"{column}.low": row.get(f"{column}.low"),
+            f"{column}.high": row.get(f"{column}.high"),
+        }
+        points.append(Point.of(cells, "place", column, scale))
     return Line(method, points)

@@ -11,6 +11,7 @@ once, and every gold answer of each.
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -23,28 +24,38 @@ from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
-from reports.gold_rows import offline, read_rows, with_data_at
+from reports.gold_rows import Rows, offline, read_rows, with_data_at
 
 
 def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str], None]) -> Figure:
     """The counts of the runs; those over the same rows with the same model count as one.
 
-    data: where the rows of the one data set are now. Raises UserError where no rows or tokenizer
-    can be loaded; what can be loaded for other runs is left out with a warning.
+    Args:
+        runs: Stored runs.
+        data: Where the rows of the one data set are now.
+        warn: Takes a sentence for each run that is left out, as its rows or tokenizer cannot be
+            loaded.
+
+    Raises:
+        UserError: No rows or tokenizer can be loaded, or `data` is given for several data sets.
     """
-    names = dict(zip(map(text_group, runs), facts.datasets(runs), strict=True))
-    groups = {key: [run for run in runs if text_group(run) == key] for key in names}
-    if data is not None and len({key[0] for key in groups}) > 1:
+    groups: dict[TextGroup, list[StoredRun]] = {}
+    for run in runs:
+        groups.setdefault(text_group(run), []).append(run)
+    if data is not None and len({group.dataset for group in groups}) > 1:
         raise UserError(
             "--data holds the rows of one data set, but the runs have several; name one run"
         )
+    names = dict(zip(map(text_group, runs), facts.datasets(runs), strict=True))
     rows: list[dict[str, Any]] = []
     problems: list[UserError] = []
-    for key, group in groups.items():
+    for group, members in groups.items():
         try:
-            rows += [{**row, "dataset": names[key]} for row in _token_rows(group, data)]
+            counts = _text_counts(members, data)
         except UserError as error:
             problems.append(error)
+            continue
+        rows += [count.columns(names[group], group.model) for count in counts]
     if not rows:
         raise problems[0]
     for problem in problems:
@@ -52,50 +63,95 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
     return Figure("Tokens", pd.DataFrame(rows))
 
 
-def text_group(run: StoredRun) -> tuple[str, str | None, str]:
-    """The key of runs with the same texts and tokens: data set, fingerprint of its rows, reader."""
-    return facts.run_key(run)[0], facts.fingerprint(run), str(run.config["model"]["name"])
+@dataclass(frozen=True)
+class TextGroup:
+    """What runs with the same texts and tokens have in common."""
+
+    dataset: str
+    fingerprint: str | None
+    model: str
 
 
-def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, Any]]:
-    """A row a kind of text over all that `runs` asked. Raises UserError for rows or a tokenizer not
-    to be loaded."""
+def text_group(run: StoredRun) -> TextGroup:
+    """The group of a run."""
+    model = str(run.config["model"]["name"])
+    return TextGroup(facts.run_key(run)[0], facts.fingerprint(run), model)
+
+
+@dataclass(frozen=True)
+class TextCounts:
+    """Tokens of the texts of one kind: document, question or answer."""
+
+    kind: str
+    counts: Sequence[int]
+    notes: tuple[str, ...]
+
+    def columns(self, dataset: str, tokenizer: str) -> dict[str, Any]:
+        """The row of a table."""
+        mean = None
+        if self.counts:
+            mean = sum(self.counts) / len(self.counts)
+        return {
+            "dataset": dataset,
+            "tokenizer": tokenizer,
+            "kind": self.kind,
+            "n": len(self.counts),
+            "tokens.min": min(self.counts, default=None),
+            "tokens.mean": mean,
+            "tokens.max": max(self.counts, default=None),
+            "notes": self.notes,
+        }
+
+
+def _text_counts(runs: Sequence[StoredRun], data: str | None) -> list[TextCounts]:
+    """Tokens of each kind of text over all questions of runs of one group.
+
+    Raises UserError for rows or a tokenizer that cannot be loaded.
+    """
     first = with_data_at(runs[0], data)
     read = read_rows(first, whole=True)
-    name, _, model = text_group(first)
     if read.problem is not None:
         raise UserError(f"{read.problem}; name the file of the rows with --data")
-    question_ids = list(
-        dict.fromkeys(record["question_id"] for run in runs for record in run.records)
-    )
+    question_ids = _question_ids(runs)
+    for question_id in question_ids:
+        if question_id not in read.examples:
+            raise UserError(
+                f"question '{question_id}' of {first.path} is not in the data set any more"
+            )
     n_asked, n_all = len(question_ids), len(read.examples)
-    note = f"of the {n_all} questions of {name}, {n_asked} were asked and are counted"
-    if missing := [question for question in question_ids if question not in read.examples]:
-        raise UserError(f"question '{missing[0]}' of {first.path} is not in the data set any more")
-    examples = [read.examples[question] for question in question_ids]
-    documents = dict.fromkeys(
-        d for example in examples for d in example.question.document_ids
-    )  # each once
-    texts = {
-        "document": [read.documents[d].text for d in documents],
-        "question": [example.question.text for example in examples],
-        "answer": [answer for example in examples for answer in example.gold.answers],
-    }
+    notes: tuple[str, ...] = ()
+    if n_asked < n_all:
+        name = facts.run_key(first)[0]
+        notes = (f"of the {n_all} questions of {name}, {n_asked} were asked and are counted",)
     tokens = functools.cache(token_counter(first))
-    lengths = {kind: [tokens(text) for text in of_kind] for kind, of_kind in texts.items()}
-    return [
-        {
-            "dataset": name,
-            "tokenizer": model,
-            "kind": kind,
-            "n": len(counts),
-            "tokens.min": min(counts, default=None),
-            "tokens.mean": sum(counts) / len(counts) if counts else None,
-            "tokens.max": max(counts, default=None),
-            "notes": (note,) if n_asked < n_all else (),
-        }
-        for kind, counts in lengths.items()
-    ]
+    found = []
+    for kind, texts in _texts_by_kind(read, question_ids).items():
+        found.append(TextCounts(kind, list(map(tokens, texts)), notes))
+    return found
+
+
+def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
+    """The questions of the runs, each once."""
+    found: dict[str, None] = {}
+    for run in runs:
+        for record in run.records:
+            found[record["question_id"]] = None
+    return list(found)
+
+
+def _texts_by_kind(read: Rows, question_ids: Sequence[str]) -> dict[str, list[str]]:
+    """The texts of questions, of the documents that they are about, each once, and of their gold
+    answers."""
+    documents: dict[str, None] = {}
+    questions: list[str] = []
+    answers: list[str] = []
+    for question_id in question_ids:
+        example = read.examples[question_id]
+        documents.update(dict.fromkeys(example.question.document_ids))
+        questions.append(example.question.text)
+        answers += example.gold.answers
+    texts = [read.documents[document_id].text for document_id in documents]
+    return {"document": texts, "question": questions, "answer": answers}
 
 
 def token_counter(run: StoredRun) -> Callable[[str], int]:

@@ -18,7 +18,7 @@ from harness.scorers.base import ScoreSheet
 from harness.storage.run_folder import read_run
 from harness.types import Answer, Example, Gold, Question
 from reports import gold_rows as rows
-from reports.figures.replay import score_answers
+from reports.figures.replay import ReplayedAnswer, score_answers
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
@@ -121,7 +121,8 @@ def test_a_stop_is_scored_as_the_run_scores_the_same_reply(name, value, result, 
     found = rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {})
     monkeypatch.setattr("reports.figures.replay.read_rows", lambda _, **_more: found)
     replies = [reply for reply, _ in REPLIES]
-    scored = score_answers(run, {("q0", n): (r, []) for n, r in enumerate(replies)}, name, None)
+    answers = {("q0", n): ReplayedAnswer(reply, []) for n, reply in enumerate(replies)}
+    scored = score_answers(run, answers, name, None)
     wanted = [score_reply(dataset, reply, [], gold).scores.get(name) for reply in replies]
     assert list(scored.values()) == wanted
     if value is not None:

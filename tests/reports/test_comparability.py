@@ -168,7 +168,7 @@ def test_runs_of_other_questions_beat_none_and_have_a_mark_of_their_own(tmp_path
         priced(tmp_path, "other task", [0.1, 0.2, 0.3], 0.9),
     ]
     runs[-1].config["dataset"]["instruction"] = "Answer with the options at hand."
-    found = {p["method"]: (p["mark"], p["beaten_by"]) for p in points(frame(runs), runs)}
+    found = {p.method: (p.mark, p.beaten_by) for p in points(frame(runs), runs)}
     otherwise = dict.fromkeys(("one", "bad one", "other task"), ("asked otherwise", ()))
     best = {"dear": ("beaten", ("cheap",)), "cheap": ("best for its cost", ())}
     assert found == best | otherwise

@@ -176,14 +176,14 @@ def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path):
         tmp_path, runs[0].records, settings=settings(chunk_tokens=9), hash8="0000000b"
     )
     assert labels([*runs, other], STOP_SETTINGS) == ["pecan"] * 3 + ["pecan chunk_tokens=9"]
-    ((_, over_n, over_p),) = rows_to_draw(frame([judged(run, 3) for run in runs]))
-    assert list(over_n["t_n"]) == [1, 2, 3]
-    assert list(over_n["own"]) == [
+    (curve,) = rows_to_draw(frame([judged(run, 3) for run in runs]))
+    assert list(curve.over_n["t_n"]) == [1, 2, 3]
+    assert list(curve.over_n["own"]) == [
         True,
         True,
         False,
     ]  # a run that was made comes before a replayed one
-    assert list(over_p["t_p"]) == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert list(curve.over_p["t_p"]) == [0.1, 0.2, 0.3, 0.4, 0.5]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_too_few_or_all_alike_is_a_sentence(lengths, sentence):
 @hypothesis_settings(deadline=None)
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=80))
 def test_a_histogram_holds_every_question_once(lengths):
-    panel = nodes.histogram("t", lengths, None)
+    panel = nodes.histogram("t", lengths, "no curve is fitted")
     assert sum(height for _, _, height in panel.bars) == pytest.approx(100)
     assert len(panel.bars) <= 40
     assert all(a[1] == b[0] for a, b in itertools.pairwise(panel.bars))

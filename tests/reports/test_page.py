@@ -342,6 +342,21 @@ def priced(root, method, score, tflops, **changes):
     return read_run(write_run(root, rows, method=method, **changes))
 
 
+def random_point(method, dice):
+    """A method at a random place, with intervals of 10 % and 30 %."""
+    score, cost = dice.beta(3, 4), 10 ** dice.normal()
+    return front.MethodPoint(
+        dataset="musique",
+        method=method,
+        model="tiny",
+        score=front.Estimate(score, 0.9 * score, 1.1 * score),
+        spent=front.Estimate(cost, 0.7 * cost, 1.3 * cost),
+        cost="total",
+        convention="causal",
+        mark=front.BEST,
+    )
+
+
 class TestFront:
     def runs(self, root):
         code = "methods.long_context:FullContext"
@@ -356,7 +371,7 @@ class TestFront:
 
     def test_who_is_beaten_by_whom(self, tmp_path):
         runs = self.runs(tmp_path)
-        found = {p["method"]: p["beaten_by"] for p in points(frame(runs), runs)}
+        found = {p.method: p.beaten_by for p in points(frame(runs), runs)}
         assert found == {"cheap": (), "dear": (), "bad": ("dear", "same"), "same": (), "oracle": ()}
 
     def test_a_run_without_a_cost_is_not_drawn(self, tmp_path):
@@ -368,7 +383,7 @@ class TestFront:
     def test_a_mark_says_who_it_is_to_a_pointer(self, tmp_path, drawn):
         runs = self.runs(tmp_path)
         marks = points(frame(runs), runs)
-        kinds = [p["mark"] for p in marks]
+        kinds = [p.mark for p in marks]
         best = "best for its cost"
         assert kinds == [best, best, "beaten", best, "upper bound"]
         found = Page(front.to_html(marks, SCORE)[0])
@@ -386,24 +401,7 @@ class TestFront:
         monkeypatch.setattr(front, "place_labels", placed)
         for seed in range(2):
             dice = np.random.default_rng(seed)
-            plain = {
-                "dataset": "musique",
-                "model": "tiny",
-                "cost": "total",
-                "convention": "causal",
-                "mark": front.BEST,
-            }
-            rows = [plain | {"method": f"raptor k={k}", "beaten_by": ()} for k in range(12)]
-            for row in rows:
-                for name, value, wide in (
-                    ("score", dice.beta(3, 4), 0.1),
-                    ("tflops", 10 ** dice.normal(), 0.3),
-                ):
-                    row |= {
-                        name: value,
-                        f"{name}.low": value * (1 - wide),
-                        f"{name}.high": value * (1 + wide),
-                    }
+            rows = [random_point(f"raptor k={k}", dice) for k in range(12)]
             front.draw(rows, SCORE, size=size)
             anchors, boxes = seen.pop()
             for i, box in enumerate(boxes):

@@ -40,7 +40,7 @@ from reports.answer_recall import answer_shown, answer_shown_as_substring
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
-from reports.figures.tokens import text_group, token_counter
+from reports.figures.tokens import TextGroup, text_group, token_counter
 from reports.gold_rows import Rows, with_rows
 
 ALL = "all"
@@ -81,12 +81,13 @@ def figure(
     score: as in `frame`; data: where the rows are now. Raises UserError where nothing is loaded, or
     as `frame`.
     """
-    counts: dict[tuple[str, str | None, str], Callable[[str], int]] = {}
+    counts: dict[TextGroup, Callable[[str], int]] = {}
     measured: list[Measured] = []
     problems: list[UserError] = []
     for run, rows in with_rows(runs, data, warn, whole=True):
         try:
-            if (key := text_group(run)) not in counts:
+            key = text_group(run)
+            if key not in counts:
                 counts[key] = functools.cache(
                     functools.partial(_document_tokens, rows, token_counter(run))
                 )
@@ -135,7 +136,7 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
     Raises UserError where no question of any run has a score, UnknownName for a score that a run
     does not have.
     """
-    groups: dict[tuple[str, str | None, str], dict[str, int]] = {}
+    groups: dict[TextGroup, dict[str, int]] = {}
     for labelled in runs:
         groups.setdefault(text_group(labelled.run), {}).update(labelled.lengths())
     made = _lengths_of_made_texts([labelled.run for labelled in runs])

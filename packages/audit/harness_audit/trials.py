@@ -22,7 +22,7 @@ from reports.figures import rule_table
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.replay import Scored, Stop, Trials, runs_with_rule, score_stops
-from reports.figures.rule_table import Reached
+from reports.figures.rule_table import ReachedStop
 
 
 def figure(
@@ -70,34 +70,36 @@ def requests_at_stop(record: Mapping[str, Any], stop: Stop) -> int:
     return asked + (0 if steps[-1]["scores"].get("answers") else 1)
 
 
-def _cost_columns(reached: Reached, seed: int, _convention: str) -> dict[str, float | None]:
-    """Mean requests and TFLOPs at the stops that a maximum reached; None for TFLOPs that some of
-    them do not tell."""
-    asked, clusters = (
-        [float(requests_at_stop(record, stop)) for record, stop, _ in reached],
-        [c for _, _, c in reached],
-    )
-    flops = [stop.flops for _, stop, _ in reached if stop.flops is not None]
-    return {
-        **mean_columns("requests", asked, clusters, seed=seed, bounds=None),
-        "tflops": sum(flops) / len(flops) / TERA if flops and len(flops) == len(reached) else None,
-    }
+def _cost_columns(
+    reached: Sequence[ReachedStop], seed: int, _convention: str
+) -> dict[str, float | None]:
+    """Mean requests and TFLOPs at the stops that a maximum reached; None for TFLOPs that are
+    unknown for some of them."""
+    requests = [float(requests_at_stop(found.record, found.stop)) for found in reached]
+    clusters = [found.cluster for found in reached]
+    columns = mean_columns("requests", requests, clusters, seed=seed, bounds=None)
+    flops = [found.stop.flops for found in reached if found.stop.flops is not None]
+    columns["tflops"] = None
+    if flops and len(flops) == len(reached):
+        columns["tflops"] = sum(flops) / len(flops) / TERA
+    return columns
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
     """A table for each curve, for people."""
-    return [
-        for_people(f"{title} · over max trials", rows.reset_index(drop=True), ["method", "own"])
-        for title, _, rows in rule_table.curves(table, ["trials"])
-    ]
+    found = []
+    for curve in rule_table.curves(table, ["trials"]):
+        rows = curve.best.reset_index(drop=True)
+        found.append(for_people(f"{curve.title} · over max trials", rows, ["method", "own"]))
+    return found
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
     """A drawing for each curve that has a value: the score to the left, the requests to the
     right."""
     panel_list = []
-    for title, _, rows in rule_table.curves(table, ["trials"]):
-        measured = rows[rows["mean"].notna()]
+    for curve in rule_table.curves(table, ["trials"]):
+        measured = curve.best[curve.best["mean"].notna()]
         if measured.empty:
             continue
         score = str(measured["score"].iloc[0])
@@ -113,7 +115,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         )
         panel_list.append(
             Panel(
-                title,
+                curve.title,
                 x,
                 Axis(f"{score} × 100"),
                 Axis("requests"),
