@@ -5,7 +5,7 @@ import math
 
 from harness import scorers
 from harness.config.yaml_tree import dataset_of_run
-from harness.engine.scoring import scored_record
+from harness.engine.scoring import score_record
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
 from harness.storage.record_texts import gold_of
@@ -43,7 +43,7 @@ def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
             if gold is None:
                 all_checked = False
                 continue
-            fresh = scored_record(record, config, gold)
+            fresh = score_record(record, config, gold)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - a record that came from others may hold anything

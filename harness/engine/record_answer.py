@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.engine.answer_question import Unscored
 from harness.engine.open_run import OpenRun
-from harness.engine.scoring import scored_record
+from harness.engine.scoring import score_record
 from harness.errors import FirstFailure
 from harness.storage.failures import one_line
 
@@ -33,7 +33,7 @@ class RecordAnswer:
         if unscored is None:
             return
         config = self.run.plan.config
-        record = scored_record(unscored.record, config.dataset, unscored.example.gold)
+        record = score_record(unscored.record, config.dataset, unscored.example.gold)
         self.append(record)
         if config.dataset.keep_texts:
             self.run.manifest.keep_first_prompts(self.run.models.first_prompts())

@@ -12,7 +12,7 @@ from harness import datasets, scorers
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.engine.plan import PlannedRun
-from harness.engine.scoring import scored_record
+from harness.engine.scoring import score_record
 from harness.errors import UserError
 from harness.storage.record_texts import POINTER, gold_of, shown_pieces, with_texts, without_texts
 from harness.storage.run_files import MANIFEST, RECORDS
@@ -109,7 +109,7 @@ def rescored(
         answers = gold_of(record) if gold is None else gold.get(record["question_id"])
         if answers is None:
             raise UserError(f"question '{record['question_id']}' is not in the data set any more")
-        yield scored_record(record, dataset, answers, keep)
+        yield score_record(record, dataset, answers, keep)
 
 
 def update_texts(

@@ -1,4 +1,9 @@
-"""Score one answer by each of the data set's scorers, with notes about what was odd.
+"""Score a reply by each of the data set's scorers, with notes about what was odd.
+
+scorers.score           one scorer's value of an answer
+scorers.score_answer    a sheet of several scorers' values of an answer
+score_reply             the verdict on a reply: the answer in it, judged by the data set's scorers
+score_record            the record of a question with its scores, whether it was answered or not
 
 verdict = score_reply(config.dataset, answer.text, answer.shown, gold)
 verdict.scores    {"flashrag.acc": 1.0, ...}: a value that is no finite number counts 0 and is flagged
@@ -8,7 +13,7 @@ verdict.notes     {"flags": {scorer: why}}           if a scorer flags the answe
                   {"counts": {scorer: [...]}}        if sums over all answers give a score of the corpus (BLEU)
 
 unanswered_verdict(config.dataset, gold)             the same for a question without an answer: every score is 0
-scored_record(record, config.dataset, gold)          a record with the scores of its answer, or of none
+score_record(record, config.dataset, gold)           a record with the scores of its answer, or of none
 """
 
 import math
@@ -48,14 +53,14 @@ class Verdict:
 
 def score_reply(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold) -> Verdict:
     """Score a reply, or its text after the data set's answer prefix. shown: its evidence. Raises as
-    score_record."""
+    score_answer."""
     notes: dict[str, Any] = {}
     text = reply
     if dataset.answer_prefix is not None:
         answer = text_after(reply, dataset.answer_prefix)
         text = reply if answer is None else answer
         notes |= {PREFIX: MISSING} if answer is None else {PREFIX: "found", "scored": answer}
-    sheet = scorers.score_record(dataset.scorers, text, shown, gold)
+    sheet = scorers.score_answer(dataset.scorers, text, shown, gold)
     flags, scores = dict(sheet.flags), {}
     for name, value in sheet.scores.items():
         scores[name] = float(value) if math.isfinite(value) else 0.0
@@ -90,14 +95,14 @@ def scorer_applies(name: str, gold: Gold) -> bool:
 def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet | None:
     """The scores of an empty answer; None where a scorer fails on it."""
     try:
-        return scorers.score_record(names, "", (), gold)
+        return scorers.score_answer(names, "", (), gold)
     except STOPS:
         raise
     except Exception:  # noqa: BLE001 - a user's scorer may break on an empty answer; the question failed all the same
         return None
 
 
-def scored_record(
+def score_record(
     record: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()
 ) -> dict[str, Any]:
     """`record`, scored again; scores named in `keep` stay and come first. What happens depends on

@@ -3,7 +3,7 @@ code prints.
 
     score("musique.answer_f1", "the Beatles", ["Beatles"])           -> 1.0
     score("longbench.classification_score", text, [gold], all_classes=classes)
-    score_record(names, prediction, shown, gold)                     -> ScoreSheet(scores, flags, counts)
+    score_answer(names, prediction, shown, gold)                     -> ScoreSheet(scores, flags, counts)
     corpus_score("hf_bleu.bleu4", sums of the counts)                -> hf_bleu.corpus_bleu4 of all answers
     problems(["musique.anser_f1"])                                   -> ["unknown scorer ... Did you mean ...?"]
 
@@ -36,7 +36,7 @@ __all__ = [
     "names",
     "problems",
     "score",
-    "score_record",
+    "score_answer",
     "version",
 ]
 
@@ -287,7 +287,7 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
     return function(prediction, references, **inputs)
 
 
-def score_record(
+def score_answer(
     names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold
 ) -> ScoreSheet:
     """Judge one answer by every scorer in `names`, order kept.

@@ -3,7 +3,7 @@ packages.
 
 scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")     the origin of a file's scorers
 @scorer("hotpotqa.f1", "token F1 with the yes/no rule")         registers f(prediction, references, *, extra) -> float
-ScoreError      the score is undefined for these inputs; `score_record` turns it into 0.0 and a flag
+ScoreError      the score is undefined for these inputs; `score_answer` turns it into 0.0 and a flag
 need("jieba")   the imported module, or one sentence with the line that installs it
 of_group        a scorer for one group of questions
 set_overlap     sets of supporting facts compared: exact match, precision, recall and F1

@@ -147,6 +147,6 @@ def test_accuracy_by_difficulty_and_length(tmp_path, level, length):
     ]
     mine = {f"longbench_v2.accuracy.{level}", f"longbench_v2.accuracy.{length}"}
     for reply, value in (("The correct answer is (B)", 1.0), ("The correct answer is (A)", 0.0)):
-        sheet = scorers.score_record(groups, reply, (), example.gold)
+        sheet = scorers.score_answer(groups, reply, (), example.gold)
         assert sheet.scores == dict.fromkeys(mine, value)
         assert set(sheet.flags.values()) == {"not of this group"}

@@ -82,7 +82,7 @@ def _shipped(name, data):
 def test_a_row_is_scored_in_the_column_of_its_length(tmp_path, length):
     rows = [longbench(1, length=length, dataset="qasper_e")]
     shipped = _shipped("qasper_e", write_lines(tmp_path / "qasper_e.jsonl", rows))
-    sheet = scorers.score_record(shipped.scorers[:4], "Ada", (), load(shipped).examples[0].gold)
+    sheet = scorers.score_answer(shipped.scorers[:4], "Ada", (), load(shipped).examples[0].gold)
     mine = {3999: [".0-4k"], 4000: [".4-8k"], 7999: [".4-8k"], 8000: [".8k+"], None: []}[length]
     assert sheet.scores == {f"longbench.qa_f1_score{end}": 1.0 for end in ["", *mine]}
     assert set(sheet.flags.values()) == {"not of this group"}
@@ -134,7 +134,7 @@ def test_the_first_line_of_a_few_shot_reply_is_scored(name, reply, score):
         extra={"all_classes": ["Date", "Number"]},
     )
     first, *_ = _shipped(name, Path()).scorers
-    assert scorers.score_record([first], reply, (), gold).scores[first] == pytest.approx(score)
+    assert scorers.score_answer([first], reply, (), gold).scores[first] == pytest.approx(score)
 
 
 PASSAGES = [

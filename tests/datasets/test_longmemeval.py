@@ -94,7 +94,7 @@ def test_evidence_recall_by_turn_and_session(tmp_path):
     def recalls(*turns):
         marks = [example.gold.supporting[n] for n in turns]
         shown = [Shown("span", m.document_id, m.start, m.end) for m in marks]
-        return list(scorers.score_record(names, "", shown, example.gold).scores.values())
+        return list(scorers.score_answer(names, "", shown, example.gold).scores.values())
 
     assert example.gold.extra["evidence_sessions"] == [1, 1, 1, 2, 2]
     assert [recalls(0, 1), recalls(1, 3), recalls()] == [[0.4, 0.5], [0.4, 1.0], [0.0, 0.0]]
@@ -121,7 +121,7 @@ def test_the_score_without_a_judge(tmp_path, changes, reply, value):
     example, _ = loaded(tmp_path, **changes)
     groups = ["temporal-reasoning", "multi-session", "abstention"]
     names = ["longmemeval.match", *(f"longmemeval.match.{name}" for name in groups)]
-    sheet = scorers.score_record(names, reply, (), example.gold)
+    sheet = scorers.score_answer(names, reply, (), example.gold)
     declined, dated = example.gold.extra["declined"], value is not None
     mine = [names[0]] * dated + [names[1]] * dated + [names[3]] * declined
     assert sheet.scores == dict.fromkeys(mine, value)

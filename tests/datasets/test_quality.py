@@ -143,7 +143,7 @@ def test_real_rows_give_the_golden_accuracy(name, articles):
     for example in data.examples:
         chosen = golden["predictions"].get(example.question.id)
         reply = "" if chosen is None else f"({chr(64 + chosen)})"
-        for scorer, value in scorers.score_record(right, reply, (), example.gold).scores.items():
+        for scorer, value in scorers.score_answer(right, reply, (), example.gold).scores.items():
             right[scorer].append(value)
     accuracy, hard = right.values()
     assert sum(accuracy) / len(accuracy) == pytest.approx(golden["value"]["accuracy"])

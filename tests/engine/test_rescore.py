@@ -207,15 +207,15 @@ def test_questions_beyond_the_limit_are_scored_again_too(tmp_path, loaded):
 @pytest.fixture
 def breaks(monkeypatch):
     """A bug in a scorer that shows on one answer; call it to mend the scorer."""
-    right = scorers.score_record
+    right = scorers.score_answer
 
     def broken(names, prediction, *rest):
         if prediction == "w1":
             raise ZeroDivisionError("division by zero")
         return right(names, prediction, *rest)
 
-    monkeypatch.setattr("harness.scorers.score_record", broken)
-    return lambda: monkeypatch.setattr("harness.scorers.score_record", right)
+    monkeypatch.setattr("harness.scorers.score_answer", broken)
+    return lambda: monkeypatch.setattr("harness.scorers.score_answer", right)
 
 
 @pytest.mark.parametrize("way", ["harness score", "--retry-failed"])
@@ -263,7 +263,7 @@ def test_a_failing_score_leaves_the_folder_as_it_was(tmp_path, loaded, monkeypat
         rescore(folder, scorers=["flashrag.em"], data="rows.jsonl")
     assert files(folder) == before
     loaded(plan.dataset)
-    monkeypatch.setattr("harness.scorers.score_record", lambda names, text, *_: text.split()[1])
+    monkeypatch.setattr("harness.scorers.score_answer", lambda names, text, *_: text.split()[1])
     with pytest.raises(DataError, match=r"its gold answers cannot be used \(IndexError"):
         rescore(folder, scorers=["flashrag.em"])
     assert files(folder) == before

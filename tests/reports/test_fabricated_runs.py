@@ -17,7 +17,7 @@ from harness.config.layers import Choices
 from harness.config.yaml_tree import dataset_of_run
 from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
-from harness.engine.scoring import scored_record
+from harness.engine.scoring import score_record
 from harness.storage.record_texts import gold_of, with_texts
 from harness.storage.run_folder import read_run
 from reports import facts
@@ -282,7 +282,7 @@ def test_counts_of_a_score_of_the_corpus_are_computed_again(honest, counts, edit
     own = {"gold": GOLD, "prediction": "Mira", "scores": {"bleu.corpus": 1.0}, "notes": {}}
     name = next(name for name in scorers.names() if scorers.lookup(name).counts)
     config = dataset_of_run(honest["bm25"].config, "r").model_copy(update={"scorers": (name,)})
-    row = scored_record({**honest["bm25"].records[0], **own}, config, gold_of(own))
+    row = score_record({**honest["bm25"].records[0], **own}, config, gold_of(own))
     if counts:
         row = {**row, "notes": {**row["notes"], "counts": {name: counts}}}
     assert (rescored(replace(honest["bm25"], records=[row]), name)[0] is not None) == edited

@@ -12,7 +12,7 @@ import pytest
 from harness import scorers
 from harness.config import registry
 from harness.errors import CannotRun, UnknownName, UserError
-from harness.scorers import ScoreError, longbench_zh, rouge_score, score, score_record
+from harness.scorers import ScoreError, longbench_zh, rouge_score, score, score_answer
 from harness.scorers.base import need
 from harness.types import Gold, Shown, Support
 
@@ -100,7 +100,7 @@ def test_a_missing_package_is_named_with_its_install_line(name, package, line, m
     with pytest.raises(
         CannotRun, match=line
     ):  # a run must not go on with zeros for a package that is missing
-        score_record([name], "text", (), Gold(("text",)))
+        score_answer([name], "text", (), Gold(("text",)))
 
 
 def test_a_version_names_the_package_it_rests_on(monkeypatch):
@@ -186,7 +186,7 @@ def test_an_unknown_scorer_is_no_score_error():
     with pytest.raises(UnknownName, match=r"Did you mean 'hotpotqa\.f1'"):
         score("hotpotqa.F1", "a", ["a"])
     with pytest.raises(UnknownName):
-        score_record(["nothing.like_it"], "a", (), Gold(("a",)))
+        score_answer(["nothing.like_it"], "a", (), Gold(("a",)))
 
 
 def test_a_sheet_keeps_the_order_and_flags_what_is_no_plain_score():
@@ -198,7 +198,7 @@ def test_a_sheet_keeps_the_order_and_flags_what_is_no_plain_score():
         "longbench.classification_score",
         "alce.str_em",
     ]
-    sheet = score_record(asked, "", (Shown("span", "d", 0, 5),), gold)
+    sheet = score_answer(asked, "", (Shown("span", "d", 0, 5),), gold)
     assert list(sheet.scores) == asked
     assert sheet.scores == dict(zip(asked, (0.0, 0.0, 1.0, 0.0, 0.0), strict=True))
     assert list(sheet.flags) == ["hf_bleu.bleu4", "longbench.classification_score", "alce.str_em"]
@@ -208,7 +208,7 @@ def test_a_sheet_keeps_the_order_and_flags_what_is_no_plain_score():
 
 
 def test_evidence_recall_is_absent_without_marks():
-    sheet = score_record(["evidence_recall", "hotpotqa.em"], "a b", (), Gold(("b",)))
+    sheet = score_answer(["evidence_recall", "hotpotqa.em"], "a b", (), Gold(("b",)))
     assert sheet.scores == {"hotpotqa.em": 1.0}
     assert sheet.flags == {"evidence_recall": "no supporting marks"}
 
@@ -220,7 +220,7 @@ def test_extra_inputs_come_from_the_gold_by_name():
         "level": "hard",
     }
     gold = Gold(("City",), (), extra)
-    sheet = score_record(["longbench.classification_score", "alce.str_em"], "City: Paris", (), gold)
+    sheet = score_answer(["longbench.classification_score", "alce.str_em"], "City: Paris", (), gold)
     assert sheet.scores == {"longbench.classification_score": 1.0, "alce.str_em": 0.5}
     assert sheet.flags == {}
 

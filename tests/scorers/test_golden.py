@@ -62,7 +62,7 @@ def test_counts_of_single_answers_add_up_to_the_golden_corpus(name):
     for predictions, references, _, value in real()(single.corpus):
         golds = [Gold(tuple(texts)) for texts in references]
         pairs = zip(predictions, golds, strict=True)
-        sheets = [scorers.score_record([f"hf_bleu.{name}"], text, (), gold) for text, gold in pairs]
+        sheets = [scorers.score_answer([f"hf_bleu.{name}"], text, (), gold) for text, gold in pairs]
         totals = [
             sum(column)
             for column in zip(*(sheet.counts[f"hf_bleu.{name}"] for sheet in sheets), strict=True)

@@ -37,7 +37,7 @@ def test_the_columns_are_what_longbench_e_prints(dataset, metric):
     found = defaultdict(list)
     for prediction, length in zip(replies, lengths, strict=True):
         extra = {"length": length, "all_classes": classes}
-        sheet = scorers.score_record(names, prediction, (), Gold((gold,), extra=extra))
+        sheet = scorers.score_answer(names, prediction, (), Gold((gold,), extra=extra))
         for name, value in sheet.scores.items():
             found[name].append(value)
     ours = {name.rpartition(".")[2]: round(100 * sum(v) / len(v), 2) for name, v in found.items()}
@@ -60,7 +60,7 @@ OPTIONS = ["A mill", "A ship"]
 def test_quality_by_difficulty(difficult, scores):
     extra = {"all_classes": OPTIONS} | ({} if difficult is None else {"difficult": difficult})
     asked = ["quality.accuracy.easy", "quality.accuracy.hard"]
-    sheet = scorers.score_record(asked, "(A)", (), Gold(("A mill",), extra=extra))
+    sheet = scorers.score_answer(asked, "(A)", (), Gold(("A mill",), extra=extra))
     assert sheet.scores == {f"quality.accuracy.{name}": value for name, value in scores.items()}
     assert set(sheet.flags) == {*asked} - {*sheet.scores}
     wrong = scorers.score(

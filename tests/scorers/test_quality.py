@@ -8,7 +8,7 @@ from pocket.datasets import load
 
 from harness.config import presets
 from harness.config.schema import DatasetConfig
-from harness.scorers import ScoreError, problems, score, score_record
+from harness.scorers import ScoreError, problems, score, score_answer
 from harness.scorers.quality import chosen_option
 
 OPTIONS = ["Kelford", "Toren", "the flute Ardun", "in 1,924"]
@@ -108,5 +108,5 @@ def test_a_record_of_the_made_up_data_set_takes_its_options():
     example = load(DatasetConfig(**{**values, "options": small})).examples[0]
     right = example.question.options.index(example.gold.answers[0])
     for at in range(4):
-        sheet = score_record(["quality.accuracy"], f"({'ABCD'[at]})", [], example.gold)
+        sheet = score_answer(["quality.accuracy"], f"({'ABCD'[at]})", [], example.gold)
         assert (sheet.scores, sheet.flags) == ({"quality.accuracy": float(at == right)}, {})

@@ -180,7 +180,7 @@ def test_after_a_kill_at_any_operation_the_same_command_ends_alike(how, tmp_path
 
 def test_an_answer_is_on_disk_before_it_is_scored(tmp_path, monkeypatch):
     """So a kill while a scorer takes its time loses none."""
-    judge, lost = scorers.score_record, list[int]()
+    judge, lost = scorers.score_answer, list[int]()
 
     def looking(*given):
         paid = len((tmp_path / "out.paid").read_text())
@@ -195,6 +195,6 @@ def test_an_answer_is_on_disk_before_it_is_scored(tmp_path, monkeypatch):
         )
         return judge(*given)
 
-    monkeypatch.setattr(scorers, "score_record", looking)
+    monkeypatch.setattr(scorers, "score_answer", looking)
     _run(tmp_path / "out")
     assert set(lost) == {0}

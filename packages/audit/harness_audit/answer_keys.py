@@ -29,7 +29,7 @@ import pandas as pd
 
 from harness.datasets.question_kinds import answer_kind
 from harness.errors import UserError
-from harness.scorers import ScoreError, score_record
+from harness.scorers import ScoreError, score_answer
 from harness.scorers.squad import normalize_answer, spaced_words, token_f1
 from harness.storage.run_folder import StoredRun
 from harness.types import Example, Gold
@@ -184,7 +184,7 @@ def _without_words(gold: Gold, names: Sequence[str]) -> str:
             ScoreError, UserError
         ):  # of a run that was imported, or a scorer of another kind of data
             same, other = (
-                score_record([name], text, (), gold).scores.get(name)
+                score_answer([name], text, (), gold).scores.get(name)
                 for text in (empty, "some other text")
             )
             harm += [f"{name} gives 0 to the same text"] if same == 0 else []

@@ -26,7 +26,7 @@ from harness.config.schema import ELSEWHERE, DatasetConfig, digest
 from harness.datasets import Dataset, load
 from harness.datasets.rows import made_id
 from harness.engine.manifest import utc_now
-from harness.engine.scoring import scored_record
+from harness.engine.scoring import score_record
 from harness.errors import UserError
 from harness.scorers.squad import exact, normalize_answer
 from harness.storage.file_hash import file_hash
@@ -304,7 +304,7 @@ def _score_answers(
 
     def flags(name: str) -> Iterator[str | None]:
         for answer, example in (pair for pair in pairs if pair[0].error is None or not answered):
-            yield scorers.score_record([name], answer.prediction, (), example.gold).flags.get(name)
+            yield scorers.score_answer([name], answer.prediction, (), example.gold).flags.get(name)
 
     useless = {name: next(flags(name)) for name in config.scorers if all(flags(name))}
     notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
@@ -319,7 +319,7 @@ def _score_answers(
     costs_of_all = {name for name in COSTS if counts[name] == answered}
     records = Packed()
     for answer, example in pairs:
-        row = scored_record(_record(answer, example, costs_of_all, dataset), config, example.gold)
+        row = score_record(_record(answer, example, costs_of_all, dataset), config, example.gold)
         logged_scores = {LOGGED + name: value for name, value in answer.scores.items()}
         logged_scores = logged_scores if answer.error is None else dict.fromkeys(logged, 0.0)
         records.append({**row, "scores": {**row["scores"], **logged_scores}})

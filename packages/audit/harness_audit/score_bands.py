@@ -134,7 +134,7 @@ def score_table(
         fresh = (
             {}
             if error is not None
-            else scorers.score_record(lacking, text, (), examples[question].gold).scores
+            else scorers.score_answer(lacking, text, (), examples[question].gold).scores
         )
         questions.append(question)
         for name in names:

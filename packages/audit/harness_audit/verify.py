@@ -28,7 +28,7 @@ from typing import Any, Literal
 from harness import datasets, scorers
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run, flatten
-from harness.engine.scoring import SCORING_NOTES, scored_record
+from harness.engine.scoring import SCORING_NOTES, score_record
 from harness.errors import UserError
 from harness.stats import INTERVAL_RULE
 from harness.storage.checksums import EDITED, FILES
@@ -324,7 +324,7 @@ class _RunCheck:
             if n not in config.scorers
         }
         try:
-            fresh = scored_record({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
+            fresh = score_record({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a scorer does with gold answers from outside

@@ -72,7 +72,7 @@ def test_load(kind):
         assert (example.question.options is not None) == (kind == "quality")
         for mark in example.gold.supporting:
             assert 0 <= mark.start < mark.end <= len(data.documents[mark.document_id].text)
-        sheet = scorers.score_record(
+        sheet = scorers.score_answer(
             config(kind).scorers, example.gold.answers[0], (), example.gold
         )
         assert sheet.scores[config(kind).scorers[0]] == 1.0
