@@ -253,10 +253,14 @@ def _used_reader(run: StoredRun) -> bool:
 
 def _prompt_misfits(run: StoredRun) -> Iterator[str]:
     """A first prompt that none of the recorded prompts begins to be."""
+    says = declared(run)
+    scoring = says.scoring_roles if says is not None else frozenset()
     prompts = run.manifest.get("prompts") or {}
     parts = [part for text in prompts.values() for part in _static_parts(text)]
     for role, first in (run.manifest.get("first_prompts") or {}).items():
         text = first.get("text") or ""
+        if role in scoring:
+            continue
         if text and parts and not any(part in text for part in parts):
             yield f"the first prompt of the {role} is none of the recorded prompts"
 

@@ -20,13 +20,15 @@ class Declared:
     """What a method's class says of every run of it.
 
     one_request: it asks a model once a question, and not for an index; reads_documents: it reads
-    documents; indexes: it builds an index; floor: it only marks what others must beat.
+    documents; indexes: it builds an index; floor: it only marks what others must beat;
+    scoring_roles: roles whose model scores plain texts, which are no prompts.
     """
 
     one_request: bool
     reads_documents: bool
     indexes: bool
     floor: bool
+    scoring_roles: frozenset[str]
 
 
 def declared(run: StoredRun) -> Declared | None:
@@ -43,4 +45,10 @@ def declared(run: StoredRun) -> Declared | None:
         reads_documents=method.traits.reads_documents,
         indexes=method.scope != "none",
         floor=method.traits.floor,
+        scoring_roles=_scoring_roles(method),
     )
+
+
+def _scoring_roles(method: type[Method]) -> frozenset[str]:
+    """The roles whose model must be able to score a text."""
+    return frozenset(role for role, needs in method.needs.items() if "score" in needs)
