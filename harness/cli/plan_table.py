@@ -28,6 +28,7 @@ from harness.cost.flops import DEFAULT
 from harness.engine.forecast import NOTHING_ANSWERED, Forecast, forecast
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_runs import plan_runs
+from harness.engine.runs_in_turn import Hook
 from harness.storage.paths import masked
 
 _HEADS = ("method", "data set", "questions", "tokens", "TFLOPs", "money", "hours", "how")
@@ -101,10 +102,27 @@ def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
     )
 
 
-def only_plan(runs: Sequence[Choices], request: RunRequest, printing: Printing) -> int:
-    """--plan: print the forecast of every run that can start, the others' mistakes on stderr;
-    returns the exit code."""
+def only_plan(
+    runs: Sequence[Choices], request: RunRequest, printing: Printing, checks: Sequence[Hook]
+) -> int:
+    """--plan: print the forecast of every run that can start, the others' mistakes on stderr.
+
+    Args:
+        runs: What is planned.
+        request: The command's request.
+        printing: How it prints.
+        checks: Hooks that refuse a plan which they could not check.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UserError: A check names a score that a run does not have.
+    """
     planned = plan_runs(runs, say, elsewhere=True)
+    for plan in planned.plans:
+        for check in checks:
+            check.ready(plan)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:

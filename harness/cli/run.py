@@ -23,7 +23,7 @@ from harness.api.run_request import RunRequest
 from harness.cli.failures import failure_text, incomplete_runs_sentence
 from harness.cli.output import print_result, print_warnings, say
 from harness.cli.plan_table import only_plan
-from harness.cli.run_hooks import hooks_of_plans, trackers_and_checks
+from harness.cli.run_hooks import declared_checks, hooks_of_plans, trackers_and_checks
 from harness.cli.run_options import NO_CHECKS, CheckOptions, Printing, WorkerOptions
 from harness.cli.stopping import until_interrupted
 from harness.engine.plan import PlannedRun
@@ -75,7 +75,7 @@ def run_request(
     printing.check()
     runs = request.runs(say)
     if printing.plan:
-        return only_plan(runs, request, printing)
+        return only_plan(runs, request, printing, declared_checks(request, checks))
     check_home()
     command = _Command(request, printing, scaling)
     hooks, unlogged = trackers_and_checks(request, checks, scaling)

@@ -30,15 +30,19 @@ def trackers_and_checks(
     unlogged: list[str] = []
     if trackers:
         unlogged = [f"not logged to MLflow: {why}" for why in trackers[0].unusable]
-    hooks: list[Hook] = list(trackers)
+    return [*trackers, *declared_checks(request, checks)], unlogged
+
+
+def declared_checks(request: RunRequest, checks: CheckOptions) -> list[Hook]:
+    """The hook that makes the checks, if any are declared. Raises UserError."""
     if checks.given:
-        hooks.append(Gate(checks, request.allow_left_out))
-    elif request.allow_left_out and not request.documents:
+        return [Gate(checks, request.allow_left_out)]
+    if request.allow_left_out and not request.documents:
         raise UserError(
             "--allow-left-out is for --documents and --questions, or for checks; leave it out, or "
             "add --fail-under SCORE=X or --fail-below-baseline RUN"
         )
-    return hooks, unlogged
+    return []
 
 
 def hooks_of_plans(

@@ -22,6 +22,7 @@ converted model."""
 
 _SETTING = "the environment variable HARNESS_HOME"
 _MAGIC = b"GGUF"
+_SCALING = ".rope.scaling.type"
 # Pre-tokenizers by GGUF's name of them, for those that transformers takes for GPT-2's: each digit
 # is a token of its own before GPT-2's pattern applies (llama.cpp, src/llama-vocab.cpp,
 # LLAMA_VOCAB_PRE_TYPE_SMOLLM).
@@ -42,8 +43,9 @@ def converted(
         The folder of the converted model, and its identity.
 
     Raises:
-        CannotRun: The file is missing, another one, damaged, without a template, or of an
-            architecture or quantisation that transformers does not read.
+        NoTemplate: It has no chat template, and `needs_template`.
+        CannotRun: The file is missing, another one, damaged, or holds what transformers does not
+            read: an architecture, a quantisation, stretched positions.
         SaveError: The folder cannot be written.
     """
     _check_header(file)
@@ -98,7 +100,7 @@ def _check_header(file: Path) -> None:
 
 
 def _check_template(file: Path) -> None:
-    """Raise CannotRun for a file whose metadata holds no chat template."""
+    """Raise NoTemplate for a file whose metadata holds no chat template."""
     import gguf
 
     try:
@@ -106,12 +108,15 @@ def _check_template(file: Path) -> None:
     except Exception:  # noqa: BLE001 - damaged or not whole: converting it says so
         return
     if field is None or not field.contents():
-        raise CannotRun(no_template(file.name))
+        raise NoTemplate(file.name)
 
 
-def no_template(name: str) -> str:
-    """The message about a model without a chat template."""
-    return f"'{name}' has no chat template; set --set model.template=none or a template file"
+class NoTemplate(CannotRun):
+    """A model without a chat template."""
+
+    def __init__(self, name: str) -> None:
+        remedy = "set --set model.template=none or a template file"
+        super().__init__(f"'{name}' has no chat template; {remedy}")
 
 
 def _write(file: Path, draft: Path) -> None:
@@ -125,11 +130,12 @@ def _write(file: Path, draft: Path) -> None:
         ) from None
     import torch
     import transformers
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     transformers.logging.disable_progress_bar()
     where, name = str(file.resolve().parent), file.resolve().name
     try:
+        _check_attention(AutoConfig.from_pretrained(where, gguf_file=name), file)
         tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
         net = AutoModelForCausalLM.from_pretrained(
             where,
@@ -137,7 +143,7 @@ def _write(file: Path, draft: Path) -> None:
             dtype=torch.bfloat16,
             quantization_config=GgufConfig(dequantize=True),
         )
-    except OSError:
+    except (OSError, CannotRun):
         raise
     except Exception as error:  # a damaged file fails anywhere in the readers of three libraries
         raise CannotRun(_conversion_error(file, error)) from error
@@ -148,6 +154,44 @@ def _write(file: Path, draft: Path) -> None:
     tokenizer.save_pretrained(draft)
     for path in draft.iterdir():
         path.chmod(0o644)  # safetensors gives its files to their owner alone
+
+
+def _check_attention(config: Any, file: Path) -> None:
+    """Refuse a file whose attention transformers would compute otherwise than llama.cpp does.
+
+    Args:
+        config: What transformers read of the file's metadata.
+        file: The GGUF file.
+
+    Raises:
+        CannotRun: Its positions are stretched (rope scaling: Llama 3.1, Gemma 3 from 4B), or its
+            scores are not divided by the root of a head's width (Gemma 2 and 3 of 27B), and
+            transformers leaves that out.
+    """
+    import gguf
+
+    reader = gguf.GGUFReader(file)
+    kinds = [field.contents() for key, field in reader.fields.items() if key.endswith(_SCALING)]
+    stretched = any(kind != "none" for kind in kinds)
+    stretched = stretched or any(tensor.name == "rope_freqs.weight" for tensor in reader.tensors)
+    if stretched and not _stretches(config):
+        raise CannotRun(_left_out(file, "how its positions are stretched (rope scaling)"))
+    width = getattr(config, "head_dim", None)
+    if getattr(config, "query_pre_attn_scalar", width) != width:
+        raise CannotRun(_left_out(file, "what its attention scores are divided by"))
+
+
+def _stretches(config: Any) -> bool:
+    """Whether a configuration of transformers has rope scaling, in all layers or in those of one
+    kind."""
+    parameters = getattr(config, "rope_parameters", None) or {}
+    kinds = [each for each in parameters.values() if isinstance(each, dict)]
+    return any(each.get("rope_type", "default") != "default" for each in [parameters, *kinds])
+
+
+def _left_out(file: Path, what: str) -> str:
+    sentence = f"transformers leaves out of '{file.name}' {what}, so the model would be another"
+    return f"{sentence}; use the model's safetensors"
 
 
 def _conversion_error(file: Path, error: Exception) -> str:

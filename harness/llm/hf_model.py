@@ -280,7 +280,7 @@ def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
     if config.template != "model":
         tokenizer.chat_template = Path(config.template).read_bytes().decode()
     if not tokenizer.chat_template:
-        raise CannotRun(gguf.no_template(name))
+        raise gguf.NoTemplate(name)
     try:
         template = tokenizer.get_chat_template()
     except ValueError as e:

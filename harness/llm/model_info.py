@@ -48,6 +48,8 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
         return ModelFacts(config.name, problems=misplaced)
     try:
         folder, origin = local_folder(config)
+    except gguf.NoTemplate as e:
+        return ModelFacts(config.name, problems=[str(e)])
     except CannotRun as e:
         known = {"window": config.window} if config.window else {}
         return ModelFacts.without_weights(config.name, e, known)

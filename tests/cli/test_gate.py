@@ -153,6 +153,7 @@ def test_checks_are_written_for_the_job(asked, baseline, tmp_path):
     [
         (("--fail-under", "flashrag.em"), "should be SCORE=X with X from 0 to 100"),
         (("--fail-under", "flashrag.em=120"), "should be SCORE=X with X from 0 to 100"),
+        (("--fail-under", "flashrag.em=nan"), "should be SCORE=X with X from 0 to 100"),
         (("--fail-under", "other=1"), "has no score 'other' (it has flashrag.em)"),
         (("--fail-below-baseline", "gone"), "there is no run folder 'gone'"),
         (("--junit", "x.xml"), "add --fail-under SCORE=X or --fail-below-baseline RUN"),
@@ -162,8 +163,9 @@ def test_checks_are_written_for_the_job(asked, baseline, tmp_path):
         (("--fail-under", "flashrag.em=1", "--margin", "-2"), "should be points from 0 to 100"),
     ],
 )
-def test_a_check_that_cannot_be_made_is_refused(asked, tmp_path, words, problem):
-    code, err = asked(12, "a", *words)
+@pytest.mark.parametrize("more", [(), ("--plan",)])
+def test_a_check_that_cannot_be_made_is_refused(asked, tmp_path, words, problem, more):
+    code, err = asked(12, "a", *words, *more)
     assert code == 2
     assert problem in err
     assert not (tmp_path / "a/folder").exists()

@@ -1,0 +1,187 @@
+"""Bundles that are forged after they were exported, their hashes made anew."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from harness_audit.bundle import INDEX, answer_digest, digest, texts_digest
+
+from bench.faults.commands import Bench, Kind, must, outcome, pocket_words
+
+Files = dict[str, bytes]
+Rows = list[dict[str, Any]]
+
+
+def _name(files: Files, end: str) -> str:
+    return next(name for name in files if name.endswith(end))
+
+
+def _edit_rows(files: Files, change: Callable[[Rows], Any]) -> None:
+    name = _name(files, "records.jsonl")
+    rows = [json.loads(line) for line in files[name].splitlines()]
+    change(rows)
+    files[name] = "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _edit_json(files: Files, end: str, change: Callable[[dict[str, Any]], Any]) -> None:
+    name = _name(files, end)
+    held = json.loads(files[name])
+    change(held)
+    files[name] = json.dumps(held).encode()
+
+
+def _edit_settings(files: Files, change: Callable[[dict[str, Any]], Any]) -> None:
+    name = _name(files, "run.yaml")
+    held = yaml.safe_load(files[name])
+    change(held["config"])
+    files[name] = yaml.safe_dump(held, sort_keys=False).encode()
+
+
+def _seal(files: Files) -> None:
+    """Compute all hashes of a bundle anew, as a forger who has read the code would."""
+    index = json.loads(files[INDEX])
+    (entry,) = index["runs"].values()
+    rows = [json.loads(line) for line in files[_name(files, "records.jsonl")].splitlines()]
+    entry["answers"] = {row["question_id"]: answer_digest(row) for row in rows}
+    entry["questions"] = {row["question_id"]: texts_digest(row) for row in rows}
+    index["files"] = {name: digest(data) for name, data in files.items() if name != INDEX}
+    files[INDEX] = json.dumps(index).encode()
+
+
+def all_right(rows: Rows) -> None:
+    for row in rows:
+        row["scores"] = dict.fromkeys(row["scores"], 1.0)
+
+
+def right_answer(rows: Rows) -> None:
+    rows[0]["prediction"] = rows[0]["gold"]["answers"][0]
+
+
+def gold_is_the_answer(rows: Rows) -> None:
+    for row in rows:
+        row["gold"]["answers"] = [row["prediction"]]
+
+
+def cheaper(rows: Rows) -> None:
+    for row in rows:
+        row["usage"]["answer"]["tokens_in"] = 1
+
+
+def negative_cost(rows: Rows) -> None:
+    rows[0]["usage"]["answer"]["tokens_out"] = -5
+
+
+def question_dropped(rows: Rows) -> None:
+    rows.pop()
+
+
+def question_twice(rows: Rows) -> None:
+    rows.append(rows[0])
+
+
+def failed_as_answered(rows: Rows) -> None:
+    rows[0]["error"] = {"type": "ValueError", "message": "no"}
+
+
+def other_shown_text(rows: Rows) -> None:
+    rows[0]["shown"][0]["end"] = 10**9
+
+
+def score_is_text(rows: Rows) -> None:
+    rows[0]["scores"] = dict.fromkeys(rows[0]["scores"], "1")
+
+
+def score_of_two(rows: Rows) -> None:
+    rows[0]["scores"] = dict.fromkeys(rows[0]["scores"], 2.0)
+
+
+ROWS = (
+    all_right, right_answer, gold_is_the_answer, cheaper, negative_cost, question_dropped,
+    question_twice, failed_as_answered, other_shown_text, score_is_text, score_of_two,
+)  # fmt: skip
+
+
+def _better_table(files: Files) -> None:
+    _edit_json(files, INDEX, lambda held: held["table"][0].update({"tokens": 1.0}))
+
+
+def _better_summary(files: Files) -> None:
+    def change(held: dict[str, Any]) -> None:
+        for entry in held["scores"].values():
+            entry["mean"] = 1.0
+
+    _edit_json(files, "summary.json", change)
+
+
+def _fewer_asked(files: Files) -> None:
+    _edit_json(files, "summary.json", lambda held: held.update({"n_asked": 1}))
+
+
+def _other_method(files: Files) -> None:
+    _edit_settings(files, lambda held: held["method"].update({"k": 99}))
+
+
+def _other_seed(files: Files) -> None:
+    _edit_settings(files, lambda held: held.update({"seed": 5}))
+
+
+def _other_hash(files: Files) -> None:
+    _edit_json(files, "manifest.json", lambda held: held.update({"hash": 64 * "0"}))
+
+
+def _other_document(files: Files) -> None:
+    name = _name(files, "documents.jsonl")
+    files[name] = files[name].replace(b'"characters": ', b'"characters": 9')
+
+
+def _other_fingerprint(files: Files) -> None:
+    def change(held: dict[str, Any]) -> None:
+        for entry in held["runs"].values():
+            entry["fingerprint"] = 64 * "0"
+
+    _edit_json(files, INDEX, change)
+
+
+def _no_scorer_versions(files: Files) -> None:
+    def change(held: dict[str, Any]) -> None:
+        for entry in held["runs"].values():
+            entry["scorers"] = {}
+
+    _edit_json(files, INDEX, change)
+
+
+FILES: tuple[Callable[[Files], None], ...] = (
+    _better_table, _better_summary, _fewer_asked, _other_method, _other_seed, _other_hash,
+    _other_document, _other_fingerprint, _no_scorer_versions,
+)  # fmt: skip
+
+
+def forged_bundle(kind: Kind, _: Bench) -> None:
+    """Each forgery, its hashes made anew: exit code 4, or a sentence; no traceback."""
+    must(pocket_words("bm25", "timed"))
+    must(["export", "timed", "honest.zip"])
+    must(["verify", "honest.zip"])
+    with zipfile.ZipFile("honest.zip") as archive:
+        honest = {name: archive.read(name) for name in archive.namelist()}
+    edits: dict[str, Callable[[Files], None]] = {}
+    for of_rows in ROWS:
+        edits[of_rows.__name__] = lambda files, change=of_rows: _edit_rows(files, change)  # type: ignore[misc]
+    for of_files in FILES:
+        edits[of_files.__name__.strip("_")] = of_files
+    for name, edit in edits.items():
+        kind.tries += 1
+        files = dict(honest)
+        edit(files)
+        _seal(files)
+        if files == honest:
+            kind.fell.append(f"{name}: the edit changed nothing")
+        path = Path(f"forged {name}.zip")
+        with zipfile.ZipFile(path, "w") as archive:
+            for each, data in files.items():
+                archive.writestr(each, data)
+        done = outcome(["verify", str(path)])
+        if done.code not in (2, 3, 4) or "Traceback" in done.err:
+            kind.fell.append(f"{name}: {done.words}; {Path('out.txt').read_text()[-300:]}")

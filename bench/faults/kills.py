@@ -1,0 +1,299 @@
+"""Kills (SIGKILL) at random moments: the same command, run again, gives what an undisturbed one does."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.faults.commands import (
+    IMPORT,
+    LONGEST,
+    Bench,
+    Kind,
+    Words,
+    answers,
+    end_of,
+    ended,
+    kill,
+    must,
+    nothing,
+    outcome,
+    own_cache,
+    pocket_words,
+    records,
+    run_words,
+    start,
+)
+from harness.storage.file_hash import file_hash
+from tests.llm.test_endpoint_batch import BatchServer
+
+ROUNDS = 5
+"""Kills of one folder, before its command may end."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Commands that write one place.
+
+    commands: the place -> commands, one after the other; result: the place -> what an undisturbed
+    run is compared by; before: makes what the commands need; prepare: called in each process.
+    """
+
+    commands: Callable[[str], list[Words]]
+    result: Callable[[str], Any]
+    before: Callable[[str], None] = nothing
+    prepare: Callable[[], None] = nothing
+
+
+def killed(kind: Kind, bench: Bench, job: Job) -> None:
+    """Kill a job's commands, let them end, and compare."""
+    whole, span = undisturbed(kind, job)
+    for number in range(-(-bench.tries // ROUNDS)):
+        place = f"{kind.name} {number}"
+        job.before(place)
+        with own_cache(f"{place} cache"):
+            for _ in range(ROUNDS):
+                kind.tries += 1
+                child = start(bench.rng.choice(job.commands(place)), job.prepare)
+                if ended(child, bench.rng.uniform(0, span)) is None:
+                    kill(child)
+            finish(kind, job, place)
+        if job.result(place) != whole:
+            kind.fell.append(f"{place}: another result than that of an undisturbed command")
+
+
+def undisturbed(kind: Kind, job: Job) -> tuple[Any, float]:
+    """The result without kills, and the seconds of the longest command."""
+    place = f"{kind.name} whole"
+    job.before(place)
+    longest = 0.0
+    with own_cache(f"{place} cache"):
+        for words in job.commands(place):
+            begun = time.monotonic()
+            must(words, job.prepare)
+            longest = max(longest, time.monotonic() - begun)
+    return job.result(place), longest
+
+
+def finish(kind: Kind, job: Job, place: str) -> None:
+    """Let the commands end after kills; an import that had ended is not made again."""
+    for words in job.commands(place):
+        done = outcome(words, job.prepare)
+        if done.code != 0 and "is there already; delete it" not in done.err:
+            kind.fell.append(f"{place}: after kills {done.words}")
+
+
+def copy_of_stored(place: str) -> None:
+    shutil.copytree("stored", place)
+
+
+# One function a kind
+
+
+def run_bm25(kind: Kind, bench: Bench) -> None:
+    """A run by retrieval, its index included."""
+    killed(kind, bench, Job(lambda out: [run_words("bm25", "--out", out)], answers))
+
+
+def index_of_pecan(kind: Kind, bench: Bench) -> None:
+    """A run of PECAN: nearly all of its time builds the index."""
+    killed(kind, bench, Job(lambda out: [pocket_words("pecan", out)], answers))
+
+
+def index_of_raptor(kind: Kind, bench: Bench) -> None:
+    """A run of RAPTOR: nearly all of its time builds the index."""
+    killed(kind, bench, Job(lambda out: [pocket_words("raptor", out)], answers))
+
+
+def shards_and_merge(kind: Kind, bench: Bench) -> None:
+    """Three shards and their merge."""
+
+    def commands(out: str) -> list[Words]:
+        row = run_words("slow", "--out", out)
+        return [*([*row, "--shard", f"{n}/3"] for n in (1, 2, 3)), ["merge", out]]
+
+    killed(kind, bench, Job(commands, records))
+
+
+def duel(kind: Kind, bench: Bench) -> None:
+    """A duel of two methods, two questions at a time."""
+    _, _, _, *row = run_words("slow")
+    words = ["duel", "slow", "bm25", "--parallel", "2"]
+    words += [word for word in row if word not in ("--mlflow", "off")]
+    killed(kind, bench, Job(lambda out: [[*words, "--out", out]], records))
+
+
+def retry_failed(kind: Kind, bench: Bench) -> None:
+    """`--retry-failed` on a run of which some questions failed."""
+
+    def break_some(out: str) -> None:
+        broken = {"BROKEN": "1"}
+        must(run_words("fragile", "--out", out), lambda: os.environ.update(broken), codes=(3,))
+
+    words = run_words("fragile", "--retry-failed")
+    killed(kind, bench, Job(lambda out: [[*words, "--out", out]], answers, break_some))
+
+
+def imports(kind: Kind, bench: Bench) -> None:
+    """`harness import` of another tool's answers."""
+    killed(kind, bench, Job(lambda out: [[*IMPORT, "--out", out]], records))
+
+
+def judge(kind: Kind, bench: Bench) -> None:
+    """`harness judge` of a stored run."""
+    words = ["--model", "scripted", "--set", "model.script=verdicts.yaml", "--name", "other"]
+    killed(kind, bench, Job(lambda out: [["judge", out, *words]], records, copy_of_stored))
+
+
+def score(kind: Kind, bench: Bench) -> None:
+    """`harness score` of a stored run."""
+    killed(kind, bench, Job(lambda out: [["score", out]], records, copy_of_stored))
+
+
+def export(kind: Kind, bench: Bench) -> None:
+    """`harness export`, which writes a bundle."""
+
+    def commands(out: str) -> list[Words]:
+        return [["export", "stored", f"{out}.zip"]]
+
+    killed(kind, bench, Job(commands, lambda out: file_hash(Path(f"{out}.zip"))))
+
+
+def track_with_store(kind: Kind, bench: Bench) -> None:
+    """`harness track` into a store that another run is in."""
+    Path("one").mkdir()
+    copy_of_stored("one/stored")
+    must(["track", "one/stored", "--uri", f"sqlite:///{Path.cwd()}/with one.db"])
+    two = ["sbert", "full-context"]
+    must(run_words(",".join(two), "--out", "more"))
+
+    def before(out: str) -> None:
+        shutil.copy("with one.db", f"{out}.db")
+
+    def commands(out: str) -> list[Words]:
+        return [["track", "more", "--uri", f"sqlite:///{Path.cwd()}/{out}.db"]]
+
+    killed(kind, bench, Job(commands, lambda out: logged(f"{out}.db"), before))
+
+
+def logged(store: str) -> list[Any]:
+    """What an MLflow store holds of each run: name, state, numbers of its metrics, params and
+    traces."""
+    query = """SELECT name, status,
+        (SELECT count(*) FROM latest_metrics WHERE latest_metrics.run_uuid = runs.run_uuid),
+        (SELECT count(*) FROM params WHERE params.run_uuid = runs.run_uuid)
+        FROM runs WHERE lifecycle_stage = 'active'"""
+    with contextlib.closing(sqlite3.connect(store)) as opened:
+        rows = opened.execute(query).fetchall()
+        (traces,) = opened.execute("SELECT count(*) FROM trace_info").fetchone()
+    return [*sorted(rows), traces]
+
+
+def batch_files(kind: Kind, bench: Bench) -> None:
+    """A run whose requests go as batch files; no batch is paid for twice."""
+
+    def answer(body: Any) -> dict[str, Any]:
+        usage = {"prompt_tokens": 50, "completion_tokens": 1, "total_tokens": 51}
+        message = {"role": "assistant", "content": str(len(str(body)))}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return {"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage}
+
+    def prepare() -> None:
+        import harness.llm.endpoint_batch
+
+        harness.llm.endpoint_batch._POLL_SECONDS = (0.05, 0.1)
+
+    with BatchServer([answer], served=["m"]) as server:
+        row = ["run", "-m", "bm25", "-d", "pocket/musique", "--mlflow", "off", "--quiet"]
+        row += ["--model", "endpoint", "--set", "model.batch=true", "model.source=m"]
+        row += ["model.window=9000", f"model.base_url={server.url}", "dataset.tokens=300"]
+        row += ["dataset.questions=4", "model.price.input=1", "model.price.output=1"]
+
+        def before(_: str) -> None:
+            server.paid.clear()
+            server.batches.clear()
+
+        def result(out: str) -> Any:
+            twice = [count for count in server.paid.values() if count > 1]
+            return answers(out), twice
+
+        killed(kind, bench, Job(lambda out: [[*row, "--out", out]], result, before, prepare))
+
+
+def children(parent: int) -> dict[int, str]:
+    """The child processes of a process by id, with their titles."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int((path / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
+                found[int(path.name)] = (path / "cmdline").read_text()
+    return found
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
+    """Start Ray on this machine: its address, and a function that finds the workers which answer
+    questions."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["start", "--head", "--block", "--num-cpus=2", f"--port={port}"]
+    program = [sys.executable, "-m", "ray.scripts.scripts", *words, "--include-dashboard=false"]
+    head = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def workers() -> list[int]:
+        found = []
+        for child in children(head.pid):
+            titles = children(child)
+            found += [pid for pid, title in titles.items() if title.startswith("ray::_Worker")]
+        return found
+
+    try:
+        yield f"127.0.0.1:{port}", workers
+    finally:
+        head.terminate()
+        head.wait()
+
+
+def ray_driver_and_workers(kind: Kind, bench: Bench) -> None:
+    """A run over Ray: its driver or one of its workers is killed, in turn. A worker's death costs
+    no answer."""
+    must(run_words("slow", "--out", f"{kind.name} whole"))
+    whole = answers(f"{kind.name} whole")
+    with cluster() as (address, workers):
+        row = run_words("slow", "--engine", "ray", "--workers", "2", "--ray-address", address)
+        for number in range(max(2, bench.tries // 5)):
+            kind.tries += 1
+            out = f"{kind.name} {number}"
+            child = start([*row, "--out", out])
+            code = _until(child, workers)
+            if code is None and number % 2:
+                kill(child)
+            elif code is None:
+                for victim in workers()[:1]:
+                    os.kill(victim, signal.SIGKILL)
+                done = end_of(child)
+                if done.code != 0:
+                    kind.fell.append(f"{out}: after a worker's death {done.words}")
+            done = outcome([*row, "--out", out])
+            if done.code != 0 or answers(out) != whole:
+                kind.fell.append(f"{out}: {done.words}, or other records")
+
+
+def _until(child: int, workers: Callable[[], Sequence[int]]) -> int | None:
+    """Wait until a worker answers; returns the exit code if the process ended before."""
+    end = time.monotonic() + LONGEST
+    while not workers() and time.monotonic() < end:
+        code = ended(child, 0.05)
+        if code is not None:
+            return code
+    return None

@@ -1,0 +1,269 @@
+"""A disk that is full, folders that are read-only, move or are half copied, a clock that jumps, and
+two processes at once."""
+
+import ctypes
+import datetime
+import fcntl
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import stat
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from bench.faults.commands import (
+    IMPORT,
+    LONGEST,
+    Bench,
+    Kind,
+    Outcome,
+    Words,
+    answers,
+    end_of,
+    ended,
+    kill,
+    must,
+    outcome,
+    own_cache,
+    records,
+    run_words,
+    start,
+)
+
+
+def _stored(place: str) -> None:
+    shutil.copytree("stored", place)
+
+
+def _two_of_three_shards(place: str) -> None:
+    for number in (1, 2):
+        must(run_words("bm25", "--out", place, "--shard", f"{number}/3"))
+
+
+def _none(place: str) -> None:
+    pass
+
+
+_JUDGE = ["--model", "scripted", "--set", "model.script=verdicts.yaml", "--name", "other"]
+Made = tuple[Callable[[str], None], Callable[[str], Words]]
+_WRITERS: dict[str, Made] = {
+    "run": (_none, lambda out: run_words("bm25", "--out", out)),
+    "prompts": (_none, lambda out: run_words("bm25", "--keep-prompts", "--out", out)),
+    "merge": (_two_of_three_shards, lambda out: ["merge", out]),
+    "score": (_stored, lambda out: ["score", out]),
+    "judge": (_stored, lambda out: ["judge", out, *_JUDGE]),
+    "export": (_stored, lambda out: ["export", out, f"{out}.zip"]),
+    "import": (_none, lambda out: [*IMPORT, "--out", out]),
+    "page": (_stored, lambda out: ["report", out, "--html", f"{out}.html"]),
+}
+"""What writes: makes its place, and the command over it."""
+
+
+def _limited(words: Words, size: int) -> Outcome:
+    """Run a command that may write no file beyond a size; what it prints goes into a pipe."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 2**20)
+    child = start(words, partial(_limit, size, writing))
+    os.close(writing)
+    code = ended(child, LONGEST)
+    if code is None:
+        kill(child)
+    with os.fdopen(reading, errors="replace") as printed:
+        return Outcome(code, printed.read())
+
+
+def _limit(size: int, writing: int) -> None:
+    os.dup2(writing, 1)
+    os.dup2(writing, 2)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def full_disk(kind: Kind, bench: Bench) -> None:
+    """No file may grow beyond a size: a sentence and exit code 3, and the same command ends well
+    with room."""
+    for number in range(2 * bench.tries):
+        name = list(_WRITERS)[number % len(_WRITERS)]
+        before, command = _WRITERS[name]
+        place = f"full {name} {number}"
+        before(place)
+        held = len(records(place))
+        size = int(10 ** bench.rng.uniform(0, 4.3))
+        kind.tries += 1
+        with own_cache(f"{place} cache"):
+            done = _limited(command(place), size)
+            again = outcome(command(place))
+        if not done.is_sentence:
+            kind.fell.append(f"{place}, {size} bytes: {done.words}")
+        if again.code != 0 or len(records(place)) < held:
+            kind.fell.append(f"{place}, {size} bytes, then room: {again.words}")
+
+
+def _obey_modes() -> None:
+    """Give up the right of root to write whatever it likes."""
+    version_3 = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    no_capabilities = (ctypes.c_uint32 * 6)()
+    if ctypes.CDLL(None).capset(version_3, no_capabilities) != 0:
+        os._exit(99)
+
+
+def _change_modes(place: str, writable: bool) -> None:
+    for path in (Path(place), *Path(place).rglob("*")):
+        mode = 0o755 if path.is_dir() else 0o644
+        path.chmod(mode if writable else mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
+
+
+def read_only(kind: Kind, _: Bench) -> None:
+    """A folder that cannot be written: a sentence, the records stay, and the command ends well
+    once it can be."""
+    for name, (before, command) in _WRITERS.items():
+        place = f"only {name}"
+        Path(place).mkdir()
+        before(f"{place}/runs")
+        held = len(records(place))
+        Path(f"{place}/runs").mkdir(exist_ok=True)
+        _change_modes(place, writable=False)
+        kind.tries += 1
+        words = command(f"{place}/runs")
+        done = outcome(words, _obey_modes)
+        if not done.is_sentence or done.code == 0 or len(records(place)) != held:
+            kind.fell.append(f"{place}: {done.words}")
+        _change_modes(place, writable=True)
+        again = outcome(words)
+        if again.code != 0:
+            kind.fell.append(f"{place}, then writable: {again.words}")
+
+
+def moved_folder(kind: Kind, bench: Bench) -> None:
+    """The folder of a run is moved away while it goes on, and back: a sentence or a whole run."""
+    _slow_run(kind, "whole")
+    for number in range(bench.tries):
+        place = f"moved {number}"
+        kind.tries += 1
+        child = start(run_words("slow", "--out", place))
+        code = _begun(child, place, bench.rng)
+        if code is None:
+            Path(place).rename(f"{place} away")
+        done = end_of(child)
+        if not done.is_sentence:
+            kind.fell.append(f"{place}: {done.words}")
+        if code is None and not Path(place).exists():
+            Path(f"{place} away").rename(place)
+        _again(kind, place)
+
+
+def half_copied(kind: Kind, bench: Bench) -> None:
+    """A folder is copied while its run goes on, one of its files not to the end: a run of the copy
+    goes on or is refused in a sentence, and so is its report."""
+    _slow_run(kind, "whole")
+    for number in range(bench.tries):
+        place, copy = f"copied {number}", f"copied {number} half"
+        kind.tries += 1
+        child = start(run_words("slow", "--out", place))
+        code = _begun(child, place, bench.rng)
+        shutil.copytree(place, copy)
+        done = end_of(child)
+        if (code or done.code) != 0:
+            kind.fell.append(f"{place}: {done.words}")
+        files = [path for path in sorted(Path(copy).rglob("*")) if path.is_file()]
+        cut = bench.rng.choice(files)
+        content = cut.read_bytes()
+        cut.write_bytes(content[: bench.rng.randrange(len(content) + 1)])
+        reported = outcome(["report", copy])
+        if not reported.is_sentence:
+            kind.fell.append(f"report of {copy}, {cut.name} cut: {reported.words}")
+        _again(kind, copy, f", {cut.name} cut")
+
+
+def _slow_run(kind: Kind, name: str) -> None:
+    must(run_words("slow", "--out", f"{kind.name} {name}"))
+
+
+def _begun(child: int, place: str, rng: random.Random) -> int | None:
+    """Wait until a run's folder is there, and a moment; returns the exit code if it ended."""
+    end = time.monotonic() + LONGEST
+    while not Path(place).exists() and time.monotonic() < end:
+        time.sleep(0.002)
+    return ended(child, rng.uniform(0, 0.6))
+
+
+def _again(kind: Kind, place: str, what: str = "") -> None:
+    """Run the command again: the records of an undisturbed run, or a refusal in a sentence."""
+    done = outcome(run_words("slow", "--out", place))
+    if not done.is_sentence:
+        kind.fell.append(f"{place}{what}, again: {done.words}")
+    elif done.code == 0 and answers(place) != answers(f"{kind.name} whole"):
+        kind.fell.append(f"{place}{what}, again: other records than those of an undisturbed run")
+
+
+def jumping_clock(kind: Kind, bench: Bench) -> None:
+    """The clock of the machine jumps by up to ten days at each look: same records, no time below
+    0, and report and verify work."""
+    _slow_run(kind, "whole")
+    for number in range(bench.tries):
+        place = f"clock {number}"
+        kind.tries += 1
+        done = outcome(run_words("slow", "--out", place), partial(_jump, bench.rng.random()))
+        if done.code != 0 or answers(place) != answers(f"{kind.name} whole"):
+            kind.fell.append(f"{place}: {done.words}, or other records")
+        for row in _with_seconds(place):
+            if row < 0:
+                kind.fell.append(f"{place}: {row} seconds")
+        for words in (["report", place], ["export", place, f"{place}.zip"]):
+            told = outcome(words)
+            if told.code != 0:
+                kind.fell.append(f"{words[0]} {place}: {told.words}")
+        verified = outcome(["verify", f"{place}.zip"])
+        if verified.code not in (0, 4) or "Traceback" in verified.err:
+            kind.fell.append(f"verify {place}: {verified.words}")
+
+
+def _with_seconds(place: str) -> list[float]:
+    found = []
+    for path in Path(place).rglob("records.jsonl"):
+        for line in path.read_text().splitlines():
+            row = json.loads(line)
+            found.append(row["notes"]["seconds"])
+            found += [phase["seconds"] for phase in row["usage"].values()]
+    return found
+
+
+def _jump(seed: float) -> None:
+    """Replace the clock of this process by one that jumps."""
+    rng = random.Random(seed)
+    real = time.time
+
+    def jumped() -> float:
+        return real() + rng.uniform(-864_000, 864_000)
+
+    class Jumping(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> "Jumping":
+            return cls.fromtimestamp(jumped(), tz)
+
+    import harness.engine.manifest as manifest
+    import harness.engine.spending_limits as limits
+
+    time.time = jumped
+    time.time_ns = lambda: int(jumped() * 1e9)
+    for module in (manifest, limits):
+        module.datetime = Jumping  # type: ignore[attr-defined]
+
+
+def two_processes(kind: Kind, bench: Bench) -> None:
+    """Two processes write one folder and one cache: both end well, or one is told to wait."""
+    for number in range(bench.tries // 2):
+        kind.tries += 1
+        out = f"two {number}"
+        with own_cache(f"{out} cache"):
+            words = run_words("bm25", "--out", out)
+            pair = [start(words) for _ in range(2)]
+            codes = sorted(ended(child, LONGEST) or 0 for child in pair)
+            last = outcome(words)
+        if codes not in ([0, 0], [0, 2]) or last.code != 0 or len(records(out)) != 4:
+            kind.fell.append(f"{out}: exit codes {codes}, then {last.words}")
