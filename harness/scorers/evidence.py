@@ -26,15 +26,18 @@ def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
         if start > end or start < 0:
             raise ScoreError(f"a shown span of document '{document_id}' runs from {start} to {end}")
         by_document[document_id].append((start, end))
-    united = {}
-    for document_id, pieces in by_document.items():
-        merged: list[tuple[int, int]] = []
-        for start, end in sorted(pieces):
-            if merged and start <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-            else:
-                merged.append((start, end))
-        united[document_id] = merged
+    return {document_id: _united(pieces) for document_id, pieces in by_document.items()}
+
+
+def _united(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The (start, end) of one document, sorted and united where they touch or overlap."""
+    united: list[tuple[int, int]] = []
+    for start, end in sorted(pieces):
+        if united and start <= united[-1][1]:
+            last_start, last_end = united[-1]
+            united[-1] = (last_start, max(last_end, end))
+        else:
+            united.append((start, end))
     return united
 
 
@@ -49,16 +52,15 @@ def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
             raise ScoreError(
                 f"a supporting passage of document '{support.document_id}' has no characters"
             )
-        pieces = shown.get(support.document_id, [])
-        seen = sum(
-            max(0, min(end, support.end) - max(start, support.start)) for start, end in pieces
-        )
+        seen = 0
+        for start, end in shown.get(support.document_id, []):
+            seen += max(0, min(end, support.end) - max(start, support.start))
         hits.append(2 * seen >= length)
     return hits
 
 
 def _shown_spans(shown: Sequence[Shown]) -> list[Span]:
-    return [(s.document_id, s.start, s.end) for s in shown if s.kind == "span"]
+    return [(piece.document_id, piece.start, piece.end) for piece in shown if piece.kind == "span"]
 
 
 @scorer("evidence_recall", "share of supporting passages shown", "shown")
@@ -69,35 +71,46 @@ def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> fl
     spans of its document. Raises ScoreError for a span that ends before it starts and for a
     supporting passage without characters.
     """
-    return mean(_hits(_shown_spans(shown), supporting)) if supporting else None
+    if not supporting:
+        return None
+    return mean(_hits(_shown_spans(shown), supporting))
 
 
 @scorer("evidence_recall_sources", "the same, sources of summaries counted", "shown")
 def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """`evidence_recall` with the source spans of generated text counted as if they had been
     shown."""
-    sources = [source for s in shown if s.kind == "generated" for source in s.sources]
-    return mean(_hits(_shown_spans(shown) + sources, supporting)) if supporting else None
+    if not supporting:
+        return None
+    spans = _shown_spans(shown)
+    for piece in shown:
+        if piece.kind == "generated":
+            spans += piece.sources
+    return mean(_hits(spans, supporting))
+
+
+def _is_on(span: Shown, support: Support) -> bool:
+    """Whether at least half of the shorter of the two lies in the other: a chunk of a long page, or
+    a short page in a chunk."""
+    shared = min(span.end, support.end) - max(span.start, support.start)
+    shorter = min(span.end - span.start, support.end - support.start)
+    return span.document_id == support.document_id and shared > 0 and 2 * shared >= shorter
+
+
+def _first_place(spans: Sequence[Shown], support: Support) -> int | None:
+    """The position (from 0) of the first span that is on the supporting passage; None without
+    one."""
+    for place, span in enumerate(spans):
+        if _is_on(span, support):
+            return place
+    return None
 
 
 def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int | None]:
     """For each supporting passage, the position (from 0) of the first shown span that is on it;
-    None without one.
-
-    A span is on a passage where at least half of the shorter of the two lies in the other: a chunk
-    of a long page, or a short page in a chunk.
-    """
-
-    def is_on(a: Shown, b: Support) -> bool:
-        shared = min(a.end, b.end) - max(a.start, b.start)
-        shorter = min(a.end - a.start, b.end - b.start)
-        return a.document_id == b.document_id and shared > 0 and 2 * shared >= shorter
-
-    spans = [s for s in shown if s.kind == "span"]
-    return [
-        next((i for i, span in enumerate(spans) if is_on(span, support)), None)
-        for support in supporting
-    ]
+    None without one."""
+    spans = [piece for piece in shown if piece.kind == "span"]
+    return [_first_place(spans, support) for support in supporting]
 
 
 @scorer("evidence_hit", "1 if a shown text is on a supporting page (hit@k)", "shown")
@@ -113,8 +126,12 @@ def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
 def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """1 / place, from 1, of the first shown span on a supporting page, in the order of showing; 0
     without one."""
+    if not supporting:
+        return None
     positions = [place for place in _positions(shown, supporting) if place is not None]
-    return (1 / (1 + min(positions)) if positions else 0.0) if supporting else None
+    if not positions:
+        return 0.0
+    return 1 / (1 + min(positions))
 
 
 @scorer("evidence_pages", "share of supporting pages that a shown text is on", "shown")
@@ -137,12 +154,16 @@ def evidence_recall_sessions(
     """Share of the sessions with evidence of which at least one supporting passage is hit
     (`evidence_recall`).
 
-    evidence_sessions: session number of each of `supporting`; None is returned where these do not
-    fit or are none.
+    Args:
+        shown: What the reader saw.
+        supporting: The passages that support the answer.
+        evidence_sessions: Session number of each of `supporting`.
+
+    Returns:
+        The share; None where there are no sessions, or not one for each supporting passage.
     """
     if not supporting or len(evidence_sessions) != len(supporting):
         return None
     hits = _hits(_shown_spans(shown), supporting)
-    return len({s for s, hit in zip(evidence_sessions, hits, strict=True) if hit}) / len(
-        set(evidence_sessions)
-    )
+    hit_sessions = {number for number, hit in zip(evidence_sessions, hits, strict=True) if hit}
+    return len(hit_sessions) / len(set(evidence_sessions))

@@ -46,7 +46,28 @@ BUCKETS = ("0-4k", "4-8k", "8k+")
 def bucket(length: int) -> str:
     """LongBench-E's class of a text by its `length` field (words): below 4,000, below 8,000,
     else."""
-    return BUCKETS[0] if length < 4000 else BUCKETS[1] if length < 8000 else BUCKETS[2]
+    if length < 4000:
+        return BUCKETS[0]
+    if length < 8000:
+        return BUCKETS[1]
+    return BUCKETS[2]
+
+
+def _metric_of(
+    dataset: str, all_classes: Sequence[str] | None, backend: str
+) -> Callable[..., float]:
+    """The metric of `dataset` with its extra inputs. Raises ScoreError for an unknown data set or
+    missing classes."""
+    if dataset not in DATASETS:
+        raise ScoreError(f"LongBench has no data set {dataset!r}; it has: {', '.join(DATASETS)}")
+    metric = DATASETS[dataset]
+    if metric is en.code_sim_score:
+        return partial(metric, backend=backend)
+    if metric is not en.classification_score:
+        return metric
+    if all_classes is None:
+        raise ScoreError(f"LongBench's {dataset} needs all_classes, the list of its class names")
+    return partial(metric, all_classes=all_classes)
 
 
 def first_line(prediction: str) -> str:
@@ -64,25 +85,24 @@ def mean_score(
     all_classes: Sequence[str] | None = None,
     backend: str = "difflib",
 ) -> float:
-    """Score of a list of predictions by the rules of `dataset`, a key of DATASETS, 0..100.
+    """Score of a list of predictions by the rules of `dataset`, 0..100.
 
-    all_classes: class names of trec or lsht; backend: for code, see `code_sim_score`. Raises
-    ScoreError for an unknown data set, missing classes and an empty list.
+    Args:
+        prediction: The replies.
+        references: The accepted answers of each.
+        dataset: A key of DATASETS.
+        all_classes: Class names of trec or lsht.
+        backend: For code, see `code_sim_score`.
+
+    Raises:
+        ScoreError: An unknown data set, missing classes, or an empty list.
     """
-    if dataset not in DATASETS:
-        raise ScoreError(f"LongBench has no data set {dataset!r}; it has: {', '.join(DATASETS)}")
-    metric = DATASETS[dataset]
-    if metric is en.classification_score:
-        if all_classes is None:
-            raise ScoreError(
-                f"LongBench's {dataset} needs all_classes, the list of its class names"
-            )
-        metric = partial(metric, all_classes=all_classes)
-    elif metric is en.code_sim_score:
-        metric = partial(metric, backend=backend)
+    metric = _metric_of(dataset, all_classes, backend)
+    scored = list(prediction)
     if dataset in _SCORED_ON_FIRST_LINE:
-        prediction = [first_line(p) for p in prediction]
-    return round(100 * mean([metric(p, r) for p, r in zip(prediction, references, strict=True)]), 2)
+        scored = [first_line(reply) for reply in prediction]
+    values = [metric(reply, golds) for reply, golds in zip(scored, references, strict=True)]
+    return round(100 * mean(values), 2)
 
 
 @scorer("longbench.scorer_e", "the same by length", "corpus", maximum=100.0)
@@ -96,16 +116,28 @@ def scorer_e(
     backend: str = "difflib",
 ) -> dict[str, float | None]:
     """LongBench-E: bucket ("0-4k", "4-8k", "8k+") -> `mean_score` of its items, None without.
-    lengths: their words."""
-    buckets: dict[str, list[int]] = {name: [] for name in BUCKETS}
+
+    Args:
+        prediction: The replies.
+        references: The accepted answers of each.
+        dataset: A key of DATASETS.
+        lengths: Words of each text.
+        all_classes: Class names of trec or lsht.
+        backend: For code, see `code_sim_score`.
+    """
     if len(lengths) != len(prediction):
         raise ScoreError(f"{len(prediction)} predictions but {len(lengths)} lengths")
+    items: dict[str, list[int]] = {name: [] for name in BUCKETS}
     for index, length in enumerate(lengths):
-        buckets[bucket(length)].append(index)
-    score = partial(mean_score, dataset=dataset, all_classes=all_classes, backend=backend)
-    return {
-        name: score([prediction[i] for i in items], [references[i] for i in items])
-        if items
-        else None
-        for name, items in buckets.items()
-    }
+        items[bucket(length)].append(index)
+    scores: dict[str, float | None] = dict.fromkeys(BUCKETS)
+    for name, indices in items.items():
+        if indices:
+            scores[name] = mean_score(
+                [prediction[index] for index in indices],
+                [references[index] for index in indices],
+                dataset=dataset,
+                all_classes=all_classes,
+                backend=backend,
+            )
+    return scores

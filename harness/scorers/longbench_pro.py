@@ -8,8 +8,9 @@ double spaces. Summaries (T4) are not scored: theirs is half the similarity of a
 8 billion parameters.
 """
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from harness.scorers.base import published
@@ -22,29 +23,36 @@ _FIRST_LINE = ("T3.1", "T3.2", "T11.1", "T11.2")
 _RECALL = ("T6.1", "T8.1", "T8.2", "T8.3", "T10.1", "T10.2")
 
 
+def _plain(line: str) -> str:
+    """A line in small letters with single spaces."""
+    return " ".join(line.lower().split())
+
+
 def _answer_lines(text: str) -> list[str]:
-    """The lines behind a reply's last "[Answer]" or "[答案]", in small letters with single spaces."""
-    mark = "[Answer]" if "[Answer]" in text else "[答案]"
-    return [" ".join(line.split()) for line in text.rpartition(mark)[2].strip().lower().split("\n")]
+    """The lines after a reply's last "[Answer]" or "[答案]", in small letters with single spaces."""
+    mark = "[答案]"
+    if "[Answer]" in text:
+        mark = "[Answer]"
+    _, _, answer = text.rpartition(mark)
+    return [_plain(line) for line in answer.strip().lower().split("\n")]
+
+
+def _discounted(gains: Iterable[float], count: int) -> float:
+    """The sum of the first `count` gains, each divided by the logarithm of its place."""
+    total = 0.0
+    for place, gain in enumerate(itertools.islice(gains, count)):
+        total += gain / math.log2(place + 2)
+    return total
 
 
 def _ndcg(gold: Sequence[str], answered: Sequence[str]) -> float:
     """NDCG at the number of gold items, whose gains fall by one a place; a repeated item has its
     last place."""
-    gains = {line: len(gold) - n for n, line in enumerate(gold)}
-    ranked = sorted(
-        {line: -n for n, line in enumerate(answered)}.items(), key=lambda item: -item[1]
-    )
-    discounts = [math.log2(n + 2) for n in range(len(gold))]
-    at_best = zip(sorted(gains.values(), reverse=True), discounts, strict=False)
-    best = sum(gain / discount for gain, discount in at_best)
-    return (
-        sum(
-            gains.get(line, 0) / discount
-            for (line, _), discount in zip(ranked, discounts, strict=False)
-        )
-        / best
-    )
+    gains = {line: len(gold) - place for place, line in enumerate(gold)}
+    last_places = {line: place for place, line in enumerate(answered)}
+    ranked = sorted(last_places, key=last_places.__getitem__)
+    best = _discounted(sorted(gains.values(), reverse=True), len(gold))
+    return _discounted((gains.get(line, 0) for line in ranked), len(gold)) / best
 
 
 def _pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
@@ -52,11 +60,12 @@ def _pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
     two."""
     if min(len(gold), len(answered)) < 2:
         return 0.0
-    position = {line: n for n, line in enumerate(answered)}
-    right = sum(
-        a in position and b in position and position[a] < position[b]
-        for a, b in combinations(gold, 2)
-    )
+    position = {line: place for place, line in enumerate(answered)}
+    right = 0
+    for first, second in combinations(gold, 2):
+        both = first in position and second in position
+        if both and position[first] < position[second]:
+            right += 1
     return right / math.comb(len(answered), 2)
 
 
@@ -71,14 +80,17 @@ def score(
     """NDCG, pairwise accuracy, accuracy, share of lines found or F1, by task; None for summaries,
     0.0 for no reply.
 
-    lines: those of the gold answer; type: the secondary task, such as "T3.2 Single-Hop Fact QA".
+    Args:
+        prediction: The reply.
+        lines: Those of the gold answer.
+        type: The secondary task, such as "T3.2 Single-Hop Fact QA".
     """
     task = type.partition(" ")[0]
     if task.startswith("T4."):
         return None
     if prediction == "" or not lines:
         return 0.0
-    gold = [" ".join(line.lower().split()) for line in lines]
+    gold = [_plain(line) for line in lines]
     answered = _answer_lines(prediction)
     if task in _RANKING:
         return _ndcg(gold, answered)
@@ -88,5 +100,5 @@ def score(
         return float(gold[0] == answered[0])
     if task in _RECALL:
         return sum(line in answered for line in gold) / len(gold)
-    common = len({*gold} & {*answered})
-    return 2 * common / (len({*gold}) + len({*answered}))
+    common = set(gold) & set(answered)
+    return 2 * len(common) / (len(set(gold)) + len(set(answered)))

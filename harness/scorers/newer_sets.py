@@ -35,14 +35,19 @@ def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
 
 
 def _synth_answer(reply: str) -> str:
-    """The answer that the published code reads: behind the last colon; without one the last word of
+    """The answer that the published code reads: after the last colon; without one the last word of
     a long reply."""
     if ":" not in reply:
-        return reply if len(reply) < 20 else reply.split()[-1]
+        if len(reply) < 20:
+            return reply
+        return reply.split()[-1]
     text = reply.split(":")[-1].strip().translate(str.maketrans("", "", "*[]"))
-    return (
-        text if len(text) < 20 else next((phrase for phrase in _COMPARED if phrase in text), text)
-    )
+    if len(text) < 20:
+        return text
+    for phrase in _COMPARED:
+        if phrase in text:
+            return phrase
+    return text
 
 
 def _same_date(text: str, gold: str) -> bool:
@@ -74,15 +79,29 @@ def _parsed_answer(answer: str) -> int | str | list[str]:
     """ "84" -> 84, "Ada, Bo" -> ["Ada", "Bo"], "Ada" -> "Ada"."""
     with suppress(ValueError):
         return int(answer)
-    return [item.strip() for item in answer.split(",") if item.strip()] if "," in answer else answer
+    if "," not in answer:
+        return answer
+    items = [item.strip() for item in answer.split(",")]
+    return [item for item in items if item]
+
+
+def _boxed_answer(reply: str) -> str | None:
+    """What stands in the reply's \\boxed{}; None without one."""
+    for pattern in _BOXED:
+        boxed = pattern.search(reply)
+        if boxed is not None:
+            return boxed.group(1)
+    return None
 
 
 @scorer("oolong.real", "the boxed answer is right; numbers by distance, names by share")
 def real(prediction: str, references: Sequence[str]) -> float:
     """1.0 for the gold answer in \\boxed{}; a number by 0.75 ** distance, names by the share found;
     else 0.0."""
-    boxed = next(filter(None, (pattern.search(prediction) for pattern in _BOXED)), None)
-    reply = _parsed_answer(boxed.group(1)) if boxed else prediction
+    boxed = _boxed_answer(prediction)
+    reply: int | str | list[str] = prediction
+    if boxed is not None:
+        reply = _parsed_answer(boxed)
     gold = _parsed_answer(references[0])
     if isinstance(gold, int) and isinstance(reply, int):
         return float(0.75 ** abs(gold - reply))

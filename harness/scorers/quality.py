@@ -22,8 +22,8 @@ scorer = published(
 
 # A letter that can be nothing else: alone, in brackets, before a full stop, bracket or colon, or
 # after a word for it.
+_LETTER_ALONE = re.compile(r"\s*[\"'*]*([A-Za-z])[\"'*.):]*\s*")
 _LETTERS = (
-    re.compile(r"\s*[\"'*]*([A-Za-z])[\"'*.):]*\s*"),
     re.compile(r"[(\[]([A-Za-z])[)\]]"),
     re.compile(r"(?:^|\n)\s*([A-Z])[.):](?=\s)"),
     re.compile(r"\b(?:[Oo]ption|[Cc]hoice|[Aa]nswer(?:\s+is)?:?)\s+([A-Z])\b(?![\w'])"),
@@ -35,14 +35,26 @@ def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
     words."""
     words = f" {normalize_answer(text)} "
     option_words = [f" {normalize_answer(option)} " for option in options]
-    numbers: set[int] = set()
+    found: set[str] = set()
     # The longest first, each taken out of the text, so that an option inside it does not match
     # again.
-    for index in sorted(range(len(options)), key=lambda n: -len(option_words[n])):
-        if option_words[index].strip() and option_words[index] in words:
-            numbers |= {n for n, other in enumerate(option_words) if other == option_words[index]}
-            words = words.replace(option_words[index], " | ")
-    return numbers
+    for wanted in sorted(option_words, key=len, reverse=True):
+        if wanted.strip() and wanted in words:
+            found.add(wanted)
+            words = words.replace(wanted, " | ")
+    return {index for index, wanted in enumerate(option_words) if wanted in found}
+
+
+def _letters_in_text(text: str) -> list[str]:
+    """The letters that the reply names: the one that it consists of, else all that stand for an
+    option."""
+    alone = _LETTER_ALONE.fullmatch(text)
+    if alone is not None:
+        return [alone.group(1)]
+    letters: list[str] = []
+    for form in _LETTERS:
+        letters += form.findall(text)
+    return letters
 
 
 def chosen_option(text: str, options: Sequence[str]) -> int | None:
@@ -51,25 +63,29 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
     exact = [index for index, option in enumerate(options) if text.strip() == option.strip()]
     if len(exact) == 1:
         return exact[0]
-    alone = _LETTERS[0].fullmatch(text)
-    letters = [letter for form in _LETTERS[1:] for letter in form.findall(text)]
-    if alone:
-        letters = [alone.group(1)]
-    numbers = {ord(letter.upper()) - ord("A") for letter in letters}
-    choices = {number for number in numbers if number < len(options)} | _options_in_text(
-        text, options
-    )
-    return choices.pop() if len(choices) == 1 else None
+    choices = _options_in_text(text, options)
+    for letter in _letters_in_text(text):
+        number = ord(letter.upper()) - ord("A")
+        if number < len(options):
+            choices.add(number)
+    if len(choices) != 1:
+        return None
+    return choices.pop()
 
 
 @scorer("quality.accuracy", "the right option is named, by letter or text, and no other")
 def accuracy(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
     """1.0 where the reply names the right option and no other, else 0.0.
 
-    references: text of the right option; all_classes: all options, in order. Raises ScoreError if
-    it is none of them.
+    Args:
+        prediction: The reply.
+        references: Text of the right option.
+        all_classes: All options, in order.
+
+    Raises:
+        ScoreError: The reference is none of the options.
     """
-    right = {index for index, option in enumerate(all_classes) if option in references}
+    right = [index for index, option in enumerate(all_classes) if option in references]
     if not right:
         raise ScoreError(
             f"the reference {list(references)} is none of the options {list(all_classes)}"
