@@ -31,32 +31,16 @@ class LimitHook(Hook):
     ) -> None:
         """command: as typed, to be printed with a higher limit. Raises UserError for a limit that
         cannot be counted."""
-        self._budget, self._out, self._command, self._note = budget, out, command, note
-        for plan in plans if "tflops" in budget.limits else ():
-            if unknown := sorted(
-                role for role in plan.identities if shape_of_role(plan, role) is None
-            ):
-                raise UserError(
-                    f"--max-tflops: the FLOPs of the {unknown[0]} of {plan.run_name} are not "
-                    "counted, as its sizes are "
-                    "unknown; give them (model.shape), or use --max-tokens"
-                )
-        for plan in plans if "money" in budget.limits and not budget.price else ():
-            used = [*plan.models.values()] or [plan.config.model]
-            price_settings = "model.price.input=... model.price.output=..."
-            unpriced = [(model.name, price_settings) for model in used if model.price is None]
-            served = (
-                (role, encoder)
-                for role, encoder in plan.encoders.items()
-                if encoder.base_url and encoder.price is None
-            )
-            unpriced += [(encoder.name, f"{role}.price=...") for role, encoder in served]
-            for name, setting in unpriced:
-                raise UserError(
-                    f"--max-money: what '{name}' takes is not known; give its price per million "
-                    "tokens (--set "
-                    f"{setting}), or that of an hour (--price-per-gpu-hour P)"
-                )
+        self._budget = budget
+        self._out = out
+        self._command = command
+        self._note = note
+        if "tflops" in budget.limits:
+            for plan in plans:
+                _check_flops_are_counted(plan)
+        if "money" in budget.limits and not budget.price:
+            for plan in plans:
+                _check_prices_are_known(plan)
 
     def ready(self, plan: PlannedRun) -> PlannedRun:
         """Return the plan; raise LimitReached for one that has no run folder yet, once a limit is
@@ -73,18 +57,52 @@ class LimitHook(Hook):
         """Print the command that resumes, where a limit was hit. Returns 0."""
         if self._budget.hit:
             self._note("what was answered is saved; the same command with a higher limit resumes:")
-            self._note(
-                shlex.join(map(masked, command_with_higher_limit(self._budget, self._command)))
-            )
+            words = command_with_higher_limit(self._budget, self._command)
+            self._note(shlex.join(map(masked, words)))
         return 0
 
 
 def command_with_higher_limit(budget: Budget, command: Sequence[str]) -> list[str]:
     """The words of the command, with the limit that was hit raised to twice what is spent so
     far."""
-    flag = budget.hit.partition(" ")[0]
-    limit = number_text(2 * budget.spent()[flag.removeprefix("--max-")])
-    words = [f"{flag}={limit}" if word.startswith(f"{flag}=") else word for word in command]
-    return [
-        limit if before == flag else word for before, word in zip(["", *words], words, strict=False)
-    ]
+    flag, _, _ = budget.hit.partition(" ")
+    spent = budget.spent()[flag.removeprefix("--max-")]
+    limit = number_text(2 * spent)
+    words: list[str] = []
+    for word in command:
+        if words and words[-1] == flag:
+            words.append(limit)
+        elif word.startswith(f"{flag}="):
+            words.append(f"{flag}={limit}")
+        else:
+            words.append(word)
+    return words
+
+
+def _check_flops_are_counted(plan: PlannedRun) -> None:
+    """Raise UserError for a model whose sizes are unknown."""
+    for role in sorted(plan.identities):
+        if shape_of_role(plan, role) is None:
+            raise UserError(
+                f"--max-tflops: the FLOPs of the {role} of {plan.run_name} are not counted, as "
+                "its sizes are unknown; give them (model.shape), or use --max-tokens"
+            )
+
+
+def _check_prices_are_known(plan: PlannedRun) -> None:
+    """Raise UserError for a model or a served encoder without a price."""
+    models = list(plan.models.values()) or [plan.config.model]
+    for model in models:
+        if model.price is None:
+            raise _unpriced(model.name, "model.price.input=... model.price.output=...")
+    for role, encoder in plan.encoders.items():
+        if encoder.base_url and encoder.price is None:
+            raise _unpriced(encoder.name, f"{role}.price=...")
+
+
+def _unpriced(name: str, setting: str) -> UserError:
+    """The error for a model or encoder without a price. setting: what gives it one."""
+    return UserError(
+        f"--max-money: what '{name}' takes is not known; give its price per million tokens "
+        f"(--set {setting}), or that of an hour (--price-per-gpu-hour P)"
+    )

@@ -44,7 +44,10 @@ class View:
     @classmethod
     def of(cls, documents: Sequence[Document]) -> View:
         """The view of the documents as they are."""
-        return cls(tuple(documents), {d.id: (Piece(0, len(d.text), d.id, 0),) for d in documents})
+        pieces: dict[str, tuple[Piece, ...]] = {}
+        for document in documents:
+            pieces[document.id] = (Piece(0, len(document.text), document.id, 0),)
+        return cls(tuple(documents), pieces)
 
     def original(self, answer: Answer) -> Answer:
         """The answer with what was shown, in its steps too, as spans of the data set's documents.
@@ -71,10 +74,9 @@ class View:
             return replace(step, shown=originals[0])
         # A step shows one thing: a span over several pieces becomes the sources of a text without a
         # place of its own.
-        sources = tuple((s.document_id, s.start, s.end) for s in originals)
-        return replace(
-            step, shown=replace(step.shown, document_id="", start=0, end=0, sources=sources)
-        )
+        sources = tuple((each.document_id, each.start, each.end) for each in originals)
+        shown = replace(step.shown, document_id="", start=0, end=0, sources=sources)
+        return replace(step, shown=shown)
 
     def _to_original(self, shown: Shown) -> list[Shown]:
         """A shown span as spans of the original documents; a generated text as one, with its
@@ -84,10 +86,11 @@ class View:
             for source in shown.sources:
                 sources += self._original_spans(*source)
             return [replace(shown, sources=tuple(sources))]
-        return [
-            replace(shown, document_id=d, start=start, end=end)
-            for d, start, end in self._original_spans(shown.document_id, shown.start, shown.end)
-        ]
+        originals: list[Shown] = []
+        for original in self._original_spans(shown.document_id, shown.start, shown.end):
+            document_id, start, end = original
+            originals.append(replace(shown, document_id=document_id, start=start, end=end))
+        return originals
 
     def _original_spans(self, document_id: str, start: int, end: int) -> list[tuple[str, int, int]]:
         """(document id, start, end) of the original parts in [start, end) of the view's document.
@@ -102,7 +105,8 @@ class View:
             )
         spans = []
         for piece in self.pieces[document_id]:
-            first, last = max(start, piece.start), min(end, piece.start + piece.length)
+            first = max(start, piece.start)
+            last = min(end, piece.start + piece.length)
             if first < last:
                 shift = piece.origin - piece.start
                 spans.append((piece.document_id, first + shift, last + shift))

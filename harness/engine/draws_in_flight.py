@@ -18,12 +18,12 @@ def warn_of_global_draws(note: Callable[[str], None], seed: int) -> Iterator[Non
     before = _generator_states()
     yield
     after = _generator_states()
-    if changed := [name for name, state in before.items() if state != after[name]]:
+    changed = [name for name, state in before.items() if state != after[name]]
+    if changed:
         note(
             f"something drew from the global random generator of {' and '.join(changed)} while "
-            "several questions were "
-            "in flight: such draws depend on which question was faster; --parallel 1 gives the "
-            "same ones every time"
+            "several questions were in flight: such draws depend on which question was faster; "
+            "--parallel 1 gives the same ones every time"
         )
 
 
@@ -34,6 +34,7 @@ def _generator_states() -> dict[str, object]:
         "Python": random.getstate(),
         "NumPy": (name, np.asarray(keys).tobytes(), *rest),
     }
-    if torch := sys.modules.get("torch"):
+    torch = sys.modules.get("torch")
+    if torch is not None:
         states["torch"] = torch.get_rng_state().numpy().tobytes()
     return states

@@ -14,6 +14,8 @@ from typing import Any
 
 from harness.config import presets
 from harness.config.layers import FOLDER, Choices
+from harness.config.sweep import expand_runs, suite_axes
+from harness.engine.suite_parts import distinct_runs, parts_to_run
 from harness.errors import UserError
 
 Swept = Mapping[str, Sequence[Any]]
@@ -32,37 +34,41 @@ def command_runs(
     a data set that is not run.
     """
     suite = shared.suite
-    datasets = datasets or [FOLDER] * bool(shared.documents or shared.questions)
-    named = datasets or (suite.datasets if suite else ())
-    folded = {presets.fold(name) for name in named}
-    for setting in shared.sets:
-        root, _, rest = setting.partition(".")
-        if (
-            root == "datasets"
-            and folded
-            and presets.fold(name := rest.partition(".")[0]) not in folded
-        ):
-            raise UserError(
-                f"'{setting}' is set, but '{name}' is not run; the data sets are {', '.join(named)}"
-            )
+    if not datasets and (shared.documents or shared.questions):
+        datasets = [FOLDER]
+    named = datasets
+    if not named and suite is not None:
+        named = suite.datasets
+    _check_sets(shared, named)
     if shared.data is not None and len(named) > 1:
+        each = " ".join(f"datasets.{name}.data=PATH" for name in named)
         raise UserError(
             f"--data holds the rows of one data set, but {len(named)} are named; keep one, or name "
-            "each one's: "
-            f"--set {' '.join(f'datasets.{name}.data=PATH' for name in named)}"
+            f"each one's: --set {each}"
         )
     if suite is None or not suite.parts:
         return _cross(shared, methods, datasets, swept, note)
-    from harness.engine.suite_parts import distinct_runs, parts_to_run
-
     notes: dict[str, None] = {}
-    parts = parts_to_run(suite, methods, datasets)
-    runs = [
-        _cross(replace(shared, suite=part), m, d, swept, notes.setdefault) for part, m, d in parts
-    ]
+    runs: list[Choices] = []
+    for chosen in parts_to_run(suite, methods, datasets):
+        of_part = replace(shared, suite=chosen.part)
+        runs += _cross(of_part, chosen.methods, chosen.datasets, swept, notes.setdefault)
     for line in notes:
         note(line)
-    return distinct_runs(suite, [run for of_part in runs for run in of_part])
+    return distinct_runs(suite, runs)
+
+
+def _check_sets(shared: Choices, datasets: Sequence[str]) -> None:
+    """Raise UserError for a setting of a data set that is not run. datasets: all, () if unknown."""
+    folded = {presets.fold(name) for name in datasets}
+    for setting in shared.sets:
+        root, _, rest = setting.partition(".")
+        name, _, _ = rest.partition(".")
+        if root == "datasets" and folded and presets.fold(name) not in folded:
+            raise UserError(
+                f"'{setting}' is set, but '{name}' is not run; the data sets are "
+                f"{', '.join(datasets)}"
+            )
 
 
 def _cross(
@@ -72,24 +78,21 @@ def _cross(
     suite = shared.suite
     axes = dict(swept)
     if suite is not None:
-        from harness.config import sweep
-
-        methods, datasets = methods or [*suite.methods], datasets or suite.datasets
-        axes = sweep.suite_axes(suite, shared.model, shared.sets) | axes
-    none: list[str | None] = [
-        None
-    ]  # nothing is named: a file may name it, and planning says what is missing
-    choices = [
-        replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none
-    ]
+        methods = methods or list(suite.methods)
+        datasets = datasets or suite.datasets
+        axes = {**suite_axes(suite, shared.model, shared.sets), **axes}
+    # Where nothing is named, a file may name it, and planning says what is missing.
+    unnamed: list[str | None] = [None]
+    choices: list[Choices] = []
+    for dataset in datasets or unnamed:
+        for method in methods or unnamed:
+            choices.append(replace(shared, method=method, dataset=dataset))  # noqa: PERF401
     if not axes:
         return choices
-    from harness.config import sweep
-
-    choices, notes = sweep.expand_runs(choices, axes)
+    runs, notes = expand_runs(choices, axes)
     for line in notes:
         note(f"note: {line}")
-    return choices
+    return runs
 
 
 def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choices, Swept]:

@@ -38,42 +38,51 @@ def evidence_view(documents: Sequence[Document], supporting: Sequence[Support]) 
     If nothing is marked, as for a question that cannot be answered: the first document without its
     text.
     """
-    kept: list[Document] = []
+    cut_documents: list[Document] = []
     pieces: dict[str, tuple[Piece, ...]] = {}
     for document in documents:
-        spans = _merge_overlaps(
-            (s.start, s.end) for s in supporting if s.document_id == document.id
-        )
+        own = [each for each in supporting if each.document_id == document.id]
+        spans = _merge_overlaps((each.start, each.end) for each in own)
         if spans:
             cut, parts = _cut_to_spans(document, spans)
-            kept.append(cut)
+            cut_documents.append(cut)
             pieces[document.id] = parts
-    if not kept:
+    if not cut_documents:
         first = replace(documents[0], text="", passages=())
         return View((first,), {first.id: ()}, {"view": NO_EVIDENCE})
-    shows_text = any(document.text for document in kept)
-    return View(tuple(kept), pieces, {"view": "evidence" if shows_text else NO_EVIDENCE})
+    shown = NO_EVIDENCE
+    if any(document.text for document in cut_documents):
+        shown = "evidence"
+    return View(tuple(cut_documents), pieces, {"view": shown})
 
 
 def joined_view(view: View) -> View:
     """The view of the documents of `view` in order as a single one, a blank line between them."""
-    titled = any(d.passages for d in view.documents)
+    titled = any(document.passages for document in view.documents)
     passages: list[Passage] = []
     pieces: list[Piece] = []
+    texts: list[str] = []
+    ids: list[str] = []
     offset = 0
     for document in view.documents:
-        passages_here = document.passages
-        if titled and not passages_here:
-            passages_here = (Passage(document.title, 0, len(document.text)),)
-        passages += [replace(p, start=p.start + offset, end=p.end + offset) for p in passages_here]
-        pieces += [replace(p, start=p.start + offset) for p in view.pieces[document.id]]
+        own_passages = document.passages
+        if titled and not own_passages:
+            own_passages = (Passage(document.title, 0, len(document.text)),)
+        for passage in own_passages:
+            start = passage.start + offset
+            end = passage.end + offset
+            passages.append(replace(passage, start=start, end=end))
+        for piece in view.pieces[document.id]:
+            pieces.append(replace(piece, start=piece.start + offset))  # noqa: PERF401
+        texts.append(document.text)
+        ids.append(document.id)
         offset += len(document.text) + len(GAP)
-    titles = {d.title for d in view.documents}
+    titles = {document.title for document in view.documents}
+    title = ""
+    if len(titles) == 1:
+        title = titles.pop()
     combined = Document(
-        id=joined_id([d.id for d in view.documents]),
-        text=GAP.join(d.text for d in view.documents),
-        title=titles.pop() if len(titles) == 1 else "",
-        passages=tuple(passages),
+        id=joined_id(ids), text=GAP.join(texts), title=title, passages=tuple(passages)
     )
     notes = {**view.notes, "joined": len(view.documents)}
     return View((combined,), {combined.id: tuple(pieces)}, notes)
@@ -82,7 +91,9 @@ def joined_view(view: View) -> View:
 def _merge_overlaps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Sort spans and merge those that overlap; empty ones are left out."""
     merged: list[tuple[int, int]] = []
-    for start, end in sorted(s for s in spans if s[0] < s[1]):
+    for start, end in sorted(spans):
+        if start >= end:
+            continue
         if merged and start < merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
@@ -97,16 +108,20 @@ def _cut_to_spans(
     pieces come from)."""
     pieces: list[Piece] = []
     passages: list[Passage] = []
+    texts: list[str] = []
     at = 0
     for start, end in spans:
+        texts.append(document.text[start:end])
         pieces.append(Piece(at, end - start, document.id, start))
-        for p in document.passages:
-            a, b = max(p.start, start), min(p.end, end)
-            if a < b:
-                passages.append(Passage(p.title, a - start + at, b - start + at))
+        shift = at - start
+        for passage in document.passages:
+            first = max(passage.start, start)
+            last = min(passage.end, end)
+            if first < last:
+                passages.append(Passage(passage.title, first + shift, last + shift))
         at += end - start + len(GAP)
-    text = GAP.join(document.text[a:b] for a, b in spans)
-    return replace(document, text=text, passages=tuple(passages)), tuple(pieces)
+    cut = replace(document, text=GAP.join(texts), passages=tuple(passages))
+    return cut, tuple(pieces)
 
 
 def joined_id(ids: Sequence[str]) -> str:
@@ -115,4 +130,5 @@ def joined_id(ids: Sequence[str]) -> str:
     name = "+".join(ids)
     if len(name) <= 80:
         return name
-    return f"{ids[0]}+{len(ids) - 1} more, {hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{ids[0]}+{len(ids) - 1} more, {digest[:12]}"

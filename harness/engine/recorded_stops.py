@@ -6,12 +6,13 @@
 Whether a method has the field is read from its Config, never decided by its name.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_part
+from harness.config.schema import MethodChoice
 from harness.config.sweep import method_and_parameters
 from harness.engine.settled_method import make_method
 from harness.errors import UserError
@@ -31,7 +32,8 @@ def with_stops(
     takes it, for a field given twice, and for a t_p for which nothing is recorded. A run that
     cannot be resolved is left as it is: its mistake is reported when it is planned.
     """
-    if not (chosen := {name: value for name, value in options.items() if value is not None}):
+    chosen = {name: value for name, value in options.items() if value is not None}
+    if not chosen:
         return list(runs)
     for name in chosen:
         if any(f"method.{name}" in run.sets for run in runs):
@@ -39,48 +41,74 @@ def with_stops(
                 f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one"
             )
     mixed = len({run.method for run in runs}) > 1
-    out: list[Choices] = []
-    refused: dict[str, list[str]] = {name: [] for name in chosen}
+    changed: list[Choices] = []
+    refused: dict[str, dict[str, None]] = {name: {} for name in chosen}
     for run in runs:
-        method_info = method_and_parameters(run)
-        if method_info is None:
-            out.append(run)
+        info = method_and_parameters(run)
+        if info is None:
+            changed.append(run)
             continue
-        method, fields = method_info
-        if (
-            _T_P in chosen
-            and _STOPS not in chosen
-            and _STOPS in fields
-            and method.params.get(_STOPS) is None
-        ):
-            raise UserError(
-                "--record-t-p sets up to which t_p stops are recorded; add --record-stops N"
-            )
-        settings = {f"method.{name}": value for name, value in chosen.items() if name in fields}
-        changed = replace(run, sets={**run.sets, **settings})
-        if mixed and settings and not _is_valid(changed) and _is_valid(run):
-            settings, changed = {}, run
+        method, fields = info
+        _check_recorded(chosen, method, fields)
+        settings = _settings_for(run, chosen, fields, mixed)
         for name in chosen:
             if f"method.{name}" not in settings:
-                refused[name].append(method.name)
-        out.append(changed)
-    left_out = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
-    for name, methods in left_out.items():
-        if not mixed or all(f"method.{name}" not in run.sets for run in out):
-            known = [
-                preset
-                for preset in presets.names("methods")
-                if (method_info := method_and_parameters(Choices(method=preset))) is not None
-                and name in method_info[1]
-            ]
-            have = f"these have it: {', '.join(known)}" if known else "no method has it"
-            raise UserError(
-                f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take "
-                f"method.{name}; {have}"
-            )
-    for name, methods in left_out.items():
+                refused[name].setdefault(method.name)
+        changed.append(replace(run, sets={**run.sets, **settings}))
+    refused = {name: methods for name, methods in refused.items() if methods}
+    for name, methods in refused.items():
+        if not mixed or all(f"method.{name}" not in run.sets for run in changed):
+            raise _applies_to_none(name, methods)
+    for name, methods in refused.items():
         note(f"note: {FLAGS[name]} does not apply to {', '.join(methods)}")
-    return out
+    return changed
+
+
+def _check_recorded(
+    chosen: Mapping[str, float], method: MethodChoice, fields: Collection[str]
+) -> None:
+    """Raise UserError for a t_p for which the method records no stops. fields: its parameters."""
+    needs_stops = _T_P in chosen and _STOPS not in chosen
+    if needs_stops and _STOPS in fields and method.params.get(_STOPS) is None:
+        raise UserError(
+            "--record-t-p sets up to which t_p stops are recorded; add --record-stops N"
+        )
+
+
+def _settings_for(
+    run: Choices, chosen: Mapping[str, float], fields: Collection[str], mixed: bool
+) -> dict[str, float]:
+    """The settings that the options make for one run.
+
+    Args:
+        run: The run.
+        chosen: The options that are given.
+        fields: The parameters of its method.
+        mixed: Whether there are several methods: one that refuses them has none.
+    """
+    settings = {f"method.{name}": value for name, value in chosen.items() if name in fields}
+    if not mixed or not settings:
+        return settings
+    changed = replace(run, sets={**run.sets, **settings})
+    if not _is_valid(changed) and _is_valid(run):
+        return {}
+    return settings
+
+
+def _applies_to_none(name: str, methods: Iterable[str]) -> UserError:
+    """The error for an option that no run takes. methods: those of the runs."""
+    known: list[str] = []
+    for preset in presets.names("methods"):
+        info = method_and_parameters(Choices(method=preset))
+        if info is not None and name in info[1]:
+            known.append(preset)
+    have = "no method has it"
+    if known:
+        have = f"these have it: {', '.join(known)}"
+    return UserError(
+        f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take method.{name}; "
+        f"{have}"
+    )
 
 
 def _is_valid(run: Choices) -> bool:

@@ -3,45 +3,56 @@ runs are the same."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.config import presets
 from harness.config.layers import Choices
-
-if TYPE_CHECKING:
-    from harness.config.suites import Suite
-
-RunKey = tuple[str, str, frozenset[tuple[str, str]]]
-"""Identifies a run of a command: preset and data set, as the user named them, and its point of a
-sweep."""
+from harness.config.suites import Suite
 
 
-def run_key(choices: Choices) -> RunKey:
-    """The key of a run."""
-    point = frozenset((name, str(value)) for name, value in choices.point.items())
-    return presets.fold(choices.method or ""), presets.fold(choices.dataset or ""), point
+@dataclass(frozen=True)
+class RunKey:
+    """Identifies a run of a command: preset and data set, as the user named them, and its point of
+    a sweep."""
+
+    method: str
+    dataset: str
+    point: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, choices: Choices) -> RunKey:
+        """The key of a run."""
+        point = frozenset((name, str(value)) for name, value in choices.point.items())
+        method = presets.fold(choices.method or "")
+        dataset = presets.fold(choices.dataset or "")
+        return cls(method, dataset, point)
 
 
-def parts_to_run(
-    suite: Suite, methods: Sequence[str], datasets: Sequence[str]
-) -> list[tuple[Suite, list[str], list[str]]]:
+@dataclass(frozen=True)
+class PartToRun:
+    """A part of a suite, with the methods and data sets that are run of it."""
+
+    part: Suite
+    methods: list[str]
+    datasets: list[str]
+
+
+def parts_to_run(suite: Suite, methods: Sequence[str], datasets: Sequence[str]) -> list[PartToRun]:
     """Each part with the methods and data sets that it runs; of those that the command names, ()
     for all of the part.
 
     A named method or data set that some parts have is run in those parts, any other one in all
     parts.
     """
-    runs = [
-        (
-            part,
-            _in_part(methods, part.methods, suite.methods),
-            _in_part(datasets, part.datasets, suite.datasets),
-        )
-        for part in suite.parts
-    ]
-    return [(part, names, sets) for part, names, sets in runs if names and sets]
+    chosen: list[PartToRun] = []
+    for part in suite.parts:
+        own_methods = _in_part(methods, part.methods, suite.methods)
+        own_datasets = _in_part(datasets, part.datasets, suite.datasets)
+        if own_methods and own_datasets:
+            chosen.append(PartToRun(part, own_methods, own_datasets))
+    return chosen
 
 
 def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
@@ -52,36 +63,52 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
     """
     made: dict[str, Choices] = {}
     for run in runs:
-        part = run.suite or suite
-        settings = (part.sets, part.methods.get(str(run.method)), part.profile, part.limit)
-        made.setdefault(repr((run.method, run.dataset, run.model, run.point, settings)), run)
-    # Keys that all parts set to the same value distinguish no runs.
-    first, *other_sets = (part.sets for part in suite.parts)
-    common = {
-        name
-        for name in first
-        if all(name in sets and sets[name] == first[name] for sets in other_sets)
-    }
+        made.setdefault(_settings_key(run, run.suite or suite), run)
+    common = _common_settings(suite)
     taken: set[RunKey] = set()
-    out = []
+    distinct: list[Choices] = []
     for run in made.values():
-        for name, value in run.suite.sets.items() if run.suite else ():
-            if name in common:
-                continue
-            if run_key(run) not in taken:
-                break
-            run = replace(run, point={**run.point, name: value})
-        taken.add(run_key(run))
-        out.append(run)
-    return out
+        if run.suite is not None:
+            own = {key: value for key, value in run.suite.sets.items() if key not in common}
+            run = _with_own_point(run, own, taken)
+        taken.add(RunKey.of(run))
+        distinct.append(run)
+    return distinct
 
 
-def _in_part(named: Collection[str], own: Collection[str], whole: Collection[str]) -> list[str]:
+def _settings_key(run: Choices, part: Suite) -> str:
+    """Equal for runs that two parts would run alike."""
+    settings = (part.sets, part.methods.get(str(run.method)), part.profile, part.limit)
+    return repr((run.method, run.dataset, run.model, run.point, settings))
+
+
+def _common_settings(suite: Suite) -> list[str]:
+    """The keys that all parts set to the same value, which distinguish no runs."""
+    first, *others = (part.sets for part in suite.parts)
+    common = list(first)
+    for sets in others:
+        common = [key for key in common if key in sets and sets[key] == first[key]]
+    return common
+
+
+def _with_own_point(run: Choices, own: Mapping[str, Any], taken: Collection[RunKey]) -> Choices:
+    """The run with as many settings of its part in its point as make its key a new one.
+
+    Args:
+        run: A run of a part.
+        own: The settings of its part that not all parts share.
+        taken: The keys of the runs before it.
+    """
+    for name, value in own.items():
+        if RunKey.of(run) not in taken:
+            break
+        run = replace(run, point={**run.point, name: value})
+    return run
+
+
+def _in_part(named: Collection[str], own: Collection[str], of_suite: Collection[str]) -> list[str]:
     """The names that a part runs: its `own`, or those `named` by the command that it has or the
-    `whole` suite lacks."""
-    part, suite = {presets.fold(name) for name in own}, {presets.fold(name) for name in whole}
-    return [
-        name
-        for name in named or own
-        if presets.fold(name) in part or presets.fold(name) not in suite
-    ]
+    suite lacks."""
+    in_part = {presets.fold(name) for name in own}
+    elsewhere = {presets.fold(name) for name in of_suite} - in_part
+    return [name for name in named or own if presets.fold(name) not in elsewhere]
