@@ -12,7 +12,7 @@ answered has a cost, its FLOPs are those of its tokens, and its tokens hold what
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -131,17 +131,28 @@ def _spent_hash(record: Mapping[str, Any]) -> int:
     return _hash([record["question_id"], record.get("prediction"), record["usage"]])
 
 
+def _known_shapes(manifest: Mapping[str, Any]) -> list[ModelShape]:
+    """The sizes of a run's models; [] where those of one are not recorded, or not all of them."""
+    names = {field.name for field in fields(ModelShape)}
+    shapes = []
+    for shape in (manifest.get("shapes") or {}).values():
+        if not isinstance(shape, dict) or set(shape) != names:
+            return []
+        shapes.append(ModelShape(**shape))
+    if len(shapes) != len(manifest.get("models") or {"?": None}):
+        return []
+    return shapes
+
+
 def _finder(run: StoredRun) -> Any:
     """The function that yields what does not fit in a record of the run."""
     if "imported" in run.manifest:
         return _imported_problems
-    shapes = [shape for shape in (run.manifest.get("shapes") or {}).values() if shape]
-    all_known = len(shapes) == len(run.manifest.get("models") or {"?": None})
     return partial(
         _problems,
         made=Made(
             declared=declared(run),
-            shapes=[ModelShape(**shape) for shape in shapes] if all_known else [],
+            shapes=_known_shapes(run.manifest),
             has_models=bool(run.manifest.get("models")),
             characters=_characters_of_a_token(run.manifest),
             prompts=sum(map(len, (run.manifest.get("prompts") or {}).values())),

@@ -1,5 +1,6 @@
 import pytest
 
+from reports import checks
 from reports.figures import front
 from reports.paper import comparable, public_releases
 
@@ -37,3 +38,11 @@ def made_here(monkeypatch):
     """The checkout and packages of build.write_run are those of this process."""
     here = {"git": {"commit": "c0ffee", "dirty": False}, "packages": {"longdoc-harness": "0.1.0"}}
     monkeypatch.setattr(comparable, "made_by", lambda: here)
+
+
+@pytest.fixture(autouse=True)
+def records_fit(request, monkeypatch):
+    """Runs of paper_runs.py have settings and scores alone, whose records fit no method;
+    tests/reports/test_edited_folders.py has whole ones."""
+    if request.module.__name__.rpartition(".")[2].startswith("test_paper"):
+        monkeypatch.setattr(checks, "misfits", lambda run, found: [])
