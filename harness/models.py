@@ -45,7 +45,9 @@ __all__ = [
 
 # A model is loaded for each of the first five, an encoder or reranker for the last two.
 ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
-CAPABILITIES = ("attention", "plain_model", "probe", "score", "adapters", "sampling")
+CAPABILITIES = (
+    "attention", "plain_model", "probe", "score", "adapters", "sampling", "application",
+)  # fmt: skip
 
 
 class Session(AbstractContextManager["Session"], abc.ABC):

@@ -88,10 +88,12 @@ class Shown:
     """One piece of what the reader saw.
 
     kind "span": text[start:end] of a document; "generated": `text` that a model wrote from the
-    spans `sources`.
+    spans `sources`; and of an application of the user's own: "source": the page `text` that it
+    names, with its place where there is such a page; "quote": `text` that it used and that is in no
+    document; "unknown": it does not say which texts it used.
     """
 
-    kind: Literal["span", "generated"]
+    kind: Literal["span", "generated", "source", "quote", "unknown"]
     document_id: str = ""
     start: int = 0
     end: int = 0

@@ -49,7 +49,8 @@ _HIDDEN_COLUMNS = (
     "changed",
 )
 _LEGENDS = {
-    "money": "money by model.price, per question with its share of the index; money.run: of the whole run",
+    "money": "money by model.price or as an application says, per question with its share of the "
+    "index; money.run: of the whole run",
     "seconds.p95": "seconds: the time of a question's own requests, without the queue",
     "ratio": "ratio: cost against full-context (or --reference), an index shared by the questions of its document; "
     "ratio.search: without the index, as the papers print it",

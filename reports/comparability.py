@@ -93,7 +93,7 @@ def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> lis
         reasons.append(f"another task ({', '.join(sorted(task))})")
     reader = [one for one in found if one.key.startswith(("model.", "manifest.models."))]
     same_name = run.config["model"]["name"] == base.config["model"]["name"]
-    if reader and same_name:
+    if reader and same_name and not _has_application(run, base):
         names = [one.key.removeprefix("manifest.") for one in reader]
         reasons.append(f"another reader of the same name ({', '.join(names)})")
     for one in found:
@@ -149,6 +149,11 @@ def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
     return reasons
 
 
+def _has_application(run: StoredRun, base: StoredRun) -> bool:
+    """Whether one of them brings a reader of its own, which is what is compared."""
+    return facts.is_application(run) or facts.is_application(base)
+
+
 def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
     """Why the answers of two runs differ by more than the method: the end of a sentence each, for
     `harness compare`."""
@@ -165,7 +170,8 @@ def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
             reader.append(one.key.removeprefix("manifest."))
         else:
             sentences.append(f"were asked differently ({one})")
-    if reader or facts.reader(run) != facts.reader(base):
+    other_reader = reader or facts.reader(run) != facts.reader(base)
+    if other_reader and not _has_application(run, base):
         names = [str(each.config["model"]["name"]) for each in (run, base)]
         who = " and ".join(names) if names[0] != names[1] else f"both named {names[0]}"
         keys = f": {', '.join(reader)}" if reader else ""
@@ -212,7 +218,7 @@ def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
     """What is measured otherwise than in `base`, and what nobody classified."""
     if run is base or facts.made_elsewhere(run) or facts.made_elsewhere(base):
         return []
-    if run.config["model"]["name"] != base.config["model"]["name"]:
+    if run.config["model"]["name"] != base.config["model"]["name"] or _has_application(run, base):
         return []
     found = differences(run, base)
     costs = [str(one) for one in found if one.kind == "cost"]

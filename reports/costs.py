@@ -146,8 +146,8 @@ def question_money(run: StoredRun) -> dict[str, float]:
 
 
 def is_billed(run: StoredRun) -> bool:
-    """Whether a server took money for any question or index of the run."""
-    return "billed" in run.keys[1] or any(
+    """Whether a server took money for any question or index of the run, as far as is known."""
+    return bool({"billed", "charged"} & set(run.keys[1])) or any(
         "billed" in phase for row in run.documents for phase in row["usage"].values()
     )
 

@@ -291,6 +291,10 @@ def _piece_json(
     if piece["kind"] == "generated":
         sources = ", ".join(f"{d} {a}–{b}" for d, a, b in piece["sources"][:6])
         where = f"generated from {sources}" if sources else "generated"
+    elif piece["kind"] == "quote":
+        where = "in no document"
+    elif piece["kind"] == "unknown":
+        where = "the application does not say which texts it used"
     else:
         where = f"{piece['document_id']} {piece['start']}–{piece['end']}"
     supporting = piece["kind"] == "span" and evidence(piece, example) == "yes"

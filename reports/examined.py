@@ -219,7 +219,7 @@ def _problems(record: Mapping[str, Any], made: Made) -> Iterator[str]:
         return
     phases = [record["usage"].get(phase) or {} for phase in _PHASES]
     yield from _usage_problems(phases, made)
-    if made.has_models:
+    if made.has_models and not _sum(phases, "tokens_unknown"):
         yield from _request_problems(record, phases, made)
         yield from _token_problems(record, phases, made)
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.config.applications import APPLICATION
 from harness.config.schema import canonical
 from harness.cost.usage import ENCODERS, add_usage, price_of, sum_phases, texts_and_cut
 from harness.datasets.base import left_out_note
@@ -95,6 +96,11 @@ def datasets(runs: Sequence[StoredRun]) -> list[str]:
 def made_elsewhere(run: StoredRun) -> bool:
     """Whether another tool made the run (harness import); what its log lacks is then not known."""
     return "imported" in run.manifest
+
+
+def is_application(run: StoredRun) -> bool:
+    """Whether an application of the user's own answered (--app): method and reader in one."""
+    return bool(run.config["model"].get("backend") == APPLICATION)
 
 
 def is_floor(run: StoredRun) -> bool:

@@ -195,9 +195,8 @@ def _run_row(
         "texts_cut": facts.texts_cut(run)[1],
         "declined": declined(run.records),
     }
-    row |= (
-        dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.made_elsewhere(run) else {}
-    )
+    if facts.made_elsewhere(run) or facts.is_application(run):
+        row |= dict.fromkeys(("truncated", "texts_cut", "declined"))
     score_names, of_corpus = facts.score_names(run), facts.corpus_scores(run)
     missing: dict[int, list[str]] = {}
     for name in names:  # None for a score that this run does not have

@@ -17,6 +17,18 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from harness.api.application_runs import (
+    OF_APPLICATIONS,
+    OF_METHODS,
+    App,
+    AppBody,
+    AppFormat,
+    AppHeader,
+    AppKey,
+    AppMap,
+    as_model_settings,
+    without,
+)
 from harness.api.option import (
     LocalData,
     Out,
@@ -28,6 +40,7 @@ from harness.api.option import (
     setting,
     split_names,
 )
+from harness.config.applications import AppOptions, ChosenApplication, chosen_applications
 from harness.config.layers import Choices
 from harness.config.suites import chosen_suite
 from harness.config.sweep import check_axes, parse_axes
@@ -177,6 +190,12 @@ class Selection(RunOptions):
             complete="suites",
         ),
     ] = None
+    app: App = ()
+    app_format: AppFormat = None
+    app_map: AppMap = field(default_factory=dict)
+    app_body: AppBody = None
+    app_header: AppHeader = field(default_factory=dict)
+    app_key: AppKey = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,7 +336,8 @@ class Repetition:
 class RunRequest(Repetition, Handling, Selection):
     """A request to run methods on data sets; the same request again resumes.
 
-    Every method is run on every data set, at every point of the sweep, with each seed.
+    Every method, and every application, is run on every data set, at every point of the sweep, with
+    each seed.
     """
 
     @classmethod
@@ -361,11 +381,38 @@ class RunRequest(Repetition, Handling, Selection):
         note: gets a sentence for what does not apply to some runs. Raises UserError.
         """
         shared, axes = with_seeds(self.choices(), check_axes(self.sweep, "--sweep"), self.repeat)
-        runs = command_runs(shared, self.method, self.dataset, axes, note)
+        applications = self.applications
+        has_methods = bool(self.method or self.suite or not applications)
+        runs: list[Choices] = []
+        if has_methods:
+            of_methods = replace(shared, sets=without(shared.sets, OF_APPLICATIONS))
+            runs += command_runs(of_methods, self.method, self.dataset, axes, note)
+        if has_methods and applications:
+            shared = replace(shared, sets=without(shared.sets, *OF_METHODS))
+            axes = without(axes, *OF_METHODS)
+        for app in applications:
+            sets = as_model_settings(shared.sets)
+            of_app = replace(shared, model=None, app=app.settings, sets=sets)
+            runs += command_runs(of_app, [app.name], self.dataset, axes, note)
         runs = distinct_repeats(runs, self.repeat, note)
         runs = [self._with_settings(run) for run in runs]
         stops = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
         return with_stops(runs, stops, note)
+
+    @property
+    def applications(self) -> list[ChosenApplication]:
+        """The applications to run. Raises UserError."""
+        options = AppOptions(
+            map=self.app_map,
+            format=self.app_format,
+            body=self.app_body,
+            headers=self.app_header,
+            key=self.app_key,
+        )
+        chosen = chosen_applications(self.app, options)
+        if chosen and self.suite is not None:
+            raise UserError("--app is not for --suite; name data sets, or --documents, beside it")
+        return chosen
 
     def _with_settings(self, run: Choices) -> Choices:
         """The run with the options that are settings of every run. Raises UserError."""

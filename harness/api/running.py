@@ -30,6 +30,8 @@ from harness.tracking.background import BackgroundTracking
 
 MethodName = str | type[Method]
 Methods = MethodName | Sequence[MethodName]
+Application = str | Callable[[str], Any]
+Applications = Application | Sequence[Application] | Mapping[str, Application]
 Names = str | Sequence[str]
 MakeProgress = Callable[[], Progress]
 Note = Callable[[str], None]
@@ -58,8 +60,11 @@ def run(
         dataset: A name; several in a list.
         options: Fields of harness.RunRequest, which are the options of `harness run`. data: a file,
             or the rows themselves, in the data set's format or as Row objects, which need no data
-            set; documents, questions: in place of a data set, a folder of your own and a file of
-            questions about it, or the questions as rows; config: a file, or several; set:
+            set; app: an application of your own: an address, or a function that is given the
+            question and returns a text or {"answer", "sources", "contexts", ...}, which may be
+            async; several in a list, or as name -> application; documents, questions: in place of
+            a data set, a folder of your own and a file of questions about it, or the questions as
+            rows; config: a file, or several; set:
             {"method.k": 3}, {"dataset.scorers": ["flashrag.em", my_function]}; progress: whether to
             show a bar (a widget in a notebook) and what the command line says on stderr.
 
@@ -83,10 +88,13 @@ def run(
 
 
 def _is_single(method: Methods | None, dataset: Names | None, request: RunRequest) -> bool:
-    """Whether a call asks for one run alone: one method, not in a list, on one data set."""
+    """Whether a call asks for one run alone: one method, not in a list, or one application,
+    on one data set."""
     if request.suite is not None or request.sweep or request.repeat is not None:
         return False
     one_dataset = isinstance(dataset, str) or request.documents is not None
+    if request.app:
+        return method is None and len(request.app) == 1 and one_dataset
     return isinstance(method, str | type) and one_dataset
 
 
@@ -107,6 +115,8 @@ def _request(
     for name in ("model", "documents", "out"):
         if name in given:
             given[name] = os.fspath(given[name])
+    if "app" in given:
+        given["app"] = _applications(given["app"])
     files = given.get("config", ())
     if isinstance(files, str | os.PathLike):
         files = [files]
@@ -230,6 +240,24 @@ def _registered_name(method: type[Method]) -> str:
             f"another name, or run the preset with '{name}'"
         )
     return name
+
+
+def _applications(named: Applications) -> list[str]:
+    """Applications as they are typed after --app.
+
+    Args:
+        named: An address, "module:function" or a function; a list of these; or name -> each.
+    """
+    if isinstance(named, Mapping):
+        return [f"{name}={_application(place)}" for name, place in named.items()]
+    if isinstance(named, str) or callable(named):
+        return [_application(named)]
+    return [_application(place) for place in named]
+
+
+def _application(place: Application) -> str:
+    """The text that stands for an application; a function is registered."""
+    return place if isinstance(place, str) else registry.register_target(place)
 
 
 def _holds_row_objects(data: PathLike | Rows | None) -> bool:

@@ -31,7 +31,7 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 MOST = 10**12
 """The largest value of a numeric option that names none: what every library below can hold."""
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
-_SEVERAL = ("--set", "--sweep")  # options that take several assignments
+_SEVERAL = ("--set", "--sweep", "--app-map")  # options that take several assignments
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
 

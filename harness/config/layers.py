@@ -1,7 +1,7 @@
 """The user's choices as layers in the shape of a RunConfig, lowest first, each with the origin of
 its values.
 
-suite's profile < suite < --profile < config files < --set < flags
+suite's profile < suite < --profile < config files < --app < --set < flags
 
 [("profile pocket", {"model": {"window": 2048}}), ("--set", {"method": {"params": {"k": 3}}}), ...]
 
@@ -62,7 +62,8 @@ class Choices:
     """The user's choices. sets: "method.k" -> value; files: config files in order.
 
     suite: its settings hold where nothing else is set; its lists of names are ignored. point: the
-    swept keys with this run's values, which are in `sets` already (config/sweep.py).
+    swept keys with this run's values, which are in `sets` already (config/sweep.py). app: the layer
+    that stands for an application (config/applications.py).
     """
 
     method: str | None = None
@@ -81,6 +82,7 @@ class Choices:
     files: tuple[str, ...] = ()
     suite: Suite | None = None
     point: Mapping[str, Any] = field(default_factory=dict)
+    app: Mapping[str, Any] | None = None
 
 
 def point_text(point: Mapping[str, Any]) -> str:
@@ -100,6 +102,9 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     profile = _chosen_profile(c, files, problems)
     layers = _suite_and_profile(c.suite, profile, problems)
     layers += files
+    if c.app is not None:
+        trust(c.app["model"]["extra"])  # its function, which the user named
+        layers.append(("--app", dict(c.app)))
     for key, value in c.sets.items():
         layers.append(("--set", _layer_of({key: value}, problems)))
     layers += _flag_layers(c, problems)

@@ -359,7 +359,8 @@ class _Resolver:
         encoder, source = _highest(_settings_at(self.layers, "encoder"), "default")
         if not encoder:
             return
-        cls = registry.method_class(str(base.values.get("implementation")))
+        described, _ = _highest(_settings_at(self.layers, "method"), "implementation")
+        cls = registry.method_class(str(base.values.get("implementation", described)))
         if "encoder" in cls.encoders:
             base.layers.insert(0, (source, {"encoder": encoder}))
 
@@ -380,6 +381,8 @@ class _Resolver:
             if "default" in values and below.get("backend") == "endpoint":
                 # A server has its own precision and device.
                 own = {key: value for key, value in own.items() if key == "window"}
+            if "default" in values and part.field == "model" and self.choices.app is not None:
+                own = {}  # an application is no language model
             if part.path == "method" and "params" in own:
                 own["params"] = with_prompts(own["params"], source)
             if "source" in own and "package" not in own and below.get("package"):

@@ -167,6 +167,9 @@ class Event:
         None  # written tokens that a server takes money for, beside `new`; None: not from a server
     )
     reply: str = ""  # what is wrong with a reply (`Written.problem`), in an event of its own
+    charged: float | None = None  # money that the reply itself says, of an application
+    tokens_known: bool = True  # False where an application's reply does not say them
+    money_known: bool = True  # False where neither its reply nor a price says it
     answered: bool = True  # False for requests that were sent and got no usable reply
 
 

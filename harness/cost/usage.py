@@ -28,6 +28,9 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     roles             FLOPs (convention "all-params") by role
     Other counts are sums of fields of Event; markers_broken (docs/security.md#forged-turns) and
     recalled only if not 0. Only in phases that had any:
+    charged           money that the replies of an application say
+    tokens_unknown, money_unknown    calls of an application whose reply does not say them; the phase then has no
+                      tokens_in and tokens_out
     probes            {requests, tokens, flops} of probes, which read the words that close the turn
     thinking          {tokens, unclosed, flops}; unclosed: how often it was ended at its limit
     billed            role -> {input, cached, output}: tokens that a server takes money for (`money`)
@@ -69,6 +72,13 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
             for name, count in (("markers_broken", e.markers), ("recalled", e.recalled))
             if count
         }
+        if not e.tokens_known:
+            del usage["tokens_in"], usage["tokens_out"]
+            usage["tokens_unknown"] = 1
+        if e.charged is not None:
+            usage["charged"] = e.charged
+        if not e.money_known:
+            usage["money_unknown"] = 1
         if e.reply:
             usage["replies"] = {e.reply: 1}
         if e.kind == "probe":
@@ -124,6 +134,9 @@ def sent(
     spent = sum_phases([usage])
     total: dict[str, Any] = {"tokens": tokens_of(spent), "flops": {}, "billed": {}}
     answered = {"flops": spent.get("flops", {}), "billed": spent.get("billed", {})}
+    for name in ("charged", "tokens_unknown", "money_unknown"):
+        if name in spent:
+            answered[name] = spent[name]
     for part in (answered, spent.get("unanswered", {}), earlier or {}):
         add_usage(total, part)
     return total
@@ -176,11 +189,13 @@ def price_of(config: Mapping[str, Any], role: str) -> dict[str, float] | None:
 
 def money(usage: Mapping[str, Any], config: Mapping[str, Any]) -> float | None:
     """Money of one phase's usage, or of a sum of phases; 0 where no server billed anything, None
-    without a price.
+    without a price or where an application does not say it.
 
     config: of the run, as in run.yaml.
     """
-    total = 0.0
+    if usage.get("money_unknown"):
+        return None
+    total = float(usage.get("charged", 0.0))
     for role, tokens in (usage.get("billed") or {}).items():
         if (price := price_of(config, role)) is None:
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config import registry
-from harness.types import Document, Example
+from harness.types import Document, Example, Support
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Dataset:
     what made this copy of another data set (dataset.swap), None for an original. rows, kinds: the
     number of all questions and of those by (name, kind) (datasets.question_kinds), whatever the
     limit; 0 where they were not counted.
-    notes: sentences about the source, printed as warnings.
+    notes: sentences about the source, printed as warnings. pages: id of a document -> name of a
+    page or section of it -> its span, where a document holds several.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Dataset:
     rows: int = 0
     kinds: Mapping[tuple[str, str], int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    pages: Mapping[str, Mapping[str, Support]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)

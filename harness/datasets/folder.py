@@ -16,6 +16,7 @@ pages, or from no text.
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,17 @@ class _Questions:
             self._joined[names] = joined_document(" + ".join(names) or WHOLE_FOLDER, chosen)
         return self._joined[names]
 
+    def named_pages(self) -> dict[str, dict[str, Support]]:
+        """Document -> name of a page, by its id or its file, or of a section -> its span."""
+        pages: dict[str, dict[str, Support]] = {}
+        for document, spans in self._joined.values():
+            named = dict(spans)
+            for name, page in self._ids.items():
+                if page in spans:
+                    named[name] = spans[page]
+            pages[document.id] = named
+        return pages
+
     def _section(self, name: str) -> str:
         """A page, or a page and a heading, with the page's id: "setup.md#Cost" as "setup#Cost"."""
         page, hash_sign, heading = name.partition("#")
@@ -212,7 +224,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     notes += _unread_note({key: names for key, names in parser.unread.items() if key in asked})
     source = Source([file], file.name)
     suffix = f" with {folder.resolve().name}"
-    return checker.dataset(config.name, source, suffix, examples, documents, tuple(notes))
+    dataset = checker.dataset(config.name, source, suffix, examples, documents, tuple(notes))
+    return replace(dataset, pages=parser.named_pages())
 
 
 def _places(config: DatasetConfig) -> tuple[Path, Path]:

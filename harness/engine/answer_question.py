@@ -3,7 +3,7 @@
     answer = AnswerQuestion(run)
     unscored = answer(example)      None where a limit of the command is reached
 
-documents_for ─► indexes_for ─► ask_method ─► as_json ─► record_of ─► store
+documents_for ─► indexes_for ─► ask_method ─► in_documents ─► as_json ─► record_of ─► store
 
 Gold is split off here: the method sees Question and Documents. What a method raises costs that
 question and no more; a UserError, a failure to save and an interrupt end the run. Where several
@@ -19,6 +19,7 @@ from typing import Any
 from harness.cost.meter import Meter
 from harness.engine.document_view import View
 from harness.engine.made_documents import view_for_method
+from harness.engine.named_sources import with_places
 from harness.engine.open_run import OpenRun
 from harness.engine.tools import EngineTools
 from harness.method import Index
@@ -87,7 +88,8 @@ class AnswerQuestion:
             question = self.question_for(view, attempt.example)
             indexes = self.indexes_for(view, question, attempt.example)
             answer = self.ask_method(view, question, indexes, attempt.meter)
-            attempt.reply = self.as_json(view.original(answer), attempt)
+            answer = self.in_documents(view, answer, attempt.example)
+            attempt.reply = self.as_json(answer, attempt)
             attempt.error = NOT_SCORED_YET
         except STOPS:
             raise
@@ -136,6 +138,12 @@ class AnswerQuestion:
             name = type(self._plan.method).__name__
             raise TypeError(f"{name}.answer returned no Answer with a text")
         return answer
+
+    def in_documents(self, view: View, answer: Answer, example: Example) -> Answer:
+        """The answer with what it shows, names and quotes as spans of the data set's documents."""
+        dataset = self._plan.dataset
+        documents = [dataset.documents[name] for name in example.question.document_ids]
+        return with_places(view.original(answer), documents, dataset.pages)
 
     def as_json(self, answer: Answer, attempt: Attempt) -> dict[str, Any]:
         """The answer as JSON values: what JSON cannot hold fails this question, and is not found

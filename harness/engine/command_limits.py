@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from harness.config.applications import APPLICATION
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import PlannedRun
 from harness.engine.runs_in_turn import Hook
@@ -93,7 +94,8 @@ def _check_prices_are_known(plan: PlannedRun) -> None:
     """Raise UserError for a model or a served encoder without a price."""
     models = list(plan.models.values()) or [plan.config.model]
     for model in models:
-        if model.price is None:
+        # An application may say what an answer costs; where it does not, the run stops.
+        if model.price is None and model.backend != APPLICATION:
             raise _unpriced(model.name, "model.price.input=... model.price.output=...")
     for role, encoder in plan.encoders.items():
         if encoder.base_url and encoder.price is None:

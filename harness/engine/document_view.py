@@ -79,9 +79,9 @@ class View:
         return replace(step, shown=shown)
 
     def _to_original(self, shown: Shown) -> list[Shown]:
-        """A shown span as spans of the original documents; a generated text as one, with its
+        """A shown span as spans of the original documents; any other piece as one, with its
         sources mapped back."""
-        if shown.kind == "generated":
+        if shown.kind != "span":
             sources: list[tuple[str, int, int]] = []
             for source in shown.sources:
                 sources += self._original_spans(*source)

@@ -46,6 +46,7 @@ class Budget:
         self._config: Mapping[str, Any] = {"model": {}}  # of the run that is open
         self._begun = time.monotonic()
         self._indexes: set[tuple[str, ...]] = set()
+        self._unknown: set[str] = set()  # limits that what was spent cannot be counted for
         self._lock = threading.RLock()
 
     def open_run(self, folder: Path, config: Mapping[str, Any]) -> None:
@@ -92,6 +93,9 @@ class Budget:
             self._tokens += sign * spent["tokens"]
             self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
             self._money += sign * (costs.money(spent, config or self._config) or 0.0)
+            for name in ("tokens", "money"):
+                if spent.get(f"{name}_unknown"):
+                    self._unknown.add(name)
 
     def spend_index(self, line: Mapping[str, Any]) -> None:
         """Count the cost of an index, once a run, and of each try that failed; line: its line of
@@ -114,6 +118,10 @@ class Budget:
         with self._lock:
             spent = self.spent()
             for name, limit in self.limits.items():
+                if name in self._unknown and not self.hit:
+                    self.hit = (
+                        f"{limit_option(name, limit)} (the application does not say its {name})"
+                    )
                 if spent[name] >= limit and not self.hit:
                     texts = {"hours": duration(3600 * spent[name]), "money": money(spent[name])}
                     self.hit = f"{limit_option(name, limit)} ({texts.get(name) or number_text(spent[name])} spent)"

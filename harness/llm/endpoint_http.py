@@ -152,7 +152,7 @@ class Server:
     """One server for requests of any number of threads.
 
     key_env: the variable that holds the key, part: whose settings name it (model, encoder,
-    reranker), for messages.
+    reranker), for messages; headers: more of them, of every request.
     """
 
     base_url: str
@@ -160,6 +160,7 @@ class Server:
     policy: RetryPolicy = RetryPolicy()
     key_env: str | None = None
     part: str = "model"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         headers = {
@@ -169,6 +170,7 @@ class Server:
         }
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
+        headers |= self.headers
         self._client = httpx2.Client(
             headers=headers,
             limits=httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE),
@@ -309,7 +311,7 @@ class Server:
                     if len(body) > max_bytes:
                         most = f"{max_bytes:,} bytes, more than the tokens asked for can take"
                         raise _Retryable(f"the reply was cut at {most}")
-                return (parse or _parse_reply)(
+                return (parse or parse_json)(
                     " ".join(self.mask_key(kind).split())[:_MAX_QUOTED], bytes(body)
                 )
         except httpx2.TimeoutException:
@@ -523,7 +525,7 @@ def _first_mentioned(fields: Sequence[str], words: str) -> str | None:
     return min(places, key=places.__getitem__, default=None)
 
 
-def _parse_reply(kind: str, body: bytes) -> Any:
+def parse_json(kind: str, body: bytes) -> Any:
     """Parse a JSON body of the content type `kind`. Raises _Retryable for anything else."""
     if kind != "application/json" and not kind.endswith("+json"):
         raise _Retryable(f"the reply is {kind} instead of application/json")

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 NO_MARKS = "no supporting marks"
+NOT_SAID = "the application does not say what it used"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 _FILES = (  # those whose scorers have names; a new file is added here
@@ -322,7 +323,9 @@ def score_answer(
             sheet.flags[name] = str(error)
             continue
         if value is None:
-            sheet.flags[name] = NO_MARKS if scorer.kind == "shown" else OTHER_GROUP
+            sheet.flags[name] = OTHER_GROUP
+            if scorer.kind == "shown":
+                sheet.flags[name] = NOT_SAID if gold.supporting else NO_MARKS
             continue
         try:
             sheet.scores[name] = number = float(value)

@@ -5,6 +5,9 @@
 
 Only spans of a document count. Generated text hits nothing; `evidence_recall_sources` is the same
 figure with the spans that generated text was written from added, reported apart.
+
+An application says what it used, or does not: the pages that it names count by page, the texts that
+it used by passage, and what it does not say has no score.
 """
 
 from collections import defaultdict
@@ -71,7 +74,7 @@ def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> fl
     spans of its document. Raises ScoreError for a span that ends before it starts and for a
     supporting passage without characters.
     """
-    if not supporting:
+    if not supporting or _unknown_texts(shown):
         return None
     return mean(_hits(_shown_spans(shown), supporting))
 
@@ -80,7 +83,7 @@ def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> fl
 def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """`evidence_recall` with the source spans of generated text counted as if they had been
     shown."""
-    if not supporting:
+    if not supporting or _unknown_texts(shown):
         return None
     spans = _shown_spans(shown)
     for piece in shown:
@@ -106,10 +109,29 @@ def _first_place(spans: Sequence[Shown], support: Support) -> int | None:
     return None
 
 
+def _unknown_texts(shown: Sequence[Shown]) -> bool:
+    """Whether an application does not say which texts it used."""
+    return any(piece.kind == "unknown" for piece in shown)
+
+
+def _unknown_pages(shown: Sequence[Shown]) -> bool:
+    """Whether an application names no pages, and no texts that are on some."""
+    return _unknown_texts(shown) and not any(piece.kind == "source" for piece in shown)
+
+
+def _placed_pieces(shown: Sequence[Shown]) -> list[Shown]:
+    """What has a place among the shown pieces: the named pages where there are any, else the texts;
+    also those that are nowhere in the documents, as they take a place too."""
+    pages = [piece for piece in shown if piece.kind == "source"]
+    if pages:
+        return pages
+    return [piece for piece in shown if piece.kind in ("span", "quote")]
+
+
 def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int | None]:
     """For each supporting passage, the position (from 0) of the first shown span that is on it;
     None without one."""
-    spans = [piece for piece in shown if piece.kind == "span"]
+    spans = _placed_pieces(shown)
     return [_first_place(spans, support) for support in supporting]
 
 
@@ -117,7 +139,7 @@ def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[in
 def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """1 where a shown span is on a supporting page, else 0: hit@k for the k texts shown; None
     without such pages."""
-    if not supporting:
+    if not supporting or _unknown_pages(shown):
         return None
     return float(any(place is not None for place in _positions(shown, supporting)))
 
@@ -126,7 +148,7 @@ def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
 def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """1 / place, from 1, of the first shown span on a supporting page, in the order of showing; 0
     without one."""
-    if not supporting:
+    if not supporting or _unknown_pages(shown):
         return None
     positions = [place for place in _positions(shown, supporting) if place is not None]
     if not positions:
@@ -138,7 +160,7 @@ def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
 def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """Share of the supporting pages that a shown span is on (`_positions`): recall by page; None
     without such pages."""
-    if not supporting:
+    if not supporting or _unknown_pages(shown):
         return None
     return mean([place is not None for place in _positions(shown, supporting)])
 
@@ -162,7 +184,7 @@ def evidence_recall_sessions(
     Returns:
         The share; None where there are no sessions, or not one for each supporting passage.
     """
-    if not supporting or len(evidence_sessions) != len(supporting):
+    if not supporting or len(evidence_sessions) != len(supporting) or _unknown_texts(shown):
         return None
     hits = _hits(_shown_spans(shown), supporting)
     hit_sessions = {number for number, hit in zip(evidence_sessions, hits, strict=True) if hit}

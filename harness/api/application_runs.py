@@ -1,0 +1,110 @@
+"""Applications of the user's own among the runs of a command (--app).
+
+In a command with both, settings of methods and models are for the methods alone, and "app.timeout"
+is a setting of the applications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from harness.api.option import choice, setting, split_names
+from harness.errors import UserError
+
+OF_METHODS = ("method", "methods", "model", "roles", "encoder", "reranker")
+"""Settings of the methods of a command, which its applications do not have."""
+OF_APPLICATIONS = "app"
+"""Settings of the applications of a command."""
+
+
+def _names(texts: Sequence[str]) -> tuple[str, ...]:
+    """("old=URL,new=URL") -> ("old=URL", "new=URL")."""
+    return tuple(split_names(texts))
+
+
+def _map(texts: Sequence[str]) -> Mapping[str, str]:
+    """The places of --app-map. Raises UserError."""
+    return _pairs("--app-map", texts)
+
+
+def _headers(texts: Sequence[str]) -> Mapping[str, str]:
+    """The headers of --app-header. Raises UserError."""
+    return _pairs("--app-header", texts)
+
+
+def _pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
+    """["answer=data.text"] -> {"answer": "data.text"}. Raises UserError."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise UserError(f"{flag} {text}: should be NAME=VALUE")
+        if name in pairs:
+            raise UserError(f"{flag} {name}=... is given twice; keep one")
+        pairs[name] = value
+    return pairs
+
+
+App = Annotated[
+    Sequence[str],
+    choice(
+        "--app NAME=URL,...",
+        "Applications of your own, or functions (NAME=module:function), each in place of a method.",
+        typed=list[str],
+        read=_names,
+    ),
+]
+AppFormat = Annotated[
+    str | None,
+    setting(
+        "--app-format NAME",
+        "How --app is asked and replies: json, openai-chat, openai-responses or langserve.",
+        "json",
+    ),
+]
+AppMap = Annotated[
+    Mapping[str, str],
+    setting(
+        "--app-map FIELD=PATH ...",
+        "Where a reply has answer, sources, contexts, tokens_in, tokens_out, cost (JMESPath).",
+        typed=list[str],
+        read=_map,
+    ),
+]
+AppBody = Annotated[
+    str | None,
+    setting(
+        "--app-body FILE", "jinja2 template of the JSON that is sent: {{ question | tojson }}."
+    ),
+]
+AppHeader = Annotated[
+    Mapping[str, str],
+    setting(
+        "--app-header NAME=VALUE",
+        "A header of every request; $NAME is an environment variable's value.",
+        typed=list[str],
+        read=_headers,
+    ),
+]
+AppKey = Annotated[
+    str | None,
+    setting("--app-key NAME", "Environment variable that holds the key of --app."),
+]
+
+
+def without(settings: Mapping[str, Any], *parts: str) -> dict[str, Any]:
+    """The settings, or axes of a sweep, that are of none of these parts."""
+    return {key: value for key, value in settings.items() if key.partition(".")[0] not in parts}
+
+
+def as_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an application's run: "app.timeout" is a setting of its back end."""
+    prefix = f"{OF_APPLICATIONS}."
+    own: dict[str, Any] = {}
+    for key, value in settings.items():
+        name = key
+        if key.startswith(prefix):
+            name = f"model.{key.removeprefix(prefix)}"
+        own[name] = value
+    return own

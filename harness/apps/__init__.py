@@ -1,0 +1,1 @@
+"""Applications of the user's own, evaluated beside methods (docs/applications.md)."""

@@ -1,0 +1,214 @@
+"""The back end of applications: a "model" that answers whole questions and has no context.
+
+    session = model.session(meter)
+    session.ask(AppQuestion("How long is the warranty?"))      -> AppReply, its cost on the meter
+
+Seconds are the wall time of the call without waits before retries. Tokens and money are what the
+reply says; where it says nothing they are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, NoReturn
+
+from harness.apps.calls import Call, FunctionCall, HttpCall
+from harness.apps.reply import AppReply, compiled_map, read_reply
+from harness.apps.settings import AppQuestion, AppSettings, app_settings
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
+from harness.errors import CannotRun, HarnessError, Missing, attempt
+from harness.llm.backend import Backend, ModelFacts
+from harness.llm.endpoint_http import Tries
+from harness.llm.endpoint_info import address_problems, api_key
+from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
+from harness.parallel.scheduler import Took, timed
+
+CAPABILITY = "application"
+_OWN = {
+    "name", "backend", "source", "revision", "base_url", "api_key_env", "timeout", "retries",
+    "price", "extra",
+}  # fmt: skip
+
+
+class Applications(Backend):
+    """Applications of the user's own (--app)."""
+
+    def facts(self, config: ModelConfig) -> ModelFacts:
+        """What is known without calling it; its identity holds its name, address or function, map
+        and template."""
+        problems: list[HarnessError] = []
+        settings = attempt(problems, app_settings, config)
+        sentences = [*map(str, problems), *_misplaced(config)]
+        if settings is None:
+            return ModelFacts(config.name, problems=sentences)
+        if settings.function is None:
+            sentences += address_problems(config)
+            attempt(problems, api_key, config)
+            attempt(problems, settings.header_values)
+        identity = attempt(problems, settings.identity, config)
+        return ModelFacts(
+            config.name,
+            frozenset({CAPABILITY}),
+            identity=identity or {},
+            problems=[*sentences, *map(str, problems)],
+            absent={str(one): one.thing for one in problems if isinstance(one, Missing)},
+        )
+
+    def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
+        """The application, once it answers. Raises CannotRun where it does not."""
+        settings = app_settings(config)
+        call = _call(config, settings)
+        call.check()
+        return ApplicationModel(config, facts, call, settings)
+
+
+def _call(config: ModelConfig, settings: AppSettings) -> Call:
+    """How the application is called."""
+    if settings.function is None:
+        return HttpCall(config, settings)
+    return FunctionCall(config, settings)
+
+
+def _misplaced(config: ModelConfig) -> list[str]:
+    """A sentence for every setting of a language model, which an application would ignore."""
+    sentences: list[str] = []
+    for name, setting in ModelConfig.model_fields.items():
+        default = setting.get_default(call_default_factory=True)
+        if name not in _OWN and getattr(config, name) != default:
+            sentences.append(
+                f"model.{name} is for a language model, and an application (--app) would ignore "
+                "it; leave it out"
+            )
+    return sentences
+
+
+class ApplicationModel(LanguageModel):
+    """An application that can be called."""
+
+    def __init__(
+        self, config: ModelConfig, facts: ModelFacts, call: Call, settings: AppSettings
+    ) -> None:
+        self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
+        self.window, self.shape, self.first_prompts = 0, None, {}
+        self.own_name = config.source or config.name
+        self.has_price = config.price is not None
+        self.call = call
+        self.places = compiled_map(settings.places)
+
+    def session(
+        self, meter: Meter, role: str = "reader", adapter: str | None = None
+    ) -> ApplicationSession:
+        """A session that answers questions."""
+        return ApplicationSession(self, meter, role)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """None: an application's tokens are not known."""
+        return []
+
+    def turn_tokens(self) -> int:
+        """0: an application has no turns."""
+        return 0
+
+
+class ApplicationSession(Session):
+    """Answers whole questions. It has no context, so that methods of ours cannot use it."""
+
+    def __init__(self, model: ApplicationModel, meter: Meter, role: str) -> None:
+        super().__init__(model.name, model.window, meter, role)
+        self._model = model
+
+    def ask(self, question: AppQuestion) -> AppReply:
+        """The application's reply, from the cache of replies where that has it.
+
+        Raises:
+            RequestFailed, ModelOutputError: There is no usable one.
+            CannotRun: No question would have one.
+        """
+        question = replace(question, name=self._model.own_name)
+        with self._meter.request(self._role, "write", lambda: question.question) as replies:
+            reply = self._cached_reply(question)
+            replies.append(reply.answer)
+        return reply
+
+    def _cached_reply(self, question: AppQuestion) -> AppReply:
+        """The reply from the cache, else from the application."""
+        if self.replies is None:
+            return self._sent(question)
+        key = {"kind": "application", "asked": asdict(question)}
+        values, _ = self.replies.get_or_send(
+            key, lambda: asdict(self._sent(question)), self._meter, self._role, None
+        )
+        return _reply_of(values)
+
+    def _sent(self, question: AppQuestion) -> AppReply:
+        """The application's reply, with its cost booked, also where it fails."""
+        took, tries = Took(), Tries()
+        reply: AppReply | None = None
+        try:
+            with timed() as took:
+                value = self._model.call.reply_to(question, tries)
+            reply = read_reply(value, self._model.places)
+        finally:
+            self._book_call(reply, took, tries)
+        return reply
+
+    def _book_call(self, reply: AppReply | None, took: Took, tries: Tries) -> None:
+        """Book a call with what its reply says of tokens and money."""
+        said = reply or AppReply("")
+        tokens_known = said.tokens_in is not None and said.tokens_out is not None
+        read, written = said.tokens_in or 0, said.tokens_out or 0
+        is_billed = said.cost is None and tokens_known and self._model.has_price
+        self._book(
+            "prefill",
+            read,
+            requests=1,
+            out=written,
+            seconds=took.seconds,
+            queued=took.queued,
+            retries=tries.retries,
+            billed=written if is_billed else None,
+            charged=said.cost,
+            tokens_known=tokens_known,
+            money_known=said.cost is not None or is_billed,
+        )
+
+    def length(self) -> int:
+        """0: there is no context."""
+        return 0
+
+    def _refuse(self) -> NoReturn:
+        raise CannotRun(
+            f"'{self._model.own_name}' is an application, which answers whole questions and cannot "
+            "read for a method; name a model for it with --model"
+        )
+
+    def _open(self, turn: str) -> None:
+        self._refuse()
+
+    def _append(self, text: str) -> Span:
+        self._refuse()
+
+    def _first_token(self, label: str) -> Any:
+        self._refuse()
+
+    def _probe(self, labels: Sequence[str], firsts: Sequence[Any], after: str) -> Probe:
+        self._refuse()
+
+    def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
+        self._refuse()
+
+    def _save(self) -> Any:
+        self._refuse()
+
+    def _restore(self, state: Any) -> None:
+        self._refuse()
+
+
+def _reply_of(values: dict[str, Any]) -> AppReply:
+    """A reply from the JSON values of the cache."""
+    lists: dict[str, tuple[str, ...] | None] = {}
+    for name in ("sources", "contexts"):
+        lists[name] = None if values[name] is None else tuple(values[name])
+    return AppReply(**{**values, **lists})

@@ -1,0 +1,88 @@
+"""Known forms of requests and replies, by name: what is sent, and where a reply has what.
+
+    FORMATS["json"].body          '{"question": {{ question | tojson }}}'
+    FORMATS["json"].map["answer"] "answer"
+
+A body is a jinja2 template; its variables are the fields of AppQuestion. A place is a JMESPath
+expression. Both can be replaced: --app-body FILE, --app-map answer=PATH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FIELDS = ("answer", "sources", "contexts", "tokens_in", "tokens_out", "cost")
+"""What is read from a reply; all but the answer may be missing."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One form. summary: a line for the documentation; body: of a request; map: field -> place."""
+
+    summary: str
+    body: str
+    map: Mapping[str, str]
+
+
+_JSON = Format(
+    summary="a plain JSON: {question} -> {answer, sources, contexts, tokens, cost}, or a text",
+    body='{"question": {{ question | tojson }}}',
+    map={
+        "answer": "answer",
+        "sources": "sources",
+        "contexts": "contexts",
+        "tokens_in": "tokens.input",
+        "tokens_out": "tokens.output",
+        "cost": "cost",
+    },
+)
+_CHAT = Format(
+    summary="OpenAI-style chat completions; the application's name is sent as the model",
+    body=(
+        '{"model": {{ name | tojson }},'
+        ' "messages": [{"role": "user", "content": {{ question | tojson }}}]}'
+    ),
+    map={
+        "answer": "choices[0].message.content",
+        "sources": (
+            "choices[0].message.annotations[].url_citation.url"
+            " || choices[0].message.context.citations[].filepath"
+            " || citations"
+        ),
+        "contexts": "choices[0].message.context.citations[].content",
+        "tokens_in": "usage.prompt_tokens",
+        "tokens_out": "usage.completion_tokens",
+        "cost": "usage.cost",
+    },
+)
+_RESPONSES = Format(
+    summary="OpenAI-style responses; the application's name is sent as the model",
+    body='{"model": {{ name | tojson }}, "input": {{ question | tojson }}}',
+    map={
+        "answer": "output[?type=='message'] && join('', output[?type=='message'].content[].text)",
+        "sources": "output[?type=='message'].content[].annotations[].[filename || url][]",
+        "contexts": "output[?type=='file_search_call'].results[].text",
+        "tokens_in": "usage.input_tokens",
+        "tokens_out": "usage.output_tokens",
+        "cost": "usage.cost",
+    },
+)
+_LANGSERVE = Format(
+    summary="LangServe's /invoke: a text, a message, or a chain's {answer, context}",
+    body='{"input": {{ question | tojson }}}',
+    map={
+        "answer": "output.answer || output.content || output",
+        "sources": "output.context[].metadata.source",
+        "contexts": "output.context[].page_content",
+        "tokens_in": "output.usage_metadata.input_tokens",
+        "tokens_out": "output.usage_metadata.output_tokens",
+        "cost": "cost",
+    },
+)
+FORMATS = {
+    "json": _JSON,
+    "openai-chat": _CHAT,
+    "openai-responses": _RESPONSES,
+    "langserve": _LANGSERVE,
+}

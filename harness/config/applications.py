@@ -1,0 +1,133 @@
+"""Applications of the user's own: `--app NAME=URL` or `--app NAME=module:function`.
+
+    chosen = chosen_applications(["old=http://localhost:8000/ask"], AppOptions(format="json"))
+    chosen[0].name        "old", the name in tables, in place of a method's
+    chosen[0].settings    the layer of settings that stands for it: a method, and the back end that calls it
+
+What the settings mean is in harness/apps/settings.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.config import presets
+from harness.errors import UserError, fold
+
+APPLICATION = "application"
+"""The short name of the method and of the back end, and the name of the model in tables."""
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
+_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class AppOptions:
+    """How the applications of a command are called.
+
+    Args:
+        map: Field of a reply ("answer") -> where it stands, in JMESPath.
+        format: Name of a known form of requests and replies; None: "json".
+        body: File with the jinja2 template of a request.
+        headers: Name -> value; "$NAME" is the value of an environment variable.
+        key: Name of the environment variable that holds the key.
+    """
+
+    map: Mapping[str, str] = field(default_factory=dict)
+    format: str | None = None
+    body: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them is used."""
+        return self != AppOptions()
+
+
+@dataclass(frozen=True)
+class ChosenApplication:
+    """An application to run. settings: a layer in the shape of a RunConfig."""
+
+    name: str
+    settings: Mapping[str, Any]
+
+
+def chosen_applications(
+    named: Sequence[str], options: AppOptions, base_folder: Path | None = None
+) -> list[ChosenApplication]:
+    """The applications of a command.
+
+    Args:
+        named: As typed: "URL", "module:function", or either after "NAME=".
+        options: How all of them are called.
+        base_folder: Where a relative body template is; None: the current folder.
+
+    Raises:
+        UserError: A text that names no application, a name that is taken, or options without one.
+    """
+    if options.given and not named:
+        raise UserError("--app-map and the other --app-... options are for --app; name one")
+    extra = _extra_settings(options, base_folder or Path())
+    chosen: list[ChosenApplication] = []
+    for text in named:
+        name, place = _name_and_place(text)
+        _check_name(name, [app.name for app in chosen])
+        chosen.append(ChosenApplication(name, _layer(name, place, extra, options.key)))
+    return chosen
+
+
+def _extra_settings(options: AppOptions, folder: Path) -> dict[str, Any]:
+    """The settings of an application that no other model has."""
+    extra: dict[str, Any] = {}
+    if options.format is not None:
+        extra["format"] = options.format
+    if options.map:
+        extra["map"] = dict(options.map)
+    if options.headers:
+        extra["headers"] = dict(options.headers)
+    if options.body is not None:
+        path = folder / Path(options.body).expanduser()
+        try:
+            extra["body"] = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"--app-body: {options.body} cannot be read ({error})") from None
+    return extra
+
+
+def _name_and_place(text: str) -> tuple[str, str]:
+    """The name of an application, and its address or function."""
+    name, equals, place = text.partition("=")
+    if not equals or not _NAME.fullmatch(name):
+        name, place = "", text
+    if "://" in place:
+        return name or "app", place
+    if _TARGET.fullmatch(place):
+        return name or place.partition(":")[2], place
+    raise UserError(f"--app {text}: should be NAME=http://HOST:PORT/PATH or NAME=module:function")
+
+
+def _check_name(name: str, taken: Sequence[str]) -> None:
+    """Raise UserError for the name of another application or of a method."""
+    if name in taken:
+        raise UserError(f"two applications are called '{name}'; name each: --app old=URL,new=URL")
+    methods = {fold(method) for method in presets.names("methods")}
+    if fold(name) in methods:
+        raise UserError(f"--app {name}=...: '{name}' is a method; give it another name")
+
+
+def _layer(name: str, place: str, extra: Mapping[str, Any], key: str | None) -> dict[str, Any]:
+    """The settings that stand for an application."""
+    model: dict[str, Any] = {"name": APPLICATION, "backend": APPLICATION, "source": name}
+    own = dict(extra)
+    if "://" in place:
+        model["base_url"] = place
+    else:
+        own["function"] = place
+    model["extra"] = own
+    if key is not None:
+        model["api_key_env"] = key
+    return {"method": {"name": name, "implementation": APPLICATION}, "model": model}

@@ -1,0 +1,89 @@
+"""Where the pages that an application names, and the texts that it quotes, are in the documents.
+
+    Shown("source", text="setup.md")         -> Shown("source", "all pages", 120, 480, text="setup.md")
+    Shown("quote", text="Two  years of ...") -> Shown("span", "all pages", 200, 260)
+
+A page is known by its whole name, never by a part of it; a text, by its words in their order,
+whatever the white space. What is not found stays as it is, and hits no supporting passage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from harness.types import Answer, Document, Shown, Support
+
+_PARAGRAPH_ENDS = re.compile(r"\n\s*\n|^#{1,6} .*$", re.MULTILINE)
+_FEWEST_WORDS = 4
+"""Of a paragraph that is looked for alone; a shorter one may stand anywhere."""
+Pages = Mapping[str, Mapping[str, Support]]
+"""Id of a document -> name of a page or section of it -> its span."""
+
+
+def with_places(answer: Answer, documents: Sequence[Document], pages: Pages) -> Answer:
+    """The answer with the places of what it names.
+
+    Args:
+        answer: Of a method.
+        documents: Of its question.
+        pages: Their named parts.
+    """
+    if not any(piece.kind in ("source", "quote") for piece in answer.shown):
+        return answer
+    shown: list[Shown] = []
+    for piece in answer.shown:
+        if piece.kind == "quote":
+            shown += _spans_of_quote(piece, documents)
+        else:
+            shown.append(_placed(piece, documents, pages))
+    return replace(answer, shown=tuple(shown))
+
+
+def _placed(piece: Shown, documents: Sequence[Document], pages: Pages) -> Shown:
+    """A named page with its place; any other piece as it is."""
+    if piece.kind == "source":
+        place = _page(piece.text, documents, pages)
+        if place is not None:
+            return replace(piece, document_id=place.document_id, start=place.start, end=place.end)
+    return piece
+
+
+def _spans_of_quote(piece: Shown, documents: Sequence[Document]) -> list[Shown]:
+    """The spans of a text, or of its paragraphs where it is not found as one: headings, for
+    example, are written otherwise in the documents. The text itself where nothing is found."""
+    whole = _quoted(piece.text, documents)
+    if whole is not None:
+        return [whole]
+    spans: list[Shown] = []
+    for paragraph in _PARAGRAPH_ENDS.split(piece.text):
+        if len(paragraph.split()) >= _FEWEST_WORDS:
+            span = _quoted(paragraph, documents)
+            if span is not None:
+                spans.append(span)
+    return spans or [piece]
+
+
+def _page(name: str, documents: Sequence[Document], pages: Pages) -> Support | None:
+    """The span of the page, section or document of this name."""
+    for document in documents:
+        named = pages.get(document.id, {})
+        if name in named:
+            return named[name]
+        if name and name in (document.id, document.title):
+            return Support(document.id, 0, len(document.text))
+    return None
+
+
+def _quoted(text: str, documents: Sequence[Document]) -> Shown | None:
+    """The first span of the documents with the words of a text."""
+    words = [re.escape(word) for word in text.split()]
+    if not words:
+        return None
+    pattern = re.compile(r"\s+".join(words))
+    for document in documents:
+        found = pattern.search(document.text)
+        if found is not None:
+            return Shown("span", document.id, found.start(), found.end())
+    return None

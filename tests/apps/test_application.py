@@ -1,0 +1,272 @@
+"""An application over HTTP, evaluated by the command like a method."""
+
+import json
+
+import pytest
+
+from tests.apps.wiki import ANSWERS, WikiApp
+
+
+def test_answers_pages_contexts_and_costs_are_scored_and_nothing_is_invented(run, records, table):
+    app = WikiApp(wrong=("Who leads the team?",))
+    with app.server() as server:
+        run(f"wiki={server.url}/ask").checked()
+    assert app.asked == [*ANSWERS]
+    row = table()["wiki"]
+    assert row["flashrag.em"] == pytest.approx(0.8)
+    assert row["evidence_pages"] == row["evidence_hit"] == pytest.approx(0.8)
+    assert row["evidence_recall"] == 0  # three words of a page are less than half of it
+    assert (row["tokens.in"], row["tokens.out"]) == (100, 4)
+    assert row["money"] == pytest.approx(0.002)
+    assert row["tflops"] is None
+    shown = records("wiki")["q1"]["shown"]
+    assert [(piece["kind"], piece["text"]) for piece in shown] == [
+        ("span", "lasts two years"),
+        ("source", "setup.md"),
+        ("source", "nowhere.md"),
+    ]
+
+
+def test_what_a_reply_does_not_say_is_unknown_and_never_0(run, table):
+    with WikiApp(fields=("answer",)).server() as server:
+        run(f"wiki={server.url}/ask").checked()
+    row = table()["wiki"]
+    names = ("tokens", "tokens.in", "money", "money.run", "tflops", "evidence_pages")
+    assert {name: row.get(name) for name in names} == dict.fromkeys(names)
+
+
+def test_a_reply_without_sources_is_no_page_and_not_unknown(run, table, wiki):
+    with WikiApp().server() as server:
+        run(f"wiki={server.url}/ask", "--app-map", "sources=tokens.no[] || `[]`").checked()
+    assert table()["wiki"]["evidence_pages"] == 0
+
+
+def test_seconds_are_the_applications_own(run, records):
+    app = WikiApp(seconds=0.3)
+    with app.server() as server:
+        run(f"wiki={server.url}/ask").checked()
+    seconds = [row["usage"]["answer"]["seconds"] for row in records("wiki").values()]
+    for measured, logged in zip(seconds, app.took, strict=True):
+        assert logged <= measured <= logged + 0.15
+
+
+def test_a_stopped_run_goes_on_with_the_questions_that_are_left(run, records, here):
+    app = WikiApp()
+    with app.server() as server:
+        address = f"wiki={server.url}/ask"
+        run(address, "--limit", "2").checked()
+        run(address).checked()
+        assert app.asked == [*ANSWERS]
+        run(address).checked()
+    assert len(app.asked) == len(records("wiki")) == 5
+
+
+def test_questions_are_in_flight_at_once(run):
+    app = WikiApp(seconds=0.2)
+    with app.server() as server:
+        run(f"wiki={server.url}/ask", "--parallel", "4").checked()
+    assert app.most_at_once >= 2
+
+
+def test_a_busy_application_is_asked_again_and_a_failed_question_counts_0(run, records, table):
+    app = WikiApp(moods=["429;0", "ok", "400"])
+    with app.server() as server:
+        address = f"wiki={server.url}/ask"
+        run(address).checked(3)
+        assert records("wiki")["q1"]["usage"]["answer"]["retries"] == 1
+        assert records("wiki")["q2"]["error"]["type"] == "RequestFailed"
+        row = table()["wiki"]
+        assert (row["failed"], row["n"]) == (1, 5)
+        assert row["flashrag.em"] == pytest.approx(0.8)
+        run(address, "--retry-failed").checked()
+    assert table()["wiki"]["flashrag.em"] == 1
+
+
+def test_a_limit_of_money_counts_what_the_application_says(run, records):
+    with WikiApp().server() as server:
+        ended = run(f"wiki={server.url}/ask", "--max-money", "0.004").checked(3)
+    assert len(records("wiki")) == 2
+    assert "stopped at --max-money 0.004" in ended.stderr
+
+
+@pytest.mark.parametrize("limit", [("--max-money", "1"), ("--max-tokens", "1000")])
+def test_a_limit_that_cannot_be_counted_stops_the_run(run, limit):
+    with WikiApp(fields=("answer",)).server() as server:
+        ended = run(f"wiki={server.url}/ask", *limit).checked(3)
+    assert "the application does not say" in ended.stderr
+
+
+def test_replies_are_reused_across_runs(run, records):
+    app = WikiApp()
+    with app.server() as server:
+        for out in ("one", "results"):
+            run(f"wiki={server.url}/ask", "--cache", "replies", "--out", out).checked()
+    assert len(app.asked) == 5
+    row = records("wiki")["q1"]
+    assert row["prediction"] == "two years"
+    assert row["usage"]["answer"]["charged"] == pytest.approx(0.002)
+
+
+def test_two_applications_are_compared_and_gated(run, here, wiki):
+    new = WikiApp(wrong=("Who leads the team?", "Where are trains booked?"))
+    with WikiApp().server() as old_server, new.server() as new_server:
+        both = f"old={old_server.url}/ask,new={new_server.url}/ask"
+        run(both, "--fail-under", "flashrag.em=50").checked()
+        run(both, "--fail-under", "flashrag.em=90").checked(4)
+    (old,) = (wiki / "results" / "folder").glob("old--*")
+    (changed,) = (wiki / "results" / "folder").glob("new--*")
+    compared = here("compare", str(old), str(changed), "--score", "flashrag.em").checked()
+    assert "40.0" in compared.stdout
+    here("report", "results", "--html", "page.html").checked()
+    assert "old" in (wiki / "page.html").read_text()
+
+
+def test_an_application_stands_beside_a_method(run, here, table, wiki):
+    with WikiApp().server() as server:
+        run(
+            f"wiki={server.url}/ask", "--method", "closed-book", "--model", "pocket-llama",
+            "--set", "model.window=2048", "app.timeout=7",
+        ).checked()  # fmt: skip
+    rows = table()
+    assert rows["wiki"]["model"] == "application"
+    assert rows["closed-book"]["model"] == "pocket-llama"
+    (file,) = (wiki / "results" / "folder").glob("wiki--*/run.yaml")
+    assert "timeout: 7.0" in file.read_text()
+    assert not [note for note in rows["wiki"]["notes"] if "not be ranked" in note]
+
+
+def test_other_settings_of_an_application_are_another_run(run, wiki):
+    with WikiApp().server() as server:
+        address = f"wiki={server.url}/ask"
+        (wiki / "body.json").write_text('{"question": {{ question | tojson }}, "k": 3}')
+        run(address).checked()
+        run(f"other={server.url}/ask").checked()
+        run(f"wiki={server.url}/again").checked()
+        run(address, "--app-map", "sources=contexts").checked()
+        run(address, "--app-body", "body.json").checked()
+        assert server.asked[-1]["k"] == 3
+    assert len([*(wiki / "results" / "folder").iterdir()]) == 5
+
+
+def test_a_key_is_sent_and_stored_nowhere(run, wiki, monkeypatch):
+    monkeypatch.setenv("WIKI_KEY", "secret-value-of-the-key")
+    monkeypatch.setenv("WIKI_TEAM", "team-value-42")
+    with WikiApp(moods=["says 400 no secret-value-of-the-key team-value-42"]).server() as server:
+        run(
+            f"wiki={server.url}/ask", "--app-key", "WIKI_KEY", "--app-header", "X-Token=$WIKI_TEAM",
+            "--keep-prompts",
+        ).checked(3)  # fmt: skip
+        sent = {name.lower(): value for name, value in server.headers[0].items()}
+    assert sent["authorization"] == "Bearer secret-value-of-the-key"
+    assert sent["x-token"] == "team-value-42"
+    stored = [file.read_text() for file in (wiki / "results").rglob("*") if file.is_file()]
+    assert not [text for text in stored if "secret-value" in text or "team-value" in text]
+
+
+REPLIES = {
+    "openai-chat": (
+        {"model": "wiki", "messages": [{"role": "user", "content": "How long is the warranty?"}]},
+        {
+            "choices": [
+                {
+                    "message": {
+                        "content": "two years",
+                        "annotations": [{"url_citation": {"url": "setup.md"}}],
+                    }
+                }
+            ],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 2},
+        },
+    ),
+    "openai-responses": (
+        {"model": "wiki", "input": "How long is the warranty?"},
+        {
+            "output": [
+                {"type": "file_search_call", "results": [{"text": "lasts two years"}]},
+                {
+                    "type": "message",
+                    "content": [{"text": "two years", "annotations": [{"filename": "setup.md"}]}],
+                },
+            ],
+            "usage": {"input_tokens": 9, "output_tokens": 2},
+        },
+    ),
+    "langserve": (
+        {"input": "How long is the warranty?"},
+        {
+            "output": {
+                "answer": "two years",
+                "context": [
+                    {"page_content": "lasts two years", "metadata": {"source": "setup.md"}}
+                ],
+                "usage_metadata": {"input_tokens": 9, "output_tokens": 2},
+            }
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("form", REPLIES)
+def test_known_forms_of_requests_and_replies(run, records, form):
+    from tests.llm.loopback import Loopback
+
+    sent, reply = REPLIES[form]
+    with Loopback([lambda body: reply]) as server:
+        run(f"wiki={server.url}/ask", "--app-format", form, "--limit", "1").checked()
+    assert server.asked == [sent]
+    row = records("wiki")["q1"]
+    assert row["prediction"] == "two years"
+    assert row["scores"]["evidence_pages"] == 1
+    usage = row["usage"]["answer"]
+    assert (usage["tokens_in"], usage["tokens_out"]) == (9, 2)
+
+
+def test_a_reply_of_another_shape_is_read_by_a_map(run, records):
+    from tests.llm.loopback import Loopback
+
+    reply = {"data": {"text": "two years", "docs": [{"id": "setup"}]}}
+    with Loopback([lambda body: reply]) as server:
+        address = f"wiki={server.url}/ask"
+        failed = run(address, "--limit", "1").checked(3)
+        assert "say where the answer is: --app-map answer=PATH" in failed.stderr
+        run(
+            address, "--limit", "1", "--app-map", "answer=data.text", "sources=data.docs[].id"
+        ).checked()
+    row = [row for row in _all_records(records) if row["error"] is None]
+    assert row[0]["prediction"] == "two years"
+    assert row[0]["scores"]["evidence_pages"] == 1
+
+
+def _all_records(records):
+    folder = records.__closure__[0].cell_contents / "results" / "folder"
+    lines = [
+        line for file in folder.glob("*/records.jsonl") for line in file.read_text().split("\n")
+    ]
+    return [json.loads(line) for line in lines if line]
+
+
+def test_a_server_that_is_not_there_ends_the_run_at_once(run):
+    ended = run("wiki=http://127.0.0.1:9/ask", "--set", "app.retries=0").checked(2)
+    assert "no server answers at http://127.0.0.1:9/ask" in ended.stderr
+
+
+BAD = {
+    "two of one name": (["a=http://h/x,a=http://h/y"], "two applications are called 'a'"),
+    "the name of a method": (["bm25=http://h/x"], "'bm25' is a method; give it another name"),
+    "no address": (["a=somewhere"], "should be NAME=http://HOST:PORT/PATH or NAME=module:function"),
+    "a map that is none": (["a=http://h/x", "--app-map", "answer=a["], "no JMESPath"),
+    "an unknown field": (["a=http://h/x", "--app-map", "anser=a"], "unknown field 'anser'"),
+    "an unknown form": (["a=http://h/x", "--app-format", "soap"], "unknown format 'soap'"),
+    "a body that is no JSON": (["a=http://h/x", "--app-body", "bad.txt"], "gives no JSON"),
+    "a key in the command": (["a=http://h/x", "--app-header", "X-Key=abc"], "environment variable"),
+    "a model's setting": (["a=http://h/x", "--set", "app.window=5"], "is for a language model"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_mistake_is_one_sentence_and_nothing_is_run(run, wiki, case):
+    (wiki / "bad.txt").write_text("{{ question }}")
+    arguments, sentence = BAD[case]
+    ended = run(*arguments).checked(2)
+    assert sentence in ended.stderr
+    assert not (wiki / "results").exists()
