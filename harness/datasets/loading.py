@@ -7,13 +7,41 @@ A format (formats.py) is a function of one raw row to a `Row`, `Group`, `Retriev
 loader of its own.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset, loader_of
+from harness.datasets.check_rows import RowChecker
+from harness.datasets.files import read_rows
+from harness.datasets.find_files import Source, find_source
+from harness.datasets.formats import option_fields, parser_of
+from harness.datasets.row_places import Rows
 from harness.errors import CannotRun, ConfigError
 from harness.types import Document, Example, Passage
+
+
+def _first_of_equal_texts(documents: Mapping[str, Document]) -> dict[str, str]:
+    """Id of each document -> id of the first one with the same title, text and passages."""
+    first_ids: dict[tuple[str, str, tuple[Passage, ...]], str] = {}
+    first_of = {}
+    for name, document in documents.items():
+        content = (document.title, document.text, document.passages)
+        first_of[name] = first_ids.setdefault(content, name)
+    return first_of
+
+
+def _on_first_documents(example: Example, first_of: Mapping[str, str]) -> Example:
+    """The question on the documents that stand for those with equal texts."""
+    question = example.question
+    ids = tuple(dict.fromkeys(first_of[name] for name in question.document_ids))
+    supporting = tuple(
+        replace(mark, document_id=first_of[mark.document_id]) for mark in example.gold.supporting
+    )
+    return Example(
+        replace(question, document_ids=ids), replace(example.gold, supporting=supporting)
+    )
 
 
 def merge_equal_texts(
@@ -21,26 +49,12 @@ def merge_equal_texts(
 ) -> tuple[list[Example], dict[str, Document]]:
     """Let questions about equal texts share one document, the first: one index and, in statistics,
     one cluster."""
-    first_ids: dict[tuple[str, str, tuple[Passage, ...]], str] = {}
-    kept_ids = {
-        name: first_ids.setdefault((d.title, d.text, d.passages), name)
-        for name, d in documents.items()
-    }
+    first_of = _first_of_equal_texts(documents)
+    first_ids = list(dict.fromkeys(first_of.values()))
     if len(first_ids) == len(documents):
         return examples, documents
-
-    def moved(example: Example) -> Example:
-        """The question with the documents that are kept in place of equal ones."""
-        question, gold = example.question, example.gold
-        ids = tuple(dict.fromkeys(kept_ids[name] for name in question.document_ids))
-        supporting = tuple(
-            replace(mark, document_id=kept_ids[mark.document_id]) for mark in gold.supporting
-        )
-        return Example(replace(question, document_ids=ids), replace(gold, supporting=supporting))
-
-    return [moved(example) for example in examples], {
-        name: documents[name] for name in first_ids.values()
-    }
+    moved = [_on_first_documents(example, first_of) for example in examples]
+    return moved, {name: documents[name] for name in first_ids}
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
@@ -54,35 +68,51 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     fingerprint are those of an entity-swapped copy, which the package audit makes.
     """
     if config.swap is not None:
-        if (target := registry.plugins("harness.dataset_copies").get("entities")) is None:
-            raise CannotRun(
-                "dataset.swap needs the package longdoc-harness-audit; install packages/audit"
-            )
-        original = load(config.model_copy(update={"swap": None}), limit)
-        copied: Dataset = registry.import_target(target)(original, config.swap, config.swap_seed)
-        return copied
+        return _load_swapped(config, config.swap, limit)
     if limit is not None and limit < 1:
         raise ConfigError([f"limit: should be at least 1, is {limit}"])
-    if (loader := loader_of(config.format)) is not None:
+    loader = loader_of(config.format)
+    if loader is not None:
         made: Dataset = loader.load(config, limit)
         return made
-    from harness.datasets.check_rows import RowChecker
-    from harness.datasets.files import read_rows
-    from harness.datasets.find_files import find_source
-    from harness.datasets.formats import option_fields, parser_of
+    return _load_rows(config, limit)
 
-    known = [*option_fields(config.format)]
+
+def _load_swapped(config: DatasetConfig, swap: str, limit: int | None) -> Dataset:
+    """Load an entity-swapped copy. Raises CannotRun without the package that makes it."""
+    target = registry.plugins("harness.dataset_copies").get("entities")
+    if target is None:
+        raise CannotRun(
+            "dataset.swap needs the package longdoc-harness-audit; install packages/audit"
+        )
+    original = load(config.model_copy(update={"swap": None}), limit)
+    copied: Dataset = registry.import_target(target)(original, swap, config.swap_seed)
+    return copied
+
+
+def _rows_of(source: Source, row_keys: Collection[str]) -> Rows:
+    """Yield the rows of all files of a source."""
+    for file in source.files:
+        yield from read_rows(file, row_keys)
+
+
+def _load_rows(config: DatasetConfig, limit: int | None) -> Dataset:
+    """Load a format that is parsed row by row."""
+    known = list(option_fields(config.format))
     config, parser, row_keys, placement = parser_of(config)
     checker = RowChecker(parser)
     source = find_source(config, known)
-    rows = (row for file in source.files for row in read_rows(file, row_keys))
-    examples, documents = checker.check_rows(rows, limit)
+    examples, documents = checker.check_rows(_rows_of(source, row_keys), limit)
     before = len(documents)
     examples, documents = merge_equal_texts(examples, documents)
-    merged_note = (
-        f"{before - len(documents)} of {before} documents have the same text as an earlier one "
-        "and are merged with it"
-    )
-    notes = (merged_note,) if len(documents) < before else ()
-    suffix = "" if placement is None else f", {placement}"
+    notes: tuple[str, ...] = ()
+    if len(documents) < before:
+        merged = (
+            f"{before - len(documents)} of {before} documents have the same text as an earlier "
+            "one and are merged with it"
+        )
+        notes = (merged,)
+    suffix = ""
+    if placement is not None:
+        suffix = f", {placement}"
     return checker.dataset(config.name, source, suffix, examples, documents, notes)

@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.config.yaml_tree import Tree, build
 from harness.datasets.place_options import Placement, PlaceOptions, placement
@@ -36,73 +36,107 @@ def split_options(options: Mapping[str, Any]) -> tuple[Placement | None, dict[st
 def rearrange(row: Row, placement: Placement) -> Row:
     """The row with supporting paragraphs moved to `placement`; numbers in `extra` still count the
     original order."""
-    sizes = [sum(map(len, part)) + all(part) + len(SEPARATOR) for part in row.paragraphs]
+    sizes = [_size(title, text) for title, text in row.paragraphs]
     order = _new_order(sizes, sorted(set(row.supporting)), placement)
-    at = {old: new for new, old in enumerate(order)}
+    new_places = {old: new for new, old in enumerate(order)}
     return replace(
         row,
         paragraphs=tuple(row.paragraphs[old] for old in order),
-        supporting=tuple(at[old] for old in row.supporting),
+        supporting=tuple(new_places[old] for old in row.supporting),
     )
+
+
+def _size(title: str, text: str) -> int:
+    """The characters of a paragraph in the document, with the line break after its title and the
+    separator behind it."""
+    line_break = int(bool(title) and bool(text))
+    return len(title) + len(text) + line_break + len(SEPARATOR)
 
 
 def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Placement) -> list[int]:
-    """The old positions of all paragraphs in their new order. sizes: characters of each;
-    supporting: old positions."""
+    """The old positions of all paragraphs in their new order.
+
+    Args:
+        sizes: Characters of each paragraph.
+        supporting: Old positions of the supporting ones.
+        placement: Where these are to be.
+    """
     if not supporting:
-        return [*range(len(sizes))]
-    fillers = [index for index in range(len(sizes)) if index not in set(supporting)]
-    n_before, n_between = _best_split(
-        [sizes[index] for index in fillers], [sizes[index] for index in supporting], placement
-    )
-    between, gaps = fillers[n_before : n_before + n_between], len(supporting) - 1
-    order = fillers[:n_before]
+        return list(range(len(sizes)))
+    fillers = [index for index in range(len(sizes)) if index not in supporting]
+    filler_sizes = [sizes[index] for index in fillers]
+    supporting_sizes = [sizes[index] for index in supporting]
+    split = _best_split(filler_sizes, supporting_sizes, placement)
+    between = fillers[split.before : split.before + split.inside]
+    gaps = len(supporting) - 1
+    order = fillers[: split.before]
     for gap, index in enumerate(supporting):
         order.append(index)
         if gap < gaps:
-            order += between[n_between * gap // gaps : n_between * (gap + 1) // gaps]
-    return order + fillers[n_before + n_between :]
+            start = split.inside * gap // gaps
+            end = split.inside * (gap + 1) // gaps
+            order += between[start:end]
+    return order + fillers[split.before + split.inside :]
 
 
-def _best_split(
-    fillers: Sequence[int], supporting: Sequence[int], placement: Placement
-) -> tuple[int, int]:
-    """How many other paragraphs to put before the first supporting one, and how many between it and
-    the last.
+class _Split(NamedTuple):
+    """How many other paragraphs stand before the first supporting one, and how many between it and
+    the last."""
 
-    fillers, supporting: characters of each paragraph that is not supporting and that is.
+    before: int
+    inside: int
+
+
+def _best_split(fillers: Sequence[int], supporting: Sequence[int], placement: Placement) -> _Split:
+    """The split of the other paragraphs that comes nearest to the placement.
+
+    Args:
+        fillers: Characters of each paragraph that is not supporting.
+        supporting: Characters of each supporting one.
+        placement: What is wanted.
     """
     ends = [0, *accumulate(fillers)]
-    total_size, supporting_size = ends[-1] + sum(supporting), sum(supporting)
-    apart = (
-        supporting_size - (supporting[0] + supporting[-1]) / 2
-    )  # from centre to centre with nothing in between
-    between = max(0.0, placement.distance * total_size - apart) if len(supporting) > 1 else 0.0
+    supporting_size = sum(supporting)
+    total_size = ends[-1] + supporting_size
+    # From centre to centre with nothing in between.
+    nearest = supporting_size - (supporting[0] + supporting[-1]) / 2
+    between = 0.0
+    if len(supporting) > 1:
+        between = max(0.0, placement.distance * total_size - nearest)
 
-    def misplacement(choice: tuple[int, int]) -> float:
-        """Characters by which a (before, inside) misses the wanted distance and, for "middle", the
-        centre."""
-        before, inside = choice
-        span = ends[before + inside] - ends[before]
-        centre = ends[before] + (supporting[0] + apart + span) / 2
-        return abs(span - between) + (
-            abs(centre - total_size / 2) if placement.place == "middle" else 0.0
-        )
+    def misplacement(split: _Split) -> float:
+        """Characters by which a split misses the wanted distance and, for "middle", the centre."""
+        span = ends[split.before + split.inside] - ends[split.before]
+        missed = abs(span - between)
+        if placement.place == "middle":
+            centre = ends[split.before] + (supporting[0] + nearest + span) / 2
+            missed += abs(centre - total_size / 2)
+        return missed
 
     return min(_candidate_splits(ends, between, placement.place), key=misplacement)
 
 
-def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterator[tuple[int, int]]:
-    """Yield the (before, inside) to try. ends[i]: characters of the first i fillers; between: those
-    wanted inside."""
+def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterator[_Split]:
+    """Yield the splits to try.
+
+    Args:
+        ends: ends[i] are the characters of the first i fillers.
+        between: Those wanted inside.
+        place: head, middle or tail.
+    """
     last = len(ends) - 1
     for before in range(last + 1):
         if place == "head" and before:
             return
-        if place == "tail":
-            stops = [last]
-        else:
-            near = bisect_left(ends, ends[before] + between, before)
-            stops = [end for end in (near - 1, near) if before <= end <= last]
-        for end in stops:
-            yield before, end - before
+        for end in _candidate_ends(ends, between, before, place):
+            yield _Split(before, end - before)
+
+
+def _candidate_ends(ends: Sequence[int], between: float, before: int, place: str) -> list[int]:
+    """Numbers of fillers that may stand before the last supporting paragraph, `before` of them
+    before the first."""
+    last = len(ends) - 1
+    if place == "tail":
+        return [last]
+    near = bisect_left(ends, ends[before] + between, before)
+    return [end for end in (near - 1, near) if before <= end <= last]

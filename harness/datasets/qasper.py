@@ -18,6 +18,7 @@ free form, else "Yes" or "No". Supporting are the evidence paragraphs of all ann
 that names a table or figure ("FLOAT SELECTED: ...") is in no text, so it cannot be shown.
 """
 
+from collections import Counter
 from typing import Any
 
 from harness.datasets.rows import (
@@ -69,31 +70,41 @@ class _Paper(StrictRow):
 _Spans = dict[str, tuple[int, int]]  # a paragraph with single spaces -> where it is in the document
 
 
-def _document_and_spans(paper: _Paper) -> tuple[Document, _Spans]:
-    """The paper in passages (title with abstract, then each paragraph), and each paragraph's span.
-    Raises RowError."""
+def _blocks(paper: _Paper) -> list[tuple[str, list[str]]]:
+    """(title, lines) of each passage: title with abstract, then each paragraph, the first of a
+    section with the section's name."""
     blocks = [(paper.title, [paper.title, paper.abstract])]
     for section in paper.full_text:
         name = section.section_name or ""
-        first, *others = [p for p in section.paragraphs if p.strip()] or [""]
-        blocks += [(name, [name, first]), *((name, [paragraph]) for paragraph in others)]
-    text = ""
+        paragraphs = [text for text in section.paragraphs if text.strip()]
+        blocks.append((name, [name, *paragraphs[:1]]))
+        blocks += [(name, [paragraph]) for paragraph in paragraphs[1:]]
+    return blocks
+
+
+def _document_and_spans(paper: _Paper) -> tuple[Document, _Spans]:
+    """The paper in passages (title with abstract, then each paragraph), and each paragraph's span.
+    Raises RowError."""
+    pieces: list[str] = []
     passages: list[Passage] = []
     spans: _Spans = {}
-    for title, lines in blocks:
-        if not (lines := [line for line in lines if line.strip()]):
+    start = 0
+    for title, all_lines in _blocks(paper):
+        lines = [line for line in all_lines if line.strip()]
+        if not lines:
             continue
-        at = start = len(text) + (len(SEPARATOR) if text else 0)
+        at = start
         for line in lines:
-            spans.setdefault(
-                normalise_space(line), (at, at + len(line))
-            )  # evidence that comes twice means the first
-            at += len(line) + 1  # and the line break
-        text += (SEPARATOR if text else "") + "\n".join(lines)
-        passages.append(Passage(title, start, len(text)))
-    if not text:
+            # Evidence that comes twice means the first.
+            spans.setdefault(normalise_space(line), (at, at + len(line)))
+            at += len(line) + len("\n")
+        piece = "\n".join(lines)
+        pieces.append(piece)
+        passages.append(Passage(title, start, start + len(piece)))
+        start += len(piece) + len(SEPARATOR)
+    if not pieces:
         raise RowError(None, "the document is empty: title, abstract and sections have no text")
-    return Document(paper.id, text, paper.title, tuple(passages)), spans
+    return Document(paper.id, SEPARATOR.join(pieces), paper.title, tuple(passages)), spans
 
 
 def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
@@ -107,7 +118,18 @@ def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
         return answer.free_form_answer, "abstractive"
     if answer.yes_no is None:
         raise RowError(field, "is neither unanswerable nor extractive, free-form or yes/no")
-    return ("Yes" if answer.yes_no else "No"), "boolean"
+    if answer.yes_no:
+        return "Yes", "boolean"
+    return "No", "boolean"
+
+
+def _cited(question: _Question) -> list[str]:
+    """The evidence of all annotators who answered, each once."""
+    cited: dict[str, None] = {}
+    for annotation in question.answers:
+        if not annotation.answer.unanswerable:
+            cited.update(dict.fromkeys(annotation.answer.evidence))
+    return [evidence for evidence in cited if evidence.strip()]
 
 
 def _evidence(
@@ -116,45 +138,50 @@ def _evidence(
     """Spans of all annotators' evidence; counts of evidence_floats (tables, figures) and
     evidence_not_found, if any."""
     marked: set[tuple[int, int]] = set()
-    missing = {"evidence_floats": 0, "evidence_not_found": 0}
-    cited = (
-        e
-        for a in question.answers
-        if not a.answer.unanswerable
-        for e in a.answer.evidence
-        if e.strip()
-    )
-    for evidence in dict.fromkeys(cited):
+    missing = Counter[str]()
+    for evidence in _cited(question):
+        span = spans.get(normalise_space(evidence))
+        at = document.text.find(evidence)
         if evidence.startswith(FLOAT):
             missing["evidence_floats"] += 1
-        elif (span := spans.get(normalise_space(evidence))) is not None:
+        elif span is not None:
             marked.add(span)
-        elif (at := document.text.find(evidence)) >= 0:  # a part of a paragraph
+        elif at >= 0:  # a part of a paragraph
             marked.add((at, at + len(evidence)))
         else:
             missing["evidence_not_found"] += 1
-    return tuple(Support(document.id, *span) for span in sorted(marked)), {
-        k: n for k, n in missing.items() if n
-    }
+    supporting = tuple(Support(document.id, start, end) for start, end in sorted(marked))
+    return supporting, dict(sorted(missing.items()))
 
 
 def _example(question: _Question, field: str, document: Document, spans: _Spans) -> Example:
-    """A question with all annotators' answers and evidence. field: its place in the row, "qas[0]".
-    Raises RowError."""
+    """A question with all annotators' answers and evidence.
+
+    Args:
+        question: As the row has it.
+        field: Its place in the row, "qas[0]".
+        document: The paper.
+        spans: Of its paragraphs.
+
+    Raises:
+        RowError: A blank id, question or answer, or no answer at all.
+    """
     refuse_blank(
         {f"{field}.question_id": question.question_id, f"{field}.question": question.question}
     )
     if not question.answers:
         raise RowError(f"{field}.answers", "the question has no answer")
-    answered = [
-        _answer_and_kind(a.answer, f"{field}.answers[{n}].answer")
-        for n, a in enumerate(question.answers)
-    ]
-    if blank := [n for n, (answer, _) in enumerate(answered) if not answer.strip()]:
-        raise RowError(f"{field}.answers[{blank[0]}].answer", "is blank")
+    texts = []
+    kinds = []
+    for number, annotation in enumerate(question.answers):
+        text, kind = _answer_and_kind(annotation.answer, f"{field}.answers[{number}].answer")
+        texts.append(text)
+        kinds.append(kind)
+    for number, text in enumerate(texts):
+        if not text.strip():
+            raise RowError(f"{field}.answers[{number}].answer", "is blank")
     supporting, counts = _evidence(question, document, spans)
-    answers = tuple(dict.fromkeys(answer for answer, _ in answered))
-    gold = Gold(answers, supporting, {"types": [kind for _, kind in answered], **counts})
+    gold = Gold(tuple(dict.fromkeys(texts)), supporting, {"types": kinds, **counts})
     return Example(Question(question.question_id, question.question, (document.id,)), gold)
 
 
@@ -166,6 +193,8 @@ def parse_row(raw: dict[str, Any]) -> Group:
     paper = _Paper.read(raw)
     refuse_blank({"id": paper.id})
     document, spans = _document_and_spans(paper)
-    return Group(
-        document, tuple(_example(q, f"qas[{n}]", document, spans) for n, q in enumerate(paper.qas))
-    )
+    examples = [
+        _example(question, f"qas[{number}]", document, spans)
+        for number, question in enumerate(paper.qas)
+    ]
+    return Group(document, tuple(examples))

@@ -10,8 +10,10 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from harness.datasets.base import Dataset
 from harness.stats.question_clusters import question_labels
@@ -21,6 +23,7 @@ KINDS = ("hops", "type", "level")
 _LOOKAHEAD = 8  # documents with several questions among which the next one of a sample is chosen
 _SIGNIFICANT = 0.05  # p-value below which the first rows are not like the rest
 _RESAMPLES = 999
+_SHARED = ""  # the stratum of documents with several questions
 
 
 def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
@@ -32,8 +35,11 @@ def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
     "abstractive/extractive" where they differ.
     """
     kind_by_name = {name: str(extra[name]) for name in KINDS if extra.get(name) not in (None, "")}
-    if extra.get("difficult") is not None:
-        kind_by_name["level"] = "hard" if extra["difficult"] else "easy"
+    difficult = extra.get("difficult")
+    if difficult:
+        kind_by_name["level"] = "hard"
+    elif difficult is not None:
+        kind_by_name["level"] = "easy"
     if extra.get("types"):
         kind_by_name["type"] = "/".join(sorted(set(map(str, extra["types"]))))
     return kind_by_name
@@ -42,34 +48,74 @@ def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
 def answer_kind(answers: Sequence[str]) -> str:
     """The kind of the first gold answer: "yes/no", "unanswerable" (or none), "number" (with a
     digit) or "text"."""
-    first = answers[0].strip(" .").lower() if answers else "unanswerable"
-    if first in ("yes", "no", "unanswerable"):
-        return "unanswerable" if first == "unanswerable" else "yes/no"
-    return "number" if re.search(r"\d", first) else "text"
+    if not answers:
+        return "unanswerable"
+    first = answers[0].strip(" .").lower()
+    if first == "unanswerable":
+        return "unanswerable"
+    if first in ("yes", "no"):
+        return "yes/no"
+    if re.search(r"\d", first):
+        return "number"
+    return "text"
 
 
 def count_kinds(examples: Iterable[Example]) -> Counter[tuple[str, str]]:
     """Count the questions of each (name, kind): {("hops", "2"): 1252, ...}."""
-    return Counter(item for example in examples for item in kinds(example.gold.extra).items())
+    counts = Counter[tuple[str, str]]()
+    for example in examples:
+        counts.update(kinds(example.gold.extra).items())
+    return counts
 
 
 def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
     """A warning if the first `limit` questions have other shares of a kind than all questions; else
     None."""
-    total, n = dataset.rows, len(dataset.examples)
-    if not total or n >= total:
+    if not dataset.rows or len(dataset.examples) >= dataset.rows:
         return None
-    counts = count_kinds(dataset.examples)
+    first_counts = count_kinds(dataset.examples)
     for name in dict.fromkeys(name for name, _ in dataset.kinds):
-        all_counts = {
-            kind: count for (kind_name, kind), count in dataset.kinds.items() if kind_name == name
-        }
-        first = {kind: counts[name, kind] for kind in all_counts}
-        if _p_value(list(first.values()), list(all_counts.values())) < _SIGNIFICANT:
-            kind = max(all_counts, key=lambda k: abs(first[k] / n - all_counts[k] / total))
-            shares = f"{name} {kind} is {first[kind] / n:.0%} of them, {all_counts[kind] / total:.0%} of all {total}"
-            return f"the first {n} questions are not like the rest ({shares}); --sample {limit} draws from all"
+        shares = _KindShares.of(name, dataset, first_counts)
+        if _p_value(list(shares.first.values()), list(shares.all.values())) < _SIGNIFICANT:
+            return (
+                f"the first {shares.n_first} questions are not like the rest "
+                f"({shares.largest_difference()}); --sample {limit} draws from all"
+            )
     return None
+
+
+@dataclass(frozen=True)
+class _KindShares:
+    """The kinds of one name among the first questions and among all: counts by kind, and the
+    numbers of questions."""
+
+    name: str
+    first: dict[str, int]
+    all: dict[str, int]
+    n_first: int
+    n_all: int
+
+    @classmethod
+    def of(
+        cls, name: str, dataset: Dataset, first_counts: Mapping[tuple[str, str], int]
+    ) -> "_KindShares":
+        """The counts of the kinds called `name`, "hops"."""
+        all_counts = {}
+        for (kind_name, kind), count in dataset.kinds.items():
+            if kind_name == name:
+                all_counts[kind] = count
+        first = {kind: first_counts[name, kind] for kind in all_counts}
+        return cls(name, first, all_counts, len(dataset.examples), dataset.rows)
+
+    def largest_difference(self) -> str:
+        """The kind whose shares differ most: "hops 2 is 90% of them, 52% of all 2417"."""
+        kind = max(self.all, key=self._difference)
+        share = self.first[kind] / self.n_first
+        share_of_all = self.all[kind] / self.n_all
+        return f"{self.name} {kind} is {share:.0%} of them, {share_of_all:.0%} of all {self.n_all}"
+
+    def _difference(self, kind: str) -> float:
+        return abs(self.first[kind] / self.n_first - self.all[kind] / self.n_all)
 
 
 def _p_value(sample_counts: Sequence[int], all_counts: Sequence[int]) -> float:
@@ -80,17 +126,14 @@ def _p_value(sample_counts: Sequence[int], all_counts: Sequence[int]) -> float:
     expected. Samples are drawn without replacement from a fixed seed, as the table of chi-square
     fails for few questions.
     """
-    import numpy as np
-
-    counts, sample_size = np.array(all_counts), sum(sample_counts)
+    counts = np.array(all_counts)
+    sample_size = sum(sample_counts)
     expected = counts * sample_size / counts.sum()
-    draws = np.random.default_rng(0).multivariate_hypergeometric(
-        counts, sample_size, size=_RESAMPLES
-    )
+    generator = np.random.default_rng(0)
+    draws = generator.multivariate_hypergeometric(counts, sample_size, size=_RESAMPLES)
     observed = np.vstack([sample_counts, draws])
-    statistics = (observed * np.log(np.maximum(observed, 1) / np.maximum(expected, 1e-9))).sum(
-        axis=1
-    )
+    log_ratios = np.log(np.maximum(observed, 1) / np.maximum(expected, 1e-9))
+    statistics = (observed * log_ratios).sum(axis=1)
     return float((statistics >= statistics[0] - 1e-9).mean())
 
 
@@ -103,27 +146,22 @@ def random_sample(dataset: Dataset, dataset_format: str, number: int, seed: int)
     together, so there may be some more; of the next few such documents, the one comes first that
     brings the shares nearest to those of all. The order depends on `seed` and on all questions, not
     on `number`: 100 questions contain the 50 of the same seed.
+
+    Args:
+        dataset: All questions.
+        dataset_format: Its format, which says whether a shared document joins questions.
+        number: How many questions to draw.
+        seed: Another seed draws other questions.
     """
     examples = dataset.examples
-    questions = [example.question for example in examples]
-    labels = question_labels(
-        dataset_format, [q.id for q in questions], [q.document_ids for q in questions]
-    )
-    units: dict[str, list[int]] = defaultdict(list)
-    for index, label in enumerate(labels):
-        units[label].append(index)
-    strata: dict[str, list[list[int]]] = defaultdict(list)
-    for unit in units.values():
-        alone = len(unit) == 1
-        strata[str(sorted(kinds(examples[unit[0]].gold.extra).items())) if alone else ""].append(
-            unit
-        )
     ranked: list[tuple[float, str, list[int]]] = []
-    for name, stratum in sorted(strata.items()):
+    for name, stratum in sorted(_strata(examples, dataset_format).items()):
         random.Random(f"{seed} {name}").shuffle(stratum)
-        if not name:
-            stratum = _balanced_order(stratum, examples)
-        ranked += [((i + 0.5) / len(stratum), name, unit) for i, unit in enumerate(stratum)]
+        ordered = stratum
+        if name == _SHARED:
+            ordered = _balanced_order(stratum, examples)
+        for place, unit in enumerate(ordered):
+            ranked.append(((place + 0.5) / len(ordered), name, unit))
     chosen: set[int] = set()
     for _, _, unit in sorted(ranked):
         if len(chosen) >= number:
@@ -132,28 +170,58 @@ def random_sample(dataset: Dataset, dataset_format: str, number: int, seed: int)
     return replace(dataset, examples=tuple(examples[index] for index in sorted(chosen)))
 
 
+def _strata(examples: Sequence[Example], dataset_format: str) -> dict[str, list[list[int]]]:
+    """Units of sampling by stratum. A unit: the indices of examples that are drawn together; a
+    stratum: the kind of single questions as text, or _SHARED."""
+    questions = [example.question for example in examples]
+    ids = [question.id for question in questions]
+    document_ids = [question.document_ids for question in questions]
+    units: dict[str, list[int]] = defaultdict(list)
+    for index, label in enumerate(question_labels(dataset_format, ids, document_ids)):
+        units[label].append(index)
+    strata: dict[str, list[list[int]]] = defaultdict(list)
+    for unit in units.values():
+        stratum = _SHARED
+        if len(unit) == 1:
+            stratum = str(sorted(kinds(examples[unit[0]].gold.extra).items()))
+        strata[stratum].append(unit)
+    return strata
+
+
+class _Unit(NamedTuple):
+    """Indices of examples that share a document, and how many there are of each kind."""
+
+    indices: list[int]
+    kinds: Counter[tuple[str, str]]
+
+
 def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
     """Reorder `units`, the indices of examples that share a document, to keep shares of kinds near
     those of all.
 
     Greedy: of the next _LOOKAHEAD units, the one that brings the shares nearest comes first.
     """
-    remaining = [(unit, count_kinds(examples[index] for index in unit)) for unit in units]
-    total = sum((unit_counts for _, unit_counts in remaining), Counter[tuple[str, str]]())
+    remaining = [_Unit(unit, count_kinds(examples[index] for index in unit)) for unit in units]
+    total = Counter[tuple[str, str]]()
+    for unit in remaining:
+        total += unit.kinds
     number = sum(map(len, units))
-    so_far, size, order = Counter[tuple[str, str]](), 0, []
+    so_far = Counter[tuple[str, str]]()
+    size = 0
+    order = []
 
-    def distance(at: int) -> float:
-        """How far the shares of kinds would be from those of all if the unit remaining[at] came
-        next."""
-        unit, unit_kinds = remaining[at]
-        return sum(
-            (so_far[k] + unit_kinds[k] - (size + len(unit)) * n / number) ** 2
-            for k, n in total.items()
-        )
+    def distance(unit: _Unit) -> float:
+        """How far the shares of kinds would be from those of all if this unit came next."""
+        new_size = size + len(unit.indices)
+        squares = 0.0
+        for kind, count in total.items():
+            squares += (so_far[kind] + unit.kinds[kind] - new_size * count / number) ** 2
+        return squares
 
     while remaining:
-        unit, unit_kinds = remaining.pop(min(range(min(_LOOKAHEAD, len(remaining))), key=distance))
-        so_far, size = so_far + unit_kinds, size + len(unit)
-        order.append(unit)
+        nearest = min(remaining[:_LOOKAHEAD], key=distance)
+        remaining.remove(nearest)
+        so_far += nearest.kinds
+        size += len(nearest.indices)
+        order.append(nearest.indices)
     return order

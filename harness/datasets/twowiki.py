@@ -21,7 +21,7 @@ from typing import Any
 from harness.datasets import hotpotqa
 from harness.datasets.rows import Row, RowError, records_from_columns
 
-_SUBJECTS, _RELATIONS, _OBJECTS = (
+_PARTS = (  # names of a triple's parts, in the official copy and in those of the hub
     ("subject", "fact", "head"),
     ("relation", "predicate"),
     ("object", "entity", "tail"),
@@ -32,7 +32,9 @@ def _entries(raw: Mapping[str, Any], name: str) -> Any:
     """The list in the field `name`, also where it is columns, or it or its entries are JSON or
     Python in a text."""
     value = records_from_columns(_parsed(raw[name], name), name)
-    return [_parsed(entry, name) for entry in value] if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    return [_parsed(entry, name) for entry in value]
 
 
 def _parsed(value: Any, name: str) -> Any:
@@ -52,37 +54,58 @@ def _with_sentence_spaces(paragraphs: Any) -> Any:
     row's check."""
     if not isinstance(paragraphs, list):
         return paragraphs
-    pairs = []
-    for paragraph in paragraphs:
-        pair = paragraph
-        if isinstance(pair, dict) and "title" in pair:
-            pair = [pair["title"], *(value for value in pair.values() if isinstance(value, list))]
-        if isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[1], list):
-            pair = [
-                pair[0],
-                [f" {s}" if i and isinstance(s, str) else s for i, s in enumerate(pair[1])],
-            ]
-        pairs.append(pair)
-    return pairs
+    return [_spaced_paragraph(_as_pair(paragraph)) for paragraph in paragraphs]
+
+
+def _as_pair(paragraph: Any) -> Any:
+    """{"title": "Ada", "content": [..]} as ["Ada", [..]]; another value as it is."""
+    if not isinstance(paragraph, dict) or "title" not in paragraph:
+        return paragraph
+    lists = [value for value in paragraph.values() if isinstance(value, list)]
+    return [paragraph["title"], *lists]
+
+
+def _spaced_paragraph(pair: Any) -> Any:
+    """[title, sentences] with a space before every sentence but the first; another value as it
+    is."""
+    if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], list):
+        return pair
+    title, sentences = pair
+    return [title, sentences[:1] + [_spaced(sentence) for sentence in sentences[1:]]]
+
+
+def _spaced(sentence: Any) -> Any:
+    if isinstance(sentence, str):
+        return f" {sentence}"
+    return sentence
 
 
 def _checked_triples(value: Any) -> list[list[str]]:
     """The triples of `evidences` as lists, [] for None. Raises RowError for anything else."""
-    triples = []
-    for triple in value if isinstance(value, list) else [] if value is None else [value]:
-        if isinstance(triple, dict):
-            parts = [
-                [triple[key] for key in keys if key in triple]
-                for keys in (_SUBJECTS, _RELATIONS, _OBJECTS)
-            ]
-            triple = [part for same in parts for part in same]
-        if (
-            not isinstance(triple, list | tuple)
-            or [isinstance(part, str | int | float) for part in triple] != [True] * 3
-        ):
-            raise RowError("evidences", "should be a list of [subject, relation, object]")
-        triples.append([str(part) for part in triple])
-    return triples
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        return [_checked_triple(value)]
+    return [_checked_triple(triple) for triple in value]
+
+
+def _checked_triple(value: Any) -> list[str]:
+    """A triple as [subject, relation, object]. Raises RowError for anything else."""
+    parts = value
+    if isinstance(value, dict):
+        parts = _triple_parts(value)
+    is_triple = isinstance(parts, list | tuple) and len(parts) == 3
+    if not is_triple or not all(isinstance(part, str | int | float) for part in parts):
+        raise RowError("evidences", "should be a list of [subject, relation, object]")
+    return [str(part) for part in parts]
+
+
+def _triple_parts(triple: Mapping[str, Any]) -> list[Any]:
+    """The values of an object's subject, relation and object, whatever their names."""
+    parts = []
+    for names in _PARTS:
+        parts += [triple[name] for name in names if name in triple]
+    return parts
 
 
 def parse_row(raw: dict[str, Any]) -> Row:
