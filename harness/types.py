@@ -146,6 +146,9 @@ class Answer:
     truncated: dict[str, Any] | None = None
 
 
+NOT_SAID = "the application does not say what it used"
+"""Why a score of what was shown is absent, in a record's flags."""
+
 # Keys of a record's notes: whether the reply has the answer prefix, counts over all answers, what
 # models judged.
 PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"

@@ -268,8 +268,16 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
         ids.append(record["question_id"])
         values.append(value)
         rows.append(row)
+    if is_application(run) and missing and missing == _answered(run):
+        # No reply says it, so a failed question has no 0 either.
+        return Scored([], array("d"), np.array([], dtype=np.int32), missing)
     clusters = question_clusters(run) if clusters is None else clusters
     return Scored(ids, values, clusters[np.array(rows)], missing)
+
+
+def _answered(run: StoredRun) -> int:
+    """The number of answered questions."""
+    return sum(record["error"] is None for record in run.records)
 
 
 def corpus_scores(run: StoredRun) -> dict[str, str]:

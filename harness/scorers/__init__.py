@@ -25,7 +25,7 @@ from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, install_line, installed
-from harness.types import Gold, Shown
+from harness.types import NOT_SAID, Gold, Shown
 
 __all__ = [
     "ScoreError",
@@ -41,7 +41,6 @@ __all__ = [
 ]
 
 NO_MARKS = "no supporting marks"
-NOT_SAID = "the application does not say what it used"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 _FILES = (  # those whose scorers have names; a new file is added here

@@ -27,7 +27,7 @@ from harness.cost.usage import add_usage, texts_and_cut
 from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
-from harness.types import MISSING, PREFIX
+from harness.types import MISSING, NOT_SAID, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
 """The keys of a summary.json that its records do not determine: who computes the numbers again
@@ -59,6 +59,8 @@ def summarise(
     texts = 0.0  # that encoders got for questions, failed ones too, and indexes; NaN: unknown
     errors, prefixes, replies = Counter[str](), Counter[str](), Counter[str]()
     usage: dict[str, dict[str, Any]] = {}
+    said: set[str] = set()  # scores that answered questions have
+    unsaid: set[str] = set()  # scores that an application's replies do not allow
     columns: dict[
         str, tuple[array[float], array[int]]
     ] = {}  # score -> its values, and the rows that have it
@@ -78,6 +80,8 @@ def summarise(
             texts, cut = texts + (math.nan if given is None else given), cut + cut_here
             if error is None:
                 add_usage(usage, record["usage"])
+                said.update(record["scores"])
+                unsaid.update(_unsaid(record))
             elif failed != "zero":
                 continue
             for name, value in record["scores"].items():
@@ -90,6 +94,8 @@ def summarise(
     clusters = cluster_numbers(dataset_format, scored_questions())
     scores = {}
     for name, (values, places) in columns.items():
+        if name in unsaid - said:
+            continue  # a failed question has no 0 of what no reply says
         i = interval(
             np.frombuffer(values), clusters[np.frombuffer(places, dtype=np.uint32)], seed=seed
         )
@@ -135,6 +141,12 @@ def summarise(
         ),
         "errors": dict(sorted(errors.items())),
     }
+
+
+def _unsaid(record: Mapping[str, Any]) -> list[str]:
+    """The scores that a record lacks as an application does not say what it used."""
+    flags = (record.get("notes") or {}).get("flags") or {}
+    return [name for name, why in flags.items() if why == NOT_SAID]
 
 
 def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

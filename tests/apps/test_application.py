@@ -35,6 +35,16 @@ def test_what_a_reply_does_not_say_is_unknown_and_never_0(run, table):
     assert {name: row.get(name) for name in names} == dict.fromkeys(names)
 
 
+def test_a_failed_question_has_no_0_of_what_no_reply_says(run, table, wiki):
+    with WikiApp(fields=("answer",), moods=["400"]).server() as server:
+        run(f"wiki={server.url}/ask").checked(3)
+    row = table()["wiki"]
+    assert row["flashrag.em"] == pytest.approx(0.8)
+    assert row.get("evidence_pages") is None
+    (file,) = (wiki / "results" / "folder").glob("wiki--*/summary.json")
+    assert "evidence_pages" not in json.loads(file.read_text())["scores"]
+
+
 def test_a_reply_without_sources_is_no_page_and_not_unknown(run, table, wiki):
     with WikiApp().server() as server:
         run(f"wiki={server.url}/ask", "--app-map", "sources=tokens.no[] || `[]`").checked()
@@ -270,3 +280,17 @@ def test_a_mistake_is_one_sentence_and_nothing_is_run(run, wiki, case):
     ended = run(*arguments).checked(2)
     assert sentence in ended.stderr
     assert not (wiki / "results").exists()
+
+
+def test_answers_are_judged_and_traced(run, here, table, wiki):
+    with WikiApp().server() as server:
+        run(f"wiki={server.url}/ask", "--mlflow", f"sqlite:///{wiki}/log.db").checked()
+    (folder,) = (wiki / "results" / "folder").iterdir()
+    (wiki / "script.yaml").write_text("replies: [{reply: 'yes'}]")
+    judged = here(
+        "judge", str(folder), "--model", "judge",
+        "--set", "model.backend=scripted", "model.script=script.yaml",
+    )  # fmt: skip
+    judged.checked()
+    assert [value for name, value in table()["wiki"].items() if name == "judge.judge"] == [1]
+    assert "setup.md" in here("trace", str(folder), "q1").checked().stdout
