@@ -7,54 +7,20 @@ pick_columns(frame)   ─► the same rows, few columns                         
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
 from harness.errors import UnknownName
+from reports.run_columns import Shown, columns_shown, legends
 from reports.settings import as_printed, settings
 
 _RUN_COLUMNS = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
 _SCORE_COLUMNS = (_BLEU, "evidence_recall", "evidence_hit", "evidence_mrr", "evidence_pages")
-_COST_COLUMNS = (
-    "tokens",
-    "tflops.index",
-    "tflops.search",
-    "tflops.answer",
-    "ratio",
-    "ratio.search",
-)
-_SERVER_COLUMNS = ("tokens.in", "tokens.out", "money", "money.run", "seconds.p50", "seconds.p95")
-_COUNT_COLUMNS = ("n", "documents", "failed", "truncated")
-_NONZERO_COLUMNS = (
-    "left_out",
-    "tokens.thinking",
-    "texts_cut",
-    "declined",
-)  # shown where it is not 0 throughout
-_HIDDEN_COLUMNS = (
-    "base",
-    "hash8",
-    "headline",
-    "upper_bound",
-    "floor",
-    "unfinished",
-    "asked_otherwise",
-    "convention",
-    "scorers",
-    "notes",
-    "run",
-    "changed",
-)
-_LEGENDS = {
-    "money": "money by model.price or as an application says, per question with its share of the "
-    "index; money.run: of the whole run",
-    "seconds.p95": "seconds: the time of a question's own requests, without the queue",
-    "ratio": "ratio: cost against full-context (or --reference), an index shared by the questions of its document; "
-    "ratio.search: without the index, as the papers print it",
-}
+_CARRIED_COLUMNS = ("base", *columns_shown(Shown.NEVER), "changed")
+"""They come with any choice of columns: what ranks, titles and explains the rows."""
 PAIRED = (
     "method",
     "model",
@@ -96,36 +62,70 @@ def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
 def pick_columns(
     frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None
 ) -> pd.DataFrame:
-    """The frame with the columns that fit a terminal, or with `columns` after those that say which
-    run it is.
+    """The frame with fewer columns; the interval of a column comes with it.
 
-    score: the one shown where `columns` is None, by default the headlines. The interval of a column
-    comes with it. Raises UnknownName for a column the frame does not have.
+    Args:
+        frame: The main table.
+        columns: Those to show after the ones that say which run it is; by default those that fit a
+            terminal.
+        score: The score shown where `columns` is None, by default the headlines.
+
+    Raises:
+        UnknownName: The frame does not have the column.
     """
     names = [str(name) for name in frame.columns]
     if columns is None:
-        # A score of the user's own, "module:function", is shown beside the first one.
-        user_scores = [c for c in names if ":" in c and not c.endswith((".low", ".high"))]
-        scores = [score] if score else [*dict.fromkeys(frame["headline"]), *user_scores]
-        for name in tuple(scores):
-            of_repeats = re.compile(rf"{re.escape(name)}\.(vote|pass@\d+)")
-            scores += filter(of_repeats.fullmatch, names)
-        counts = [c for c in _NONZERO_COLUMNS if c in names and frame[c].any()]
-        # Where FLOPs are unknown, as behind a server, money and time say what an answer costs.
-        served = list(frame["tflops"].isna()) if "tflops" in names else []
-        local = _SCORE_COLUMNS if served and all(served) else (*_SCORE_COLUMNS, *_COST_COLUMNS)
-        short = [*local, *(_SERVER_COLUMNS if any(served) else ())]
-        columns = [*(c for c in (*scores, *short) if c in names), *_COUNT_COLUMNS, *counts]
+        columns = _default_columns(frame, names, score)
     columns = [as_printed(name, names) for name in columns]
-    if unknown := [name for name in columns if name not in names]:
-        whole = [name for name in names if not name.endswith((".low", ".high"))]
-        hint = "--all prints every column; harness score RUN --scorers NAME adds a score"
-        if any("," in name for name in whole):
-            hint += "; a name with a comma goes in quotes: --columns '\"A,B\",n'"
-        raise UnknownName("column", unknown[0], whole, hint)
-    chosen = dict.fromkeys([*_RUN_COLUMNS, *settings(frame), *columns, *_HIDDEN_COLUMNS])
-    with_ends = (f"{name}{end}" for name in chosen for end in ("", ".low", ".high"))
-    return frame[list(dict.fromkeys(name for name in with_ends if name in names))]
+    for name in columns:
+        if name not in names:
+            raise _unknown_column(name, names)
+    chosen = [*_RUN_COLUMNS, *settings(frame), *columns, *_CARRIED_COLUMNS]
+    with_ends: dict[str, None] = {}
+    for name in chosen:
+        with_ends |= dict.fromkeys((name, f"{name}.low", f"{name}.high"))
+    return frame[[name for name in with_ends if name in names]]
+
+
+def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
+    """The columns that fit a terminal: scores, costs, counts."""
+    columns = _default_scores(frame, names, score)
+    columns += _SCORE_COLUMNS
+    flops_unknown = list(frame["tflops"].isna()) if "tflops" in names else []
+    if not flops_unknown or not all(flops_unknown):
+        columns += columns_shown(Shown.WITH_FLOPS)
+    if any(flops_unknown):
+        columns += columns_shown(Shown.WITHOUT_FLOPS)
+    columns = [name for name in columns if name in names]
+    columns += columns_shown(Shown.ALWAYS)
+    for name in columns_shown(Shown.WHEN_NOT_ZERO):
+        if name in names and frame[name].any():
+            columns.append(name)
+    return columns
+
+
+def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
+    """The scores to show: `score`, or headlines and scores of the user's own ("module:function");
+    with the votes and pass@k of each."""
+    if score:
+        scores = [score]
+    else:
+        own = [name for name in names if ":" in name and not name.endswith((".low", ".high"))]
+        scores = [*dict.fromkeys(frame["headline"]), *own]
+    found = list(scores)
+    for name in scores:
+        of_repeats = re.compile(rf"{re.escape(name)}\.(vote|pass@\d+)")
+        found += filter(of_repeats.fullmatch, names)
+    return found
+
+
+def _unknown_column(name: str, names: Sequence[str]) -> UnknownName:
+    """The error for a column that the frame does not have."""
+    known = [known for known in names if not known.endswith((".low", ".high"))]
+    hint = "--all prints every column; harness score RUN --scorers NAME adds a score"
+    if any("," in column for column in known):
+        hint += "; a name with a comma goes in quotes: --columns '\"A,B\",n'"
+    return UnknownName("column", name, known, hint)
 
 
 def sections(
@@ -160,18 +160,27 @@ def sections(
 def legended(table: pd.DataFrame) -> pd.DataFrame:
     """The table with a legend of those columns of costs that have a value, as the first note of
     every row."""
+    if "notes" not in table.columns:
+        return table
     shown = {str(name) for name in table.columns if table[name].notna().any()}
+    legend = "; ".join([*_units(table, shown), *legends(shown)])
+    if not legend:
+        return table
+    return table.assign(notes=table["notes"].map(lambda notes: (legend, *notes)))
+
+
+def _units(table: pd.DataFrame, shown: Collection[str]) -> list[str]:
+    """Sentences on what costs are measured per, and how FLOPs are counted."""
+    sentences = []
     index = [name for name in ("tokens.index", "tflops.index") if name in shown]
-    sentences = [f"costs are per question, {' and '.join(index)} per document"] if index else []
-    with_flops = any(n == "printed" or n.split(".")[0] in ("tflops", "ratio") for n in shown)
+    if index:
+        sentences.append(f"costs are per question, {' and '.join(index)} per document")
+    families = {name.partition(".")[0] for name in shown}
+    with_flops = "printed" in shown or not families.isdisjoint(("tflops", "ratio"))
     if "convention" in shown and with_flops:
         conventions = dict.fromkeys(table["convention"].dropna())
         sentences.append(f"FLOPs under the convention {', '.join(conventions)}")
-    sentences += [sentence for name, sentence in _LEGENDS.items() if name in shown]
-    if not sentences or "notes" not in table.columns:
-        return table
-    legend = "; ".join(sentences)
-    return table.assign(notes=table["notes"].map(lambda notes: (legend, *notes)))
+    return sentences
 
 
 def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFrame:

@@ -43,13 +43,10 @@ Columns of `frame`, in order:
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from harness.config.yaml_tree import value_text
 from harness.cost.flops import DEFAULT
-from harness.stats.bootstrap import NOTHING
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.checks import Checks
@@ -59,11 +56,12 @@ from reports.comparability import (
     reasons_not_to_rank,
     record_notes,
 )
-from reports.search_notes import declined, same_nodes_notes
-from reports.settings import is_number, name_runs
+from reports.run_columns import cells
+from reports.search_notes import same_nodes_notes
+from reports.settings import RunNames, is_number, name_runs
+from reports.table_row import CostRatio, RunNumbers, TableRow, TflopsCache, cost_ratio
 
 REFERENCE = "full-context"
-_ADDED = ("tokens", "tokens_in", "tokens_out", "seconds", "queued")  # of search and answer
 
 
 def frame(
@@ -73,86 +71,124 @@ def frame(
     reference: str = REFERENCE,
     checks: Checks | None = None,
 ) -> pd.DataFrame:
-    """A row a run: scores, costs, notes (columns: see the module), by data set and in the given
-    order within one.
+    """The rows of `table_rows` as a frame (columns: see the module), by data set and in the given
+    order within one; arguments as there."""
+    rows = table_rows(runs, convention=convention, reference=reference, checks=checks)
+    table = pd.DataFrame([cells(row) for row in rows])
+    for key in rows[0].settings:
+        # As objects, so that whole numbers stay whole beside a missing one.
+        values = [row.settings[key] for row in rows]
+        table[key] = pd.Series(values, dtype=object, index=table.index)
+    table = table.sort_values("dataset", kind="stable", ignore_index=True)
+    return facts.as_floats(table)
 
-    convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a label, a
-    preset's name or a run folder's name or hash (missing where no such run is there, or it was
-    asked other questions); checks: what was found in the records, read for it by default. A run
-    that was asked other questions, or for another task, than most of
-    its data set says so in its notes. Means come from the records, so they hold for an unfinished
-    run too; costs are means over answered questions. Raises UserError for no runs or a run without
-    records, UnknownName for a convention.
+
+def table_rows(
+    runs: Sequence[StoredRun],
+    *,
+    convention: str = DEFAULT,
+    reference: str = REFERENCE,
+    checks: Checks | None = None,
+) -> list[TableRow]:
+    """A row a run, in the order of the runs.
+
+    Means come from the records, so they hold for an unfinished run too; costs are means over
+    answered questions. A run with other questions, or another task, than most of its data set says
+    so in its notes.
+
+    Args:
+        runs: Stored runs.
+        convention: How FLOPs are counted: one of cost.flops.CONVENTIONS.
+        reference: What `ratio` refers to: a label, a preset's name, or a run folder's name or hash.
+            The ratio is missing where no such run is there, or it has other questions.
+        checks: What was found in the records; read for it by default.
+
+    Raises:
+        UserError: There is no run, or a run without records.
+        UnknownName: There is no such convention.
     """
     facts.check_runs(runs)
     costs.check_convention(convention)
-    names = list(
-        dict.fromkeys(
-            name for run in runs for name in (*facts.score_names(run), *facts.corpus_scores(run))
-        )
-    )
-    labels = name_runs(runs)
-    references = [run for run, named in zip(runs, labels, strict=True) if reference == named.label]
-    references = references or [run for run in runs if reference in facts.reference_names(run)]
-    cache = _Tflops()
-    rows = [
-        _run_row(run, named.label, names, convention, cache)
-        for run, named in zip(runs, labels, strict=True)
-    ]
-    same_answers = same_nodes_notes(runs, [named.label for named in labels])
-    checks = checks or Checks()
-    combined = zip(
-        rows,
-        runs,
-        reasons_not_to_rank(runs, checks),
-        other_versions(runs, checks),
-        same_answers,
-        strict=True,
-    )
-    for row, run, asked_otherwise, versions, same in combined:
-        row["notes"] += record_notes(run, checks)
-        row["notes"] += [*filter(None, [asked_otherwise, versions]), *same]
-        row["asked_otherwise"] = asked_otherwise is not None
-        bases = [base for base in references if _group(base) == _group(run)]
-        bases = [base for base in bases if question_set(base) == question_set(run)]
-        # "causal" counts about half of DEFAULT's attention: methods that read long texts at once
-        # get cheaper by it.
-        other = DEFAULT if convention == "causal" else "causal"
-        for name, with_index, index in (
-            ("ratio", True, "with"),
-            ("ratio.search", False, "without"),
-        ):
-            ratios = {
-                how: _cost_ratio(run, bases, how, cache, with_index) for how in (convention, other)
-            }
-            row[name], shared = ratios[convention] or (None, 0)
-            if with_index and 0 < shared < len(run.records) and run is not bases[0]:
-                both = f"{shared} of {len(run.records)} questions that both answered"
-                row["notes"].append(f"ratio is over the {both}")
-            shares = {
-                how: 100 * (found[0] - 1) for how, found in ratios.items() if found is not None
-            }
-            if len(shares) == 2 and min(shares.values()) < 0 < max(shares.values()):
-                words = (
-                    f"{abs(x):.1f} % {'dearer' if x > 0 else 'cheaper'} under {n}"
-                    for n, x in shares.items()
-                )
-                row["notes"].append(
-                    f"FLOPs {index} the index, beside {reference}: {', '.join(words)}"
-                )
-    table = pd.DataFrame(rows)
-    position = list(table.columns).index("hash8") + 1
-    swept = list(dict.fromkeys(key for named in labels for key in named.values))
-    for key in reversed(swept):
-        values_set = [named.values[key] for named in labels if key in named.values]
-        write = (lambda value: value) if all(map(is_number, values_set)) else value_text
-        values = [write(named.values[key]) if key in named.values else None for named in labels]
-        table.insert(position, key, pd.Series(values, dtype=object, index=table.index))
-    if swept:
-        table.insert(position, "base", [named.base for named in labels])
-    table = table.sort_values("dataset", kind="stable", ignore_index=True)
-    table["notes"] = [tuple(n) for n in table["notes"]]
-    return facts.as_floats(table)
+    names = name_runs(runs)
+    cache = TflopsCache()
+    rows = []
+    for run, name, settings in zip(runs, names, _settings_of(names), strict=True):
+        numbers = RunNumbers(run, convention, cache)
+        rows.append(TableRow(run, name.label, numbers, name.base, settings))
+    score_names = _all_score_names(runs)
+    for row in rows:
+        row.notes += facts.notes(row.run, row.numbers.clusters)
+        row.add_scores(score_names)
+        row.note_unknown_index()
+    _compare_with_others(rows, checks or Checks())
+    references = _reference_runs(rows, reference)
+    for row in rows:
+        _add_ratios(row, _reference_of(row.run, references), reference)
+    return rows
+
+
+def _all_score_names(runs: Sequence[StoredRun]) -> list[str]:
+    """The names of all scores of the runs, each once."""
+    found: dict[str, None] = {}
+    for run in runs:
+        found.update(dict.fromkeys(facts.score_names(run)))
+        found.update(dict.fromkeys(facts.corpus_scores(run)))
+    return list(found)
+
+
+def _settings_of(names: Sequence[RunNames]) -> list[dict[str, Any]]:
+    """For each run, the settings in which runs differ: numbers, or texts where one of the values is
+    no number; None where the run lacks one."""
+    found: list[dict[str, Any]] = [{} for _ in names]
+    for key in _swept_settings(names):
+        values = [name.values[key] for name in names if key in name.values]
+        as_numbers = all(map(is_number, values))
+        for name, settings in zip(names, found, strict=True):
+            value = name.values.get(key)
+            if key in name.values and not as_numbers:
+                value = value_text(value)
+            settings[key] = value
+    return found
+
+
+def _swept_settings(names: Sequence[RunNames]) -> list[str]:
+    """The settings that tell runs of one method from each other, each once."""
+    found: dict[str, None] = {}
+    for name in names:
+        found.update(dict.fromkeys(name.values))
+    return list(found)
+
+
+def _compare_with_others(rows: Sequence[TableRow], checks: Checks) -> None:
+    """Note what a run does otherwise than most runs of its data set, and mark those that are not
+    ranked."""
+    runs = [row.run for row in rows]
+    same_answers = same_nodes_notes(runs, [row.label for row in rows])
+    reasons, versions = reasons_not_to_rank(runs, checks), other_versions(runs, checks)
+    compared = zip(rows, reasons, versions, same_answers, strict=True)
+    for row, reason, other_version, same in compared:
+        row.asked_otherwise = reason is not None
+        row.notes += record_notes(row.run, checks)
+        row.notes += filter(None, (reason, other_version))
+        row.notes += same
+
+
+def _reference_runs(rows: Sequence[TableRow], reference: str) -> list[StoredRun]:
+    """The runs with this label; where there is none, those that have the name otherwise."""
+    labelled = [row.run for row in rows if row.label == reference]
+    if labelled:
+        return labelled
+    return [row.run for row in rows if reference in facts.reference_names(row.run)]
+
+
+def _reference_of(run: StoredRun, references: Sequence[StoredRun]) -> StoredRun | None:
+    """The one reference with the data set, model and questions of a run; None for none or
+    several."""
+    same_group = [base for base in references if _group(base) == _group(run)]
+    alike = [base for base in same_group if question_set(base) == question_set(run)]
+    if len(alike) != 1:
+        return None
+    return alike[0]
 
 
 def _group(run: StoredRun) -> tuple[str, str]:
@@ -160,128 +196,61 @@ def _group(run: StoredRun) -> tuple[str, str]:
     return facts.run_key(run)[0], str(run.config["model"]["name"])
 
 
-class _Tflops(dict[tuple[int, str, bool], dict[str, float]]):
-    """A cache of costs.question_tflops for a table: (id of the run, convention, with_index) ->
-    question -> TFLOPs."""
+def _add_ratios(row: TableRow, base: StoredRun | None, reference: str) -> None:
+    """Set what a run costs against its reference, and note what limits that.
 
-    def __call__(self, run: StoredRun, convention: str, with_index: bool) -> dict[str, float]:
-        """Question -> TFLOPs as `costs.question_tflops`, worked out at the first call."""
-        key = id(run), convention, with_index
-        if key not in self:
-            self[key] = costs.question_tflops(run, convention, with_index=with_index)
-        return self[key]
-
-
-def _run_row(
-    run: StoredRun, label: str, names: Sequence[str], convention: str, cache: _Tflops
-) -> dict[str, Any]:
-    """A run's row of `frame`, its ratios still missing; names: score columns of all runs; cache:
-    cache of TFLOPs."""
-    clusters = facts.question_clusters(run)
-    notes = list(facts.notes(run, clusters))
-    row: dict[str, Any] = {
-        **facts.head_columns(run, label),
-        "hash8": facts.hash8(run),
-        "headline": facts.headline(run),
-        "upper_bound": facts.is_upper_bound(run),
-        "floor": facts.is_floor(run),
-        "unfinished": facts.is_unfinished(run),
-        "asked_otherwise": False,
-        "n": len(run.records),
-        "documents": len(np.unique(clusters)),
-        "failed": sum(r["error"] is not None for r in run.records),
-        "truncated": sum(r["truncated"] is not None for r in run.records),
-        "left_out": facts.left_out(run),
-        "texts_cut": facts.texts_cut(run)[1],
-        "declined": declined(run.records),
-    }
-    if facts.made_elsewhere(run) or facts.is_application(run):
-        row |= dict.fromkeys(("truncated", "texts_cut", "declined"))
-    score_names, of_corpus = facts.score_names(run), facts.corpus_scores(run)
-    missing: dict[int, list[str]] = {}
-    for name in names:  # None for a score that this run does not have
-        row |= facts.interval_columns(
-            name, facts.corpus(run, name) if name in of_corpus else NOTHING
-        )
-        if name not in score_names:
-            continue
-        column = facts.scored(run, name, clusters)
-        row |= facts.mean_columns(
-            name, column.values, column.clusters, seed=int(run.config["seed"])
-        )
-        if column.missing:
-            missing.setdefault(column.missing, []).append(name)
-    for count, lacking in missing.items():
-        are = "is" if len(lacking) == 1 else "are"
-        notes.append(
-            f"{', '.join(lacking)} {are} missing for {count} of the answered questions and left "
-            "out for them"
-        )
-    row |= _cost_columns(run, convention, clusters, cache)
-    if row["tflops"] is not None and row["tflops.total"] is None:
-        notes.append("what an index cost is not known, so ratio is not")
-    row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.name)
-    return row
-
-
-def _cost_columns(
-    run: StoredRun, convention: str, clusters: NDArray[np.int32], cache: _Tflops
-) -> dict[str, float | None]:
-    """Means of tokens and TFLOPs by phase, of seconds, and TFLOPs with their interval, without and
-    with the index.
-
-    clusters: of all questions; cache: gives the TFLOPs of each answered question, {} where they are
-    unknown.
+    Args:
+        row: The row.
+        base: The run that it is compared with.
+        reference: The name of the reference.
     """
-    phases = {
-        phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")
-    }
-    row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
-    row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
-    for part, within in (("probes", ("search",)), ("thinking", ("search", "answer"))):
-        part_cost = costs.part_costs(run, part, within, convention)
-        row[f"tokens.{part}"] = _mean(part_cost.tokens)
-        row[f"tflops.{part}"] = _mean(part_cost.tflops)
-    search, answer = phases["search"], phases["answer"]
-    both = {
-        name: costs.search_and_answer(getattr(search, name), getattr(answer, name))
-        for name in _ADDED
-    }
-    row["tokens"], row["tokens.in"], row["tokens.out"] = (_mean(both[name]) for name in _ADDED[:3])
-    row["money"] = _mean([*costs.question_money(run).values()])
-    row["money.index"], row["money.run"] = _mean(costs.index_money(run)), costs.run_money(run)
-    answered = facts.answered_clusters(run, clusters)
-    seed = int(run.config["seed"])
-    for name, with_index in (("tflops", False), ("tflops.total", True)):
-        values = list(cache(run, convention, with_index).values())
-        row |= facts.mean_columns(name, values, answered[: len(values)], seed=seed, bounds=None)
-    row["ratio"] = row["ratio.search"] = (
-        None  # their place among the columns; `frame` knows the reference
+    row.ratio = _ratio(row, base, with_index=True)
+    row.ratio_search = _ratio(row, base, with_index=False)
+    n = len(row.run.records)
+    if row.ratio is not None and row.ratio.n_shared < n and row.run is not base:
+        row.notes.append(
+            f"ratio is over the {row.ratio.n_shared} of {n} questions that both answered"
+        )
+    for with_index, words in ((True, "with"), (False, "without")):
+        verdicts = _opposite_verdicts(row, base, with_index=with_index)
+        if verdicts:
+            row.notes.append(f"FLOPs {words} the index, beside {reference}: {verdicts}")
+
+
+def _ratio(
+    row: TableRow, base: StoredRun | None, *, with_index: bool, convention: str | None = None
+) -> CostRatio | None:
+    """As `cost_ratio`; convention: by default that of the table."""
+    numbers = row.numbers
+    return cost_ratio(
+        row.run, base, convention or numbers.convention, numbers.cache, with_index=with_index
     )
-    seconds, queued = both["seconds"], both["queued"]
-    row["seconds"] = _mean(seconds)
-    latency = seconds if costs.is_latency(run, queued) else []
-    for percent in (50, 95):
-        row[f"seconds.p{percent}"] = float(np.percentile(latency, percent)) if latency else None
-    row["seconds.queue"], row["seconds.index"] = _mean(queued), _mean(phases["index"].seconds)
-    return row
 
 
-def _mean(values: Sequence[float] | None) -> float | None:
-    return sum(values) / len(values) if values else None
+def _opposite_verdicts(row: TableRow, base: StoredRun | None, *, with_index: bool) -> str:
+    """What two conventions say where a run is cheaper under one and dearer under the other; ""
+    where they agree.
 
-
-def _cost_ratio(
-    run: StoredRun, bases: Sequence[StoredRun], convention: str, cache: _Tflops, with_index: bool
-) -> tuple[float, int] | None:
-    """(TFLOPs of a run over those of `bases`, number of questions that both answered); None unless
-    that is one run.
-
-    A reference that fails on the longest texts would look cheap by its mean.
+    "causal" counts about half of DEFAULT's attention: methods that read long texts at once get
+    cheaper by it.
     """
-    if len(bases) != 1:
-        return None
-    flops, base_flops = cache(run, convention, with_index), cache(bases[0], convention, with_index)
-    common = [question for question in flops if question in base_flops]
-    below = sum(base_flops[question] for question in common)
-    return (sum(flops[question] for question in common) / below, len(common)) if below > 0 else None
+    convention = row.numbers.convention
+    other = "causal"
+    if convention == "causal":
+        other = DEFAULT
+    first = _ratio(row, base, with_index=with_index)
+    second = _ratio(row, base, with_index=with_index, convention=other)
+    if first is None or second is None:
+        return ""
+    if (first.value - 1) * (second.value - 1) >= 0:
+        return ""
+    return f"{_excess(first, convention)}, {_excess(second, other)}"
+
+
+def _excess(ratio: CostRatio, convention: str) -> str:
+    """ "12.5 % dearer under causal"."""
+    percent = 100 * (ratio.value - 1)
+    direction = "cheaper"
+    if percent > 0:
+        direction = "dearer"
+    return f"{abs(percent):.1f} % {direction} under {convention}"

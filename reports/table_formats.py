@@ -25,7 +25,6 @@ names it as a score.
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import re
@@ -38,27 +37,18 @@ import pandas as pd
 
 from harness.stats.bootstrap import with_interval
 from reports import latex
+from reports.number_formats import percent
+from reports.run_columns import Shown, columns_shown, format_of
 from reports.settings import is_number, is_setting
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 
 _MISSING = "–"
 _LINE_WIDTH = 150  # characters of a line below a text table
-_HIDDEN_COLUMNS = (
-    "base",
-    "run",
-    "reference_run",
-    "hash8",
-    "headline",
-    "convention",
-    "upper_bound",
-    "floor",
-    "unfinished",
-    "asked_otherwise",
-)
+_FOOTNOTES = ("scorers", "changed", "notes")
+_HIDDEN_COLUMNS = ("base", "reference_run", *columns_shown(Shown.NEVER))
 _SIGNIFICANT = 0.05
 _PAPERS_LEAVE_OUT = ("failed", "texts_cut", "notes")
-_FOOTNOTES = ("scorers", "changed", "notes")
 
 
 def render(frame: pd.DataFrame, form: str = "text", width: int | None = None) -> str:
@@ -109,46 +99,6 @@ def _notes_of_all(frames: Sequence[pd.DataFrame]) -> list[str]:
     return [note for note in first if all(note in notes for notes in others)]
 
 
-def three_digits(value: float, least: float = 1e-4) -> str:
-    """Three significant digits: 0.0123, 4.56, 108, 12300; with an exponent below `least` and from a
-    million on."""
-    if value == 0:
-        return "0"
-    if not least <= abs(value) < 1e6:
-        return f"{value:.2e}"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:.{digits}f}"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:z.1f}"
-
-
-_WRITERS: dict[str, Callable[[float], str]] = {
-    **dict.fromkeys(
-        ("n", "failed", "truncated", "left_out", "texts_cut", "declined", "documents", "tokens"),
-        "{:.0f}".format,
-    ),
-    **dict.fromkeys(
-        ("t_n", "lowest", "highest", "covered", "break even", "trials"), "{:.0f}".format
-    ),
-    **dict.fromkeys(("nodes", "retries", "requests"), "{:.1f}".format),
-    **dict.fromkeys(("mu", "sigma"), "{:.2f}".format),
-    "ks": "{:.3f}".format,
-    "questions per document": "{:.3g}".format,
-    **dict.fromkeys(("tflops", "seconds", "ours"), three_digits),
-    "money": functools.partial(
-        three_digits, least=1e-9
-    ),  # sums of money are not written with exponents
-    **dict.fromkeys(("p", "p_holm"), lambda value: "<0.001" if value < 0.001 else f"{value:.3f}"),
-    "printed": "{:g}".format,
-    "ours minus printed": lambda value: ("+" if value > 0 else "") + three_digits(value),
-    "ratio": "{:.2f}x".format,
-    **dict.fromkeys(("mean", "reference mean", "difference", "detectable"), _percent),
-}
-"""By the first part of a column's name."""
-
-
 def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
@@ -183,7 +133,7 @@ class Cells:
         scores = {n for n in plain if f"{n}.low" in names or n in gaps}
         self._writers: dict[str, Callable[[Any], str]] = {}
         for n in plain:
-            write = _WRITERS.get(n.split(".")[0]) or (_percent if n in scores else "{:g}".format)
+            write = format_of(n) or (percent if n in scores else "{:g}".format)
             self._writers[n] = str if is_setting(n) else write
         self.footnotes: list[str] = []
         # A parameter of a method is written as in labels, "k" for "method.k", if no other column
@@ -244,13 +194,13 @@ class Cells:
             return {}
         ranks: dict[tuple[int, int], int] = {}
         for k, name in enumerate(self._plain):
-            if not self.numeric[k] or self._writers[name] is not _percent:
+            if not self.numeric[k] or self._writers[name] is not percent:
                 continue
             unranked = ("upper_bound", "asked_otherwise", f"{name}.asked_otherwise")
             marks = [mark for mark in unranked if mark in self._frame]
             rated = zip(self._frame[name], self._frame[marks].any(axis=1), strict=True)
             values = [
-                None if unranked or _is_missing(v) else float(_percent(v)) for v, unranked in rated
+                None if unranked or _is_missing(v) else float(percent(v)) for v, unranked in rated
             ]
             best = sorted({v for v in values if v is not None}, reverse=True)[:2]
             if any(best) and len(values) - values.count(None) > 1:

@@ -37,7 +37,7 @@ from reports.figures.plot import (
 )
 from reports.main_table import frame
 from reports.markup import Html, el, joined
-from reports.table_formats import three_digits
+from reports.number_formats import three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,6 +6,7 @@ from harness.cost.flops import CONVENTIONS
 from harness.errors import UserError
 from harness.storage.run_folder import read_run
 from harness.storage.run_summary import summarise
+from reports import run_columns
 from reports.columns import sections
 from reports.main_table import frame
 from reports.table_formats import render
@@ -318,3 +319,22 @@ def test_replies_that_a_method_counts_are_in_the_notes_and_the_summary(kind, sen
     )
     assert summarise(run.records, run.documents)["replies"] == {kind: 3}
     assert sentence in frame([run])["notes"][0]
+
+
+def test_a_column_is_one_entry(tmp_path, monkeypatch):
+    """Its value, format, place and legend come from COLUMNS alone."""
+    column = run_columns.Column(
+        "links",
+        lambda row: 0.5 * len(row.run.records),
+        "{:.2f} links".format,
+        run_columns.Shown.ALWAYS,
+        legend="links: made up",
+    )
+    monkeypatch.setattr(run_columns, "COLUMNS", (*run_columns.COLUMNS, column))
+    table = frame([stored(tmp_path, SCORES)])
+    (section,) = sections(table)
+    text = render(section.frame)
+    assert list(table["links"]) == [4.0]
+    assert "links" in text.splitlines()[0]
+    assert "4.00 links" in text.splitlines()[1]
+    assert "links: made up" in text

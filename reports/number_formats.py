@@ -1,0 +1,52 @@
+"""Numbers as text of a table.
+
+three_digits(1234567.0)   -> "1.23e+06"
+percent(0.413)            -> "41.3"
+"""
+
+import math
+
+
+def three_digits(value: float, least: float = 1e-4) -> str:
+    """Three significant digits: 0.0123, 4.56, 108, 12300; with an exponent below `least` and from a
+    million on."""
+    if value == 0:
+        return "0"
+    if not least <= abs(value) < 1e6:
+        return f"{value:.2e}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{digits}f}"
+
+
+def money(value: float) -> str:
+    """Three significant digits, without an exponent for small sums."""
+    return three_digits(value, least=1e-9)
+
+
+def percent(value: float) -> str:
+    """A share in [0, 1] in points of 100."""
+    return f"{100 * value:z.1f}"
+
+
+def whole(value: float) -> str:
+    """A number without decimals."""
+    return f"{value:.0f}"
+
+
+def times(value: float) -> str:
+    """A ratio: "0.24x"."""
+    return f"{value:.2f}x"
+
+
+def probability(value: float) -> str:
+    """A p value."""
+    if value < 0.001:
+        return "<0.001"
+    return f"{value:.3f}"
+
+
+def signed(value: float) -> str:
+    """Three significant digits with their sign."""
+    if value > 0:
+        return f"+{three_digits(value)}"
+    return three_digits(value)

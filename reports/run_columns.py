@@ -1,0 +1,284 @@
+"""The columns of the main table: all that one of them is stands in its entry of COLUMNS.
+
+    Column("tokens.in", tokens_in, whole, Shown.WITHOUT_FLOPS)
+    cells(row)      -> {"dataset": "musique", "method": "bm25", ..., "n": 20, ...}
+
+A new column is a function of the row and an entry. It is exported to csv and json in the place where
+it stands here.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+import numpy as np
+
+from harness.stats.bootstrap import Interval
+from harness.storage.run_folder import StoredRun
+from reports import costs, facts
+from reports.number_formats import money, percent, probability, signed, three_digits, times, whole
+from reports.search_notes import declined
+from reports.table_row import TableRow
+
+
+class Shown(Enum):
+    """When a column is printed without being named."""
+
+    WITH_FLOPS = auto()
+    """Where the FLOPs of a run are known."""
+    WITHOUT_FLOPS = auto()
+    """Where they are not, as with a server: money and time say what an answer costs."""
+    ALWAYS = auto()
+    WHEN_NOT_ZERO = auto()
+    NAMED = auto()
+    """Only where the user names it or wants all columns."""
+    NEVER = auto()
+    """It says something about the row to what ranks, titles or explains it."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the main table."""
+
+    name: str
+    value: Callable[[TableRow], Any]
+    """Its cell; of an Interval the mean, with the ends in columns `name`.low and `name`.high."""
+    format: Callable[[float], str] | None = None
+    """A number as text; None for texts and truth values."""
+    shown: Shown = Shown.NAMED
+    first: bool = False
+    """Whether it is printed before the others of its kind."""
+    legend: str = ""
+    """A sentence below a table that shows it."""
+
+
+def cells(row: TableRow) -> dict[str, Any]:
+    """The row as columns: those of COLUMNS, with settings after `hash8` and scores before costs."""
+    found: dict[str, Any] = {}
+    for column in COLUMNS:
+        if column.name == _BEFORE_SCORES:
+            found |= _score_cells(row)
+        found |= _cells_of(column.name, column.value(row))
+        if column.name == _BEFORE_SETTINGS:
+            found |= row.settings_cells()
+    return found
+
+
+def _cells_of(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, Interval):
+        return facts.interval_columns(name, value)
+    return {name: value}
+
+
+def _score_cells(row: TableRow) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, estimate in row.scores.items():
+        found |= facts.interval_columns(name, estimate)
+    return found
+
+
+def columns_shown(kind: Shown) -> list[str]:
+    """The names of the columns of a kind, in the order in which they are printed."""
+    columns = [column for column in COLUMNS if column.shown is kind]
+    columns.sort(key=lambda column: not column.first)
+    return [column.name for column in columns]
+
+
+def legends(names: Collection[str]) -> list[str]:
+    """The legends of the columns of these names: what servers take before what FLOPs compare."""
+    columns = [column for column in COLUMNS if column.legend and column.name in names]
+    columns.sort(key=lambda column: column.shown is Shown.WITH_FLOPS)
+    return [column.legend for column in columns]
+
+
+def _mean(values: Sequence[float] | None) -> float | None:
+    """The mean; None where nothing is known."""
+    if not values:
+        return None
+    return sum(values) / len(values)
+
+
+def _unobserved(run: StoredRun) -> bool:
+    """Whether another program answered, so that it is not known what it cut or declined."""
+    return facts.made_elsewhere(run) or facts.is_application(run)
+
+
+def _failed(row: TableRow) -> int:
+    return sum(record["error"] is not None for record in row.run.records)
+
+
+def _truncated(row: TableRow) -> int | None:
+    if _unobserved(row.run):
+        return None
+    return sum(record["truncated"] is not None for record in row.run.records)
+
+
+def _texts_cut(row: TableRow) -> int | None:
+    if _unobserved(row.run):
+        return None
+    return facts.texts_cut(row.run)[1]
+
+
+def _declined(row: TableRow) -> int | None:
+    if _unobserved(row.run):
+        return None
+    return declined(row.run.records)
+
+
+def _ratio(row: TableRow) -> float | None:
+    if row.ratio is None:
+        return None
+    return row.ratio.value
+
+
+def _ratio_search(row: TableRow) -> float | None:
+    if row.ratio_search is None:
+        return None
+    return row.ratio_search.value
+
+
+def _model(run: StoredRun) -> str:
+    return str(run.config["model"]["name"])
+
+
+_BEFORE_SETTINGS = "hash8"
+_BEFORE_SCORES = "tokens.index"
+
+COLUMNS = (
+    # The run.
+    Column("dataset", lambda row: facts.run_key(row.run)[0]),
+    Column("method", lambda row: row.label),
+    Column("model", lambda row: _model(row.run)),
+    Column("hash8", lambda row: facts.hash8(row.run), shown=Shown.NEVER),
+    Column("headline", lambda row: facts.headline(row.run), shown=Shown.NEVER),
+    Column("upper_bound", lambda row: facts.is_upper_bound(row.run), shown=Shown.NEVER),
+    Column("floor", lambda row: facts.is_floor(row.run), shown=Shown.NEVER),
+    Column("unfinished", lambda row: facts.is_unfinished(row.run), shown=Shown.NEVER),
+    Column("asked_otherwise", lambda row: row.asked_otherwise, shown=Shown.NEVER),
+    # Counts of questions.
+    Column("n", lambda row: len(row.run.records), whole, Shown.ALWAYS),
+    Column("documents", lambda row: len(np.unique(row.numbers.clusters)), whole, Shown.ALWAYS),
+    Column("failed", _failed, whole, Shown.ALWAYS),
+    Column("truncated", _truncated, whole, Shown.ALWAYS),
+    Column(
+        "left_out",
+        lambda row: facts.left_out(row.run),
+        whole,
+        Shown.WHEN_NOT_ZERO,
+        first=True,
+    ),
+    Column("texts_cut", _texts_cut, whole, Shown.WHEN_NOT_ZERO),
+    Column("declined", _declined, whole, Shown.WHEN_NOT_ZERO),
+    # Tokens and TFLOPs by phase: per document for the index, else per question.
+    Column("tokens.index", lambda row: _mean(row.numbers.index.tokens), whole),
+    Column("tokens.search", lambda row: _mean(row.numbers.search.tokens), whole),
+    Column("tokens.answer", lambda row: _mean(row.numbers.answer.tokens), whole),
+    Column(
+        "tflops.index",
+        lambda row: _mean(row.numbers.index.tflops),
+        three_digits,
+        Shown.WITH_FLOPS,
+    ),
+    Column(
+        "tflops.search",
+        lambda row: _mean(row.numbers.search.tflops),
+        three_digits,
+        Shown.WITH_FLOPS,
+    ),
+    Column(
+        "tflops.answer",
+        lambda row: _mean(row.numbers.answer.tflops),
+        three_digits,
+        Shown.WITH_FLOPS,
+    ),
+    Column("tokens.probes", lambda row: _mean(row.numbers.probes.tokens), whole),
+    Column("tflops.probes", lambda row: _mean(row.numbers.probes.tflops), three_digits),
+    Column(
+        "tokens.thinking",
+        lambda row: _mean(row.numbers.thinking.tokens),
+        whole,
+        Shown.WHEN_NOT_ZERO,
+        first=True,
+    ),
+    Column("tflops.thinking", lambda row: _mean(row.numbers.thinking.tflops), three_digits),
+    # Search and answer together, per question.
+    Column("tokens", lambda row: _mean(row.numbers.tokens), whole, Shown.WITH_FLOPS, first=True),
+    Column("tokens.in", lambda row: _mean(row.numbers.tokens_in), whole, Shown.WITHOUT_FLOPS),
+    Column("tokens.out", lambda row: _mean(row.numbers.tokens_out), whole, Shown.WITHOUT_FLOPS),
+    Column(
+        "money",
+        lambda row: _mean(row.numbers.question_money),
+        money,
+        Shown.WITHOUT_FLOPS,
+        legend="money by model.price or as an application says, per question with its share of the "
+        "index; money.run: of the whole run",
+    ),
+    Column("money.index", lambda row: _mean(costs.index_money(row.run)), money),
+    Column("money.run", lambda row: costs.run_money(row.run), money, Shown.WITHOUT_FLOPS),
+    Column("tflops", lambda row: row.numbers.tflops, three_digits),
+    Column("tflops.total", lambda row: row.numbers.tflops_total, three_digits),
+    Column(
+        "ratio",
+        _ratio,
+        times,
+        Shown.WITH_FLOPS,
+        legend="ratio: cost against full-context (or --reference), an index shared by the "
+        "questions of its document; ratio.search: without the index, as the papers print it",
+    ),
+    Column("ratio.search", _ratio_search, times, Shown.WITH_FLOPS),
+    Column("seconds", lambda row: _mean(row.numbers.seconds), three_digits),
+    Column("seconds.p50", lambda row: row.numbers.latency(50), three_digits, Shown.WITHOUT_FLOPS),
+    Column(
+        "seconds.p95",
+        lambda row: row.numbers.latency(95),
+        three_digits,
+        Shown.WITHOUT_FLOPS,
+        legend="seconds: the time of a question's own requests, without the queue",
+    ),
+    Column("seconds.queue", lambda row: _mean(row.numbers.queued), three_digits),
+    Column("seconds.index", lambda row: _mean(row.numbers.index.seconds), three_digits),
+    # What explains the row.
+    Column("convention", lambda row: row.numbers.convention, shown=Shown.NEVER),
+    Column("scorers", lambda row: (facts.versions(row.run),), shown=Shown.NEVER),
+    Column("notes", lambda row: tuple(row.notes), shown=Shown.NEVER),
+    Column("run", lambda row: row.run.name, shown=Shown.NEVER),
+)
+"""In the order of csv and json."""
+
+
+def _one_decimal(value: float) -> str:
+    return f"{value:.1f}"
+
+
+def _two_decimals(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _three_decimals(value: float) -> str:
+    return f"{value:.3f}"
+
+
+_OTHER_FORMATS: dict[str, Callable[[float], str]] = {
+    **dict.fromkeys(("t_n", "lowest", "highest", "covered", "break even", "trials"), whole),
+    **dict.fromkeys(("nodes", "retries", "requests"), _one_decimal),
+    **dict.fromkeys(("mu", "sigma"), _two_decimals),
+    "ks": _three_decimals,
+    "questions per document": "{:.3g}".format,
+    "ours": three_digits,
+    **dict.fromkeys(("p", "p_holm"), probability),
+    "printed": "{:g}".format,
+    "ours minus printed": signed,
+    **dict.fromkeys(("mean", "reference mean", "difference", "detectable"), percent),
+}
+"""Of columns of figures, comparisons and printed values."""
+
+
+def format_of(name: str) -> Callable[[float], str] | None:
+    """How the numbers of a column are written: by its name, else by the part before its first dot
+    ("tokens.min" as "tokens"); None for a name that says nothing."""
+    formats = dict(_OTHER_FORMATS)
+    for column in COLUMNS:
+        if column.format is not None:
+            formats[column.name] = column.format
+    return formats.get(name) or formats.get(name.partition(".")[0])

@@ -1,0 +1,228 @@
+"""One run in the main table: its names, scores, costs and notes, before they are columns.
+
+    row = TableRow(run, "bm25 k=3", numbers=RunNumbers(run, "causal", TflopsCache()))
+    row.numbers.tflops          -> Interval(mean=12.5, low=11.0, high=14.1, ...)
+    row.notes                   -> ["2 of 20 questions failed (scored 0)"]
+
+reports/run_columns.py makes columns of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.stats.bootstrap import NOTHING, Interval, interval
+from harness.storage.run_folder import StoredRun
+from reports import costs, facts
+from reports.costs import Costs
+
+
+class TflopsCache:
+    """TFLOPs by question of the runs of a table, each computed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str, bool], dict[str, float]] = {}
+
+    def of(self, run: StoredRun, convention: str, *, with_index: bool) -> dict[str, float]:
+        """Question -> TFLOPs, as costs.question_tflops; {} where they are unknown."""
+        key = id(run), convention, with_index
+        if key not in self._known:
+            self._known[key] = costs.question_tflops(run, convention, with_index=with_index)
+        return self._known[key]
+
+
+@dataclass(frozen=True)
+class CostRatio:
+    """TFLOPs of a run over those of another one, over the questions that both answered."""
+
+    value: float
+    n_shared: int
+
+
+def cost_ratio(
+    run: StoredRun,
+    reference: StoredRun | None,
+    convention: str,
+    cache: TflopsCache,
+    *,
+    with_index: bool,
+) -> CostRatio | None:
+    """What a run costs against a reference; None where there is none or FLOPs are unknown.
+
+    Only questions that both answered count: a reference that fails on the longest texts would look
+    cheap by its mean.
+
+    Args:
+        run: The run.
+        reference: What it is compared with.
+        convention: How FLOPs are counted.
+        cache: TFLOPs of the runs.
+        with_index: Whether a question pays its share of the index.
+    """
+    if reference is None:
+        return None
+    flops = cache.of(run, convention, with_index=with_index)
+    reference_flops = cache.of(reference, convention, with_index=with_index)
+    shared = [question for question in flops if question in reference_flops]
+    base = sum(reference_flops[question] for question in shared)
+    if base <= 0:
+        return None
+    return CostRatio(sum(flops[question] for question in shared) / base, len(shared))
+
+
+@dataclass(frozen=True)
+class RunNumbers:
+    """What the columns of a run are computed from; each part is computed once."""
+
+    run: StoredRun
+    convention: str
+    cache: TflopsCache
+
+    @cached_property
+    def clusters(self) -> NDArray[np.int32]:
+        """The cluster of each question."""
+        return facts.question_clusters(self.run)
+
+    @cached_property
+    def index(self) -> Costs:
+        """Of each document."""
+        return costs.phase_costs(self.run, "index", self.convention)
+
+    @cached_property
+    def search(self) -> Costs:
+        """Of each answered question."""
+        return costs.phase_costs(self.run, "search", self.convention)
+
+    @cached_property
+    def answer(self) -> Costs:
+        """Of each answered question."""
+        return costs.phase_costs(self.run, "answer", self.convention)
+
+    @cached_property
+    def probes(self) -> Costs:
+        """The part of `search` that probes took."""
+        return costs.part_costs(self.run, "probes", ("search",), self.convention)
+
+    @cached_property
+    def thinking(self) -> Costs:
+        """The part of search and answer that a reasoning model thought."""
+        return costs.part_costs(self.run, "thinking", ("search", "answer"), self.convention)
+
+    @cached_property
+    def tokens(self) -> Sequence[float]:
+        """Tokens of search and answer of each answered question; likewise the next ones."""
+        return costs.search_and_answer(self.search.tokens, self.answer.tokens)
+
+    @cached_property
+    def tokens_in(self) -> Sequence[float]:
+        """Tokens read."""
+        return costs.search_and_answer(self.search.tokens_in, self.answer.tokens_in)
+
+    @cached_property
+    def tokens_out(self) -> Sequence[float]:
+        """Tokens written."""
+        return costs.search_and_answer(self.search.tokens_out, self.answer.tokens_out)
+
+    @cached_property
+    def seconds(self) -> Sequence[float]:
+        """The time that the calls of a question ran."""
+        return costs.search_and_answer(self.search.seconds, self.answer.seconds)
+
+    @cached_property
+    def queued(self) -> Sequence[float]:
+        """The time that the calls of a question waited for others or before a retry."""
+        return costs.search_and_answer(self.search.queued, self.answer.queued)
+
+    @cached_property
+    def question_money(self) -> Sequence[float]:
+        """Money of each question with its share of the index."""
+        return list(costs.question_money(self.run).values())
+
+    @cached_property
+    def tflops(self) -> Interval:
+        """Mean TFLOPs of search and answer."""
+        return self._mean_tflops(with_index=False)
+
+    @cached_property
+    def tflops_total(self) -> Interval:
+        """Mean TFLOPs of a question with its share of the index."""
+        return self._mean_tflops(with_index=True)
+
+    def _mean_tflops(self, *, with_index: bool) -> Interval:
+        values = list(self.cache.of(self.run, self.convention, with_index=with_index).values())
+        answered = facts.answered_clusters(self.run, self.clusters)
+        seed = int(self.run.config["seed"])
+        return interval(values, answered[: len(values)], seed=seed, bounds=None)
+
+    def latency(self, percent: int) -> float | None:
+        """Seconds that `percent` per cent of the answers do not exceed; None where the times hold
+        time in a queue."""
+        if not costs.is_latency(self.run, self.queued) or not self.seconds:
+            return None
+        return float(np.percentile(self.seconds, percent))
+
+
+@dataclass
+class TableRow:
+    """A run in the main table."""
+
+    run: StoredRun
+    label: str
+    """The method, with the settings in which runs of it differ: "bm25 k=3"."""
+    numbers: RunNumbers
+    base: str = ""
+    """The method without these settings."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings in which runs of the table differ, by name; None for one that this run lacks."""
+    scores: dict[str, Interval] = field(default_factory=dict)
+    """In [0, 1]; NOTHING for a score that other runs have."""
+    ratio: CostRatio | None = None
+    """TFLOPs with the index over those of the reference."""
+    ratio_search: CostRatio | None = None
+    """The same without the index, as the papers print it."""
+    asked_otherwise: bool = False
+    """Whether it has other questions than most runs, or another task; it is not ranked then."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences to print below the table."""
+
+    def settings_cells(self) -> dict[str, Any]:
+        """Columns for the settings, after the method without them; {} where runs differ in none."""
+        if not self.settings:
+            return {}
+        return {"base": self.base, **self.settings}
+
+    def add_scores(self, names: Sequence[str]) -> None:
+        """Set the scores of these names, and note those that some answers lack."""
+        own, of_corpus = facts.score_names(self.run), facts.corpus_scores(self.run)
+        lacking: dict[int, list[str]] = {}
+        for name in names:
+            self.scores[name] = NOTHING
+            if name in own:
+                scored = facts.scored(self.run, name, self.numbers.clusters)
+                self.scores[name] = self._mean_score(scored)
+                if scored.missing:
+                    lacking.setdefault(scored.missing, []).append(name)
+            elif name in of_corpus:
+                self.scores[name] = facts.corpus(self.run, name)
+        for count, missing in lacking.items():
+            verb = "are"
+            if len(missing) == 1:
+                verb = "is"
+            self.notes.append(
+                f"{', '.join(missing)} {verb} missing for {count} of the answered questions and "
+                "left out for them"
+            )
+
+    def _mean_score(self, scored: facts.Scored) -> Interval:
+        seed = int(self.run.config["seed"])
+        return interval(scored.values, scored.clusters, seed=seed, bounds=(0.0, 1.0))
+
+    def note_unknown_index(self) -> None:
+        """Note why there is no ratio where only what the index cost is unknown."""
+        numbers = self.numbers
+        if numbers.tflops.mean is not None and numbers.tflops_total.mean is None:
+            self.notes.append("what an index cost is not known, so ratio is not")
