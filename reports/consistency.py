@@ -203,6 +203,8 @@ def _count_misfits(run: StoredRun) -> Iterator[str]:
         left = summary.get("n_left_out") or 0
         if skipped != left:
             yield f"summary.json leaves out {left} rows, manifest.json {skipped}"
+        if summary["n_asked"] < total + left:
+            yield f"summary.json has n_asked {summary['n_asked']}, with {total} records"
     if summary.get("state") != "finished" or summary.get("stopped_early"):
         return
     asked = (summary.get("n_asked") or 0) - (summary.get("n_left_out") or 0)

@@ -13,6 +13,7 @@ from bench.faults.commands import Bench, Kind, must, outcome, pocket_words
 
 Files = dict[str, bytes]
 Rows = list[dict[str, Any]]
+_ANSWERED_WRONGLY = ("method.k=1", "method.chunk_tokens=16")
 
 
 def _name(files: Files, end: str) -> str:
@@ -56,8 +57,9 @@ def all_right(rows: Rows) -> None:
         row["scores"] = dict.fromkeys(row["scores"], 1.0)
 
 
-def right_answer(rows: Rows) -> None:
-    rows[0]["prediction"] = rows[0]["gold"]["answers"][0]
+def right_answers(rows: Rows) -> None:
+    for row in rows:
+        row["prediction"] = row["gold"]["answers"][0]
 
 
 def gold_is_the_answer(rows: Rows) -> None:
@@ -78,8 +80,8 @@ def question_dropped(rows: Rows) -> None:
     rows.pop()
 
 
-def question_twice(rows: Rows) -> None:
-    rows.append(rows[0])
+def question_made_up(rows: Rows) -> None:
+    rows.append({**rows[0], "question_id": "made-up"})
 
 
 def failed_as_answered(rows: Rows) -> None:
@@ -99,13 +101,13 @@ def score_of_two(rows: Rows) -> None:
 
 
 ROWS = (
-    all_right, right_answer, gold_is_the_answer, cheaper, negative_cost, question_dropped,
-    question_twice, failed_as_answered, other_shown_text, score_is_text, score_of_two,
+    all_right, right_answers, gold_is_the_answer, cheaper, negative_cost, question_dropped,
+    question_made_up, failed_as_answered, other_shown_text, score_is_text, score_of_two,
 )  # fmt: skip
 
 
 def _better_table(files: Files) -> None:
-    _edit_json(files, INDEX, lambda held: held["table"][0].update({"tokens": 1.0}))
+    _edit_json(files, INDEX, lambda held: held["table"][0].update({"seconds": 0.1}))
 
 
 def _better_summary(files: Files) -> None:
@@ -120,8 +122,8 @@ def _fewer_asked(files: Files) -> None:
     _edit_json(files, "summary.json", lambda held: held.update({"n_asked": 1}))
 
 
-def _other_method(files: Files) -> None:
-    _edit_settings(files, lambda held: held["method"].update({"k": 99}))
+def _other_instruction(files: Files) -> None:
+    _edit_settings(files, lambda held: held["dataset"].update({"instruction": "Guess."}))
 
 
 def _other_seed(files: Files) -> None:
@@ -130,11 +132,6 @@ def _other_seed(files: Files) -> None:
 
 def _other_hash(files: Files) -> None:
     _edit_json(files, "manifest.json", lambda held: held.update({"hash": 64 * "0"}))
-
-
-def _other_document(files: Files) -> None:
-    name = _name(files, "documents.jsonl")
-    files[name] = files[name].replace(b'"characters": ', b'"characters": 9')
 
 
 def _other_fingerprint(files: Files) -> None:
@@ -154,14 +151,14 @@ def _no_scorer_versions(files: Files) -> None:
 
 
 FILES: tuple[Callable[[Files], None], ...] = (
-    _better_table, _better_summary, _fewer_asked, _other_method, _other_seed, _other_hash,
-    _other_document, _other_fingerprint, _no_scorer_versions,
+    _better_table, _better_summary, _fewer_asked, _other_instruction, _other_seed, _other_hash,
+    _other_fingerprint, _no_scorer_versions,
 )  # fmt: skip
 
 
 def forged_bundle(kind: Kind, _: Bench) -> None:
     """Each forgery, its hashes made anew: exit code 4, or a sentence; no traceback."""
-    must(pocket_words("bm25", "timed"))
+    must([*pocket_words("bm25", "timed"), *_ANSWERED_WRONGLY])
     must(["export", "timed", "honest.zip"])
     must(["verify", "honest.zip"])
     with zipfile.ZipFile("honest.zip") as archive:
@@ -175,9 +172,9 @@ def forged_bundle(kind: Kind, _: Bench) -> None:
         kind.tries += 1
         files = dict(honest)
         edit(files)
-        _seal(files)
         if files == honest:
-            kind.fell.append(f"{name}: the edit changed nothing")
+            raise SystemExit(f"{name}: the edit changed nothing")
+        _seal(files)
         path = Path(f"forged {name}.zip")
         with zipfile.ZipFile(path, "w") as archive:
             for each, data in files.items():

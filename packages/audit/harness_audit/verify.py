@@ -40,6 +40,7 @@ from harness.storage.run_summary import KEPT, summarise
 from harness.storage.serialize import json_values
 from harness.types import JUDGES, LOGGED, Gold
 from harness_audit.bundle import (
+    INDEX,
     Bundle,
     answer_digest,
     answer_parts,
@@ -213,6 +214,7 @@ class _RunCheck:
         summary = {key: value for key, value in self.run.summary.items() if key in kept}
         run, found = replace(self.run, summary=summary), examine(self.run)
         sentences = misfits(run, found)
+        sentences += self._entry_misfits()
         changed = self.entry.get("changed")
         if changed:
             sentences.append(f"{', '.join(changed)} had been changed when the run was exported")
@@ -266,6 +268,19 @@ class _RunCheck:
                     f"the row in {data} is not the one that was exported",
                 )
         return golds
+
+    def _entry_misfits(self) -> Iterator[str]:
+        """What bundle.json says of the run's rows otherwise than the run's own files."""
+        dataset, manifest = self.run.config["dataset"], self.run.manifest
+        own = {
+            "dataset": dataset["name"],
+            "licence": dataset.get("licence"),
+            "fingerprint": (manifest.get("dataset") or {}).get("fingerprint"),
+            "scorers": manifest.get("scorers") or {},
+        }
+        for name, value in own.items():
+            if self.entry.get(name) != value:
+                yield f"{INDEX} names another {name} than the run does"
 
     def rescored(self, data: str | None) -> StoredRun:
         """Score the run's answers again and check its summary; returns the run with the rescored

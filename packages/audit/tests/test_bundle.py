@@ -234,7 +234,7 @@ CAREFUL: Edits = {
     "version": (
         "manifest.json",
         lambda it: it["scorers"].update({SCORER: "9"}),
-        set(),
+        {"does not fit"},
         "versions of scorers",
     ),
     "count": (
@@ -254,6 +254,18 @@ CAREFUL: Edits = {
         lambda it: it.update(n_asked=99),
         set(),
         "called finished, with 4 of 99",
+    ),
+    "fewer asked": (
+        "summary.json",
+        lambda it: it.update(n_asked=1),
+        {"does not fit"},
+        "has n_asked 1, with 4 records",
+    ),
+    "rows of the index": (
+        INDEX,
+        lambda it: [entry.update(fingerprint="0" * 64) for entry in it["runs"].values()],
+        {"does not fit"},
+        "bundle.json names another fingerprint than the run does",
     ),
 }
 
