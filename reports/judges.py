@@ -9,7 +9,7 @@ as wrong, are left out: all would agree on them.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,13 @@ def label_agreements(run: StoredRun, labels: Mapping[str, str]) -> list[dict[str
     return pairs
 
 
-def read_labels(path: Path) -> dict[str, str]:
+def read_labels(path: Path, note: Callable[[str], None]) -> dict[str, str]:
     """Read labels given by hand.
 
     Args:
         path: JSON lines or CSV with `question_id` and `label`: yes or no (true, false), or a number
             of a rubric.
+        note: Gets a sentence where the file is not UTF-8 and its encoding was guessed.
 
     Returns:
         Question id -> "yes", "no" or the number, as a judge's verdict.
@@ -79,7 +80,10 @@ def read_labels(path: Path) -> dict[str, str]:
     """
     try:
         if path.suffix.lower() == ".csv":
-            rows = [row for _, row in sniffed_table(path.name, read_text_file(path).text)]
+            decoded = read_text_file(path)
+            if decoded.assumed:
+                note(f"{path.name} is not UTF-8 and was read as {decoded.assumed}")
+            rows = [row for _, row in sniffed_table(path.name, decoded.text)]
         else:
             rows = [row for _, row in read_rows(path)]
     except OSError as error:

@@ -113,7 +113,7 @@ def judge(
     """
     from reports.judges import read_labels
 
-    hand_labels = read_labels(Path(labels)) if labels else {}
+    hand_labels = read_labels(Path(labels), _print_note) if labels else {}
     folders = run_folders(runs)
     if model is None:
         if sets or prompt or name or max_tokens or scale or kind != "correctness":
@@ -262,6 +262,10 @@ def _print_judged(
             "first, that of "
             f"'{question}': {reason}  (the same command asks for them again)"
         )
+
+
+def _print_note(sentence: str) -> None:
+    say(f"note: {sentence}")
 
 
 def _agreements(folder: Path, labels: dict[str, str]) -> list[dict[str, Any]]:

@@ -65,6 +65,15 @@ def test_judge_report_and_compare_judges(here):
     assert "judge.scripted 0.0" in scored.stdout
 
 
+def test_labels_whose_encoding_was_guessed_are_noted(here):
+    run(here)
+    words = ("judge", "results", "--labels", "labels.csv")
+    Path("labels.csv").write_bytes("question_id,label,why\n1,yes,für\n".encode("cp1252"))
+    assert "note: labels.csv is not UTF-8 and was read as cp1252" in here(*words).stderr
+    Path("labels.csv").write_bytes("question_id,label,why\n1,yes,für\n".encode())
+    assert "note: labels.csv" not in here(*words).stderr
+
+
 def test_a_rubric_beside_labels_and_what_the_judge_cost(here):
     folder = run(here)
     Path("rubric.txt").write_text("Texts: {shown}\nRate 1 to 5: {answer}", encoding="utf-8")

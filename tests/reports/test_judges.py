@@ -40,12 +40,12 @@ def test_kappa_of_several_ratings_by_hand():
 )
 def test_labels_are_read_as_verdicts(name, text, tmp_path):
     (tmp_path / name).write_text(text)
-    assert read_labels(tmp_path / name) == {"q1": "yes", "q2": "no", "q3": "4"}
+    assert read_labels(tmp_path / name, pytest.fail) == {"q1": "yes", "q2": "no", "q3": "4"}
 
 
 def test_a_row_without_a_label_is_named(tmp_path):
     (tmp_path / "labels.csv").write_text("question_id,label\nq1,yes\nq2,\n")
     with pytest.raises(UserError, match="row 2 needs question_id and label"):
-        read_labels(tmp_path / "labels.csv")
+        read_labels(tmp_path / "labels.csv", pytest.fail)
     with pytest.raises(UserError, match="cannot be read"):
-        read_labels(tmp_path / "gone.csv")
+        read_labels(tmp_path / "gone.csv", pytest.fail)
