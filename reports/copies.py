@@ -50,14 +50,20 @@ def reproduction(run: StoredRun, other: StoredRun) -> str | None:
     hashes = [one.manifest.get("hash") for one in (run, other)]
     if hashes[0] is None or hashes[0] != hashes[1]:
         return None
-    theirs = {record["question_id"]: record["prediction"] for record in other.whole_records}
-    pairs = [
-        (record["prediction"], theirs[record["question_id"]])
-        for record in run.whole_records
-        if record["question_id"] in theirs
-    ]
-    alike = sum(ours == answer for ours, answer in pairs)
+    ours, theirs = _predictions(run), _predictions(other)
+    shared = ours.keys() & theirs.keys()
+    alike = sum(ours[question] == theirs[question] for question in shared)
     what = "the same run made twice"
     if run.manifest.get("id") and run.manifest.get("id") == other.manifest.get("id"):
         what = "two copies of one run"
-    return f"{what}: {alike} of {len(pairs)} answers are alike"
+    return f"{what}: {alike} of {len(shared)} answers are alike"
+
+
+def _predictions(run: StoredRun) -> dict[str, str]:
+    """Question id -> answer, of the questions of a run, or of the part of one that it is."""
+    questions = {record["question_id"] for record in run.records}
+    found = {}
+    for record in (run.whole or run).whole_records:
+        if record["question_id"] in questions:
+            found[record["question_id"]] = record["prediction"]
+    return found

@@ -270,7 +270,7 @@ def _request_problems(
     if not requests or not _sum(phases, "tokens_in"):
         yield "an answer without a request, or without a token that was read"
         return
-    if not _sum(phases, "seconds"):
+    if made.shapes and not _sum(phases, "seconds"):  # a script's replies take none
         yield "an answer that took no time"
     prediction = record.get("prediction")
     if prediction and prediction.strip() and not tokens_out and not _sum(phases, "probes"):

@@ -97,7 +97,7 @@ def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_pat
         ["study", "position", str(folder)],
     ):
         done = here(*words)
-        assert (done.returncode, done.stderr) == (0, ""), words
+        assert (done.returncode, done.stderr) == (0, ""), (words, done.stderr)
     traced = here("trace", str(folder), "2hop__2").stdout.splitlines()
     assert [" ".join(line.split()) for line in traced[:4]] == [
         f"question 2hop__2 on {records(folder)[2]['document_ids'][0]}",

@@ -11,8 +11,11 @@ NOTE = "1 run of older code or prompts left out"
 
 
 def records(scores):
-    shown = [span("d0", 0, 3)]
-    return [record(number, score, shown=shown) for number, score in enumerate(scores)]
+    """A record for each score, which shows a piece of its own document."""
+    return [
+        record(number, score, shown=[span(f"d{number // 2}", 0, 3)])
+        for number, score in enumerate(scores)
+    ]
 
 
 @pytest.fixture
