@@ -80,7 +80,7 @@ def cell_of(folder: Path) -> tuple[Key, Cell]:
     """The cell in a run folder; a preset with a stand-in counts under its own name. Raises
     DataError."""
     run = read_run(folder)
-    usages = [row["usage"] for row in (*run.records, *run.documents)]
+    usages = list(run.usages())
     errors = [row["error"] for row in run.records if row["error"]]
     model = run.config["model"]["name"]
     short = next((short for short, name in MODELS.items() if name == model), model)

@@ -233,7 +233,7 @@ def _score_misfits(run: StoredRun) -> Iterator[str]:
 def _index_misfits(run: StoredRun) -> Iterator[str]:
     """What does not fit in the costs of indexes."""
     says = declared(run)
-    spent = [row["usage"] for row in run.documents]
+    spent = [line.usage for line in run.documents]
     numbers = [used.get("tokens_in") or 0 for usage in spent for used in usage.values()]
     if any(number < 0 for number in numbers):
         yield "an index has costs below zero"
@@ -246,8 +246,8 @@ def _index_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _used_reader(run: StoredRun) -> bool:
-    for row in run.documents:
-        for used in row["usage"].values():
+    for line in run.documents:
+        for used in line.usage.values():
             if (used.get("requests") or 0) > (used.get("encoder_requests") or 0):
                 return True
     return False

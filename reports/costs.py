@@ -18,7 +18,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
@@ -68,9 +67,9 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
         return Costs([], None, [])
     if phase == "index":
         built: dict[str, dict[str, Any]] = {}
-        for row in run.documents:
-            if row["status"] != "failed":
-                add_usage(built.setdefault(row["document_id"], {}), row["usage"])
+        for line in run.documents:
+            if not line.failed:
+                add_usage(built.setdefault(line.document_id, {}), line.usage)
         usages = (usage.get(phase, {}) for usage in built.values())
     else:
         usages = (
@@ -148,7 +147,7 @@ def question_money(run: StoredRun) -> dict[str, float]:
 def is_billed(run: StoredRun) -> bool:
     """Whether a server took money for any question or index of the run, as far as is known."""
     return bool({"billed", "charged"} & set(run.keys[1])) or any(
-        "billed" in phase for row in run.documents for phase in row["usage"].values()
+        "billed" in phase for line in run.documents for phase in line.usage.values()
     )
 
 
@@ -156,7 +155,7 @@ def index_money(run: StoredRun) -> list[float]:
     """Money of each index; [] where no server took any, or a price is unknown."""
     if not is_billed(run):
         return []
-    built = [row["usage"] for row in run.documents if row["status"] != "failed"]
+    built = [line.usage for line in run.documents if not line.failed]
     spent = [money(usage.get("index", {}), run.config) for usage in built]
     return [value for value in spent if value is not None] if None not in spent else []
 
@@ -171,7 +170,7 @@ def run_money(run: StoredRun) -> float | None:
     judges = [(entry.get("usage") or {}, entry.get("price")) for entry in judge_entries]
     if not is_billed(run) and not any("billed" in usage for usage, _ in judges):
         return None
-    run_usage = sum_phases(row["usage"] for row in chain(run.records, run.documents))
+    run_usage = sum_phases(run.usages())
     by_judge = [money(usage, {"model": {"price": price}}) for usage, price in judges]
     amounts = [money(run_usage, run.config), *by_judge]
     return sum(map(float, amounts)) if None not in amounts else None  # type: ignore[arg-type]
@@ -189,8 +188,8 @@ def _by_question(
             if None in parts:
                 return {}
             costs[record["question_id"]] = sum(map(float, parts))  # type: ignore[arg-type]
-    rows = [row for row in run.documents if with_index and row["status"] != "failed"]
-    built = {(row["document_id"], row.get("question_id")): row["usage"] for row in rows}
+    lines = [line for line in run.documents if with_index and not line.failed]
+    built = {line.place: line.usage for line in lines}
     indexes = {key: cost(usage.get("index", {})) for key, usage in built.items()}
     if None in indexes.values():
         return {}

@@ -426,8 +426,8 @@ def _model_notes(run: StoredRun) -> list[str]:
     """Sentences on what the run's models and servers did that its scores and costs do not show."""
     notes = []
     spent: dict[str, Any] = {}  # by phase: a run may have a million questions
-    for row in chain(run.records, run.documents):
-        add_usage(spent, row["usage"])
+    for usage in run.usages():
+        add_usage(spent, usage)
     lacking, total = Counter(lacking_replies(spent)), sum_phases([spent])
     notes += reply_sentences(lacking, run.config)
     unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
@@ -468,7 +468,7 @@ def _model_notes(run: StoredRun) -> list[str]:
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
     """(texts that encoders and rerankers were given, None where that was not counted; how many of
     them they cut)."""
-    built = [row["usage"] for row in run.documents if row["status"] != "failed"]
+    built = [line.usage for line in run.documents if not line.failed]
     return texts_and_cut(chain(built, (record["usage"] for record in run.records)))
 
 

@@ -55,11 +55,15 @@ def documents(run: StoredRun) -> pd.DataFrame:
     """A row an index: document_id, question_id (None where an index serves all questions), status,
     and its costs."""
     rows = []
-    for row in run.documents:
-        named = {name: row.get(name) for name in ("document_id", "question_id", "status")}
-        rows.append(
-            named | _cost_columns(row["usage"]) | {"money": _usage_money(row["usage"], run)}
-        )
+    for line in run.documents:
+        row: dict[str, Any] = {
+            "document_id": line.document_id,
+            "question_id": line.question_id,
+            "status": line.status,
+        }
+        row.update(_cost_columns(line.usage))
+        row["money"] = _usage_money(line.usage, run)
+        rows.append(row)
     return pd.DataFrame(rows)
 
 

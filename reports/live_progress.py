@@ -21,6 +21,7 @@ from harness.cost.units import duration, short_count
 from harness.errors import UserError
 from harness.stats.bootstrap import interval, with_interval
 from harness.storage.json_lines import read_lines
+from harness.storage.records import IndexLine, read_index_lines
 from harness.storage.run_files import (
     DOCUMENTS,
     MANIFEST,
@@ -31,7 +32,7 @@ from harness.storage.run_files import (
     read_json,
 )
 from harness.storage.run_folder import StoredRun, find_runs, read_run, run_yaml
-from harness.storage.run_schema import DOCUMENT, RECORD
+from harness.storage.run_schema import RECORD
 from reports import facts
 from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
@@ -121,7 +122,7 @@ class _FollowedRun:
         self.label = self.problem = self.state = ""
         self.records: dict[str, dict[str, Any]] = {}
         self.changed = 0.0  # when the last answer was written, seconds since the epoch
-        self._documents: list[dict[str, Any]] = []
+        self._documents: list[IndexLine] = []
         self._stamps: dict[Path, tuple[int, int, int]] = {}
         self._due = 0.0
         self._arrived = itertools.count()
@@ -147,9 +148,8 @@ class _FollowedRun:
                 self.changed = max(written, default=0.0)
                 records = (read_lines(at / RECORDS, "question_id", form=RECORD) for at in folders)
                 self._keep_records(itertools.chain.from_iterable(records))
-                files = (read_lines(at / DOCUMENTS, "document_id", form=DOCUMENT) for at in folders)
-                documents = itertools.chain.from_iterable(files)
-                built = {(row["document_id"], row.get("question_id")): row for row in documents}
+                documents = itertools.chain.from_iterable(map(read_index_lines, folders))
+                built = {line.place: line for line in documents}
                 self._documents = list(built.values())
                 self._describe([read_json(at / MANIFEST) for at in folders])
                 self._stamps, self.problem = stamps, ""

@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.engine.made_documents import joined_id
 from harness.storage.index_cache import cache_root, read_packed
+from harness.storage.records import IndexLine
 from harness.storage.run_folder import StoredRun
 from harness.storage.serialize import load
 
@@ -76,7 +77,7 @@ def parse_graph(index: Any) -> Graph | None:
     return Graph(tuple(index["text"]), tuple(index["level"]), tuple(zip(*ends, strict=True)), spans)
 
 
-def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[IndexLine]:
     """The lines of documents.jsonl behind a record, one a document, the newest that was built.
 
     A method that takes one document was handed several joined under an id of their own
@@ -85,15 +86,11 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any
     ids = list(record["document_ids"])
     if (record.get("notes") or {}).get("joined"):
         ids.append(joined_id(ids))
-    lines: dict[str, dict[str, Any]] = {}
+    lines: dict[str, IndexLine] = {}
     for line in run.documents:
-        asked = line.get("question_id")
-        if (
-            line["document_id"] in ids
-            and asked in (None, record["question_id"])
-            and line.get("status") != "failed"
-        ):
-            lines[line["document_id"]] = line
+        serves = line.question_id in (None, record["question_id"])
+        if line.document_id in ids and serves and not line.failed:
+            lines[line.document_id] = line
     return list(lines.values())
 
 
@@ -112,7 +109,7 @@ def read_graph(
         return GraphResult(problem="documents.jsonl names no index of this question.")
     if len(lines) != 1:
         return GraphResult()
-    key, name = str(lines[0].get("key")), str(lines[0]["document_id"])
+    key, name = str(lines[0].key), lines[0].document_id
     if key not in cache:
         cache[key] = _cached_graph(key)
     graph, problem = cache[key]

@@ -70,7 +70,7 @@ class Searches:
         if not any(step["node"] is not None for step in record["steps"]):
             return None
         if self._full and not any(
-            str(line.get("key")) in self._places for line in index_lines(run, record)
+            str(line.key) in self._places for line in index_lines(run, record)
         ):
             self._left += run.path in self._with_graphs
             return None

@@ -69,7 +69,7 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
     answered = [] if stored is None else [r for r in stored.records if r["error"] is None]
     if stored is None or not answered:
         return Forecast(*names, len(asked), done, how=NOTHING_ANSWERED)
-    built = [line["usage"] for line in stored.documents if line["status"] != "failed"]
+    built = [line.usage for line in stored.documents if not line.failed]
     spending = Extrapolated(stored.config, convention)
     spending.add([record["usage"] for record in answered], len(left))
     spending.add(built, max(_count_indexes(plan, asked) - len(built), 0))

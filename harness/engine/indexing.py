@@ -1,8 +1,7 @@
 """The index of a document: from memory, from the cache, or built now; its cost is known in every
 case.
 
-One line of documents.jsonl a document: {document_id, key, "status": built | hit | failed, usage},
-with question_id for methods whose index belongs to a question.
+Each start of a run writes an IndexLine a document to documents.jsonl: built, hit or failed.
 """
 
 import copy
@@ -26,6 +25,7 @@ from harness.storage.failures import STOPS, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import request_rows
 from harness.storage.package_versions import versions
+from harness.storage.records import IndexLine, Status, Usage
 from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
 
@@ -162,24 +162,18 @@ class Indexer:
         document: Document,
         question: Question | None,
         digest: str,
-        status: str,
-        usage: dict[str, Any],
+        status: Status,
+        usage: Usage,
     ) -> None:
         """Append an index's line to documents.jsonl and count its cost. digest: of its key; status:
         see the module."""
-        row: dict[str, Any] = {
-            "document_id": document.id,
-            "key": digest,
-            "status": status,
-            "usage": usage,
-        }
-        if question is not None:
-            row["question_id"] = question.id
+        question_id = None if question is None else question.id
+        line = IndexLine(document.id, digest, status, usage, question_id)
         with self._lock:
             if scheduler := current():
                 scheduler.check()  # an interrupted run may have closed its folder
-            self._store.add_document(row)
-            self._budget.spend_index(row)
+            self._store.add_document(line)
+            self._budget.spend_index(line)
 
 
 class _IndexSettings:

@@ -17,7 +17,7 @@ from harness.errors import ConfigError, DataError, UserError, attempt
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
-from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS
+from harness.storage.run_files import MANIFEST, RECORDS
 from harness.storage.run_folder import StoredRun, StreamedRecords, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise
@@ -171,7 +171,7 @@ def _rescore_folder(
         store.replace_records(
             rows if imported or dataset is not None else _tell_gold(rows, stored.path / RECORDS)
         )
-        numbers = summarise(store.lines(RECORDS), store.lines(DOCUMENTS), stored.config)
+        numbers = summarise(store.lines(RECORDS), store.index_lines(), stored.config)
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
             update_texts(store, dataset, config.keep_texts, note)

@@ -39,7 +39,7 @@ from harness.engine.start_manifest import StartManifest
 from harness.errors import HarnessError, LimitReached, SaveError, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.paths import masked
-from harness.storage.run_files import DOCUMENTS, RECORDS, Part
+from harness.storage.run_files import RECORDS, Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.types import Example, has_answer
@@ -317,7 +317,7 @@ class Job:
         self.store.sort_records([e.question.id for e in self.plan.dataset.examples])
         return summarise(
             self.store.lines(RECORDS),
-            self.store.lines(DOCUMENTS),
+            self.store.index_lines(),
             config.model_dump(mode="json"),
         )
 

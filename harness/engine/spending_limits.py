@@ -24,8 +24,8 @@ from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money
 from harness.cost.usage import sent
 from harness.errors import UserError
-from harness.storage.json_lines import read_lines
-from harness.storage.run_files import DOCUMENTS, MANIFEST, read_json
+from harness.storage.records import IndexLine, read_index_lines
+from harness.storage.run_files import MANIFEST, read_json
 
 
 class Budget:
@@ -45,7 +45,7 @@ class Budget:
         self._tokens, self._tflops, self._money, self._earlier = 0.0, 0.0, 0.0, 0.0
         self._config: Mapping[str, Any] = {"model": {}}  # of the run that is open
         self._begun = time.monotonic()
-        self._indexes: set[tuple[str, ...]] = set()
+        self._indexes: set[tuple[str, str | None, str | None]] = set()
         self._unknown: set[str] = set()  # limits that what was spent cannot be counted for
         self._lock = threading.RLock()
 
@@ -61,7 +61,7 @@ class Budget:
         took = (datetime.fromisoformat(b) - datetime.fromisoformat(a) for a, b in ends)
         self._earlier += sum(each.total_seconds() for each in took) / 3600
         self._indexes.clear()
-        for line in read_lines(folder / DOCUMENTS, "document_id"):
+        for line in read_index_lines(folder):
             self.spend_index(line)
         for judge in (read_json(folder / MANIFEST).get("judges") or {}).values():
             judge_config = {"model": {"price": judge.get("price")}}
@@ -97,14 +97,13 @@ class Budget:
                 if spent.get(f"{name}_unknown"):
                     self._unknown.add(name)
 
-    def spend_index(self, line: Mapping[str, Any]) -> None:
+    def spend_index(self, line: IndexLine) -> None:
         """Count the cost of an index, once a run, and of each try that failed; line: its line of
         documents.jsonl."""
-        key = (str(line["document_id"]), str(line.get("question_id")), str(line.get("key")))
-        if line["status"] == "failed" or key not in self._indexes:
-            self.spend(line["usage"])
-        if line["status"] != "failed":
-            self._indexes.add(key)
+        if line.failed or line.identity not in self._indexes:
+            self.spend(line.usage)
+        if not line.failed:
+            self._indexes.add(line.identity)
 
     def spent(self) -> dict[str, float]:
         """What was spent so far: {"tokens", "tflops", "hours", "money"}."""

@@ -23,7 +23,7 @@ from harness.judging.model_judge import FAILED, Case, Judge, Judgement
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.paths import masked, without_home
 from harness.storage.record_texts import POINTER
-from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS
+from harness.storage.run_files import MANIFEST, RECORDS
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise
@@ -260,7 +260,7 @@ def _store_judgements(
         records.append(record)
     _write_entry(store, judge, _manifest_entry(judge, judged))
     store.replace_records(records)
-    numbers = summarise(records, store.lines(DOCUMENTS), stored.config)
+    numbers = summarise(records, store.index_lines(), stored.config)
     judged.summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
     judged.summary = store.write_summary(judged.summary)
 

@@ -18,6 +18,7 @@ from harness.errors import UserError
 from harness.storage.checksums import FILES, checksums
 from harness.storage.files import delete_drafts, write_atomic
 from harness.storage.json_lines import json_line, read_lines, read_with_older
+from harness.storage.records import IndexLine, read_index_lines
 from harness.storage.run_files import (
     DOCUMENTS,
     MANIFEST,
@@ -38,8 +39,6 @@ from harness.types import has_answer
 
 ORDER = "order.jsonl"
 """The questions in the order of the data set, written by every shard."""
-_STATUSES = ("built", "hit", "failed")
-"""Of an index; of several lines of one, the first in this order is kept."""
 
 
 def merge(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
@@ -95,16 +94,8 @@ def _merge_parts(
         ),
     )
     write(REQUESTS, _requests(sources, owner))
-    documents = [
-        line for source in sources for line in read_lines(source / DOCUMENTS, "document_id")
-    ]
-    documents.sort(key=lambda line: _STATUSES.index(line["status"]))
-    failed = [line for line in documents if line["status"] == "failed"]  # each try has a cost
-    documents = [
-        *_distinct(documents[: len(documents) - len(failed)], "document_id", "key", "question_id")
-    ]
-    documents += _distinct(failed, "document_id", "key", "question_id", "usage")
-    write(DOCUMENTS, documents)
+    documents = _merged_indexes(sources)
+    write(DOCUMENTS, (line.to_json() for line in documents))
     position = {
         line["question_id"]: n for n, line in enumerate(read_lines(folder / ORDER, "question_id"))
     }
@@ -142,6 +133,27 @@ def _merge_parts(
         "record"
     )
     return summary
+
+
+def _merged_indexes(sources: Sequence[Path]) -> list[IndexLine]:
+    """The index lines of all folders: of an index that several have, the one that was built.
+
+    Tries that failed stay, as each has a cost; only equal ones, which an earlier merge copied,
+    become one.
+    """
+    lines: list[IndexLine] = []
+    for source in sources:
+        lines.extend(read_index_lines(source))
+    indexes: dict[tuple[str, str | None, str | None], IndexLine] = {}
+    for status in ("built", "hit"):
+        for line in lines:
+            if line.status == status:
+                indexes.setdefault(line.identity, line)
+    failed: dict[str, IndexLine] = {}
+    for line in lines:
+        if line.failed:
+            failed.setdefault(json.dumps(line.to_json()), line)
+    return [*indexes.values(), *failed.values()]
 
 
 def _distinct(lines: Iterable[dict[str, Any]], *keys: str) -> Iterator[dict[str, Any]]:

@@ -20,8 +20,8 @@ from harness.storage.json_lines import indexed_lines, read_lines, read_with_olde
 from harness.storage.kept_requests import read_requests
 from harness.storage.packed import Packed
 from harness.storage.record_texts import POINTER, checksum, shown_pieces
+from harness.storage.records import IndexLine, Usage, read_index_lines
 from harness.storage.run_files import (
-    DOCUMENTS,
     MANIFEST,
     RECORDS,
     REQUESTS,
@@ -65,7 +65,7 @@ class StoredRun:
     config: dict[str, Any]
     manifest: dict[str, Any]
     records: Sequence[dict[str, Any]]
-    documents: list[dict[str, Any]]
+    documents: list[IndexLine]
     summary: dict[str, Any]
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -92,6 +92,13 @@ class StoredRun:
     def whole_records(self) -> Sequence[dict[str, Any]]:
         """The records with their texts, read again from disk where `records` are their numbers."""
         return self.records.whole if isinstance(self.records, _NumbersOfRecords) else self.records
+
+    def usages(self) -> Iterator[Usage]:
+        """The costs of all records, then those of all indexes, failed ones too."""
+        for record in self.records:
+            yield record["usage"]
+        for line in self.documents:
+            yield line.usage
 
     def texts(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         """Long texts that these records point to, by text_sha256. Raises DataError for a damaged
@@ -319,7 +326,7 @@ def _read(
     texts: _Pointers = {}
     with os_error_as_data_error(folder):
         found = records(folder / RECORDS, notes, texts)
-        documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, run_schema.DOCUMENT))
+        documents = list(read_index_lines(folder, notes))
         lost = lost_texts(folder, {pointer for own in texts.values() for pointer in own})
         notes += [lost] if lost else []
     return StoredRun(

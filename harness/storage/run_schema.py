@@ -4,7 +4,7 @@
 and newer versions still load.
 """
 
-from typing import Any, NotRequired
+from typing import Any, Literal, NotRequired
 
 from pydantic import TypeAdapter
 from typing_extensions import TypeAliasType, TypedDict
@@ -56,7 +56,15 @@ RECORD: TypeAdapter[Any] = TypeAdapter(
     )
 )
 DOCUMENT: TypeAdapter[Any] = TypeAdapter(
-    _form({"document_id": str, "status": str, "usage": dict[str, _NUMBERS]})
+    _form(
+        {
+            "document_id": str,
+            "key?": str,
+            "status": Literal["built", "hit", "failed"],
+            "usage": dict[str, _NUMBERS],
+            "question_id?": str,
+        }
+    )
 )
 _DESCRIBED = (
     "dataset?",

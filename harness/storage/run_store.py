@@ -32,6 +32,7 @@ from harness.storage.json_lines import (
 )
 from harness.storage.kept_requests import without_requests
 from harness.storage.paths import without_home
+from harness.storage.records import IndexLine, read_index_lines
 from harness.storage.run_files import (
     BATCHES,
     DOCUMENTS,
@@ -76,7 +77,7 @@ class RunStore:
         self._lock = threading.RLock()  # documents are added by every thread of a run
         self._fds: dict[str, int] = {}  # the files of lines that are open
         self._closed = False
-        self._document_keys: set[tuple[Any, ...]] = set()
+        self._document_keys: set[tuple[str | bool | None, ...]] = set()
         self._text_checksums: set[str] = set()
 
     @classmethod
@@ -124,7 +125,7 @@ class RunStore:
             try:
                 for name in (RECORDS, DOCUMENTS, UNSCORED):
                     store._fds[name] = store._open_to_append(name)
-                store._document_keys |= {_document_key(row) for row in store.lines(DOCUMENTS)}
+                store._document_keys |= {_document_key(line) for line in store.index_lines()}
                 store._text_checksums |= {
                     row["sha256"] for row in read_with_older(folder / TEXTS, "sha256")
                 }
@@ -249,15 +250,20 @@ class RunStore:
         """Append the requests of a question or an index to requests.jsonl. Raises SaveError."""
         self._append(REQUESTS, rows)
 
-    def add_document(self, row: dict[str, Any]) -> None:
+    def index_lines(self) -> Iterator[IndexLine]:
+        """Stream the lines of documents.jsonl in order."""
+        return read_index_lines(self.folder)
+
+    def add_document(self, line: IndexLine) -> None:
         """Append an index's line to documents.jsonl, unless it is there already. Raises SaveError.
 
         A try that failed is a line each time, as each has a cost.
         """
         with self._lock:
-            if row.get("status") == "failed" or _document_key(row) not in self._document_keys:
-                self._append(DOCUMENTS, [row])
-                self._document_keys.add(_document_key(row))
+            key = _document_key(line)
+            if line.failed or key not in self._document_keys:
+                self._append(DOCUMENTS, [line.to_json()])
+                self._document_keys.add(key)
 
     def drop_requests(self, questions: Container[str]) -> None:
         """Remove the requests of these questions that an earlier try left. Raises SaveError."""
@@ -329,5 +335,6 @@ def _edited(folder: Path) -> list[str]:
     return sorted({*(summary.get(EDITED) or ()), *changed})
 
 
-def _document_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["document_id"], row.get("key"), row.get("question_id"), row.get("status") == "failed"
+def _document_key(line: IndexLine) -> tuple[str | bool | None, ...]:
+    """What a line is about: a second line about the same index is not written."""
+    return *line.identity, line.failed

@@ -27,6 +27,7 @@ from harness.cost.usage import add_usage, texts_and_cut
 from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
+from harness.storage.records import IndexLine
 from harness.types import MISSING, NOT_SAID, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
@@ -36,7 +37,7 @@ keeps them."""
 
 def summarise(
     records: Iterable[dict[str, Any]],
-    documents: Iterable[dict[str, Any]],
+    documents: Iterable[IndexLine],
     config: Mapping[str, Any] = {},
 ) -> dict[str, Any]:
     """Return the mapping above. A failed question scores 0, as its record says, or is left out where
@@ -102,18 +103,18 @@ def summarise(
         scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
 
     index_usage: dict[str, dict[str, Any]] = {}
-    counts, ids, tried = {"built": 0, "hit": 0, "failed": 0}, set(), set()
-    for row in documents:
-        key = (row["document_id"], row.get("question_id"), row.get("key"))
-        counts[row["status"]] += (
-            key not in tried
-        )  # one that failed in several starts has failed once
-        if row["status"] == "failed":
-            tried.add(key)
+    counts = {"built": 0, "hit": 0, "failed": 0}
+    ids = set[str]()
+    tried = set[tuple[str, str | None, str | None]]()
+    for line in documents:
+        if line.identity not in tried:  # one that failed in several starts has failed once
+            counts[line.status] += 1
+        if line.failed:
+            tried.add(line.identity)
             continue
-        ids.add(row["document_id"])
-        add_usage(index_usage, row["usage"])
-        given, cut_here = texts_and_cut([row["usage"]])
+        ids.add(line.document_id)
+        add_usage(index_usage, line.usage)
+        given, cut_here = texts_and_cut([line.usage])
         texts, cut = texts + (math.nan if given is None else given), cut + cut_here
     replies.update(lacking_replies(index_usage))
     mean = _divide_all(index_usage, len(ids))

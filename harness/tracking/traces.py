@@ -26,6 +26,7 @@ from typing import Any
 from harness.cost.flops import DEFAULT
 from harness.cost.usage import sum_phases
 from harness.storage.kept_requests import read_requests
+from harness.storage.records import IndexLine
 from harness.storage.run_files import REQUESTS
 from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import metric_name, percent
@@ -74,7 +75,7 @@ def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
         else 0.0
     )
     at_a_time = max([1, *(int(s.get("parallel") or 1) for s in run.manifest.get("starts") or ())])
-    indexes = {(row["document_id"], row.get("question_id")): row for row in run.documents}
+    indexes = {line.place: line for line in run.documents}
     for record in run.records:
         first = [
             row
@@ -100,7 +101,7 @@ class Trace:
         self,
         run: StoredRun,
         record: Mapping[str, Any],
-        indexes: Sequence[Mapping[str, Any]],
+        indexes: Sequence[IndexLine],
         texts: Mapping[str, str],
         requests: Sequence[Mapping[str, Any]],
         start: float,
@@ -155,11 +156,11 @@ class Trace:
         parts = []
         if self.indexes:
             built = [
-                {"document_id": row["document_id"], "status": row["status"]} for row in self.indexes
+                {"document_id": line.document_id, "status": line.status} for line in self.indexes
             ]
             spent = {
                 "costs.index": [
-                    _costs(usage) for row in self.indexes if (usage := row["usage"].get("index"))
+                    _costs(line.usage["index"]) for line in self.indexes if line.usage.get("index")
                 ]
             }
             parts.append(Span("index", "TASK", 0.0, index, None, built, _filled(spent)))
@@ -201,8 +202,10 @@ class Trace:
         )
 
     def _seconds(self, phase: str) -> float:
-        rows = self.indexes if phase == "index" else [self.record]
-        return sum(float((row["usage"].get(phase) or {}).get("seconds") or 0.0) for row in rows)
+        usages = [self.record["usage"]]
+        if phase == "index":
+            usages = [line.usage for line in self.indexes]
+        return sum(float((usage.get(phase) or {}).get("seconds") or 0.0) for usage in usages)
 
     def _requests_in(self, *phases: str) -> list[Mapping[str, Any]]:
         return [request for request in self.requests if request["phase"] in phases]

@@ -267,7 +267,7 @@ def _add_index_of_questions(costs: QueryCosts, run: StoredRun) -> None:
     """Count the index that a question needs: a part of the query where it belongs to the question,
     several where the question is about several documents."""
     answered = [record for record in run.records if record["error"] is None]
-    if run.documents and not any(row.get("question_id") is None for row in run.documents):
+    if run.documents and not any(line.question_id is None for line in run.documents):
         costs.query = _query_with_own_index(costs, run, len(answered))
         costs.index = None
         costs.notes.append("its index belongs to a question and is a part of every query")
@@ -284,7 +284,7 @@ def _query_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) ->
     """The cost of a query with its share of all indexes of the run; None where it is unknown."""
     if costs.query is None or costs.index is None or not n_answered:
         return None
-    built = {row["document_id"] for row in run.documents if row["status"] != "failed"}
+    built = {line.document_id for line in run.documents if not line.failed}
     return costs.query + costs.index * len(built) / n_answered
 
 

@@ -416,7 +416,7 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
                 sentences.append(f"metric: {versions}; run: harness score RUN")
     if metric.phases and (entry.per_document or entry.questions_per_document):
         needed = {key for record in run.records for key in record["document_ids"]}
-        built = {row["document_id"] for row in run.documents if row["status"] != "failed"}
+        built = {line.document_id for line in run.documents if not line.failed}
         if len(built) < len(needed):
             sentences.append(f"run: the cost of {len(built)} of {len(needed)} indexes is known")
     return sentences

@@ -36,7 +36,7 @@ def spent_budget(limit, tokens):
 def spent(out, plan):
     """Tokens of a run folder, and those of its largest question."""
     run = read_run(out / plan.folder)
-    used = [row["usage"].values() for row in (*run.records, *run.documents)]
+    used = [usage.values() for usage in run.usages()]
     tokens = [sum(phase["tokens_in"] + phase["tokens_out"] for phase in phases) for phases in used]
     return sum(tokens), max(tokens[: len(run.records)])
 
@@ -117,10 +117,10 @@ def test_an_index_that_fails_in_each_round_has_a_line_and_a_cost_each_time(tmp_p
     for number in range(3):
         go(plan, tmp_path, retry_failed=number > 0)
     run = read_run(tmp_path / plan.folder)
-    assert [row["status"] for row in run.documents] == ["failed"] * 3
+    assert [line.status for line in run.documents] == ["failed"] * 3
     assert run.summary["index"]["failed"] == 1
     assert (
-        sum(row["usage"]["index"]["tokens_in"] for row in run.documents)
+        sum(line.usage["index"]["tokens_in"] for line in run.documents)
         == limited(tmp_path, plan, 1e6).spent()["tokens"]
     )
 

@@ -46,12 +46,12 @@ def rows(folder):
 
 
 def documents(folder):
-    found = [{k: v for k, v in d.items() if k != "status"} for d in read_run(folder).documents]
-    for d in found:
-        d["usage"] = {
-            p: {k: v for k, v in u.items() if k != "seconds"} for p, u in d["usage"].items()
-        }
-    return sorted(found, key=lambda d: str(d["document_id"]))
+    """The indexes of a run by document, with their costs but the seconds."""
+    found = {}
+    for line in read_run(folder).documents:
+        costs = {phase: {**spent, "seconds": None} for phase, spent in line.usage.items()}
+        found[line.identity] = costs
+    return found
 
 
 WORLD = World(questions=12, documents=3, words=("a", "bug", "b", "window", "c", "memory"))
@@ -105,8 +105,8 @@ def test_an_index_is_built_once_while_the_others_wait_and_fails_once(parallel, t
     assert sorted(method.built) == ["d0", "d1"]
     stored = read_run(result.folder)
     assert [r["error"] is not None for r in stored.records] == [True, False] * 4
-    assert sorted(d["status"] for d in stored.documents) == ["built", "failed"]
-    assert [d["usage"]["index"]["tokens_in"] for d in stored.documents] == [3, 3], (
+    assert sorted(line.status for line in stored.documents) == ["built", "failed"]
+    assert [line.usage["index"]["tokens_in"] for line in stored.documents] == [3, 3], (
         "a failure has its cost too"
     )
 

@@ -43,7 +43,7 @@ def test_a_whole_run(tmp_path):
     shown = {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "w0", "sources": []}
     assert stored.records[0]["shown"] == [shown]
     assert stored.records[0]["scores"]["evidence_recall"] == 1.0
-    assert [(d["document_id"], d["status"]) for d in stored.documents] == [
+    assert [(line.document_id, line.status) for line in stored.documents] == [
         ("d0", "built"),
         ("d1", "built"),
     ]
@@ -103,9 +103,7 @@ def test_a_clock_that_jumps_back_gives_no_negative_seconds(tmp_path, monkeypatch
     stored = read_run(go(make_plan(data), tmp_path).folder)
     assert len(stored.records) == 3
     assert all(r["notes"]["seconds"] >= 0 for r in stored.records)
-    assert all(
-        u["seconds"] >= 0 for r in stored.records + stored.documents for u in r["usage"].values()
-    )
+    assert all(u["seconds"] >= 0 for usage in stored.usages() for u in usage.values())
 
 
 def test_failed_questions_can_be_left_out_of_the_mean(tmp_path):

@@ -19,6 +19,7 @@ from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
 from harness.engine.scoring import score_record
 from harness.storage.record_texts import gold_of, with_texts
+from harness.storage.records import IndexLine
 from harness.storage.run_folder import read_run
 from reports import facts
 from reports.gold_rows import other_texts
@@ -242,9 +243,7 @@ def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path):
     own = [v for v in load() if v.entry.preset == "pecan" and v.rules[0].dataset == "musique"]
     printed = next(v for v in own if v.entry.per_document)
     for count, reasons in ((2417, []), (3, ["run: the cost of 3 of 2417 indexes is known"])):
-        run.documents[:] = [
-            {"document_id": f"d{i}", "status": "built", "usage": {}} for i in range(count)
-        ]
+        run.documents[:] = [IndexLine(f"d{i}", None, "built", {}) for i in range(count)]
         assert differences(printed, run).reasons == reasons
 
 

@@ -200,7 +200,7 @@ def test_a_damaged_entry_is_reported_and_built_again(how, tmp_path):
     after = go(plan, tmp_path / "b", progress=progress)
     assert plan.method.built == ["d0"]
     assert [n for n in progress.notes if "is damaged" in n and "built again" in n]
-    statuses = [d["status"] for d in read_run(after.folder).documents]
+    statuses = [line.status for line in read_run(after.folder).documents]
     assert statuses == ["built", "hit"]
     assert [*map(comparable, read_run(after.folder).records)] == [
         *map(comparable, read_run(before.folder).records)
@@ -304,7 +304,7 @@ def test_an_index_of_a_question_sees_it(tmp_path):
         ("d1", "question 1", "Answer."),
         ("d0", "question 2", "Answer."),
     ]
-    built = [(d["document_id"], d["question_id"]) for d in stored.documents]
+    built = [line.place for line in stored.documents]
     assert built == [("d0", "q0"), ("d1", "q1"), ("d0", "q2")]
 
 
@@ -371,11 +371,11 @@ def shared(method, out, **more):
 
 def test_a_shared_part_is_made_once_and_costs_every_index_the_same(tmp_path):
     first, second = sharing(), sharing(index_version="2")
-    rows = [shared(first, tmp_path / "a"), shared(second, tmp_path / "b")]
+    lines = [shared(first, tmp_path / "a"), shared(second, tmp_path / "b")]
     assert (first.built, second.built) == (["part"], [])
-    assert [row["status"] for row in rows] == ["built", "built"]
-    assert rows[0]["usage"] == rows[1]["usage"]
-    assert rows[1]["usage"]["index"]["tokens_in"] == 3
+    assert [line.status for line in lines] == ["built", "built"]
+    assert lines[0].usage == lines[1].usage
+    assert lines[1].usage["index"]["tokens_in"] == 3
     assert len(list((cache_root() / "shared.part").glob("*/*"))) == 1
 
 

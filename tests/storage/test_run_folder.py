@@ -14,6 +14,7 @@ from harness.engine.progress import Silent
 from harness.errors import DataError, SaveError, UserError
 from harness.storage import files
 from harness.storage.json_lines import json_line, read_with_older
+from harness.storage.records import IndexLine
 from harness.storage.run_folder import find_runs, read_question, read_run, without_texts
 from harness.storage.run_store import RunStore
 from tests.engine.fakes import SCORER, comparable, go, make_plan
@@ -256,7 +257,7 @@ def test_a_writer_whose_block_has_ended_writes_nothing(finished):
     store.keep_answer(row)
     store.append_record(row)
     store.keep_texts({"0": "long"})
-    store.add_document({"document_id": "late", "status": "built"})
+    store.add_document(IndexLine("late", None, "built", {}))
     assert {path.name: path.read_bytes() for path in finished.iterdir()} == before
 
 

@@ -287,7 +287,7 @@ def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
     files = {
         RUN: yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode(),
         MANIFEST: _json_bytes(run.manifest),
-        DOCUMENTS: b"".join(map(json_line, run.documents)),
+        DOCUMENTS: b"".join(json_line(line.to_json()) for line in run.documents),
         SUMMARY: _json_bytes(run.summary),
     }
     if keep and texts:

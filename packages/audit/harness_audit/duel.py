@@ -30,7 +30,8 @@ from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.question_clusters import question_labels
 from harness.stats.rng import derived_seed
-from harness.storage.run_files import DOCUMENTS, SUMMARY, read_json
+from harness.storage.records import Usage
+from harness.storage.run_files import SUMMARY, read_json
 from harness.types import Example
 from harness_audit.pair_races import Pair, PairRaces, Rules
 
@@ -112,12 +113,12 @@ class _RaceScores(Silent):
                 "1"
             )
         self.values[row["question_id"]] = value
-        self.costs[row["question_id"]] = _tokens_and_seconds(row)
+        self.costs[row["question_id"]] = _tokens_and_seconds(row["usage"])
 
 
-def _tokens_and_seconds(row: Mapping[str, Any]) -> tuple[float, float]:
-    """Tokens and seconds of a record or of a line of documents.jsonl, over all phases."""
-    spent = sum_phases([row["usage"]])
+def _tokens_and_seconds(usage: Usage) -> tuple[float, float]:
+    """Tokens and seconds of a question or an index, over all phases."""
+    spent = sum_phases([usage])
     return tokens_of(spent), spent.get("seconds", 0.0)
 
 
@@ -273,8 +274,8 @@ def _finish_entrant(
         early_stop = {
             "stopped_early": {**asked, **asdict(races.rules), "score": score, "verdicts": verdicts}
         }
-    built = [row for row in job.store.lines(DOCUMENTS) if row["status"] == "built"]
-    costs = [*(tally.costs[q] for q in raced), *map(_tokens_and_seconds, built)]
+    built = [line for line in job.store.index_lines() if line.status == "built"]
+    costs = [*(tally.costs[q] for q in raced), *(_tokens_and_seconds(line.usage) for line in built)]
     tokens, seconds = (sum(cost[k] for cost in costs) for k in (0, 1))
     return Entrant(
         name, job.finished(early_stop), len(raced), sum(map(len, clusters)), tokens, seconds

@@ -59,8 +59,7 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     answered = [record for record in run.records if record["error"] is None]
     # Usage of each index, by its document and question; one that a resumed run met again counts
     # once.
-    rows = (row for row in run.documents if row["status"] != "failed")
-    indexes = {(row["document_id"], row.get("question_id")): row["usage"] for row in rows}
+    indexes = {line.place: line.usage for line in run.documents if not line.failed}
     built = [requests_of(usage, "index") for usage in indexes.values()]
     usages = [*(record["usage"] for record in run.records), *indexes.values()]
     totals = {
