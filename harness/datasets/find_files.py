@@ -5,12 +5,14 @@ find_source(config) ─► Source(files, name="dev.jsonl", revision=None)   a fi
 choose_files(["dev.jsonl", "train.jsonl", "README.md"], split="validation") ─► ["dev.jsonl"]   never a guess between two
 """
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,6 +29,7 @@ _SPLIT_WORDS = {  # how file names say a split; the same words Hugging Face `dat
     "train": ("train", "training"),
     "test": ("test", "testing"),
 }
+_ALL_SPLIT_WORDS = frozenset(itertools.chain.from_iterable(_SPLIT_WORDS.values()))
 # Parts of one file: "-00001-of-00003" in a name (older: and a hash), or a name that is a number
 # (converted by the hub).
 _SHARD = re.compile(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?|(?<=/)\d{4}(?=\.)")
@@ -65,25 +68,29 @@ class Source:
 def file_patterns(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tuple[str, ...]:
     """The file names or patterns in options.files. Raises ConfigError for malformed ones and
     options not `known`."""
-    problems = []
-    for key in config.options:
-        if key not in known:
-            near = close_matches(key, known)
-            problems.append(
-                f"dataset.options: unknown key '{key}'"
-                + (f"; did you mean '{near[0]}'?" if near else "")
-            )
+    problems = [_unknown_option(key, known) for key in config.options if key not in known]
     patterns = config.options.get("files", ())
-    patterns = (patterns,) if isinstance(patterns, str) else patterns
-    if not isinstance(patterns, (list, tuple)) or not all(
-        isinstance(p, str) and p for p in patterns
-    ):
+    if isinstance(patterns, str):
+        patterns = (patterns,)
+    if not isinstance(patterns, list | tuple) or not all(map(_is_name, patterns)):
         problems.append(
             "dataset.options.files: should be a file name or pattern, or a list of them"
         )
     if problems:
         raise ConfigError(problems)
     return tuple(patterns)
+
+
+def _unknown_option(key: str, known: Sequence[str]) -> str:
+    problem = f"dataset.options: unknown key '{key}'"
+    near = close_matches(key, known)
+    if near:
+        problem += f"; did you mean '{near[0]}'?"
+    return problem
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
 
 
 def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
@@ -93,31 +100,35 @@ def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source
     for a local place that does not hold them, CannotRun for a package or the hub.
     """
     patterns = file_patterns(config, known)
-    if config.data is not None:
-        if config.revision is not None:
-            raise ConfigError(
-                ["dataset.revision: only rows from the hub have one; leave it out with --data"]
-            )
-        if config.data.startswith(PACKAGE):
-            package, _, inner = config.data.removeprefix(PACKAGE).partition("/")
-            if (root := package_folder(package)) is None:
-                raise CannotRun(f"dataset.data '{config.data}': there is no package '{package}'")
-            path = inside(root, inner)
-            if not inner or not path.is_file():
-                raise CannotRun(
-                    f"dataset.data '{config.data}': the package '{package}' has no such file"
-                )
-            return Source((path,), config.data)
-        return _local_source(config.data, config, patterns)
-    if config.hub is None:
+    if config.data is None:
+        return _hub_source(config, patterns)
+    if config.revision is not None:
         raise ConfigError(
-            [
-                (
-                    f"dataset '{config.name}' does not say where its rows are; name their file with "
-                    "--data"
-                )
-            ]
+            ["dataset.revision: only rows from the hub have one; leave it out with --data"]
         )
+    if config.data.startswith(PACKAGE):
+        return _package_source(config.data)
+    return _local_source(config.data, config, patterns)
+
+
+def _package_source(data: str) -> Source:
+    """A file of an installed package, "package:NAME/FILE". Raises CannotRun."""
+    package, _, inner = data.removeprefix(PACKAGE).partition("/")
+    root = package_folder(package)
+    if root is None:
+        raise CannotRun(f"dataset.data '{data}': there is no package '{package}'")
+    path = inside(root, inner)
+    if not inner or not path.is_file():
+        raise CannotRun(f"dataset.data '{data}': the package '{package}' has no such file")
+    return Source((path,), data)
+
+
+def _hub_source(config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
+    """The split's files on the hub, fetched when their turn comes. Raises CannotRun, and
+    ConfigError without a hub id."""
+    if config.hub is None:
+        sentence = "does not say where its rows are; name their file with --data"
+        raise ConfigError([f"dataset '{config.name}' {sentence}"])
     commit, listed = resolve(DATASETS, config.hub, config.revision)
     try:
         names = choose_files(
@@ -139,30 +150,15 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
     """A file, or the split's files in an archive or folder. data: its path. Raises DataError, and
     ConfigError."""
     path = Path(data).expanduser()
+    if path.is_dir():
+        return _folder_source(data, config, patterns)
     if path.is_file() and is_archive(path.name):
-        inside = _members_of_split(path, config, patterns)
-        return Source(inside, f"{path.name} ({', '.join(member.name for member in inside)})")
-    if patterns and not path.is_dir():
+        chosen = _members_of_split(path, config, patterns)
+        return Source(chosen, f"{path.name} ({', '.join(member.name for member in chosen)})")
+    if patterns:
         raise ConfigError(
             ["dataset.options.files: chooses among files of a folder or the hub; this is one file"]
         )
-    if path.is_dir():
-        names = [entry.name for entry in path.iterdir() if entry.is_file()]
-        nested_names: list[str] = []
-        if not _data_files(names):
-            walked = (
-                Path(root, name)
-                for root, _, files in os.walk(path)
-                for name in files
-                if _data_files([name])
-            )
-            nested_names = [file.relative_to(path).as_posix() for file in walked]
-        chosen = _choose_local_files(
-            nested_names or names, config, patterns, data, shards_only=bool(nested_names)
-        )
-        if is_archive(chosen[0]):
-            return Source(_members_of_split(path / chosen[0], config, patterns), chosen[0])
-        return Source(tuple(path / name for name in chosen), ", ".join(chosen))
     if not path.exists():
         way_out = "check --data, a path from the current folder, or dataset.data in the preset"
         raise DataError(data, None, None, f"no such file or folder; {way_out}")
@@ -170,6 +166,30 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
         endings = ", ".join((*SUFFIXES, *ARCHIVES))
         raise DataError(data, None, None, f"not a data file by its name; known are {endings}")
     return Source((path,), path.name)
+
+
+def _folder_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
+    """The split's files in a folder or, where it holds none, in its subfolders. data: its path.
+    Raises DataError."""
+    folder = Path(data).expanduser()
+    names = [entry.name for entry in folder.iterdir() if entry.is_file()]
+    nested = []
+    if not _data_files(names):
+        nested = _nested_data_files(folder)
+    shards_only = bool(nested)
+    chosen = _choose_local_files(nested or names, config, patterns, data, shards_only=shards_only)
+    if is_archive(chosen[0]):
+        return Source(_members_of_split(folder / chosen[0], config, patterns), chosen[0])
+    return Source(tuple(folder / name for name in chosen), ", ".join(chosen))
+
+
+def _nested_data_files(folder: Path) -> list[str]:
+    """The data files in subfolders, as paths in the folder."""
+    names = []
+    for root, _, files in os.walk(folder):
+        place = Path(root).relative_to(folder)
+        names += [(place / name).as_posix() for name in files if _data_files([name])]
+    return names
 
 
 def _choose_local_files(
@@ -180,17 +200,36 @@ def _choose_local_files(
     *,
     shards_only: bool,
 ) -> list[str]:
-    """As `choose_files`; a subset that no name has does not count. place: of the files, named in a
-    DataError."""
-    subset = config.subset if config.subset and _subset_files(names, config.subset) else None
+    """As `choose_files`; a subset that no name has does not count.
+
+    Args:
+        names: Paths in the folder or archive.
+        config: Its split and subset.
+        patterns: As of `choose_files`.
+        place: Of the files, named in a DataError.
+        shards_only: As of `choose_files`.
+    """
+    subset = config.subset
+    if not subset or not _subset_files(names, subset):
+        subset = None
     try:
         return choose_files(
             names, split=config.split, subset=subset, patterns=patterns, shards_only=shards_only
         )
     except Ambiguous as error:
-        noun = "archive" if is_archive(place) else "folder"
-        hint = " (--set dataset.files=NAME)" if "name one of them" in str(error) else ""
-        raise DataError(place, None, None, f"the {noun} {error}{hint}") from None
+        noun = "folder"
+        if is_archive(place):
+            noun = "archive"
+        problem = f"the {noun} {error}"
+        if "name one of them" in str(error):
+            problem += " (--set dataset.files=NAME)"
+        raise DataError(place, None, None, problem) from None
+
+
+def _is_of_subset(name: str, subset: str) -> bool:
+    """Whether a path's folder or stem is `subset`."""
+    path = PurePosixPath(name)
+    return subset in path.parts[:-1] or path.name.split(".")[0] == subset
 
 
 def _members_of_split(
@@ -218,57 +257,59 @@ def _subset_files(names: Iterable[str], subset: str) -> list[str]:
     qasper_e/test.parquet.
     """
     names = list(names)
-    exact = [
-        n
-        for n in names
-        if subset in PurePosixPath(n).parts[:-1] or PurePosixPath(n).name.split(".")[0] == subset
-    ]
-    return exact or [n for n in names if subset.lower() in _words_in_path(n)]
+    exact = [name for name in names if _is_of_subset(name, subset)]
+    if exact:
+        return exact
+    return [name for name in names if subset.lower() in _words_in_path(name)]
+
+
+def _holds_rows(name: str) -> bool:
+    """Whether a file can hold rows, by its name."""
+    return name.lower().endswith(SUFFIXES) and PurePosixPath(name).name.lower() not in _NOT_DATA
 
 
 def _data_files(names: Iterable[str]) -> list[str]:
     """The files that can hold rows: those with a known ending; an archive only if there is no such
     file."""
-    names = [n for n in names if "__MACOSX" not in PurePosixPath(n).parts]
-    data = [
-        n
-        for n in names
-        if n.lower().endswith(SUFFIXES) and PurePosixPath(n).name.lower() not in _NOT_DATA
-    ]
-    return data or [n for n in names if is_archive(n)]
+    names = [name for name in names if "__MACOSX" not in PurePosixPath(name).parts]
+    data = list(filter(_holds_rows, names))
+    if data:
+        return data
+    return list(filter(is_archive, names))
 
 
 def _names_split(path: str, split: str) -> bool | None:
     """Whether the path names `split`, by one of its usual names; None if it names no split at
     all."""
     words = _words_in_path(path)
-    synonyms = _SPLIT_WORDS.get(split.lower(), (split.lower(),))
-    if words.intersection(synonyms):
+    if words.intersection(_SPLIT_WORDS.get(split.lower(), (split.lower(),))):
         return True
-    return (
-        False if words.intersection(w for group in _SPLIT_WORDS.values() for w in group) else None
-    )
+    if words & _ALL_SPLIT_WORDS:
+        return False
+    return None
 
 
 def _names_text(paths: Iterable[str], limit: int = 8) -> str:
     """The first paths in sorted order, for messages: "a.json, b.json and 3 more"."""
     paths = sorted(paths)
-    return ", ".join(paths[:limit]) + (
-        f" and {len(paths) - limit} more" if len(paths) > limit else ""
-    )
+    listed = ", ".join(paths[:limit])
+    if len(paths) > limit:
+        listed += f" and {len(paths) - limit} more"
+    return listed
 
 
 def _split_files(paths: list[str], split: str) -> list[str]:
     """Paths that name `split`, all if none names any; HTML ones with a stripped copy left out.
     Raises Ambiguous."""
     named = {path: _names_split(path, split) for path in paths}
+    chosen = paths
     if any(answer is not None for answer in named.values()):
-        paths = [path for path, answer in named.items() if answer]
-        if not paths:
+        chosen = [path for path, answer in named.items() if answer]
+        if not chosen:
             hint = "name a file, or set dataset.split"
             raise Ambiguous(f"has no file for split '{split}' among {_names_text(named)}; {hint}")
-    unstripped = {path.replace(_NO_HTML, "") for path in paths if _NO_HTML in path}
-    return [path for path in paths if path not in unstripped]
+    unstripped = {path.replace(_NO_HTML, "") for path in chosen if _NO_HTML in path}
+    return [path for path in chosen if path not in unstripped]
 
 
 def choose_files(
@@ -281,45 +322,77 @@ def choose_files(
 ) -> list[str]:
     """The data files of one split, sorted.
 
-    names: "/"-separated paths. subset: keep those in a folder, or with a file name, of that name.
-    patterns: shell patterns of paths or names that say which files are meant, instead of subset and
-    split. shards_only: without patterns, several files must be numbered parts of one. Where no file
-    names a split, all are taken; where there is nothing but one archive, that; where a file is
-    there with HTML and as ".htmlstripped", the latter. Raises Ambiguous.
+    Where no file names a split, all are taken; where there is nothing but one archive, that; where
+    a file is there with HTML and as ".htmlstripped", the latter.
+
+    Args:
+        names: "/"-separated paths.
+        split: The split that is meant.
+        subset: Keep the files in a folder, or with a file name, of that name.
+        patterns: Shell patterns of paths or names that say which files are meant, instead of subset
+            and split.
+        shards_only: Without patterns, several files must be numbered parts of one.
+
+    Raises:
+        Ambiguous: No file is meant, or several that do not belong together.
     """
-    names = [n for n in names if not any(part.startswith(".") for part in PurePosixPath(n).parts)]
-    data = _data_files(names)
+    visible = [name for name in names if not _is_hidden(name)]
+    data = _data_files(visible)
     if not data:
-        among = f" among {_names_text(names)}" if names else ""
+        among = ""
+        if visible:
+            among = f" among {_names_text(visible)}"
         raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){among}")
-    if all(is_archive(n) for n in data):
+    if all(map(is_archive, data)):
         if len(data) > 1:
             raise Ambiguous(f"has several archives ({_names_text(data)}); name one of them")
         return data  # which of its members are meant is another choice
-    if patterns:
-        chosen = [
-            n
-            for n in data
-            if any(fnmatch(n, p) or fnmatch(PurePosixPath(n).name, p) for p in patterns)
-        ]
-        if not chosen:
-            raise Ambiguous(
-                f"has no file that matches {' or '.join(patterns)} among {_names_text(data)}"
-            )
-    else:
-        chosen = data
-        if subset is not None:
-            chosen = _subset_files(data, subset)
-            if not chosen:
-                hint = "set dataset.subset, or null where there is only one"
-                raise Ambiguous(
-                    f"has no file of subset '{subset}' among {_names_text(data)}; {hint}"
-                )
-        chosen = _split_files(chosen, split)
-    if len({next(s for s in _BY_LENGTH if n.lower().endswith(s)) for n in chosen}) > 1:
+    chosen = _matching_files(data, patterns)
+    if not patterns:
+        chosen = _split_files(_files_of_subset(data, subset), split)
+    if len(set(map(_ending, chosen))) > 1:
         raise Ambiguous(f"has files of several formats ({_names_text(chosen)}); name one of them")
-    if shards_only and not patterns and len({_SHARD.sub("", n) for n in chosen}) > 1:
+    if shards_only and not patterns and len({_SHARD.sub("", name) for name in chosen}) > 1:
         raise Ambiguous(
             f"has several files for split '{split}' ({_names_text(chosen)}); name one of them"
         )
     return sorted(chosen)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in PurePosixPath(name).parts)
+
+
+def _ending(name: str) -> str:
+    """The longest of the known endings that a file's name has."""
+    return next(suffix for suffix in _BY_LENGTH if name.lower().endswith(suffix))
+
+
+def _matches_any(name: str, patterns: Sequence[str]) -> bool:
+    """Whether the path or its last part matches one of the shell patterns."""
+    file_name = PurePosixPath(name).name
+    return any(fnmatch(name, pattern) or fnmatch(file_name, pattern) for pattern in patterns)
+
+
+def _matching_files(data: list[str], patterns: Sequence[str]) -> list[str]:
+    """The files that match one of the patterns, all without patterns. Raises Ambiguous where there is
+    none."""
+    if not patterns:
+        return data
+    chosen = [name for name in data if _matches_any(name, patterns)]
+    if not chosen:
+        raise Ambiguous(
+            f"has no file that matches {' or '.join(patterns)} among {_names_text(data)}"
+        )
+    return chosen
+
+
+def _files_of_subset(data: list[str], subset: str | None) -> list[str]:
+    """The files of the subset, all for None. Raises Ambiguous where there is none."""
+    if subset is None:
+        return data
+    chosen = _subset_files(data, subset)
+    if not chosen:
+        hint = "set dataset.subset, or null where there is only one"
+        raise Ambiguous(f"has no file of subset '{subset}' among {_names_text(data)}; {hint}")
+    return chosen

@@ -6,14 +6,15 @@ made_up_hint(config)     ─► "; made-up questions of its kind: --dataset pock
 
 from pathlib import Path
 
+from harness import datasets
 from harness.config import presets, registry
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.base import Dataset
 from harness.errors import CannotRun, HarnessError, Missing, attempt
+from harness.storage.own_code_hash import own_code
 
-_SHARED = {
-    "retrieved": "pocket/retrieved"
-}  # format -> made-up data set, for those that have none of their own name
+# Format -> made-up data set, for data sets that have none of their own name.
+_SHARED = {"retrieved": "pocket/retrieved"}
 
 _loaded: dict[str, Dataset | HarnessError] = {}
 
@@ -27,59 +28,71 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     harness.datasets.load raises; where the hub cannot be reached, the message offers made-up
     questions.
     """
-    from harness.datasets import load
-
-    user_parser = attempt([], registry.load, config.format) if ":" in config.format else None
-    code = {}
-    if callable(user_parser):
-        from harness.storage.own_code_hash import own_code
-
-        code = own_code(user_parser)
-    key = canonical([config.model_dump(mode="json"), limit, _file_states(config), code])
+    settings = config.model_dump(mode="json")
+    key = canonical([settings, limit, _file_states(config), _parser_code(config)])
     if key not in _loaded:
-        try:
-            _loaded[key] = load(config, limit)
-        except Missing as e:
-            _loaded[key] = Missing(f"{e}{made_up_hint(config)}", e.thing)
-        except CannotRun as e:
-            _loaded[key] = CannotRun(f"{e}{made_up_hint(config)}")
-        except HarnessError as e:
-            _loaded[key] = e
+        _loaded[key] = _load_or_error(config, limit)
     loaded = _loaded[key]
     if isinstance(loaded, HarnessError):
         raise loaded
     return loaded
 
 
+def _parser_code(config: DatasetConfig) -> dict[str, str]:
+    """Hashes of the code of the user's own parser; {} for the formats of this project."""
+    if ":" not in config.format:
+        return {}
+    parser = attempt([], registry.load, config.format)
+    if not callable(parser):
+        return {}
+    return own_code(parser)
+
+
+def _load_or_error(config: DatasetConfig, limit: int | None) -> Dataset | HarnessError:
+    """The data set, or the error to raise at each call; one that this machine lacks something for
+    offers made-up questions."""
+    try:
+        return datasets.load(config, limit)
+    except Missing as error:
+        return Missing(f"{error}{made_up_hint(config)}", error.thing)
+    except CannotRun as error:
+        return CannotRun(f"{error}{made_up_hint(config)}")
+    except HarnessError as error:
+        return error
+
+
 def _file_states(config: DatasetConfig) -> list[tuple[str, int, int]]:
     """Path, time of the last change in ns and size of every local file that the rows are read
     from."""
-    places = [
-        Path(str(place)).absolute()
-        for place in (config.data, config.options.get("documents"))
-        if place
-    ]
+    states = []
     try:
-        files = [
-            file
-            for place in places
-            for file in (sorted(place.rglob("*")) if place.is_dir() else [place])
-        ]
-        return [
-            (str(file), file.stat().st_mtime_ns, file.stat().st_size)
-            for file in files
-            if file.is_file()
-        ]
+        for place in (config.data, config.options.get("documents")):
+            if place:
+                states += _states_in(Path(str(place)).absolute())
     except OSError:  # a name that is too long; `load` says what is wrong with it
         return []
+    return states
+
+
+def _states_in(place: Path) -> list[tuple[str, int, int]]:
+    """The states (`_file_states`) of a file, or of all files in a folder."""
+    files = [place]
+    if place.is_dir():
+        files = sorted(place.rglob("*"))
+    states = []
+    for file in files:
+        if file.is_file():
+            state = file.stat()
+            states.append((str(file), state.st_mtime_ns, state.st_size))
+    return states
 
 
 def made_up_hint(config: DatasetConfig) -> str:
     """The end of an error message that names made-up questions of the same kind; "" without such,
     and for a file."""
-    name = (
-        None
-        if config.data is not None
-        else presets.synthetic_counterpart(config.name) or _SHARED.get(config.format)
-    )
-    return f"; made-up questions of its kind: --dataset {name}" if name else ""
+    if config.data is not None:
+        return ""
+    name = presets.synthetic_counterpart(config.name) or _SHARED.get(config.format)
+    if not name:
+        return ""
+    return f"; made-up questions of its kind: --dataset {name}"

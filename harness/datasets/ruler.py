@@ -20,7 +20,7 @@ import string
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,8 +73,7 @@ class RulerText:
     """A text with its question: `pieces` joined by `gap`.
 
     marked: indices of the pieces that hold the answers; begins: the reply's beginning, the authors'
-    "answer prefix";
-    example: a solved question on a text of its own, for the prompt's beginning.
+    "answer prefix"; example: a solved question on a text of its own, for the prompt's beginning.
     """
 
     pieces: Sequence[str]
@@ -92,13 +91,13 @@ class RulerText:
 
     def spans(self, document: str) -> tuple[Support, ...]:
         """The spans of the marked pieces in the text; document: its id."""
-        starts = list(
-            itertools.accumulate((len(piece) + len(self.gap) for piece in self.pieces), initial=0)
-        )
-        return tuple(
-            Support(document, starts[i], starts[i] + len(self.pieces[i]))
-            for i in sorted(self.marked)
-        )
+        lengths = (len(piece) + len(self.gap) for piece in self.pieces)
+        starts = list(itertools.accumulate(lengths, initial=0))
+        spans = []
+        for place in sorted(self.marked):
+            start = starts[place]
+            spans.append(Support(document, start, start + len(self.pieces[place])))
+        return tuple(spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +128,16 @@ def _key_or_value(dice: random.Random, kind: str) -> str:
 @cache
 def _made_up_words() -> list[str]:
     """All words of the syllables, each once."""
-    ends = sorted({end for kind in ENDINGS.values() for end in kind})
-    return sorted(
-        {f"{start}{middle}{end}".lower() for start in STARTS for middle in MIDDLES for end in ends}
-    )
+    ends = sorted(set().union(*ENDINGS.values()))
+    return sorted({"".join(parts).lower() for parts in itertools.product(STARTS, MIDDLES, ends)})
 
 
 @dataclass(frozen=True)
 class Niah:
-    """Needles (a key and its value) in a haystack. hay: noise, essay or needle; key, value: kinds
-    as in _key_or_value; keys, values, asked: numbers of keys, of values of each key, and of keys
-    asked for.
+    """Needles (a key and its value) in a haystack.
+
+    hay: noise, essay or needle; key, value: kinds as in _key_or_value; keys, values, asked: numbers
+    of keys, of values of each key, and of keys asked for.
     """
 
     hay: str
@@ -150,77 +148,122 @@ class Niah:
     asked: int = 1
 
     def make(self, dice: random.Random, size: int, essay: Sequence[str]) -> RulerText:
-        """A text with needles, and its question. size: words of an essay, else sentences of hay;
-        essay: its words."""
-        keys = [_key_or_value(dice, self.key) for _ in range(max(self.keys, self.asked))]
-        values = [[_key_or_value(dice, self.value) for _ in range(self.values)] for _ in keys]
-        needles = [
-            NEEDLE.format(kind=self.value, key=k, value=v)
-            for k, vs in zip(keys, values, strict=True)
-            for v in vs
-        ]
-        dice.shuffle(needles)
+        """A text with needles, and its question.
+
+        Args:
+            dice: Draws keys, values and places.
+            size: Words of an essay, else sentences of hay.
+            essay: Words of the essays.
+        """
+        values_by_key = self._values_by_key(dice)
+        needles = self._needles(dice, values_by_key)
         if self.hay == "essay":
-            words = list(essay) * math.ceil(size / len(essay))
-            hay = re.split(r"(?<=[.!?]) ", " ".join(words[:size]))
-            places = sorted(
-                round(len(hay) * depth / 39) for depth in dice.sample(range(40), len(needles))
-            )
+            pieces, places = self._essay_hay(dice, size, essay, len(needles))
         else:
-            fresh = partial(NEEDLE.format, kind=self.value)
-            hay = [
-                NOISE
-                if self.hay == "noise"
-                else fresh(key=_key_or_value(dice, self.key), value=_key_or_value(dice, self.value))
-                for _ in range(size)
-            ]
+            pieces = [self._hay_sentence(dice) for _ in range(size)]
             places = sorted(dice.sample(range(size), len(needles)))
-        for i, (place, needle) in enumerate(zip(places, needles, strict=True)):
-            hay.insert(place + i, needle)
-        chosen = dice.sample(range(len(keys)), self.asked)
-        listed = [keys[i] for i in chosen]
-        query = ", ".join(listed[:-1]) + ", and " + listed[-1] if len(listed) > 1 else listed[0]
-        answers = [value for i in chosen for value in values[i]]
-        single = len(answers) == 1
-        asked = (
-            f"What is the special magic {self.value[:-1]}"
-            if single
-            else f"What are all the special magic {self.value}"
-        )
-        question = f"{asked} for {query} mentioned in the provided text?"
-        begins = f"The special magic {self.value[: -single or None]} for {query} mentioned in the provided text "
-        begins += "is" if single else "are"
-        marked = [
-            n
-            for n, piece in enumerate(hay)
-            if any(piece.endswith(f"is: {answer}.") for answer in answers)
-        ]
-        return RulerText(
-            hay, marked, " " if self.hay == "essay" else "\n", question, answers, begins
-        )
+        for earlier, (place, needle) in enumerate(zip(places, needles, strict=True)):
+            pieces.insert(place + earlier, needle)
+        return self._text_with_question(dice, pieces, values_by_key)
+
+    def _values_by_key(self, dice: random.Random) -> list[tuple[str, list[str]]]:
+        """(key, its values) of each needle's key."""
+        keys = [_key_or_value(dice, self.key) for _ in range(max(self.keys, self.asked))]
+        values_by_key = []
+        for key in keys:
+            values = [_key_or_value(dice, self.value) for _ in range(self.values)]
+            values_by_key.append((key, values))
+        return values_by_key
+
+    def _needles(
+        self, dice: random.Random, values_by_key: Sequence[tuple[str, list[str]]]
+    ) -> list[str]:
+        """A sentence for each key and value, in a random order."""
+        needles = []
+        for key, values in values_by_key:
+            needles += [NEEDLE.format(kind=self.value, key=key, value=value) for value in values]
+        dice.shuffle(needles)
+        return needles
+
+    def _essay_hay(
+        self, dice: random.Random, size: int, essay: Sequence[str], count: int
+    ) -> tuple[list[str], list[int]]:
+        """The sentences of `size` words of an essay, and `count` of 40 depths in them, in order."""
+        words = list(essay) * math.ceil(size / len(essay))
+        sentences = re.split(r"(?<=[.!?]) ", " ".join(words[:size]))
+        depths = dice.sample(range(40), count)
+        return sentences, sorted(round(len(sentences) * depth / 39) for depth in depths)
+
+    def _hay_sentence(self, dice: random.Random) -> str:
+        """A sentence of noise, or a needle that nobody asks for."""
+        if self.hay == "noise":
+            return NOISE
+        key = _key_or_value(dice, self.key)
+        return NEEDLE.format(kind=self.value, key=key, value=_key_or_value(dice, self.value))
+
+    def _text_with_question(
+        self,
+        dice: random.Random,
+        pieces: Sequence[str],
+        values_by_key: Sequence[tuple[str, list[str]]],
+    ) -> RulerText:
+        """The text of `pieces` with a question about some of the keys."""
+        keys = []
+        answers: list[str] = []
+        for key, values in dice.sample(values_by_key, self.asked):
+            keys.append(key)
+            answers += values
+        query = keys[0]
+        if len(keys) > 1:
+            query = f"{', '.join(keys[:-1])}, and {keys[-1]}"
+        if len(answers) == 1:
+            one = self.value[:-1]
+            question = (
+                f"What is the special magic {one} for {query} mentioned in the provided text?"
+            )
+            begins = f"The special magic {one} for {query} mentioned in the provided text is"
+        else:
+            question = (
+                f"What are all the special magic {self.value} for {query} mentioned in the "
+                "provided text?"
+            )
+            begins = (
+                f"The special magic {self.value} for {query} mentioned in the provided text are"
+            )
+        endings = tuple(f"is: {answer}." for answer in answers)
+        marked = [place for place, piece in enumerate(pieces) if piece.endswith(endings)]
+        gap = "\n"
+        if self.hay == "essay":
+            gap = " "
+        return RulerText(pieces, marked, gap, question, answers, begins)
+
+
+def _variable_names(dice: random.Random, letters: int) -> list[str]:
+    """Five different names of so many letters."""
+    names: list[str] = []
+    while len(names) < 5:
+        name = "".join(dice.choices(string.ascii_uppercase, k=letters))
+        if name not in names:
+            names.append(name)
+    return names
 
 
 def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> RulerText:
     """A chain of five variables (names of `letters`) among `size` sentences of noise; asked for
     those of its value."""
-    names: list[str] = []
-    while len(names) < 5:
-        if (name := "".join(dice.choices(string.ascii_uppercase, k=letters))) not in names:
-            names.append(name)
+    names = _variable_names(dice, letters)
     value = dice.randint(10000, 99998)
-    chain = [
-        f"VAR {names[0]} = {value}",
-        *(f"VAR {b} = VAR {a}" for a, b in itertools.pairwise(names)),
-    ]
+    chain = [f"VAR {names[0]} = {value}"]
+    chain += [f"VAR {later} = VAR {earlier}" for earlier, later in itertools.pairwise(names)]
+    places = sorted(dice.sample(range(size), len(chain)))
+    marked = [place + earlier for earlier, place in enumerate(places)]
     pieces = [NOISE] * size
-    marked = [place + i for i, place in enumerate(sorted(dice.sample(range(size), len(chain))))]
     for place, line in zip(marked, chain, strict=True):
         pieces.insert(place, line)
     question = f"Find all variables that are assigned the value {value} in the text above."
     begins = (
         "According to the chain(s) of variable assignment in the text above, 5 variables are "
-        "assigned the value "
-        f"{value}, they are: "
+        f"assigned the value {value}, they are: "
     )
     return RulerText(pieces, marked, "\n", question, names, begins)
 
@@ -243,13 +286,14 @@ def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> RulerTex
     coded = sorted({"".join(dice.choices(string.ascii_lowercase, k=6)) for _ in range(vocabulary)})
     dice.shuffle(coded)
     coded[0] = "..."
-    counts = [int(size * rank**-2.0 / (math.pi**2 / 6)) for rank in range(1, len(coded) + 1)]
-    pieces = [word for word, count in zip(coded, counts, strict=True) for _ in range(count)]
+    pieces: list[str] = []
+    for rank, word in enumerate(coded, start=1):
+        count = int(size * rank**-2.0 / (math.pi**2 / 6))
+        pieces += itertools.repeat(word, count)
     dice.shuffle(pieces)
     question = (
         "Do not provide any explanation. Please ignore the dots '....'. What are the three most "
-        "frequently appeared "
-        "words in the above coded text?"
+        "frequently appeared words in the above coded text?"
     )
     begins = "According to the coded text above, the three most frequently appeared words are:"
     return RulerText(pieces, (), " ", question, coded[1:4], begins)
@@ -270,17 +314,25 @@ class SourceQuestion:
 def _among_paragraphs(
     dice: random.Random, size: int, question: SourceQuestion, paragraphs: Sequence[str]
 ) -> RulerText:
-    """`question` with a text of `size` paragraphs: those always shown, those near, then others."""
-    n_others, own_paragraphs = max(0, size - len(question.shown)), {*question.shown, *question.near}
-    near, far = list(question.near), [p for p in paragraphs if p not in own_paragraphs]
-    drawn = dice.sample(near, len(near)) + dice.sample(far, min(n_others, len(far)))
-    texts = [
-        *question.shown,
-        *itertools.islice(itertools.cycle(drawn), n_others),
-    ]  # again, where there are too few
+    """`question` with a text of `size` paragraphs: those always shown, those near, then others.
+
+    Args:
+        dice: Draws the others, and their order.
+        size: Number of paragraphs.
+        question: As its file has it.
+        paragraphs: Those of all questions.
+    """
+    n_others = max(0, size - len(question.shown))
+    own_paragraphs = {*question.shown, *question.near}
+    far = [paragraph for paragraph in paragraphs if paragraph not in own_paragraphs]
+    drawn = dice.sample(list(question.near), len(question.near))
+    drawn += dice.sample(far, min(n_others, len(far)))
+    # Where there are too few, they come again.
+    others = itertools.islice(itertools.cycle(drawn), n_others)
+    texts = [*question.shown, *others]
     dice.shuffle(texts)
-    marked = [i for i, text in enumerate(texts) if text in question.evidence]
-    pieces = [f"Document {n}:\n{text}" for n, text in enumerate(texts, start=1)]
+    marked = [place for place, text in enumerate(texts) if text in question.evidence]
+    pieces = [f"Document {number}:\n{text}" for number, text in enumerate(texts, start=1)]
     return RulerText(pieces, marked, "\n\n", question.question, question.answers)
 
 
@@ -289,17 +341,16 @@ def _squad_questions(value: Any) -> list[SourceQuestion]:
     their article."""
     questions = []
     for article in value["data"]:
-        contexts = list(dict.fromkeys(p["context"] for p in article["paragraphs"]))
-        for p in article["paragraphs"]:
-            evidence = [p["context"]]
+        contexts = list(dict.fromkeys(part["context"] for part in article["paragraphs"]))
+        for paragraph in article["paragraphs"]:
+            evidence = [paragraph["context"]]
             near = [context for context in contexts if context not in evidence]
-            questions += [
-                SourceQuestion(
-                    qa["question"], [a["text"] for a in qa["answers"]], evidence, evidence, near
-                )
-                for qa in p["qas"]
-                if not qa.get("is_impossible")
-            ]
+            for entry in paragraph["qas"]:
+                if not entry.get("is_impossible"):
+                    answers = [answer["text"] for answer in entry["answers"]]
+                    questions.append(
+                        SourceQuestion(entry["question"], answers, evidence, evidence, near)
+                    )
     return questions
 
 
@@ -309,25 +360,19 @@ def _hotpotqa_questions(value: Any) -> list[SourceQuestion]:
     questions = []
     for row in value:
         texts = {title: f"{title}\n{''.join(sentences)}" for title, sentences in row["context"]}
-        evidence = list({texts[title]: 0 for title, _ in row["supporting_facts"]})
-        questions.append(
-            SourceQuestion(row["question"], [row["answer"]], evidence, list(texts.values()))
-        )
+        evidence = list(dict.fromkeys(texts[title] for title, _ in row["supporting_facts"]))
+        shown = list(texts.values())
+        questions.append(SourceQuestion(row["question"], [row["answer"]], evidence, shown))
     return questions
 
 
 def _made_up_module(option: str) -> Any:
     """The module that makes texts where `dataset.<option>` names no file. Raises ConfigError
     without it."""
-    if (module := registry.shipped("texts").get("world")) is None:
-        raise ConfigError(
-            [
-                (
-                    f"dataset.{option}: name a file; made-up texts need the package "
-                    "longdoc-harness-pocket"
-                )
-            ]
-        )
+    module = registry.shipped("texts").get("world")
+    if module is None:
+        sentence = "name a file; made-up texts need the package longdoc-harness-pocket"
+        raise ConfigError([f"dataset.{option}: {sentence}"])
     return importlib.import_module(module)
 
 
@@ -335,14 +380,16 @@ def _questions(options: Options) -> list[SourceQuestion]:
     """The questions of the file, or made-up ones of HotpotQA's kind. Raises DataError."""
     if options.rows is None:
         return _hotpotqa_questions(_made_up_module("rows").hotpotqa_rows(options.seed))
+    form = "HotpotQA"
+    parse = _hotpotqa_questions
+    if options.task == "qa_1":
+        form = "SQuAD"
+        parse = _squad_questions
     try:
-        value = json_value(Path(options.rows).expanduser())
-        return _squad_questions(value) if options.task == "qa_1" else _hotpotqa_questions(value)
+        return parse(json_value(Path(options.rows).expanduser()))
     except (KeyError, TypeError, ValueError):
-        form = "SQuAD" if options.task == "qa_1" else "HotpotQA"
-        raise DataError(
-            options.rows, None, None, f"not a file of {form}; name it with dataset.rows"
-        ) from None
+        problem = f"not a file of {form}; name it with dataset.rows"
+        raise DataError(options.rows, None, None, problem) from None
 
 
 def _essay(options: Options) -> list[str]:
@@ -350,15 +397,32 @@ def _essay(options: Options) -> list[str]:
     if options.essays is None:
         return str(_made_up_module("essays").story(options.seed)).split()
     try:
-        text = Path(options.essays).expanduser().read_bytes().decode()
-        words = (json.loads(text)["text"] if options.essays.endswith(".json") else text).split()
-    except (OSError, ValueError, KeyError, TypeError):
+        words = _essay_text(options.essays).split()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         words = []
     if not words:
         raise DataError(
             options.essays, None, None, "should hold the essays as text, or JSON with a key 'text'"
         )
     return words
+
+
+def _essay_text(file: str) -> str:
+    """The text of a file of essays, that at "text" of JSON."""
+    text = Path(file).expanduser().read_bytes().decode()
+    if not file.endswith(".json"):
+        return text
+    in_json: str = json.loads(text)["text"]
+    return in_json
+
+
+def _all_paragraphs(questions: Sequence[SourceQuestion]) -> list[str]:
+    """The paragraphs of all questions, each once, sorted."""
+    paragraphs: set[str] = set()
+    for question in questions:
+        paragraphs.update(question.shown)
+        paragraphs.update(question.near)
+    return sorted(paragraphs)
 
 
 _NIAH = {
@@ -373,27 +437,189 @@ _NIAH = {
 }
 
 
-def _text_maker(options: Options) -> tuple[Callable[[random.Random, int, int], RulerText], int]:
-    """A function (random draws, size, number of the question) -> text for the task, and its
-    smallest size."""
+@dataclass(frozen=True)
+class TextMaker:
+    """Makes the texts of a task. make: (random draws, size, number of the question) -> text; least:
+    the smallest size."""
+
+    make: Callable[[random.Random, int, int], RulerText]
+    least: int
+
+
+def _text_maker(options: Options) -> TextMaker:
+    """What makes the texts of the task."""
     task = options.task
-    if task in _NIAH:
-        niah, essay = _NIAH[task], _essay(options) if _NIAH[task].hay == "essay" else ()
-        return lambda dice, size, _: niah.make(dice, size, essay), 4
+    niah = _NIAH.get(task)
+    if niah is not None:
+        essay: Sequence[str] = ()
+        if niah.hay == "essay":
+            essay = _essay(options)
+        return TextMaker(lambda dice, size, _: niah.make(dice, size, essay), 4)
     if task == "vt":
-        return lambda dice, size, _: _variable_tracking(dice, size), 5
+        return TextMaker(lambda dice, size, _: _variable_tracking(dice, size), 5)
     if task == "cwe":
-        repeats = (30, 3) if options.tokens >= 4096 else (6, 1)
-        return lambda dice, size, _: _common_words(dice, size, repeats), 11
+        repeats = (6, 1)
+        if options.tokens >= 4096:
+            repeats = (30, 3)
+        return TextMaker(lambda dice, size, _: _common_words(dice, size, repeats), 11)
     if task == "fwe":
-        return lambda dice, size, _: _frequent_words(dice, size, max(options.tokens // 50, 4)), 20
+        vocabulary = max(options.tokens // 50, 4)
+        return TextMaker(lambda dice, size, _: _frequent_words(dice, size, vocabulary), 20)
     questions = _questions(options)
-    paragraphs = sorted(
-        {paragraph for question in questions for paragraph in (*question.shown, *question.near)}
-    )
-    return lambda dice, size, number: _among_paragraphs(
-        dice, size, questions[number % len(questions)], paragraphs
-    ), 1
+    paragraphs = _all_paragraphs(questions)
+
+    def among_paragraphs(dice: random.Random, size: int, number: int) -> RulerText:
+        question = questions[number % len(questions)]
+        return _among_paragraphs(dice, size, question, paragraphs)
+
+    return TextMaker(among_paragraphs, 1)
+
+
+@dataclass(frozen=True)
+class _ExampleMaker:
+    """Makes the solved example in front of a question: vt, a chain of names of three letters in as
+    much noise as 500 tokens hold; cwe, a list of 20 or 40 words; "" for the other tasks."""
+
+    options: Options
+    instruction: str
+    count: Callable[[str], int]
+
+    def __call__(self, number: int) -> str:
+        """The example of question `number`."""
+        if self.options.task == "vt":
+            made = self._made(number, self._vt_size)
+            return f"{self._prompt(made)} {' '.join(made.answers)}\n\n"
+        if self.options.task == "cwe":
+            made = self._made(number, self._cwe_size)
+            listed = [f"{place}. {word}" for place, word in enumerate(made.answers, start=1)]
+            return f"{self._prompt(made)} {' '.join(listed)}\n"
+        return ""
+
+    @property
+    def _cwe_size(self) -> int:
+        if self.options.tokens >= 4096:
+            return 40
+        return 20
+
+    @cached_property
+    def _vt_size(self) -> int:
+        """The sentences of noise with which the prompt still has 500 tokens."""
+        size = 5
+        while self.count(self._prompt(self._made(0, size + 1))) <= 500:
+            size += 1
+        return size
+
+    def _made(self, number: int, size: int) -> RulerText:
+        """The text of an example, `size` sentences or words long."""
+        dice = random.Random(f"{self.options.task} {self.options.seed} {number} example")
+        if self.options.task == "vt":
+            return _variable_tracking(dice, size, letters=3)
+        repeats = (3, 1)
+        if size == 40:
+            repeats = (10, 3)
+        return _common_words(dice, size, repeats)
+
+    def _prompt(self, made: RulerText) -> str:
+        """The prompt of an example up to where its answer begins."""
+        gap = "\n"
+        if self.options.task == "vt":
+            gap = "\n\n"
+        question = f"Question: {made.question} Answer: {made.begins}"
+        return f"{self.instruction}{gap}{made.text}\n{question}"
+
+
+class _LongestTexts:
+    """The longest text of each question that fits into `dataset.tokens`."""
+
+    def __init__(self, config: DatasetConfig, options: Options) -> None:
+        """Find the size at which the first question's text still fits. Raises ConfigError where
+        none does."""
+        self._config = config
+        self._options = options
+        self._maker = _text_maker(options)
+        self._count = _token_counter(options)
+        self._example = cache(_ExampleMaker(options, config.instruction, self._count))
+        self._size = self._largest_size()
+
+    def text(self, number: int) -> RulerText:
+        """The longest text of question `number`."""
+        size = self._size
+        text = self._text_of_size(number, size)
+        while not self._fits(text) and size > self._maker.least:
+            size = max(self._maker.least, size - max(1, size // 50))
+            text = self._text_of_size(number, size)
+        return text
+
+    def _text_of_size(self, number: int, size: int) -> RulerText:
+        """The text of question `number` with `size` words, sentences or paragraphs, and its solved
+        example."""
+        dice = random.Random(f"{self._options.task} {self._options.seed} {number}")
+        return replace(self._maker.make(dice, size, number), example=self._example(number))
+
+    def _length(self, made: RulerText) -> int:
+        """Tokens of the prompt and the answer."""
+        instruction = f"{made.example}{self._config.instruction}"
+        prompt = f"{instruction}\n{made.text}\n{made.question} {made.begins}"
+        return self._count(prompt.rstrip()) + self._config.max_answer_tokens
+
+    def _fits(self, made: RulerText) -> bool:
+        return self._length(made) <= self._options.tokens
+
+    def _largest_size(self) -> int:
+        """The largest size, to half a percent, at which the text of question 0 fits."""
+        least = self._maker.least
+        tokens = self._options.tokens
+        needed = self._length(self._text_of_size(0, least))
+        if needed > tokens:
+            task = self._options.task
+            problem = f"a text of '{task}' needs {needed} tokens at least with this tokenizer"
+            raise ConfigError([f"dataset.tokens: {tokens} are too few; {problem}"])
+        low = least
+        high = least * 2
+        while high < tokens and self._fits(self._text_of_size(0, high)):
+            low = high
+            high = high * 2
+        while high - low > max(1, low // 200):
+            middle = (low + high) // 2
+            if self._fits(self._text_of_size(0, middle)):
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+def _question_of(made: RulerText, document: str) -> Question:
+    """The question of a text on the document of that id."""
+    question_id = f"{document}-q"
+    if made.example:
+        return ExampleQuestion(
+            question_id, made.question, (document,), None, made.begins, made.example
+        )
+    if made.begins:
+        return BegunQuestion(question_id, made.question, (document,), begins=made.begins)
+    return Question(question_id, made.question, (document,))
+
+
+def _source(options: Options) -> str:
+    """Where the texts come from, for the manifest."""
+    source = f"made by RULER's recipe: {options.task}, {options.tokens} tokens, seed {options.seed}"
+    niah = _NIAH.get(options.task)
+    if options.task.startswith("qa_") and options.rows is None:
+        source += ", made-up rows"
+    if niah is not None and niah.hay == "essay" and options.essays is None:
+        source += ", made-up essays"
+    return source
+
+
+def _refuse_settings_of_rows(config: DatasetConfig) -> None:
+    """Raise ConfigError for settings that say where rows are read from."""
+    problems = [
+        f"dataset.{name}: '{config.name}' is made, not read; leave it out"
+        for name in ("data", "hub", "subset", "revision")
+        if getattr(config, name) is not None
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _token_counter(options: Options) -> Callable[[str], int]:
@@ -412,88 +638,6 @@ def _token_counter(options: Options) -> Callable[[str], int]:
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def _example_maker(
-    config: DatasetConfig, options: Options, count: Callable[[str], int]
-) -> Callable[[int], str]:
-    """A function: number of a question -> the solved example in front of it; "" for tasks without
-    one.
-
-    vt: a chain of names of three letters in as much noise as 500 tokens hold; cwe: a list of 20 or
-    40 words.
-    """
-    if options.task not in ("vt", "cwe"):
-        return lambda number: ""
-
-    def example_text(number: int, size: int) -> tuple[RulerText, str]:
-        """(the text of an example, the prompt of it up to where its answer begins); size: of the
-        text."""
-        dice = random.Random(f"{options.task} {options.seed} {number} example")
-        if options.task == "vt":
-            made, gap = _variable_tracking(dice, size, letters=3), "\n\n"
-        else:
-            made, gap = _common_words(dice, size, (10, 3) if size == 40 else (3, 1)), "\n"
-        return (
-            made,
-            (
-                f"{config.instruction}{gap}{made.text}\nQuestion: {made.question} Answer: "
-                f"{made.begins}"
-            ),
-        )
-
-    size = 40 if options.tokens >= 4096 else 20
-    if options.task == "vt":
-        size = next(n for n in itertools.count(5) if count(example_text(0, n + 1)[1]) > 500)
-
-    @cache
-    def example(number: int) -> str:
-        made, text = example_text(number, size)
-        if options.task == "vt":
-            return f"{text} {' '.join(made.answers)}\n\n"
-        return (
-            f"{text} {' '.join(f'{n}. {word}' for n, word in enumerate(made.answers, start=1))}\n"
-        )
-
-    return example
-
-
-def _longest_text(config: DatasetConfig, options: Options) -> Callable[[int], RulerText]:
-    """A function: number of a question -> its longest text that fits. Raises ConfigError where none
-    fits."""
-    make, least = _text_maker(options)
-    count = _token_counter(options)
-    example = _example_maker(config, options, count)
-
-    def text_of_size(number: int, size: int) -> RulerText:
-        """The text of question `number` with `size` words, sentences or paragraphs, and its solved
-        example."""
-        text = make(random.Random(f"{options.task} {options.seed} {number}"), size, number)
-        return replace(text, example=example(number))
-
-    def length(made: RulerText) -> int:
-        prompt = f"{made.example}{config.instruction}\n{made.text}\n{made.question} {made.begins}".rstrip()
-        return count(prompt) + config.max_answer_tokens
-
-    if (needed := length(text_of_size(0, least))) > options.tokens:
-        problem = f"a text of '{options.task}' needs {needed} tokens at least with this tokenizer"
-        raise ConfigError([f"dataset.tokens: {options.tokens} are too few; {problem}"])
-    low, high = least, least * 2
-    while high < options.tokens and length(text_of_size(0, high)) <= options.tokens:
-        low, high = high, high * 2
-    while high - low > max(1, low // 200):
-        middle = (low + high) // 2
-        low, high = (
-            (middle, high) if length(text_of_size(0, middle)) <= options.tokens else (low, middle)
-        )
-
-    def fitted(number: int) -> RulerText:
-        size = low
-        while length(text := text_of_size(number, size)) > options.tokens and size > least:
-            size = max(least, size - max(1, size // 50))
-        return text
-
-    return fitted
-
-
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """Make the questions, each with its text; keep the first `limit`. The fingerprint is that of
     those made.
@@ -501,48 +645,30 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     Raises ConfigError for options and for a length that is too short, DataError for essays and
     question files.
     """
-    fields = [
-        name for name in ("data", "hub", "subset", "revision") if getattr(config, name) is not None
-    ]
-    if fields:
-        raise ConfigError(
-            [f"dataset.{name}: '{config.name}' is made, not read; leave it out" for name in fields]
-        )
+    _refuse_settings_of_rows(config)
     options = build(Options, Tree([("", config.options)]), "dataset")
-    fitted = _longest_text(config, options)
-    kept = options.questions if limit is None else min(limit, options.questions)
-    examples, documents = [], {}
-    hashed = hashlib.sha256(
-        canonical(["ruler 1", config.instruction, options.model_dump()]).encode()
-    )
-    for number in range(kept):
-        made = fitted(number)
+    texts = _LongestTexts(config, options)
+    number_made = options.questions
+    if limit is not None:
+        number_made = min(limit, options.questions)
+    examples: list[Example] = []
+    documents: dict[str, Document] = {}
+    settings = canonical(["ruler 1", config.instruction, options.model_dump()])
+    hashed = hashlib.sha256(settings.encode())
+    for number in range(number_made):
+        made = texts.text(number)
         document = f"{options.task}-{options.tokens}-{options.seed}-{number}"
-        question = Question(f"{document}-q", made.question, (document,))
-        if made.begins:
-            question = BegunQuestion(question.id, question.text, (document,), begins=made.begins)
-        if made.example:
-            question = ExampleQuestion(
-                question.id, question.text, (document,), None, made.begins, made.example
-            )
-        examples.append(
-            Example(
-                question, Gold(tuple(made.answers), made.spans(document), {"type": options.task})
-            )
-        )
+        gold = Gold(tuple(made.answers), made.spans(document), {"type": options.task})
+        example = Example(_question_of(made, document), gold)
+        examples.append(example)
         text = made.text
         documents[document] = Document(document, text, passages=(Passage("", 0, len(text)),))
-        hashed.update(canonical([examples[-1], text]).encode())
-    niah = _NIAH.get(options.task)
-    file = (
-        "rows"
-        if options.task.startswith("qa_")
-        else "essays"
-        if niah and niah.hay == "essay"
-        else ""
-    )
-    tail = f", made-up {file}" if file and getattr(options, file) is None else ""
-    source = f"made by RULER's recipe: {options.task}, {options.tokens} tokens, seed {options.seed}{tail}"
+        hashed.update(canonical([example, text]).encode())
     return Dataset(
-        config.name, tuple(examples), documents, hashed.hexdigest(), source, rows=options.questions
+        config.name,
+        tuple(examples),
+        documents,
+        hashed.hexdigest(),
+        _source(options),
+        rows=options.questions,
     )
