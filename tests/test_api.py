@@ -184,6 +184,16 @@ def test_a_folder_and_questions_are_taken_as_the_command_takes_them(tmp_path) ->
         harness.run("echo", DATA, questions=rows, **asked)
 
 
+def test_columns_of_a_file_of_questions_are_named_as_on_the_command_line(tmp_path) -> None:
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages/a.txt").write_text("The tower is 30 m high.")
+    (tmp_path / "q.csv").write_text("input,expected\nHow high?,30 m\n")
+    folder = {"documents": str(tmp_path / "pages"), "questions": str(tmp_path / "q.csv")}
+    options = {**folder, "mlflow": "off", "progress": False}
+    asked = harness.run("echo", columns="question=input,answer=expected", **options)
+    assert asked.stored.records[0]["gold"]["answers"] == ["30 m"]
+
+
 def test_the_search_of_a_question_is_told() -> None:
     echo = run()
     shown = echo.trace(echo.records["question_id"][0])

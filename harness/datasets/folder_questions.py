@@ -154,7 +154,9 @@ def _renamed(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     """The row with our names in place of those of `columns`, ragas and other spellings. Raises
     RowError where no column holds the question."""
     if columns:
-        return row | {ours: _column(row, theirs) for ours, theirs in columns.items()}
+        named = {ours: _column(row, theirs) for ours, theirs in columns.items()}
+        others = {name: row[name] for name in row if name not in columns.values()}
+        return _without_input(others | named)
     row = _lower_case_names(row)
     if "question" not in row:
         row = row | {ours: row[theirs] for theirs, ours in _RAGAS.items() if theirs in row}
@@ -163,7 +165,14 @@ def _renamed(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
             row = {**row, "answer": None, "answers": row[name]}
     if not _found_question(row):
         raise RowError(None, _no_question(row))
-    return row
+    return _without_input(row)
+
+
+def _without_input(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without "input" beside a question, which would make it one of KILT."""
+    if "question" not in row or _is_kilt(row):
+        return row
+    return {name: value for name, value in row.items() if name != "input"}
 
 
 def _column(row: Mapping[str, Any], name: str) -> Any:
@@ -185,9 +194,13 @@ def _lower_case_names(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _found_question(row: Mapping[str, Any]) -> bool:
-    """Whether a row holds a question in one of the forms that are read; KILT's has an output."""
-    is_kilt = isinstance(row.get("input"), str) and isinstance(row.get("output"), list)
-    return is_kilt or any(name in row for name in _QUESTIONS)
+    """Whether a row holds a question in one of the forms that are read."""
+    return _is_kilt(row) or any(name in row for name in _QUESTIONS)
+
+
+def _is_kilt(row: Mapping[str, Any]) -> bool:
+    """Whether a row is one of KILT, which has an output beside its input."""
+    return isinstance(row.get("input"), str) and isinstance(row.get("output"), list)
 
 
 def _no_question(row: Mapping[str, Any]) -> str:

@@ -278,6 +278,20 @@ def test_columns_are_named(ask):
 
 
 @pytest.mark.parametrize(
+    ("row", "columns"),
+    [
+        ({"input": "Who?", "expected_output": "Ann"}, "question=input,answer=expected_output"),
+        ({"query": "Who?", "input": "x", "answer": "Ann"}, "question=query"),
+        ({"question": "Who?", "input": "x", "answer": "Ann"}, ""),
+    ],
+)
+def test_a_column_called_input_makes_no_row_of_kilt(ask, row, columns):
+    more = ("--columns", columns) if columns else ()
+    ended, records = ask("q.jsonl", lines(row), *more)
+    assert golds(records) == [("Who?", "Ann")], ended.stderr
+
+
+@pytest.mark.parametrize(
     ("columns", "problem"),
     [
         (
