@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import contextlib
 import inspect
 import json
 import threading
@@ -24,7 +23,6 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun, ModelOutputError, RequestFailed
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries, key_mask, parse_json
 from harness.llm.endpoint_info import api_key
-from harness.parallel.members import current
 
 _MOST_BYTES = 64 * 2**20
 """Of a reply; the contexts of an application may be long."""
@@ -142,14 +140,9 @@ class FunctionCall(Call):
         """What the function returns, as `Call.reply_to`."""
         tries.made += 1
         tries.sent += 1
-        scheduler = current()
-        waiting: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-        if scheduler is not None:
-            waiting = scheduler.waiting_for_server()
-        with waiting:
-            value = self._function(question.question)
-            if inspect.isawaitable(value):
-                value = self._awaited(value)
+        value = self._function(question.question)
+        if inspect.isawaitable(value):
+            value = self._awaited(value)
         return self._as_json(value)
 
     def _awaited(self, value: Awaitable[Any]) -> Any:

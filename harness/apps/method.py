@@ -48,10 +48,18 @@ def _with_options(question: Question) -> str:
 
 def shown_of(reply: AppReply) -> tuple[Shown, ...]:
     """What a reply says that it rests on: pages by name, texts, and whether it says so at all."""
-    contexts = [Shown("unknown")]
+    contexts: tuple[Shown, ...] = (Shown("unknown"),)
     if reply.contexts is not None:
-        contexts = [Shown("quote", text=context) for context in reply.contexts]
+        contexts = tuple(map(_quote, reply.contexts))
     if reply.sources is None:
-        return tuple(contexts)
+        return contexts
     names = reply.sources or ("",)  # an empty list is a statement too: no page is named
-    return (*contexts, *[Shown("source", text=name) for name in names])
+    return (*contexts, *map(_source, names))
+
+
+def _quote(text: str) -> Shown:
+    return Shown("quote", text=text)
+
+
+def _source(name: str) -> Shown:
+    return Shown("source", text=name)

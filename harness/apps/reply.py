@@ -22,7 +22,7 @@ from harness.errors import ModelOutputError, UserError, unknown
 
 Places = Mapping[str, Any]
 """Field of a reply -> its compiled place."""
-_SHOWN_KEYS = 8
+_SHOWN = 200  # characters of the keys of a reply in a message
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ def read_reply(value: Any, places: Places) -> AppReply:
     """
     if isinstance(value, str):
         return AppReply(value)
-    found = {name: _search(name, place, value) for name, place in places.items()}
+    found: dict[str, Any] = {}
+    for name, place in places.items():
+        found[name] = _search(name, place, value)
     answer = found.get("answer")
     if not isinstance(answer, str):
         raise ModelOutputError(
@@ -99,9 +101,12 @@ def _texts(name: str, value: Any) -> tuple[str, ...] | None:
         return None
     if isinstance(value, str):
         return (value,)
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise _wrong(name, "should be a list of texts")
+    if not isinstance(value, list):
+        raise _wrong(name, "should be a list of texts")
+    for item in value:
+        if not isinstance(item, str):
+            raise _wrong(name, "should be a list of texts")
+    return tuple(value)
 
 
 def _count(name: str, value: Any) -> int | None:
@@ -131,6 +136,6 @@ def _wrong(name: str, problem: str) -> ModelOutputError:
 def _described(value: Any) -> str:
     """What a reply is, in words without its texts."""
     if isinstance(value, dict):
-        keys = [str(key)[:40] for key in value]
-        return f"it has {', '.join(keys[:_SHOWN_KEYS]) or 'no keys'}"
+        keys = ", ".join(map(str, value))
+        return f"it has {keys[:_SHOWN] or 'no keys'}"
     return f"it is a {type(value).__name__}"

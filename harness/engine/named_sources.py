@@ -30,8 +30,6 @@ def with_places(answer: Answer, documents: Sequence[Document], pages: Pages) -> 
         documents: Of its question.
         pages: Their named parts.
     """
-    if not any(piece.kind in ("source", "quote") for piece in answer.shown):
-        return answer
     shown: list[Shown] = []
     for piece in answer.shown:
         if piece.kind == "quote":
@@ -78,7 +76,7 @@ def _page(name: str, documents: Sequence[Document], pages: Pages) -> Support | N
 
 def _quoted(text: str, documents: Sequence[Document]) -> Shown | None:
     """The first span of the documents with the words of a text."""
-    words = [re.escape(word) for word in text.split()]
+    words = list(map(re.escape, text.split()))
     if not words:
         return None
     pattern = re.compile(r"\s+".join(words))

@@ -35,6 +35,14 @@ def test_what_a_reply_does_not_say_is_unknown_and_never_0(run, table):
     assert {name: row.get(name) for name in names} == dict.fromkeys(names)
 
 
+def test_money_is_unknown_where_one_reply_does_not_say_it(run, table):
+    with WikiApp(unpriced=("Who leads the team?",)).server() as server:
+        run(f"wiki={server.url}/ask").checked()
+    row = table()["wiki"]
+    assert row["tokens.in"] == 100
+    assert (row["money"], row["money.run"]) == (None, None)
+
+
 def test_a_failed_question_has_no_0_of_what_no_reply_says(run, table, wiki):
     with WikiApp(fields=("answer",), moods=["400"]).server() as server:
         run(f"wiki={server.url}/ask").checked(3)

@@ -1,6 +1,8 @@
 """A function of the user's own as an application: by the command and in Python."""
 
 import asyncio
+import hashlib
+import json
 
 import pytest
 
@@ -32,6 +34,9 @@ def test_a_function_in_a_file_is_called_and_its_code_is_part_of_the_run(
     run("own_app:answer", "--parallel", "2").checked()
     assert records("answer")["q1"]["scores"]["evidence_pages"] == 1
     assert records("answer")["q1"]["scores"]["flashrag.em"] == 1
+    (file,) = (wiki / "results" / "folder").glob("answer--*/manifest.json")
+    reader = json.loads(file.read_text())["models"]["reader"]
+    assert reader["code"] == {"own_app": hashlib.sha256(CODE.encode()).hexdigest()}
 
 
 def test_a_function_that_raises_fails_its_question_and_no_other(run, wiki, configs, records):

@@ -41,10 +41,11 @@ def write_wiki(folder):
 @dataclass
 class WikiApp:
     """An application. wrong: questions that it answers with "I do not know"; moods: status codes
-    of its first requests, "ok" for a reply; seconds: that a reply takes; took: its own log."""
+    of its first requests, "ok" for a reply; unpriced: questions whose reply says no cost; seconds: that a reply takes; took: its own log."""
 
     wrong: tuple[str, ...] = ()
     moods: list[str] = field(default_factory=list)
+    unpriced: tuple[str, ...] = ()
     seconds: float = 0.0
     fields: tuple[str, ...] = ("answer", "sources", "contexts", "tokens", "cost")
     took: list[float] = field(default_factory=list)
@@ -84,4 +85,6 @@ class WikiApp:
             "tokens": {"input": 100, "output": 4},
             "cost": 0.002,
         }
-        return {name: whole[name] for name in self.fields}
+        if question in self.unpriced:
+            del whole["cost"]
+        return {name: whole[name] for name in self.fields if name in whole}
