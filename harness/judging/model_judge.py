@@ -21,7 +21,7 @@ yes where "yes" stands anywhere in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -60,9 +60,8 @@ EMPTY, FAILED, NO_GOLD, NO_TEXT = (
 )
 """Verdicts that are no model's; they score 0."""
 
-_PUBLISHED = {
-    path.stem: path for path in (Path(__file__).parents[2] / "configs" / "judges").glob("*.yaml")
-}
+_FOLDER = Path(__file__).parents[2] / "configs" / "judges"
+_PUBLISHED = {path.stem: path for path in _FOLDER.glob("*.yaml")}
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,7 @@ class Case:
     """A stored answer with what the judge is shown.
 
     options: the answers to choose from, None for a free answer; prompt: the published one that its
-    gold answer names;
-    shown: the texts that the reader was shown, only for a judge that sees them.
+    gold answer names; shown: the texts that the reader was shown, only for a judge that sees them.
     """
 
     question_id: str
@@ -124,14 +122,35 @@ class PublishedPrompts:
 def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
     """The published prompts that the questions' `Gold.extra` names, None for none. examples: by id,
     all of one file."""
-    first = next(iter(examples.values()), None)
-    name = "" if first is None else str(first.gold.extra.get("judge", "")).partition("/")[0]
+    if not examples:
+        return None
+    first = next(iter(examples.values()))
+    name, _, _ = str(first.gold.extra.get("judge", "")).partition("/")
     if name not in _PUBLISHED:  # a name of a received run opens nothing
         return None
     values = read_yaml(_PUBLISHED[name], f"configs/judges/{name}.yaml")
     prompts = {kind: Prompt(kind, text) for kind, text in values["prompts"].items()}
     version = f"{name} {file_hash(_PUBLISHED[name])[:8]}"
     return PublishedPrompts(version, values["source"], values["max_tokens"], prompts)
+
+
+def _question_with_options(case: Case) -> str:
+    """The question, with its options as lines "(A) ..."."""
+    lines = [case.question]
+    for number, option in enumerate(case.options or ()):
+        letter = chr(ord("A") + number)
+        lines.append(f"({letter}) {option}")
+    return "\n".join(lines)
+
+
+def _with_blank_lines(texts: Sequence[str]) -> list[str]:
+    """The texts with a blank line, a piece of its own, between them."""
+    pieces: list[str] = []
+    for text in texts:
+        if pieces:
+            pieces.append("\n\n")
+        pieces.append(text)
+    return pieces
 
 
 class JudgeReplies:
@@ -208,10 +227,10 @@ class Judge:
         for place, there, verdict in parts:
             if place in self.places and not there:
                 return Judgement(case.question_id, verdict)
-        kept = self.replies.get(self._key(case))
-        if kept is None:
+        cached = self.replies.get(self._key(case))
+        if cached is None:
             return None
-        reply, usage = kept
+        reply, usage = cached
         return self._judgement(case, reply, usage, cached=True)
 
     def request(self, case: Case, meter: Meter | None = None) -> Judgement:
@@ -221,26 +240,22 @@ class Judge:
         """
         meter = meter or Meter("answer")
         with self.model.session(meter, "judge") as session:
-            options = (
-                f"\n({chr(ord('A') + n)}) {option}" for n, option in enumerate(case.options or ())
+            filled = self._prompt(case).fill(
+                question=[_question_with_options(case)],
+                answers=[self._gold_text(case)],
+                answer=[case.answer],
+                shown=_with_blank_lines(case.shown),
             )
-            answers = (
-                case.gold[0]
-                if self.published and case.gold
-                else "\n".join(f"- {answer}" for answer in case.gold)
-            )
-            question = "".join([case.question, *options])
-            shown = [piece for text in case.shown for piece in (text, "\n\n")][:-1]
-            values = {
-                "question": [question],
-                "answers": [answers],
-                "answer": [case.answer],
-                "shown": shown,
-            }
-            feed(session, self._prompt(case).fill(**values))
+            feed(session, filled)
             reply = session.write(self.max_tokens).text.strip()
         usage = meter.usage().get("answer", {})
         return self._judgement(case, reply, usage)
+
+    def _gold_text(self, case: Case) -> str:
+        """The gold answers as a prompt shows them: the first for a published one, else a list."""
+        if self.published is not None and case.gold:
+            return case.gold[0]
+        return "\n".join(f"- {answer}" for answer in case.gold)
 
     def store_reply(self, case: Case, judgement: Judgement) -> None:
         """Keep the reply that a judgement rests on for later calls. Raises SaveError."""
@@ -251,15 +266,22 @@ class Judge:
         self, case: Case, reply: str, usage: Mapping[str, Any], cached: bool = False
     ) -> Judgement:
         """The judgement that a reply gives."""
+        verdict = self._verdict(reply)
+        score = float(verdict == YES)
         if self.scale is not None:
-            verdict = self.scale.verdict(reply)
-            return Judgement(
-                case.question_id, verdict, self.scale.score(verdict), reply, usage, cached
-            )
-        verdict = (
-            parse_verdict(reply) if self.published is None else YES if YES in reply.lower() else NO
-        )
-        return Judgement(case.question_id, verdict, float(verdict == YES), reply, usage, cached)
+            score = self.scale.score(verdict)
+        return Judgement(case.question_id, verdict, score, reply, usage, cached)
+
+    def _verdict(self, reply: str) -> str:
+        """What a reply says. As in the authors' code, one to a published prompt is a yes where
+        "yes" stands anywhere in it."""
+        if self.scale is not None:
+            return self.scale.verdict(reply)
+        if self.published is None:
+            return parse_verdict(reply)
+        if YES in reply.lower():
+            return YES
+        return NO
 
     def _prompt(self, case: Case) -> Prompt:
         """The judge's prompt, or the published one that the case names. Raises QuestionError."""
@@ -273,15 +295,21 @@ class Judge:
 
     def _key(self, case: Case) -> dict[str, Any]:
         """All that the reply to `case` depends on: its key in JudgeReplies."""
-        return {
+        key: dict[str, Any] = {
             "prompt": [self.prompt_version, self._prompt(case).text],
             "model": self.identity,
             "max_tokens": self.max_tokens,
             "question": [case.question, case.options],
-            "gold": case.gold if "answers" in self.places else (),
-            "answer": case.answer if "answer" in self.places else "",
-            **({"shown": case.shown} if "shown" in self.places else {}),
+            "gold": (),
+            "answer": "",
         }
+        if "answers" in self.places:
+            key["gold"] = case.gold
+        if "answer" in self.places:
+            key["answer"] = case.answer
+        if "shown" in self.places:
+            key["shown"] = case.shown
+        return key
 
     def for_questions(
         self, examples: Mapping[str, Example], prompt: str | None, max_tokens: int | None
@@ -291,7 +319,9 @@ class Judge:
 
         max_tokens: of a reply, None = as published.
         """
-        published = published_for(examples) if prompt is None and self.kind == CORRECTNESS else None
+        if prompt is not None or self.kind != CORRECTNESS:
+            return self
+        published = published_for(examples)
         if published is None:
             return self
         tokens = max_tokens or published.max_tokens
@@ -311,26 +341,44 @@ def make_judge(
 ) -> Judge:
     """A judge, not loaded yet. Raises UserError.
 
-    sets: {"model.KEY": value}; prompt: a file; name: score judge.NAME; kind, scale: as of
-    kinds.read_prompt, the scale as text ("1-5").
+    Args:
+        model: Preset, folder or hub id.
+        sets: Its settings, {"model.KEY": value}.
+        prompt: A file with a prompt of one's own.
+        name: Of the score, judge.NAME.
+        max_tokens: Of a reply.
+        kind: What is judged (kinds.py).
+        scale: Of a rubric, as text: "1-5".
     """
-    numbers = None if scale is None else Scale.parse(scale)
-    if foreign := [key for key in sets if key.partition(".")[0] != "model"]:
-        raise UserError(
-            f"--set {foreign[0]}: only settings of the model that judges can be set here "
-            "(model.KEY=VALUE)"
-        )
+    numbers = None
+    if scale is not None:
+        numbers = Scale.parse(scale)
+    for key in sets:
+        if key.partition(".")[0] != "model":
+            raise UserError(
+                f"--set {key}: only settings of the model that judges can be set here "
+                "(model.KEY=VALUE)"
+            )
     config = check_greedy(resolved("models", model=model, sets=dict(sets)), "a judge")
     facts = model_facts(config)
     raise_all([UserError(problem) for problem in facts.problems])
     if name is not None and not re.fullmatch(r"\w[\w.-]*", name):
         raise UserError(f"--name '{name}': use letters, digits, '.', '_' and '-'")
     text, version = read_prompt(prompt, kind, numbers)
-    kind = kind if numbers is None else RUBRIC
-    suffix = "" if kind == CORRECTNESS else f".{kind}"
-    label = "judge." + (name or re.sub(r"[^\w./-]+", "_", config.name) + suffix)
-    replies = JudgeReplies(home() / "judge")
-    tokens = max_tokens or MAX_TOKENS
+    if numbers is not None:
+        kind = RUBRIC
+    if not name:
+        name = re.sub(r"[^\w./-]+", "_", config.name)
+        if kind != CORRECTNESS:
+            name = f"{name}.{kind}"
     return Judge(
-        label, config, facts.identity, text, version, tokens, replies, kind=kind, scale=numbers
+        name=f"judge.{name}",
+        config=config,
+        identity=facts.identity,
+        prompt=text,
+        prompt_version=version,
+        max_tokens=max_tokens or MAX_TOKENS,
+        replies=JudgeReplies(home() / "judge"),
+        kind=kind,
+        scale=numbers,
     )

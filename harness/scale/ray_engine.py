@@ -95,7 +95,11 @@ def connect(
         raise UserError(f"no Ray cluster can be used ({address}): {first}") from error
     try:
         count = worker_count(ray.cluster_resources(), workers, gpus)
-        yield Workers(ray, count, gpus, parallel or (IN_FLIGHT_ON_A_GPU if gpus else 1))
+        if parallel is None:
+            parallel = 1
+            if gpus:
+                parallel = IN_FLIGHT_ON_A_GPU
+        yield Workers(ray, count, gpus, parallel)
     finally:
         ray.shutdown()
 
@@ -103,13 +107,17 @@ def connect(
 def worker_count(resources: Mapping[str, float], workers: int | None, gpus: float) -> int:
     """How many workers to start. resources: of the cluster. Raises UserError if it can never hold
     them."""
-    cpus, total_gpus = int(resources.get("CPU", 0)), resources.get("GPU", 0)
-    count = workers if workers is not None else int(total_gpus // gpus) if gpus else cpus
+    cpus = int(resources.get("CPU", 0))
+    total_gpus = resources.get("GPU", 0)
+    count = cpus
+    if workers is not None:
+        count = workers
+    elif gpus:
+        count = int(total_gpus // gpus)
     if count < 1 or count * gpus > total_gpus:
         raise UserError(
             f"{max(count, 1)} workers with {gpus:g} GPUs each need {max(count, 1) * gpus:g} GPUs, "
-            "and the cluster has "
-            f"{total_gpus:g}; lower --workers or --gpus-per-worker"
+            f"and the cluster has {total_gpus:g}; lower --workers or --gpus-per-worker"
         )
     if count > cpus:
         raise UserError(
@@ -246,7 +254,9 @@ class _Round:
                 continue
             number = self._waiting.next_for(worker, alone=load == 0)
             if number is not None:
-                takes = self._workers.parallel if self._deaths[number] else 1
+                takes = 1
+                if self._deaths[number]:
+                    takes = self._workers.parallel
                 return _Call(worker, number, takes)
         return None
 
@@ -270,8 +280,9 @@ class _Round:
             answered = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
             if of_this_round:
-                cause = error.cause if isinstance(error.cause, HarnessError) else error
-                raise cause from None
+                if isinstance(error.cause, HarnessError):
+                    raise error.cause from None
+                raise error from None
         except self._ray.exceptions.RayError as error:
             self._lose(call, error, of_this_round)
         else:
@@ -365,7 +376,9 @@ class _Waiting:
         self._group: list[_Group] = []
         shares_indexes = plan.method.scope == "document"
         for number, example in enumerate(examples):
-            documents = frozenset(example.question.document_ids if shares_indexes else ())
+            documents: frozenset[str] = frozenset()
+            if shares_indexes:
+                documents = frozenset(example.question.document_ids)
             self._group.append(groups.setdefault(documents or number, _Group(documents)))
             self._group[-1].numbers.append(number)
         self._fresh = deque(groups.values())
@@ -382,7 +395,9 @@ class _Waiting:
         indexed = [group for group in self._open if group not in self._indexing]
         chosen = next((group for group in indexed if group.home is worker), None)
         if chosen is None:
-            busy = {document for group in self._indexing for document in group.documents}
+            busy: set[str] = set()
+            for group in self._indexing:
+                busy |= group.documents
             chosen = next((group for group in self._fresh if not busy & group.documents), None)
             if chosen is not None:
                 self._fresh.remove(chosen)
@@ -527,7 +542,10 @@ def _ask(
         opened.answer(example)
         return opened.calls.made
 
-    return work() if opened.scheduler is None else _as_member(opened.scheduler, work)
+    if opened.scheduler is None:
+        return work()
+    calls: list[tuple[str, Any]] = _as_member(opened.scheduler, work)
+    return calls
 
 
 def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:

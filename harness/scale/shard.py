@@ -11,6 +11,7 @@ import heapq
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +27,18 @@ from harness.storage.run_files import MANIFEST, RECORDS, SUMMARY, Part, parts_in
 from harness.types import Document, Example
 
 _MOST = 100_000
-_MERGE_TRIES = (
-    40  # times that a process tries to merge while another one closes its shard, 0.1 s apart
-)
+# Times that a process tries to merge while another one closes its shard, 0.1 s apart.
+_MERGE_TRIES = 40
 
 
 def parse_shard(text: str) -> tuple[int, int]:
     """ "3/16" as (3, 16). Raises UserError."""
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
-    number, of = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= number <= of <= _MOST:
-        raise UserError(f"--shard {text}: should be K/N with K from 1 to N, for example 3/16")
-    return number, of
+    if match is not None:
+        number, of = int(match[1]), int(match[2])
+        if 1 <= number <= of <= _MOST:
+            return number, of
+    raise UserError(f"--shard {text}: should be K/N with K from 1 to N, for example 3/16")
 
 
 def partition(
@@ -52,20 +53,28 @@ def partition(
     """
     groups: dict[tuple[str, ...], list[str]] = {}
     for example in examples:
-        groups.setdefault(tuple(sorted(example.question.document_ids)), []).append(
-            example.question.id
-        )
-    sized = [
-        ((1 + len(ids)) * (1 + sum(len(documents[d].text) for d in names)), n, ids)
-        for n, (names, ids) in enumerate(groups.items())
-    ]
+        names = tuple(sorted(example.question.document_ids))
+        groups.setdefault(names, []).append(example.question.id)
+    sized: list[_SizedGroup] = []
+    for names, ids in groups.items():
+        characters = sum(len(documents[name].text) for name in names)
+        sized.append(_SizedGroup(ids, (1 + len(ids)) * (1 + characters)))
+    sized.sort(key=lambda group: group.size, reverse=True)  # equal ones stay in their order
     shards: list[list[str]] = [[] for _ in range(of)]
-    load = [(0, n) for n in range(of)]
-    for size, _, ids in sorted(sized, key=lambda group: (-group[0], group[1])):
-        least, n = load[0]
-        heapq.heapreplace(load, (least + size, n))
-        shards[n] += ids
+    loads = [(0, number) for number in range(of)]
+    for group in sized:
+        least, number = loads[0]
+        heapq.heapreplace(loads, (least + group.size, number))
+        shards[number] += group.ids
     return shards
+
+
+@dataclass(frozen=True)
+class _SizedGroup:
+    """Questions about the same documents. size: what they take to answer, in characters."""
+
+    ids: list[str]
+    size: int
 
 
 def run_shard(
@@ -84,14 +93,7 @@ def run_shard(
     part = Part(number, of, len(asked), frozenset(shards[number - 1]))
     _check_fits(plan, folder, part)
     check_writable(folder)
-    order = b"".join(
-        json_line({"question_id": example.question.id}) for example in plan.dataset.examples
-    )
-    before = folder / ORDER
-    if not before.exists() or before.stat().st_size < len(
-        order
-    ):  # that of a larger --limit has more questions
-        write_atomic(before, order)
+    _write_order(folder / ORDER, plan.dataset.examples)
     result = runner.run(plan, out, progress=progress, part=part, **options)
     for _ in range(_MERGE_TRIES):
         if not _all_ended(folder, shards):
@@ -105,16 +107,26 @@ def run_shard(
     return result, False
 
 
+def _write_order(path: Path, examples: Sequence[Example]) -> None:
+    """Write the order of the questions, unless that of a larger --limit is there, which has more
+    of them."""
+    lines = [json_line({"question_id": example.question.id}) for example in examples]
+    order = b"".join(lines)
+    if not path.exists() or path.stat().st_size < len(order):
+        write_atomic(path, order)
+
+
 def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
     """Raise UserError for shards of another division, as questions would be asked twice, and for
     other scorers."""
-    if parts := parts_in(folder)[:1]:  # all others were checked like this one
-        before = read_json(parts[0] / MANIFEST).get("shard") or {}
+    parts = parts_in(folder)
+    if parts:
+        before = read_json(parts[0] / MANIFEST).get("shard") or {}  # the others were checked alike
         if before and (before["of"], before["asked"]) != (part.of, part.asked):
             raise UserError(
                 f"{folder} holds shards of another division ({before['of']} shards of "
-                f"{before['asked']} questions; now "
-                f"{part.of} of {part.asked}); first run: harness merge {folder}"
+                f"{before['asked']} questions; now {part.of} of {part.asked}); first run: "
+                f"harness merge {folder}"
             )
     scored = read_json(folder / MANIFEST).get("scorers")
     if scored and scored != {name: scorers.version(name) for name in plan.config.dataset.scorers}:
@@ -126,11 +138,11 @@ def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
 
 def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
     """Whether there are shards to merge, and every one ended; shards: the question ids of each."""
-    if not (parts := parts_in(folder)):
+    parts = parts_in(folder)
+    if not parts:
         return False
     merged = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}
     left = sum(not merged.issuperset(ids) for ids in shards)
-    # Most shards end while others are not begun: no summary need be read then.
-    return len(parts) >= left and all(
-        read_json(part / SUMMARY).get("state") == "finished" for part in parts
-    )
+    if len(parts) < left:  # most shards end while others are not begun: no summary is read then
+        return False
+    return all(read_json(part / SUMMARY).get("state") == "finished" for part in parts)
