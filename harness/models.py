@@ -71,7 +71,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
     sampling: Sampling | None = None
     replies: ReplyCache | None = None
     """How to draw replies that are asked for greedily; the cache of replies
-    (harness/llm/kept_replies.py)."""
+    (harness/llm/cached_replies.py)."""
 
     def __init__(
         self, name: str, window: int, meter: Meter, role: str, shape: ModelShape | None = None

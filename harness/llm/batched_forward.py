@@ -26,7 +26,7 @@ from harness.llm.writing import Writing
 
 
 @dataclass(frozen=True)
-class Ask:
+class ForwardRequest:
     """One context's share of a pass: run tokens `ids` after `cache`, give the last `logits` rows
     of logits.
 
@@ -44,42 +44,49 @@ class Ask:
     writing: Writing | None = None
 
 
-def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
-    """Run one context in a pass of its own; returns float32 logits [ask.logits, vocab], None for 0
+def run_alone(net: Any, device: torch.device, request: ForwardRequest) -> Tensor | None:
+    """Run one context in a pass of its own; returns float32 logits [request.logits, vocab], None for 0
     rows."""
-    make_room([ask])
+    make_room([request])
     arguments = {
-        "input_ids": torch.tensor([list(ask.ids)], device=device),
-        "past_key_values": ask.cache,
+        "input_ids": torch.tensor([list(request.ids)], device=device),
+        "past_key_values": request.cache,
         "use_cache": True,
     }
-    with torch.inference_mode(), attention_calls(capture=ask.capture):
-        if not ask.logits:
+    with torch.inference_mode(), attention_calls(capture=request.capture):
+        if not request.logits:
             net.get_decoder()(**arguments)
             return None
-        return _logits(net, arguments, ask.logits, [ask.labels] * ask.logits)
+        return _logits(net, arguments, request.logits, [request.labels] * request.logits)
 
 
 def run_packed(
-    net: Any, device: torch.device, asks: Sequence[Ask], in_one_call: bool = False, longest: int = 0
+    net: Any,
+    device: torch.device,
+    requests: Sequence[ForwardRequest],
+    in_one_call: bool = False,
+    longest: int = 0,
 ) -> list[Tensor | None]:
-    """Run several contexts of one pool in one pass; returns the logits of each of `asks`, as
+    """Run several contexts of one pool in one pass; returns the logits of each of `requests`, as
     `run_alone` does.
 
     in_one_call: whether one attention call serves all (kernels.packed_attention); longest: most
     tokens of a context. Raises MemoryError in a full pool.
     """
-    make_room(asks)
-    order = list(range(len(asks)))
+    make_room(requests)
+    order = list(range(len(requests)))
     if in_one_call:  # it wants the contexts in the order of their places
-        order.sort(key=lambda n: slot_of(asks[n].cache).start)
+        order.sort(key=lambda n: slot_of(requests[n].cache).start)
     packed = _Packed()
     for n in order:
-        packed.add(asks[n])
+        packed.add(requests[n])
     arguments = packed.arguments(device)
-    pool = slot_of(asks[0].cache).pool
-    pack = Pack(packed.parts, pool, packed.layout(longest) if in_one_call else None)
-    logits: list[Tensor | None] = [None] * len(asks)
+    pool = slot_of(requests[0].cache).pool
+    layout = None
+    if in_one_call:
+        layout = packed.layout(longest)
+    pack = Pack(packed.parts, pool, layout)
+    logits: list[Tensor | None] = [None] * len(requests)
     with torch.inference_mode(), attention_calls(pack=pack):
         if packed.logit_rows:
             keep = torch.tensor(packed.logit_rows, device=device)
@@ -88,8 +95,8 @@ def run_packed(
             net.get_decoder()(**arguments)
         pack.finish()
     if packed.logit_rows:
-        wanted = [n for n in order if asks[n].logits]
-        parts = rows.split([asks[n].logits for n in wanted])
+        wanted = [n for n in order if requests[n].logits]
+        parts = rows.split([requests[n].logits for n in wanted])
         for n, part in zip(wanted, parts, strict=True):
             logits[n] = part
     return logits
@@ -103,7 +110,7 @@ class _Packed:
         ids: Tokens.
         positions: Their positions in their contexts.
         logit_rows: Which of them want logits.
-        labels: As of Ask, for each of these.
+        labels: As of ForwardRequest, for each of these.
     """
 
     def __init__(self) -> None:
@@ -113,20 +120,22 @@ class _Packed:
         self.logit_rows: list[int] = []
         self.labels: list[Sequence[int]] = []
 
-    def add(self, ask: Ask) -> None:
+    def add(self, request: ForwardRequest) -> None:
         """Add a context's tokens."""
-        before = slot_of(ask.cache).used[0]
+        before = slot_of(request.cache).used[0]
         start = len(self.ids)
-        self.ids += ask.ids
+        self.ids += request.ids
         end = len(self.ids)
-        self.parts.append(Part(start, end, ask.cache, ask.capture))
-        self.positions += range(before, before + len(ask.ids))
-        self.logit_rows += range(end - ask.logits, end)
-        self.labels += [ask.labels] * ask.logits
+        self.parts.append(Part(start, end, request.cache, request.capture))
+        self.positions += range(before, before + len(request.ids))
+        self.logit_rows += range(end - request.logits, end)
+        self.labels += [request.labels] * request.logits
 
     def arguments(self, device: torch.device) -> dict[str, Any]:
         """What the network is called with."""
-        caches = [(part.cache, part.end - part.start) for part in self.parts]
+        caches: list[tuple[Any, int]] = []
+        for part in self.parts:
+            caches.append((part.cache, part.end - part.start))  # noqa: PERF401
         return {
             "input_ids": torch.tensor([self.ids], device=device),
             "position_ids": torch.tensor([self.positions], device=device),
@@ -152,12 +161,13 @@ def _logits(
     `keep` names.
 
     keep: how many last rows, or the indices of rows; labels: for each row, ids of tokens whose
-    logits are computed in
-    float32: in bfloat16 those of two labels are often one number, and a probe then a tie. Where the
-    head is not a plain linear layer in memory (logits scaled or capped after it, an adapter,
-    quantised weights), its own logits stay.
+    logits are computed in float32: in bfloat16 those of two labels are often one number, and a
+    probe then a tie. Where the head is not a plain linear layer in memory (logits scaled or capped
+    after it, an adapter, quantised weights), its own logits stay.
     """
-    head: Any = net.get_output_embeddings() if any(labels) else None
+    head: Any = None
+    if any(labels):
+        head = net.get_output_embeddings()
     thread = threading.get_ident()
     seen: list[tuple[Tensor, Tensor]] = []
 
@@ -195,46 +205,48 @@ def _compute_in_float32(row: Tensor, hidden: Tensor, head: Any, ids: list[int]) 
 
 
 def run_in_rows(
-    net: Any, device: torch.device, asks: Sequence[Ask], rows: int
+    net: Any, device: torch.device, requests: Sequence[ForwardRequest], rows: int
 ) -> list[Tensor | None]:
-    """Run `asks` as `run_packed` does, in a pass of exactly `rows` tokens; a context of zeros fills
+    """Run `requests` as `run_packed` does, in a pass of exactly `rows` tokens; a context of zeros fills
     the pass.
 
     Logits are computed for every row or for none, so that the last product always has `rows` rows
     too.
     """
-    wanted = any(ask.logits for ask in asks)
-    padded = [_with_all_logits(ask) if wanted else replace(ask, logits=0) for ask in asks]
-    missing = rows - sum(len(ask.ids) for ask in asks)
+    wanted = any(request.logits for request in requests)
+    padded: list[ForwardRequest] = []
+    for request in requests:
+        logits = 0
+        if wanted:
+            logits = len(request.ids)
+        padded.append(replace(request, logits=logits))
+    missing = rows - sum(len(request.ids) for request in requests)
     if missing:
-        padding = slot_of(asks[0].cache).pool.cache()
-        padded.append(Ask([0] * missing, padding, missing if wanted else 0))
+        padding = slot_of(requests[0].cache).pool.cache()
+        logits = 0
+        if wanted:
+            logits = missing
+        padded.append(ForwardRequest([0] * missing, padding, logits))
     outs = run_packed(net, device, padded)
-    return [_last_rows(out, ask) for ask, out in zip(asks, outs, strict=False)]
+    return [_last_rows(out, request) for request, out in zip(requests, outs, strict=False)]
 
 
-def _with_all_logits(ask: Ask) -> Ask:
-    """`ask` with logits of all its tokens."""
-    return replace(ask, logits=len(ask.ids))
-
-
-def _last_rows(out: Tensor | None, ask: Ask) -> Tensor | None:
-    """The rows of `out` that `ask` wants; None for none."""
-    if out is None or not ask.logits:
+def _last_rows(out: Tensor | None, request: ForwardRequest) -> Tensor | None:
+    """The rows of `out` that `request` wants; None for none."""
+    if out is None or not request.logits:
         return None
-    return out[len(ask.ids) - ask.logits :]
+    return out[len(request.ids) - request.logits :]
 
 
-def make_room(asks: Sequence[Ask]) -> None:
-    """Reserve room in the pool for `asks`; captures reduce their rows before their keys leave.
+def make_room(requests: Sequence[ForwardRequest]) -> None:
+    """Reserve room in the pool for `requests`; captures reduce their rows before their keys leave.
     Raises MemoryError."""
-    pool = slot_of(asks[0].cache).pool
+    pool = slot_of(requests[0].cache).pool
     with pool.lock:
         pool.clock += 1
-        for ask in asks:
-            slot = slot_of(ask.cache)
-            slot.reserve(slot.used[0] + len(ask.ids))
-            kept = None
-            if isinstance(ask.capture, WriteCapture):
-                kept = ask.capture
-            slot.before_leaving = kept.reduce if kept is not None else None
+        for request in requests:
+            slot = slot_of(request.cache)
+            slot.reserve(slot.used[0] + len(request.ids))
+            slot.before_leaving = None
+            if isinstance(request.capture, WriteCapture):
+                slot.before_leaving = request.capture.reduce

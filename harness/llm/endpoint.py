@@ -30,12 +30,12 @@ from harness.cost.flops import Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.backend import ModelFacts
+from harness.llm.cached_replies import with_reply_cache
 from harness.llm.endings import KNOWN, endings_pattern, reply_end, split_thinking
 from harness.llm.endpoint_batch import Batches, Waiting
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import api_key, endpoint_shape, endpoint_tokenizer
 from harness.llm.endpoint_tokens import EstimatedTokens, Tokens
-from harness.llm.kept_replies import with_reply_cache
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, WaitsForBatch, Written
 from harness.parallel.scheduler import Took, timed
 
@@ -124,14 +124,17 @@ def complete(
     if not isinstance(reasoning, str):
         reasoning = _parts_text(message, "thinking")
     finish = server.mask_key(str(choice.get("finish_reason") or "stop"))
+    refused = finish.lower() in _REFUSED_REASONS
+    if finish.lower() in _CUT_REASONS:
+        finish = "length"
     refuses = bool(message.get("refusal") or _parts_text(message, "refusal"))
     first_token = _top_logprobs(choice.get("logprobs"))
     return Reply(
         text=text,
         thinking=server.mask_key(reasoning),
         thinking_tokens=counts.thinking,
-        refused=refuses or finish.lower() in _REFUSED_REASONS,
-        finish="length" if finish.lower() in _CUT_REASONS else finish,
+        refused=refuses or refused,
+        finish=finish,
         tokens_in=counts.read,
         tokens_cached=counts.cached,
         tokens_out=counts.written,
@@ -186,14 +189,18 @@ class _Counts:
 
 def _object(value: Any) -> Mapping[str, Any]:
     """`value` where it is a JSON object, else an empty one."""
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def _parts_text(message: Mapping[str, Any], kind: str) -> str:
     """The text of a message's parts of `kind`: "text", "thinking" or "refusal"; a plain content is
     one text."""
     content = message.get("content")
-    parts = content if isinstance(content, list) else [{"text": content}]
+    parts: list[Any] = [{"text": content}]
+    if isinstance(content, list):
+        parts = content
     texts: list[str] = []
     for part in parts:
         if isinstance(part, dict):
@@ -253,13 +260,15 @@ def _token_count(value: Any, size: int, most: int) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     least = -(-size // _TOKEN_BYTES)
-    return value if least <= value <= most else None
+    if not least <= value <= most:
+        return None
+    return value
 
 
 def _top_logprobs(logprobs: Any) -> tuple[tuple[str, float], ...]:
     """(Token, log-probability) of the alternatives to the first token, from a choice's `logprobs`;
     () for none."""
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    content = _object(logprobs).get("content")
     if not isinstance(content, list) or not content or not isinstance(content[0], dict):
         return ()
     rows = content[0].get("top_logprobs")
@@ -278,7 +287,9 @@ def _is_logprob(row: Any) -> bool:
 
 def _known(count: int | None, otherwise: int) -> int:
     """`count`, or the other number where it is None."""
-    return otherwise if count is None else count
+    if count is None:
+        return otherwise
+    return count
 
 
 class EndpointModel(LanguageModel):
@@ -293,7 +304,9 @@ class EndpointModel(LanguageModel):
         self.first_prompts, self.extra = {}, config.extra
         self.served = config.source or config.name
         tokenizer = endpoint_tokenizer(config)
-        self.tokens = EstimatedTokens() if tokenizer is None else Tokens(tokenizer[0], config.name)
+        self.tokens: EstimatedTokens | Tokens = EstimatedTokens()
+        if tokenizer is not None:
+            self.tokens = Tokens(tokenizer[0], config.name)
         self.endings = endings_pattern({*KNOWN, *self.tokens.markers})
         policy = RetryPolicy(config.timeout, config.retries)
         self.server = Server(config.base_url, api_key(config), policy, config.api_key_env)
@@ -360,7 +373,10 @@ class EndpointSession(Session):
     def _open(self, turn: str) -> None:
         if turn != "reply":  # whose frame is counted with the user turn's
             self._add_tokens(self._model.turn_tokens())
-        self._turns.append(("assistant" if turn == "reply" else turn, ""))
+        role = turn
+        if turn == "reply":
+            role = "assistant"
+        self._turns.append((role, ""))
 
     def _append(self, text: str) -> Span:
         span = self._add_tokens(self._model.tokens.count(text))
@@ -529,20 +545,20 @@ class EndpointSession(Session):
         if not listed:
             raise CannotRun(
                 f"the server of '{self._model.name}' gives no log-probabilities; set "
-                "model.logprobs=0 and choose a "
-                "method that needs no probe"
+                "model.logprobs=0 and choose a method that needs no probe"
             )
-        weights: dict[str, float] = {}
+        probabilities: dict[str, float] = {}
         for token, logprob in listed:
-            weights[token] = weights.get(token, 0.0) + math.exp(
-                max(min(logprob, 0.0), _LOGPROB_OF_ZERO)
-            )
-        mass = {
-            label: weights.get(first, 0.0)
-            for label, first in zip(labels, first_tokens, strict=True)
-        }
-        best = max(weights, key=lambda token: weights[token])
-        return Probe.of(mass, labels[first_tokens.index(best)] if best in first_tokens else None)
+            probability = math.exp(max(min(logprob, 0.0), _LOGPROB_OF_ZERO))
+            probabilities[token] = probabilities.get(token, 0.0) + probability
+        of_labels: dict[str, float] = {}
+        for label, first in zip(labels, first_tokens, strict=True):
+            of_labels[label] = probabilities.get(first, 0.0)
+        likeliest = max(probabilities, key=lambda token: probabilities[token])
+        top = None
+        if likeliest in first_tokens:
+            top = labels[first_tokens.index(likeliest)]
+        return Probe.of(of_labels, top)
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
@@ -550,32 +566,46 @@ class EndpointSession(Session):
         is withheld."""
         thinking = self._model.thinking
         body: dict[str, Any] = {
-            "max_tokens": decoding.max_tokens + (thinking.tokens if thinking else 0),
+            "max_tokens": decoding.max_tokens,
             "temperature": decoding.temperature,
             "seed": (decoding.seed or 0) % 2**31,
-            **({"top_p": decoding.top_p} if decoding.temperature > 0 else {}),
-            # A stop string would end the thinking of a reasoning model too; its answer is cut here.
-            **({"stop": list(decoding.stop)} if decoding.stop and not thinking else {}),
         }
+        if thinking:
+            body["max_tokens"] += thinking.tokens
+        if decoding.temperature > 0:
+            body["top_p"] = decoding.top_p
+        # A stop string would end the thinking of a reasoning model too; its answer is cut here.
+        if decoding.stop and not thinking:
+            body["stop"] = list(decoding.stop)
         reply = self._ask("prefill", body, decoding.stop)
         if reply.finish == "content_filter":
             raise ModelOutputError(
                 f"the server of '{self._model.name}' withheld the reply (content_filter)"
             )
-        text, finish = reply.text, reply.finish
-        if thinking and (beyond := self._model.offsets(text)[decoding.max_tokens :]):
-            text, finish = text[: beyond[0][0]], "length"
+        text = reply.text
+        finish = "stop"
+        if reply.finish == "length":
+            finish = "length"
+        offsets = self._model.offsets(text)
+        if thinking and len(offsets) > decoding.max_tokens:
+            end, _ = offsets[decoding.max_tokens]
+            text = text[:end]
+            finish = "length"
+            offsets = self._model.offsets(text)
         self._turns[-1] = "assistant", text
-        offsets = tuple(self._model.offsets(text))
         span = Span(self._length, self._length + len(offsets))
-        self._length = (
-            span.end
-        )  # what was written is in the context, even where it is a token more than was allowed
-        finish = "length" if finish == "length" else "stop"
-        flags = {
-            name: getattr(reply, name) for name in ("ending", "thinking", "unclosed", "refused")
-        }
-        return Written(text, span, finish, offsets, **flags)
+        # What was written is in the context, even where it is a token more than was allowed.
+        self._length = span.end
+        return Written(
+            text,
+            span,
+            finish,
+            tuple(offsets),
+            ending=reply.ending,
+            thinking=reply.thinking,
+            unclosed=reply.unclosed,
+            refused=reply.refused,
+        )
 
     def length(self) -> int:
         """Tokens in the context, counted here or by the server (see the module), the frames of its

@@ -24,12 +24,12 @@ from transformers.cache_utils import Cache
 from harness.config.schema import Thinking
 from harness.cost.meter import Meter
 from harness.llm.attention_weights import Ranges
-from harness.llm.batched_forward import Ask
+from harness.llm.batched_forward import ForwardRequest
+from harness.llm.cached_replies import with_reply_cache
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
 from harness.llm.context import Context
 from harness.llm.endings import begins_thinking, reply_end
 from harness.llm.hf_model import LoadedModel
-from harness.llm.kept_replies import with_reply_cache
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.passes import Transaction
 from harness.llm.plain import PlainPass, PlainReply
@@ -114,7 +114,7 @@ class HFSession(Context):
             logits: Rows of logits that are wanted, of the last tokens.
             requests: What it is booked with.
             closing: A probe's last tokens, which leave the context again.
-            labels: As of Ask.
+            labels: As of ForwardRequest.
 
         Returns:
             The last logits [logits, vocab]; None for 0, and where nothing is queued.
@@ -144,7 +144,7 @@ class HFSession(Context):
             ids: The context.
             watched: Spans of these tokens, whose attention is measured.
             logits: Rows of logits that are wanted, of the last tokens.
-            labels: As of Ask.
+            labels: As of ForwardRequest.
 
         Returns:
             The last logits [logits, vocab], or None.
@@ -377,7 +377,7 @@ class HFSession(Context):
         """Write the reply that begins with the token `first`, beside those of other questions."""
         if not state.takes(first):
             return
-        ask = Ask([first], self._cache, 1, state.capture, writing=state)
+        ask = ForwardRequest([first], self._cache, 1, state.capture, writing=state)
         try:
             self._model.forward(ask, self._adapter)
         finally:

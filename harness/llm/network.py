@@ -1,4 +1,4 @@
-"""A loaded network whose forward passes the questions in flight share: which asks run together, and
+"""A loaded network whose forward passes the questions in flight share: which requests run together, and
 with what memory.
 
 A pass takes about `prefill_chunk` tokens, so that it takes no more memory than one context's does:
@@ -8,7 +8,7 @@ causes it.
 
 In deterministic mode a row's arithmetic must not depend on the rest of its pass. Kernels pick their
 blocks by the number of rows, so every shared pass has the same number (`fixed_rows`, filled up with
-zeros); longer asks run alone.
+zeros); longer requests run alone.
 
 What another context has read before is copied from it (prefix_sharing.py); where several would read
 the same in one pass, one does, and the others copy it in the next. Its cost is booked as if it ran.
@@ -29,18 +29,26 @@ from harness.cost.flops import ModelShape
 from harness.cost.free_memory import available_bytes
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.backend import ModelFacts
-from harness.llm.batched_forward import Ask, make_room, run_alone, run_in_rows, run_packed
+from harness.llm.batched_forward import (
+    ForwardRequest,
+    make_room,
+    run_alone,
+    run_in_rows,
+    run_packed,
+)
 from harness.llm.capture import CaptureTransaction, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.kv import KVPool, rewind, slot_of
-from harness.llm.prefix_sharing import copy_shared, shared_prefix
+from harness.llm.prefix_sharing import SharedPrefix, copy_shared, shared_prefix
 from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack_problem
 from harness.llm.writing import Writing, next_tokens
 from harness.parallel.members import current
 from harness.parallel.scheduler import Again, in_forward_thread, result_or_error
 
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
-_SHORT = 64  # an ask of at most this many tokens writes, probes or reads a little; many cost little more than one
+# A request of at most this many tokens writes, probes or reads a little; many cost little more than
+# one.
+_SHORT = 64
 # Rows of every shared pass in deterministic mode: on a CPU a step of 8 rows takes 1.2 to 1.6 times
 # as long as one of 1.
 _ROWS = {"cpu": 8, "cuda": 64}
@@ -60,19 +68,22 @@ class Network:
     def __init__(self, config: ModelConfig, facts: ModelFacts) -> None:
         self.name, self.prefill_chunk = facts.name, config.prefill_chunk
         self.dtype = str(facts.identity["dtype"])  # what "auto" came to
-        chosen = "cpu"
-        if torch.cuda.is_available():
-            chosen = "cuda"
-        self.device = torch.device(chosen if config.device == "auto" else config.device)
+        chosen = config.device
+        if chosen == "auto":
+            chosen = "cpu"
+            if torch.cuda.is_available():
+                chosen = "cuda"
+        self.device = torch.device(chosen)
         # Every context may grow by the thinking, which the window that methods see leaves out.
-        self._positions = facts.window + (config.thinking.tokens if config.thinking else 0)
+        self._positions = facts.window
+        if config.thinking is not None:
+            self._positions += config.thinking.tokens
         self._deterministic, self._fraction = config.deterministic, config.memory_fraction
         self._lock = threading.RLock()
         self._pool: KVPool | None = None
         self._pool_lock = threading.Lock()
-        self._beside: list[
-            Any
-        ] = []  # the run's other networks that hold contexts in the same memory
+        # The run's other networks that hold contexts in the same memory.
+        self._beside: list[Any] = []
         self._queues: dict[str | None, ForwardQueue] = {}
         self._adapters = set(config.adapters)
         self._active_adapter: str | None = None  # they are loaded disabled
@@ -118,19 +129,23 @@ class Network:
             self.net.set_adapter(name)
         self._active_adapter = name
 
-    def forward(self, ask: Ask, adapter: str | None) -> Tensor | None:
-        """Run `ask` in a pass with asks of other questions; returns float32 logits [ask.logits,
+    def forward(self, request: ForwardRequest, adapter: str | None) -> Tensor | None:
+        """Run `request` in a pass with requests of other questions; returns float32 logits [request.logits,
         vocab], None for 0.
 
-        An ask with a reply that is being written runs on to the end of the reply, and returns None.
+        A request with a reply that is being written runs on to the end of the reply, and returns None.
         """
         if adapter not in self._queues:
             with self.adapter(
                 adapter
             ):  # an adapter that is not there is this question's error alone
                 self._queues.setdefault(adapter, ForwardQueue(self, adapter))
-        scheduler, queue = current(), self._queues[adapter]
-        outcome = queue.run([ask])[0] if scheduler is None else scheduler.do(queue, ask)
+        scheduler = current()
+        queue = self._queues[adapter]
+        if scheduler is None:
+            [outcome] = queue.run([request])
+        else:
+            outcome = scheduler.do(queue, request)
         while isinstance(outcome, Again):
             outcome = queue.run([outcome.ask])[0]
         if isinstance(outcome, Exception):
@@ -150,8 +165,7 @@ class Network:
         """The error for logits that are NaN or infinite after `tokens` tokens."""
         return ModelOutputError(
             f"'{self.name}' gave NaN or infinite logits after {tokens} tokens (dtype "
-            f"{self.dtype}); "
-            "try --set model.dtype=float32 or check the weights"
+            f"{self.dtype}); try --set model.dtype=float32 or check the weights"
         )
 
     @property
@@ -170,8 +184,10 @@ class Network:
         """Why one call of attention cannot serve all contexts of a pass; None where it does."""
         if self.device.type != "cuda":
             return "it runs on no GPU"
-        if self._deterministic or self.dtype == "float32":
-            return f"its setting is model.{'deterministic=true' if self._deterministic else 'dtype=float32'}"
+        if self._deterministic:
+            return "its setting is model.deterministic=true"
+        if self.dtype == "float32":
+            return "its setting is model.dtype=float32"
         with self._without_adapter():
             return trial_pack_problem(self.net, self.device, self.dtype, self.layers, True)
 
@@ -183,9 +199,9 @@ class Network:
                 f"'{self.name}' attends to each context by a call of its own: "
                 f"{self.one_call_problem}"
             )
-        return sentences + [
-            sentence for queue in list(self._queues.values()) for sentence in queue.slow_paths()
-        ]
+        for queue in list(self._queues.values()):
+            sentences += queue.slow_paths()
+        return sentences
 
     def recorded_steps(self) -> RecordedSteps | None:
         """CUDA graphs of decode steps with the active adapter; None where they are not valid.
@@ -228,16 +244,22 @@ class Network:
     def pool(self) -> KVPool:
         """Keys and values of all contexts; on a GPU at most the memory that is free when the first
         context begins."""
-        with (
-            self._pool_lock
-        ):  # cached_property has none since Python 3.12: two questions would begin in two pools
+        # cached_property has no lock since Python 3.12: two questions would begin in two pools.
+        with self._pool_lock:
             if self._pool is None:
-                fit = self._tokens_that_fit()
-                kept = self._positions
-                if fit is not None and fit < 2 * self._positions:
-                    kept = 0
-                self._pool = KVPool(self.layers, fit if self.contexts_make_room else None, kept)
+                self._pool = self._new_pool()
             return self._pool
+
+    def _new_pool(self) -> KVPool:
+        """A pool for the memory that is free now."""
+        fit = self._tokens_that_fit()
+        reserved = self._positions
+        if fit is not None and fit < 2 * self._positions:
+            reserved = 0
+        limit = None
+        if self.contexts_make_room:
+            limit = fit
+        return KVPool(self.layers, limit, reserved)
 
     def share_memory(self, networks: Sequence[Any]) -> None:
         """Divide the memory that is free now: each of `networks` on this device may hold equally
@@ -269,12 +291,16 @@ class Network:
         # a quarter more than it uses (kv.py); on a CPU one window is for contexts that ended.
         if self.device.type == "cuda":
             return (self.pool.capacity + room) * 4 // 5 // tokens
-        return (room - self._positions if room >= 2 * self._positions else room) // tokens
+        if room >= 2 * self._positions:
+            room -= self._positions
+        return room // tokens
 
     def _tokens_that_fit(self) -> int | None:
         """Tokens whose keys and values fit into this network's share of the free memory; None where
         it is unknown."""
-        free = free_gpu_bytes(self.device) if self.device.type == "cuda" else available_bytes()
+        free = available_bytes()
+        if self.device.type == "cuda":
+            free = free_gpu_bytes(self.device)
         sizes = sum(network._token_size() for network in [self, *self._beside])
         if free is None:
             return None
@@ -303,9 +329,8 @@ class ForwardQueue:
     def __init__(self, model: Network, adapter: str | None) -> None:
         self._model, self._adapter = model, adapter
         self._limit = model.prefill_chunk
-        self.failed: list[
-            tuple[str, int]
-        ] = []  # for each pass that failed why, and the limit of tokens from then on
+        # For each pass that failed why, and the limit of tokens from then on.
+        self.failed: list[tuple[str, int]] = []
 
     def slow_paths(self) -> Iterator[str]:
         """See Network.slow_paths."""
@@ -315,25 +340,34 @@ class ForwardQueue:
         elif model.in_one_call and "_steps" in vars(self) and steps is None:
             yield f"'{model.name}' runs each decode step anew, without a CUDA graph: it is spread over several devices"
         if self.failed:
-            why, least = self.failed[0][0], min(limit for _, limit in self.failed)
+            why, _ = self.failed[0]
+            least = min(limit for _, limit in self.failed)
             yield (
                 f"{len(self.failed)} batches of '{model.name}' failed and ran again one context at "
-                f"a time ({why}); the "
-                f"next ones had at most {least} tokens, the last ones {self._limit} of "
-                f"{model.prefill_chunk}"
+                f"a time ({why}); the next ones had at most {least} tokens, the last ones "
+                f"{self._limit} of {model.prefill_chunk}"
             )
 
-    def take(self, asks: Sequence[Ask]) -> list[int]:
-        """Choose the asks of the next pass; returns their indices: those of few tokens, then longer
+    def take(self, requests: Sequence[ForwardRequest]) -> list[int]:
+        """Choose the requests of the next pass; returns their indices: those of few tokens, then longer
         ones, oldest first.
 
         Together at most `prefill_chunk` tokens; the oldest of a kind may have more, or wait to copy
         from this pass.
         """
-        copies = [shared_prefix(ask) for ask in self._sharing(asks)]
-        sizes = [len(ask.ids) - copied.tokens for ask, copied in zip(asks, copies, strict=True)]
-        short = [n for n, size in enumerate(sizes) if size <= _SHORT]
-        long = [n for n, size in enumerate(sizes) if size > _SHORT]
+        copies: list[SharedPrefix] = []
+        sizes: list[int] = []
+        short: list[int] = []
+        long: list[int] = []
+        for n, request in enumerate(self._sharing(requests)):
+            copied = shared_prefix(request)
+            size = len(request.ids) - copied.tokens
+            copies.append(copied)
+            sizes.append(size)
+            if size <= _SHORT:
+                short.append(n)
+            else:
+                long.append(n)
         taken: list[int] = []
         computed: set[bytes] = set()  # blocks that this pass computes
         room = self._limit
@@ -350,45 +384,47 @@ class ForwardQueue:
                 taken.append(n)
         return taken
 
-    def run(self, asks: Sequence[Ask]) -> list[Any]:
-        """Run the asks in as few passes as possible: logits of each (None for 0 rows), or the
+    def run(self, requests: Sequence[ForwardRequest]) -> list[Any]:
+        """Run the requests in as few passes as possible: logits of each (None for 0 rows), or the
         exception it raised."""
         if self._model.fixed_rows is not None and torch.get_num_threads() != THREADS:
             # Sums depend on how many threads share them, and libraries leave another number in
             # their thread (UMAP).
             torch.set_num_threads(THREADS)
-        results: dict[int, Any] = dict.fromkeys(range(len(asks)))
-        rest = [copy_shared(ask) for ask in self._sharing(asks)]
+        results: dict[int, Any] = dict.fromkeys(range(len(requests)))
+        rest = [copy_shared(request) for request in self._sharing(requests)]
         with self._model.adapter(self._adapter):
             for group in self._groups(rest):
-                results.update(zip(group, self._run_group([rest[n] for n in group]), strict=True))
-        for n, ask in enumerate(rest):
-            if ask.blocks and not isinstance(results[n], Exception):
-                slot_of(ask.cache).names.extend(ask.blocks)
+                outcomes = self._run_group([rest[n] for n in group])
+                results.update(zip(group, outcomes, strict=True))
+        for n, request in enumerate(rest):
+            if request.blocks and not isinstance(results[n], Exception):
+                slot_of(request.cache).names.extend(request.blocks)
         self._write_on(rest, results)
-        return [results[n] for n in range(len(asks))]
+        return [results[n] for n in range(len(requests))]
 
-    def _write_on(self, asks: Sequence[Ask], results: dict[int, Any]) -> None:
+    def _write_on(self, requests: Sequence[ForwardRequest], results: dict[int, Any]) -> None:
         """Replace the logits of each reply that is being written by what it runs next, or None
         where it ended."""
-        going_on: list[tuple[int, Writing]] = []
-        for n, ask in enumerate(asks):
-            if ask.writing is None or isinstance(results[n], Exception):
+        going_on: dict[int, Writing] = {}
+        for n, request in enumerate(requests):
+            if request.writing is None or isinstance(results[n], Exception):
                 continue
-            more = result_or_error(ask.writing.ran)
+            more = result_or_error(request.writing.ran)
             if more is True:
-                going_on.append((n, ask.writing))
+                going_on[n] = request.writing
             else:
                 results[n] = more or None
         if going_on:
-            rows = [results[n] for n, _ in going_on]
-            tokens = next_tokens(rows, [writing.sampler for _, writing in going_on])
-            for (n, writing), token in zip(going_on, tokens, strict=True):
-                results[n] = self._next_step(writing, token)
-        for n, ask in enumerate(asks):
-            has_ended = results[n] is None and ask.writing is not None
-            if has_ended and ask.writing is not None and ask.writing.capture is not None:
-                results[n] = result_or_error(ask.writing.capture.reduce)
+            rows = [results[n] for n in going_on]
+            samplers = [writing.sampler for writing in going_on.values()]
+            tokens = next_tokens(rows, samplers)
+            for n, token in zip(going_on, tokens, strict=True):
+                results[n] = self._next_step(going_on[n], token)
+        for n, request in enumerate(requests):
+            has_ended = results[n] is None and request.writing is not None
+            if has_ended and request.writing is not None and request.writing.capture is not None:
+                results[n] = result_or_error(request.writing.capture.reduce)
 
     def _next_step(self, writing: Writing, token: int | None) -> Any:
         """What a reply with this next token runs: an Again, or None where it ends; or the error."""
@@ -396,20 +432,22 @@ class ForwardQueue:
             return self._model.bad_logits(slot_of(writing.cache).used[0])
         more = result_or_error(functools.partial(writing.takes, token))
         if more is True:
-            return Again(Ask([token], writing.cache, 1, writing.capture, writing=writing))
+            return Again(
+                ForwardRequest([token], writing.cache, 1, writing.capture, writing=writing)
+            )
         return more or None
 
-    def _sharing(self, asks: Sequence[Ask]) -> Sequence[Ask]:
-        """Return `asks`, without the names of their blocks where contexts must not copy from each
+    def _sharing(self, requests: Sequence[ForwardRequest]) -> Sequence[ForwardRequest]:
+        """Return `requests`, without the names of their blocks where contexts must not copy from each
         other (`shares`)."""
-        if not any(ask.blocks for ask in asks) or self._model.shares:
-            return asks
-        return [replace(ask, blocks=()) for ask in asks]
+        if not any(request.blocks for request in requests) or self._model.shares:
+            return requests
+        return [replace(request, blocks=()) for request in requests]
 
-    def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
-        """Split `asks` into groups for a pass each (deterministic: `fixed_rows`, shortest first);
+    def _groups(self, requests: Sequence[ForwardRequest]) -> list[list[int]]:
+        """Split `requests` into groups for a pass each (deterministic: `fixed_rows`, shortest first);
         returns indices."""
-        some = [n for n, ask in enumerate(asks) if ask.ids]
+        some = [n for n, request in enumerate(requests) if request.ids]
         if len(some) < 2 or self._model.pack_problem is not None:
             return [[n] for n in some]
         rows = self._model.fixed_rows
@@ -417,36 +455,38 @@ class ForwardQueue:
             return [some]
         groups: list[list[int]] = []
         room = 0
-        for n in sorted(some, key=lambda n: len(asks[n].ids)):
-            room -= len(asks[n].ids)
+        for n in sorted(some, key=lambda n: len(requests[n].ids)):
+            room -= len(requests[n].ids)
             if room < 0:
                 groups.append([])
-                room = rows - len(asks[n].ids)
+                room = rows - len(requests[n].ids)
             groups[-1].append(n)
         return groups
 
-    def _run_group(self, asks: list[Ask]) -> list[Any]:
-        """Run `asks` in one pass, and each alone if that pass fails; returns the logits or the
+    def _run_group(self, requests: list[ForwardRequest]) -> list[Any]:
+        """Run `requests` in one pass, and each alone if that pass fails; returns the logits or the
         exception of each."""
-        if len(asks) == 1:
-            return [result_or_error(functools.partial(self._run_alone, asks[0]))]
-        lengths = [slot_of(ask.cache).used[0] for ask in asks]
-        captures = CaptureTransaction([ask.capture for ask in asks])
+        if len(requests) == 1:
+            return [result_or_error(functools.partial(self._run_alone, requests[0]))]
+        lengths = [slot_of(request.cache).used[0] for request in requests]
+        captures = CaptureTransaction([request.capture for request in requests])
         try:
-            results = self._run_together(asks)
+            results = self._run_together(requests)
         except Exception as error:  # noqa: BLE001 - whose error it is shows when each context runs alone
-            self._limit = max(sum(len(ask.ids) for ask in asks) // 2, 1)
+            self._limit = max(sum(len(request.ids) for request in requests) // 2, 1)
             self.failed.append((type(error).__name__, self._limit))
-            for ask, length in zip(asks, lengths, strict=True):
-                rewind(ask.cache, length)
+            for request, length in zip(requests, lengths, strict=True):
+                rewind(request.cache, length)
             captures.roll_back()
-            return [result_or_error(functools.partial(self._run_alone, ask)) for ask in asks]
+            return [
+                result_or_error(functools.partial(self._run_alone, request)) for request in requests
+            ]
         # Back to the whole chunk step by step: what filled the memory may be gone.
         self._limit = min(2 * self._limit, self._model.prefill_chunk)
         return results
 
-    def _run_together(self, asks: Sequence[Ask]) -> list[Tensor | None]:
-        """Run `asks` in one pass: of `fixed_rows` in deterministic mode, as a CUDA graph where all
+    def _run_together(self, requests: Sequence[ForwardRequest]) -> list[Tensor | None]:
+        """Run `requests` in one pass: of `fixed_rows` in deterministic mode, as a CUDA graph where all
         are decode steps.
 
         A graph runs one token of each context and its logits: no labels, and nothing captured but
@@ -454,17 +494,18 @@ class ForwardQueue:
         """
         model = self._model
         if model.fixed_rows is not None:
-            return run_in_rows(model.net, model.device, asks, model.fixed_rows)
+            return run_in_rows(model.net, model.device, requests, model.fixed_rows)
         eagerly = functools.partial(
-            run_packed, model.net, model.device, asks, model.in_one_call, model._positions
+            run_packed, model.net, model.device, requests, model.in_one_call, model._positions
         )
-        if self._steps is None or not all(map(_is_decode_step, asks)):
+        if self._steps is None or not all(map(_is_decode_step, requests)):
             return eagerly()
-        slots = [slot_of(ask.cache) for ask in asks]
+        slots = [slot_of(request.cache) for request in requests]
         with slots[0].pool.lock:
-            make_room(asks)
-            captures = [ask.capture for ask in asks]
-            return self._steps.run([ask.ids[0] for ask in asks], slots, captures, eagerly)  # type: ignore[arg-type]
+            make_room(requests)
+            captures = [request.capture for request in requests]
+            tokens = [request.ids[0] for request in requests]
+            return self._steps.run(tokens, slots, captures, eagerly)  # type: ignore[arg-type]
 
     @functools.cached_property
     def _steps(self) -> RecordedSteps | None:
@@ -472,16 +513,16 @@ class ForwardQueue:
         anew."""
         return self._model.recorded_steps()
 
-    def _run_alone(self, ask: Ask) -> Tensor | None:
-        """Run one ask in a pass of its own; returns its logits as `run_alone` does."""
+    def _run_alone(self, request: ForwardRequest) -> Tensor | None:
+        """Run one request in a pass of its own; returns its logits as `run_alone` does."""
         # The kernel gives the log-sum-exp of a single context too, which captures want.
-        if len(ask.ids) <= (self._model.fixed_rows or 0) or self._model.in_one_call:
-            return self._run_together([ask])[0]
-        return run_alone(self._model.net, self._model.device, ask)
+        if len(request.ids) <= (self._model.fixed_rows or 0) or self._model.in_one_call:
+            return self._run_together([request])[0]
+        return run_alone(self._model.net, self._model.device, request)
 
 
-def _is_decode_step(ask: Ask) -> bool:
-    """Whether an ask is one token with its logits, and nothing captured but what is written."""
-    if len(ask.ids) != 1 or ask.logits != 1 or ask.labels:
+def _is_decode_step(request: ForwardRequest) -> bool:
+    """Whether a request is one token with its logits, and nothing captured but what is written."""
+    if len(request.ids) != 1 or request.logits != 1 or request.labels:
         return False
-    return ask.capture is None or isinstance(ask.capture, WriteCapture)
+    return request.capture is None or isinstance(request.capture, WriteCapture)

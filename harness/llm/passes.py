@@ -16,7 +16,7 @@ from typing import Self
 from torch import Tensor
 
 from harness.cost.flops import Kind
-from harness.llm.batched_forward import Ask
+from harness.llm.batched_forward import ForwardRequest
 from harness.llm.capture import Capture, HeadCapture
 from harness.llm.context import Context
 from harness.llm.kv import rewind
@@ -95,8 +95,8 @@ class Transaction(AbstractContextManager["Transaction"]):
             ids: Tokens.
             logits: Rows of logits that are wanted, of the last tokens.
             capture: Measures the attention.
-            blocks: As of Ask.
-            labels: As of Ask.
+            blocks: As of ForwardRequest.
+            labels: As of ForwardRequest.
 
         Returns:
             The last logits, float32 [logits, vocab]; None for 0.
@@ -105,7 +105,7 @@ class Transaction(AbstractContextManager["Transaction"]):
             ModelOutputError: They are NaN or infinite.
         """
         session = self._session
-        ask = Ask(ids, session._cache, logits, capture, blocks, labels)
+        ask = ForwardRequest(ids, session._cache, logits, capture, blocks, labels)
         rows = session._model.forward(ask, session._adapter)
         before = session._cache.get_seq_length() - len(ids)
         self.cost.add(pass_cost(len(ids), before, logits, ranks=isinstance(capture, HeadCapture)))

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from harness.llm.batched_forward import Ask
+from harness.llm.batched_forward import ForwardRequest
 from harness.llm.kv import BLOCK, Slot, slot_of
 
 
@@ -48,37 +48,41 @@ class SharedPrefix:
 _NOTHING_SHARED = SharedPrefix()
 
 
-def shared_prefix(ask: Ask) -> SharedPrefix:
-    """The longest prefix of an ask's tokens that another context holds; an empty one where
-    `ask.blocks` is empty.
+def shared_prefix(request: ForwardRequest) -> SharedPrefix:
+    """The longest prefix of a request's tokens that another context holds; an empty one where
+    `request.blocks` is empty.
 
-    The last `ask.logits` tokens are never shared, as their logits must be computed.
+    The last `request.logits` tokens are never shared, as their logits must be computed.
     """
-    if not ask.blocks:
+    if not request.blocks:
         return _NOTHING_SHARED
-    slot = slot_of(ask.cache)
+    slot = slot_of(request.cache)
     used, n_named = slot.used[0], len(slot.names)
-    sharable = max((used + len(ask.ids) - ask.logits) // BLOCK - n_named, 0)
-    source, n_shared = slot.pool.longest_match(ask.blocks[:sharable], n_named)
+    sharable = max((used + len(request.ids) - request.logits) // BLOCK - n_named, 0)
+    source, n_shared = slot.pool.longest_match(request.blocks[:sharable], n_named)
     tokens = 0
     if n_shared:
         tokens = max((n_named + n_shared) * BLOCK - used, 0)
-    return SharedPrefix(source, n_shared, tokens, next(iter(ask.blocks[n_shared:sharable]), None))
+    return SharedPrefix(
+        source, n_shared, tokens, next(iter(request.blocks[n_shared:sharable]), None)
+    )
 
 
-def copy_shared(ask: Ask) -> Ask:
-    """Copy the `shared_prefix` into the ask's cache; returns the ask for the rest, `ask` itself
+def copy_shared(request: ForwardRequest) -> ForwardRequest:
+    """Copy the `shared_prefix` into the request's cache; returns the request for the rest, `request` itself
     where none fits."""
-    if not ask.blocks:
-        return ask
-    slot = slot_of(ask.cache)
+    if not request.blocks:
+        return request
+    slot = slot_of(request.cache)
     with slot.pool.lock:  # the source may be rolled back, or end
-        prefix, used = shared_prefix(ask), slot.used[0]
+        prefix, used = shared_prefix(request), slot.used[0]
         if prefix.source is None:
-            return ask
+            return request
         if prefix.tokens and not slot.copy(
-            prefix.source, used + prefix.tokens, used + len(ask.ids)
+            prefix.source, used + prefix.tokens, used + len(request.ids)
         ):
-            return ask
-        slot.names.extend(ask.blocks[: prefix.blocks])
-    return replace(ask, ids=ask.ids[prefix.tokens :], blocks=ask.blocks[prefix.blocks :])
+            return request
+        slot.names.extend(request.blocks[: prefix.blocks])
+    return replace(
+        request, ids=request.ids[prefix.tokens :], blocks=request.blocks[prefix.blocks :]
+    )

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from harness.llm.batched_forward import Ask, run_alone, run_in_rows, run_packed
+from harness.llm.batched_forward import ForwardRequest, run_alone, run_in_rows, run_packed
 from harness.llm.capture import NAME
 from harness.llm.kv import KVPool, rewind
 
@@ -33,13 +33,16 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
     first_logits: dict[int, torch.Tensor] = {}
     for new in (1, 3):
         for before in sorted({0, 1, rows // 2, rows - new}):
-            neighbour, context = pool.cache(), pool.cache()
-            run_alone(net, device, Ask(long, neighbour))
-            run_alone(net, device, Ask(short, context))
+            neighbour = pool.cache()
+            context = pool.cache()
+            run_alone(net, device, ForwardRequest(long, neighbour))
+            run_alone(net, device, ForwardRequest(short, context))
             neighbours = []
             if before:
-                neighbours = [Ask([before + 1] * before, neighbour, 1)]
-            *_, out = run_in_rows(net, device, [*neighbours, Ask(short[:new], context, new)], rows)
+                neighbours = [ForwardRequest([before + 1] * before, neighbour, 1)]
+            *_, out = run_in_rows(
+                net, device, [*neighbours, ForwardRequest(short[:new], context, new)], rows
+            )
             assert out is not None
             if not torch.equal(first_logits.setdefault(new, out), out):
                 return False
@@ -65,23 +68,32 @@ def trial_pack_problem(
     texts = [_made_up_tokens(start, size, vocabulary) for start, size in ((11, 12), (5, 5), (3, 9))]
     try:
         pool = KVPool(layers)
-        caches = [pool.cache() for _ in texts]
-        alone = [run_alone(net, device, Ask(text, pool.cache(), len(text))) for text in texts]
-        beginnings = [Ask(text[:4], cache, 4) for text, cache in zip(texts, caches, strict=True)]
-        first_rows = run_packed(net, device, beginnings, in_one_call)
-        rests = [
-            Ask(text[4:], cache, len(text) - 4) for text, cache in zip(texts, caches, strict=True)
-        ]
-        later_rows = run_packed(net, device, rests, in_one_call)
+        alone: list[torch.Tensor | None] = []
+        first_parts: list[ForwardRequest] = []
+        later_parts: list[ForwardRequest] = []
+        for text in texts:
+            of_its_own = ForwardRequest(text, pool.cache(), len(text))
+            alone.append(run_alone(net, device, of_its_own))
+            shared = pool.cache()
+            first_parts.append(ForwardRequest(text[:4], shared, 4))
+            later_parts.append(ForwardRequest(text[4:], shared, len(text) - 4))
+        first_rows = run_packed(net, device, first_parts, in_one_call)
+        later_rows = run_packed(net, device, later_parts, in_one_call)
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
         return f"a trial pass over several contexts failed ({type(error).__name__})"
-    for whole, *halves in zip(alone, first_rows, later_rows, strict=True):
-        packed_rows = torch.cat([half for half in halves if half is not None])
-        if whole is None or not bool(
-            (whole - packed_rows).norm() <= TOLERANCE[dtype] * whole.norm()
-        ):
+    for expected, first, later in zip(alone, first_rows, later_rows, strict=True):
+        assert expected is not None  # logits of every token were wanted
+        assert first is not None
+        assert later is not None
+        if not _are_close(torch.cat([first, later]), expected, dtype):
             return "a trial pass over several contexts gave other logits than each context alone"
     return None
+
+
+def _are_close(logits: torch.Tensor, expected: torch.Tensor, dtype: str) -> bool:
+    """Whether logits are equal up to the rounding of a type of numbers."""
+    difference = (expected - logits).norm()
+    return bool(difference <= TOLERANCE[dtype] * expected.norm())
 
 
 def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
@@ -91,22 +103,19 @@ def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int)
     cache = KVPool(layers).cache()
     try:
         with torch.inference_mode():
-            whole = (
-                net(input_ids=torch.tensor([text], device=device), use_cache=False)
-                .logits[0]
-                .float()
-            )
-        run_alone(net, device, Ask(text[:9], cache))
-        run_alone(net, device, Ask(text[3:8], cache, 5))
+            ids = torch.tensor([text], device=device)
+            expected = net(input_ids=ids, use_cache=False).logits[0].float()
+        run_alone(net, device, ForwardRequest(text[:9], cache))
+        run_alone(net, device, ForwardRequest(text[3:8], cache, 5))
         rewind(cache, 9)
-        rows = [
-            run_alone(net, device, Ask(text[a:b], cache, b - a))
-            for a, b in ((9, 10), (10, 18), (18, 24))
-        ]
+        pieces: list[torch.Tensor] = []
+        for start, end in ((9, 10), (10, 18), (18, 24)):
+            rows = run_alone(net, device, ForwardRequest(text[start:end], cache, end - start))
+            assert rows is not None  # logits of every token were wanted
+            pieces.append(rows)
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a cache
         return f"a trial pass with its cache failed ({type(error).__name__})"
-    pieces = torch.cat([piece for piece in rows if piece is not None])
-    if not bool((whole[9:] - pieces).norm() <= TOLERANCE[dtype] * whole[9:].norm()):
+    if not _are_close(torch.cat(pieces), expected[9:], dtype):
         return (
             "a trial pass in pieces, with a roll-back between them, gave other logits than one pass"
         )

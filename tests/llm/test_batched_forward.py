@@ -183,7 +183,7 @@ def test_a_pass_takes_what_writes_then_the_oldest_prefills_within_its_budget(lim
     class Model:
         prefill_chunk, pack_problem, fixed_rows = limit, None, None
 
-    asks = [batched_forward.Ask(range(n), None) for n in lengths]
+    asks = [batched_forward.ForwardRequest(range(n), None) for n in lengths]
     assert network.ForwardQueue(Model(), None).take(asks) == taken
 
 
@@ -192,7 +192,7 @@ def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(t
         raise torch.OutOfMemoryError
 
     def asks():
-        return [batched_forward.Ask(range(90), tiny.pool.cache()) for _ in range(4)]
+        return [batched_forward.ForwardRequest(range(90), tiny.pool.cache()) for _ in range(4)]
 
     queue = network.ForwardQueue(tiny, None)
     with monkeypatch.context() as full:
@@ -386,7 +386,7 @@ def test_a_trial_before_a_pass_leaves_the_adapter_in_use(with_adapter):
     model, texts = with_adapter, ([1, 2, 3], [4, 5])
 
     def asks():
-        return [batched_forward.Ask(text, model.pool.cache(), 1) for text in texts]
+        return [batched_forward.ForwardRequest(text, model.pool.cache(), 1) for text in texts]
 
     found = network.ForwardQueue(model, "one").run(asks())
     with model.adapter("one"):

@@ -8,7 +8,7 @@ from harness.api.run_request import RunRequest
 from harness.config.schema import ModelConfig
 from harness.llm import network, trial_passes
 from harness.llm.backend import load_model, model_facts
-from harness.llm.batched_forward import Ask
+from harness.llm.batched_forward import ForwardRequest
 from harness.llm.kv import KVPool
 from tests.llm.test_batched_forward import _no_early_pass, passes, scripts_of, side_by_side  # noqa: F401 - fixtures
 
@@ -71,7 +71,9 @@ def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):
         ModelConfig(name="tiny", source=str(tiny_folder), attention="eager", deterministic=True)
     )
     assert model.fixed_rows == 0
-    assert model.forward(Ask([1, 2], KVPool(model.layers).cache(), 1), None).shape[0] == 1
+    assert (
+        model.forward(ForwardRequest([1, 2], KVPool(model.layers).cache(), 1), None).shape[0] == 1
+    )
     assert not passes
 
 

@@ -6,7 +6,7 @@ import torch
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.backend import load_model
-from harness.llm.batched_forward import Ask, run_packed
+from harness.llm.batched_forward import ForwardRequest, run_packed
 from harness.llm.load import unload
 from harness.llm.network import ForwardQueue
 from tests.llm.conftest import NODES
@@ -40,20 +40,22 @@ def test_recorded_steps_give_the_logits_of_eager_ones_before_and_after_the_arena
     run_packed(
         model.net,
         model.device,
-        [Ask([n, 5, 7], c) for both in (recorded, eager) for n, c in enumerate(both)],
+        [ForwardRequest([n, 5, 7], c) for both in (recorded, eager) for n, c in enumerate(both)],
         True,
     )
     others, capacities = [], set()
     for step in range(6):
         if step == 3:
             others = [pool.cache() for _ in range(9)]
-            queue.run([Ask([4] * 300, other) for other in others])
+            queue.run([ForwardRequest([4] * 300, other) for other in others])
         capacities.add(pool.capacity)
-        found = queue.run([Ask([step + n], cache, 1) for n, cache in enumerate(recorded)])
+        found = queue.run(
+            [ForwardRequest([step + n], cache, 1) for n, cache in enumerate(recorded)]
+        )
         wanted = run_packed(
             model.net,
             model.device,
-            [Ask([step + n], cache, 1) for n, cache in enumerate(eager)],
+            [ForwardRequest([step + n], cache, 1) for n, cache in enumerate(eager)],
             True,
         )
         assert all((a - b).norm() < 0.02 * b.norm() for a, b in zip(found, wanted, strict=True))

@@ -24,7 +24,7 @@ from harness.cost.meter import Meter
 from harness.llm import capture, cuda_graphs, hf_model
 from harness.llm.attention_weights import WatchedRows, WatchRequest, block_weights
 from harness.llm.backend import load_model
-from harness.llm.batched_forward import Ask, run_alone, run_packed
+from harness.llm.batched_forward import ForwardRequest, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.kernels import (
@@ -108,14 +108,16 @@ def test_contexts_of_any_length_and_order(tiny, calls):
     def asks(pool, order):
         caches = {n: pool.cache() for n in order}
         for n in order:
-            run_alone(tiny.net, tiny.device, Ask(words[n], caches[n]))
+            run_alone(tiny.net, tiny.device, ForwardRequest(words[n], caches[n]))
         first = [len(w) for w in words]
         captures = [
             WriteCapture(first[0], [(2, 9)], caches[0]),
             FeedCapture(first[1], [((first[1], first[1] + 4), [(3, 5)])]),
             None,
         ]
-        return [Ask(rest[n], caches[n], wanted[n], captures[n]) for n in range(3)], captures
+        return [
+            ForwardRequest(rest[n], caches[n], wanted[n], captures[n]) for n in range(3)
+        ], captures
 
     expected, theirs = asks(KVPool(tiny.layers), [0, 1, 2])
     own = [run_alone(tiny.net, tiny.device, ask) for ask in expected]
@@ -140,12 +142,12 @@ def test_a_layer_that_attends_elsewhere_is_missed(tiny, calls):
     layers."""
     pool, layers = KVPool(tiny.layers + 1), tiny.layers + 1
     caches = [pool.cache() for _ in range(2)]
-    run_packed(tiny.net, tiny.device, [Ask([1, 2, 3], cache) for cache in caches], True)
+    run_packed(tiny.net, tiny.device, [ForwardRequest([1, 2, 3], cache) for cache in caches], True)
     feed, write = FeedCapture(3, [((3, 5), [(0, 2)])]), WriteCapture(3, [(0, 2)], caches[1])
     run_packed(
         tiny.net,
         tiny.device,
-        [Ask([4, 5], caches[0], 0, feed), Ask([6], caches[1], 1, write)],
+        [ForwardRequest([4, 5], caches[0], 0, feed), ForwardRequest([6], caches[1], 1, write)],
         True,
     )
     for find in (lambda: feed.results(layers), write.reduce):
@@ -295,16 +297,19 @@ class Both:
         )  # their places in the pool are in no order
         self.alone = [pool.cache() for _ in texts]
         for text, cache, own in zip(texts, self.caches, self.alone, strict=True):
-            self.queue.run([Ask(text, cache)])
-            run_alone(tiny.net, tiny.device, Ask(text, own))
+            self.queue.run([ForwardRequest(text, cache)])
+            run_alone(tiny.net, tiny.device, ForwardRequest(text, own))
 
     def step(self, *tokens):
         """One more token for each of the first contexts: its logits are those that it has alone."""
         found = self.queue.run(
-            [Ask([token], cache, 1) for token, cache in zip(tokens, self.caches, strict=False)]
+            [
+                ForwardRequest([token], cache, 1)
+                for token, cache in zip(tokens, self.caches, strict=False)
+            ]
         )
         for token, logits, cache, own in zip(tokens, found, self.caches, self.alone, strict=False):
-            expected = run_alone(self.tiny.net, self.tiny.device, Ask([token], own, 1))
+            expected = run_alone(self.tiny.net, self.tiny.device, ForwardRequest([token], own, 1))
             assert logits.shape == expected.shape
             assert (logits - expected).abs().max() < 1e-4
             assert cache.get_seq_length() == own.get_seq_length()
@@ -331,7 +336,7 @@ def test_recordings_are_made_anew_when_the_arena_grows(tiny, fast, tapes):
         if step == 2:
             others = [fast.pool.cache() for _ in range(9)]
             for other in others:
-                both.queue.run([Ask([4] * 60, other)])
+                both.queue.run([ForwardRequest([4] * 60, other)])
             assert fast.pool.capacity > before
         both.step(step)
     assert len(tapes) == 2
@@ -355,22 +360,28 @@ def test_where_the_filling_has_no_room_a_step_runs_as_it_did(tiny, fast, tapes):
 def test_the_logits_of_a_step_stay_what_they_are_when_the_next_one_runs(fast, tapes):
     queue, caches = ForwardQueue(fast, None), [fast.pool.cache() for _ in range(2)]
     for cache in caches:
-        queue.run([Ask([1, 2, 3], cache)])
+        queue.run([ForwardRequest([1, 2, 3], cache)])
     steps = [
-        queue.run([Ask([step + n], cache, 1) for n, cache in enumerate(caches)])
+        queue.run([ForwardRequest([step + n], cache, 1) for n, cache in enumerate(caches)])
         for step in range(3)
     ]
     kept = [rows[0].clone() for rows in steps]
-    queue.run([Ask([9], cache, 1) for cache in caches])
+    queue.run([ForwardRequest([9], cache, 1) for cache in caches])
     assert all(torch.equal(a, rows[0]) for a, rows in zip(kept, steps, strict=True))
     assert not torch.equal(kept[1], kept[2])
 
 
 def test_only_steps_of_one_token_without_capture_are_recorded(fast, tapes):
     queue, caches = ForwardQueue(fast, None), [fast.pool.cache() for _ in range(3)]
-    queue.run([Ask([1, 2, 3], caches[0]), Ask([4], caches[1]), Ask([5, 6], caches[2], 1)])
+    queue.run(
+        [
+            ForwardRequest([1, 2, 3], caches[0]),
+            ForwardRequest([4], caches[1]),
+            ForwardRequest([5, 6], caches[2], 1),
+        ]
+    )
     assert not tapes
-    queue.run([Ask([1], cache, 1) for cache in caches])
+    queue.run([ForwardRequest([1], cache, 1) for cache in caches])
     assert len(tapes) == 1
     assert [slot_of(cache).used for cache in caches] == [[n] * fast.layers for n in (4, 2, 3)]
 
@@ -463,8 +474,8 @@ def test_a_recorded_step_splits_the_keys_as_the_step_that_it_is_checked_against(
 
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
     queue, cache = ForwardQueue(fast, None), fast.pool.cache()
-    queue.run([Ask([1, 2, 3], cache)])
-    queue.run([Ask([4], cache, 1)])
+    queue.run([ForwardRequest([1, 2, 3], cache)])
+    queue.run([ForwardRequest([4], cache, 1)])
     assert bounds == [(3, 3)] * fast.layers + [(1, fast._positions)] * 2 * fast.layers
 
 
@@ -509,16 +520,21 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
     )  # only the sums of all layers go to the host
     feed = FeedCapture(0, [((5, 9), [(0, 3)])])
     first = [
-        Ask([1, 2, 3], caches[0], 1),
-        Ask([7] * 9, caches[1], 0, feed),
-        Ask([5] * 300, caches[2], 2),
+        ForwardRequest([1, 2, 3], caches[0], 1),
+        ForwardRequest([7] * 9, caches[1], 0, feed),
+        ForwardRequest([5] * 300, caches[2], 2),
     ]
     found = run_packed(net, device, first, True)
     shapes = [row if row is None else (tuple(row.shape), row.device) for row in found]
     assert shapes == [((1, config.vocab_size), device), None, ((2, config.vocab_size), device)]
     assert feed.layers == layers
     write = WriteCapture(3, [(0, 2)], caches[0])
-    run_packed(net, device, [Ask([1], caches[0], 1, write), Ask([2], caches[1], 1)], True)
+    run_packed(
+        net,
+        device,
+        [ForwardRequest([1], caches[0], 1, write), ForwardRequest([2], caches[1], 1)],
+        True,
+    )
     assert len(write.steps) == 1
 
     outs = []

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.backend import load_model
-from harness.llm.batched_forward import Ask
+from harness.llm.batched_forward import ForwardRequest
 from harness.llm.kv import BLOCK, KVPool, Slot, kept_tail, packed_cache, rewind, slot_of
 from harness.llm.network import ForwardQueue, Network
 from harness.llm.prefix_sharing import block_names
@@ -317,7 +317,7 @@ def counted(tiny, monkeypatch):
 
 def shared(model, ids):
     """A pass over these tokens, of which whole blocks may be copied."""
-    return Ask(
+    return ForwardRequest(
         ids, model.pool.cache(), 1, blocks=block_names(slot_of(model.pool.cache()), ids, None)
     )
 
@@ -440,7 +440,7 @@ def test_too_little_memory_for_a_copy_is_the_error_of_its_context_alone(counted,
         s.user(DOCUMENTS[0])
         ids = [*s.ids, *range(size)]
     first, second = ForwardQueue(model, None).run(
-        [Ask([1, 2], model.pool.cache(), 1), shared(model, ids)]
+        [ForwardRequest([1, 2], model.pool.cache(), 1), shared(model, ids)]
     )
     assert first.shape[0] == 1
     assert isinstance(second, MemoryError)

@@ -1,17 +1,17 @@
-"""The cache of replies in front of a back end (--cache replies): a kept reply is not asked again,
-but its cost booked.
+"""The cache of replies in front of a back end (--cache replies): a cached reply is not asked for
+again, but its cost is booked.
 
     @with_reply_cache
     def _write(self, decoding, watch): ...        also _probe and _score; called where the cache has no reply
 
 A back end has `_request()`: all that a reply depends on beside the model and what is asked;
 `_reply_state(before)`: what the reply added to a context of `before` tokens;
-`_restore_reply(values)`: adds it again. Not kept: replies with attention to watched spans, those
+`_restore_reply(values)`: adds it again. Not cached: replies with attention to watched spans, those
 of `write_plain`, and sampled ones that were given no seed.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -28,27 +28,18 @@ def with_reply_cache(request: Request) -> Request:
 
     @functools.wraps(request)
     def cached(session: Any, argument: Any, *more: Any) -> Any:
-        not_kept = kind == "write" and (more[0] or (argument.temperature and argument.seed is None))
-        if session.replies is None or not_kept:
+        if session.replies is None or not _may_be_cached(kind, argument, more):
             return request(session, argument, *more)
         before = session.length()
 
         def send() -> dict[str, Any]:
-            reply = request(session, argument, *more)
-            if isinstance(reply, Written):
-                values = {name: getattr(reply, name) for name in ("offsets", *_REPLY_FIELDS)}
-                return {**values, "size": len(reply.span), **session._reply_state(before)}
-            if isinstance(reply, Probe):
-                return {"mass": reply.mass, "top": reply.top}
-            return {"scores": reply}
+            return _values_of(request(session, argument, *more), session, before)
 
-        arguments = (
-            asdict(argument)
-            if kind == "write"
-            else [list(argument), more[-1]]
-            if kind == "probe"
-            else argument
-        )
+        arguments = argument
+        if kind == "write":
+            arguments = asdict(argument)
+        elif kind == "probe":
+            arguments = [list(argument), more[-1]]
         key = {"kind": kind, "asked": arguments, "request": session._request()}
         values, from_cache = session.replies.get_or_send(
             key, send, session._meter, session._role, session._shape
@@ -60,17 +51,38 @@ def with_reply_cache(request: Request) -> Request:
     return cached  # type: ignore[return-value]
 
 
+def _may_be_cached(kind: str, argument: Any, more: Sequence[Any]) -> bool:
+    """Whether a request has one reply: no spans are watched, and nothing is drawn without a seed.
+
+    Args:
+        kind: "write", "probe" or "score".
+        argument: The decoding of "write".
+        more: The watched spans of "write" come first.
+    """
+    if kind != "write":
+        return True
+    if more[0]:
+        return False
+    return not argument.temperature or argument.seed is not None
+
+
+def _values_of(reply: Any, session: Any, before: int) -> dict[str, Any]:
+    """A reply as JSON values. before: tokens of the context without it."""
+    if isinstance(reply, Probe):
+        return {"mass": reply.mass, "top": reply.top}
+    if not isinstance(reply, Written):
+        return {"scores": reply}
+    values = {name: getattr(reply, name) for name in ("offsets", *_REPLY_FIELDS)}
+    return {**values, "size": len(reply.span), **session._reply_state(before)}
+
+
 def _reply_of(values: dict[str, Any], before: int) -> Written | Probe | list[float]:
     """The reply of these JSON values, in a context that held `before` tokens."""
     if "mass" in values:
         return Probe.of(values["mass"], values["top"])
     if "scores" in values:
         return list(values["scores"])
-    span, offsets = (
-        Span(before, before + values["size"]),
-        tuple((a, b) for a, b in values["offsets"]),
-    )
-    parts = {
-        name: values[name] for name in _REPLY_FIELDS if name in values
-    }  # older caches lack some
+    span = Span(before, before + values["size"])
+    offsets = tuple((start, end) for start, end in values["offsets"])
+    parts = {name: values[name] for name in _REPLY_FIELDS if name in values}  # older ones lack some
     return Written(span=span, offsets=offsets, **parts)
