@@ -136,8 +136,12 @@ def executor_for(plan: PlannedRun, parallel: int | None) -> Executor:
         parallel: Questions in flight at once; None: 1, or many where a model runs on a GPU.
     """
     most = parallel or _default_in_flight(plan)
-    inner = InTurn() if most == 1 else InFlight(most)
-    return BatchFiles(inner) if plan.config.model.batch else inner
+    inner: InTurn | InFlight = InTurn()
+    if most > 1:
+        inner = InFlight(most)
+    if plan.config.model.batch:
+        return BatchFiles(inner)
+    return inner
 
 
 def _default_in_flight(plan: PlannedRun) -> int:
@@ -146,4 +150,6 @@ def _default_in_flight(plan: PlannedRun) -> int:
         return 1
     import torch
 
-    return IN_FLIGHT_ON_A_GPU if torch.cuda.is_available() else 1
+    if torch.cuda.is_available():
+        return IN_FLIGHT_ON_A_GPU
+    return 1

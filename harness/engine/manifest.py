@@ -2,14 +2,11 @@
 
     {"id", "command", "started", "finished", "starts": [{"command", "started", "finished", "state",
     "changed"?}, ...],
-     "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "shapes": {role:
-     sizes},
-     "prompts",
-     "dataset": {"fingerprint", "source", ...},
-     "amounts"?: {field: {"value", "note", ...}},
-     "scorers": {name: version}, "git": {"commit", "dirty"} | null, "packages", "python",
-     "platform", "cpus",
-     "memory_gib", "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
+     "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url},
+     "shapes": {role: sizes}, "prompts", "dataset": {"fingerprint", "source", ...},
+     "amounts"?: {field: {"value", "note", ...}}, "scorers": {name: version},
+     "git": {"commit", "dirty"} | null, "packages", "python", "platform", "cpus", "memory_gib",
+     "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
 
 A run that is continued keeps its first description, and its id, which is drawn at random; each
 later start says what had changed by then. The user's home folder is written ~, in the command too,
@@ -60,8 +57,11 @@ _FIXED = {
     "first_prompts",
     "command",
     "floor",
+    "started",
+    "finished",
+    "starts",
+    "shard",
 }
-_FIXED |= {"started", "finished", "starts", "shard"}
 
 
 def utc_now() -> str:
@@ -80,16 +80,18 @@ def git_state(root: Path) -> dict[str, Any] | None:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        return done.stdout.strip() if done.returncode == 0 else None
+        if done.returncode != 0:
+            return None
+        return done.stdout.strip()
 
     top = git("rev-parse", "--show-toplevel")
     if not top or Path(top).resolve() != root.resolve():
         return None
     status = git("status", "--porcelain")
-    return {
-        "commit": git("rev-parse", "--verify", "HEAD"),
-        "dirty": None if status is None else status != "",
-    }
+    dirty = None
+    if status is not None:
+        dirty = status != ""
+    return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": dirty}
 
 
 @cache
@@ -107,56 +109,84 @@ def made_by() -> dict[str, Any]:
 def describe(plan: PlannedRun) -> dict[str, Any]:
     """The parts of a plan's manifest that are known before it starts: no times, command or first
     prompts."""
-    dataset, served = plan.dataset, server_shapes(plan.models)
-    numbers: dict[
-        str, dict[str, Any]
-    ] = {}  # that the paper prints for the data set, or that another run gave
-    for name in numbers_from_runs(plan.method):
-        origin = plan.origins.get(f"method.params.{name}", "")
-        if origin.startswith("configs/") and origin.endswith(", by_dataset"):
-            value = getattr(plan.method.config, name)
-            numbers[name] = {
-                "value": value,
-                "note": f"{name} = {value}, printed in the paper ({origin})",
-            }
-    numbers |= {name: number.as_json() for name, number in plan.numbers.items()}
-    shapes = [
-        (role, served[role] if role in served else shape_of_role(plan, role))
-        for role in plan.identities
-    ]
-    described = {
+    served = server_shapes(plan.models)
+    numbers = _numbers(plan)
+    described: dict[str, Any] = {
         "method": plan.config.method.name,
         "hash": plan.hash8,
         "seed": plan.config.seed,
-        **({"floor": True} if plan.method.traits.floor else {}),
-        "models": plan.identities,
-        **({"servers": {role: plan.models[role].base_url for role in served}} if served else {}),
-        # They change no answer and are in no hash, but FLOPs are counted by them: a later start
-        # records their change.
-        "shapes": {role: None if shape is None else asdict(shape) for role, shape in shapes},
-        "prompts": plan.method.prompts(),
-        "dataset": {
-            "name": dataset.name,
-            "fingerprint": dataset.fingerprint,
-            "source": dataset.source,
-            "revision": dataset.revision,
-            "questions": len(dataset.examples),
-            "skipped": dict(dataset.skipped),
-            **({} if dataset.copied is None else {"twin": dataset.copied}),
-        },
-        **({"amounts": numbers} if numbers else {}),
-        "scorers": {name: scorers.version(name) for name in plan.config.dataset.scorers},
-        **({"code": plan.code} if plan.code else {}),
+    }
+    if plan.method.traits.floor:
+        described["floor"] = True
+    described["models"] = plan.identities
+    if served:
+        described["servers"] = {role: plan.models[role].base_url for role in served}
+    # They change no answer and are in no hash, but FLOPs are counted by them: a later start records
+    # their change.
+    described["shapes"] = _shapes(plan, served)
+    described["prompts"] = plan.method.prompts()
+    described["dataset"] = _dataset(plan)
+    if numbers:
+        described["amounts"] = numbers
+    described["scorers"] = {name: scorers.version(name) for name in plan.config.dataset.scorers}
+    if plan.code:
+        described["code"] = plan.code
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    described |= {
         **made_by(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "memory_gib": round(memory / 2**30, 1),
         "gpu": describe_gpu(),
         "warnings": [sentence_without_home(warning) for warning in plan.warnings],
     }
-    described = {**without_home({**described, "prompts": None}), "prompts": described["prompts"]}
+    prompts = described["prompts"]  # as they were sent
+    described = {**without_home({**described, "prompts": None}), "prompts": prompts}
     return with_hashed(described, plan)
+
+
+def _numbers(plan: PlannedRun) -> dict[str, dict[str, Any]]:
+    """The parameters that the paper prints for the data set, or that another run gave."""
+    numbers: dict[str, dict[str, Any]] = {}
+    for name in numbers_from_runs(plan.method):
+        origin = plan.origins.get(f"method.params.{name}", "")
+        if origin.startswith("configs/") and origin.endswith(", by_dataset"):
+            value = getattr(plan.method.config, name)
+            note = f"{name} = {value}, printed in the paper ({origin})"
+            numbers[name] = {"value": value, "note": note}
+    for name, number in plan.numbers.items():
+        numbers[name] = number.as_json()
+    return numbers
+
+
+def _shapes(
+    plan: PlannedRun, served: Mapping[str, ModelShape | None]
+) -> dict[str, dict[str, Any] | None]:
+    """Role -> the sizes of its model, None if unknown. served: those of models behind servers."""
+    shapes: dict[str, dict[str, Any] | None] = {}
+    for role in plan.identities:
+        shape = served[role] if role in served else shape_of_role(plan, role)
+        shapes[role] = None
+        if shape is not None:
+            shapes[role] = asdict(shape)
+    return shapes
+
+
+def _dataset(plan: PlannedRun) -> dict[str, Any]:
+    """The data set's part of a manifest."""
+    dataset = plan.dataset
+    described: dict[str, Any] = {
+        "name": dataset.name,
+        "fingerprint": dataset.fingerprint,
+        "source": dataset.source,
+        "revision": dataset.revision,
+        "questions": len(dataset.examples),
+        "skipped": dict(dataset.skipped),
+    }
+    if dataset.copied is not None:
+        described["twin"] = dataset.copied
+    return described
 
 
 def with_hashed(described: dict[str, Any], plan: PlannedRun) -> dict[str, Any]:
@@ -175,7 +205,9 @@ def with_hashed(described: dict[str, Any], plan: PlannedRun) -> dict[str, Any]:
     }
     complete = {**described, HASHED: hashed}
     inputs = recorded_inputs(without_home(config), complete)
-    return complete if inputs is not None and inputs.hash8() == plan.hash8 else described
+    if inputs is None or inputs.hash8() != plan.hash8:
+        return described
+    return complete
 
 
 def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
@@ -185,15 +217,18 @@ def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
     if config is None:
         return None
     if "weights" not in plan.identities.get(role, {}):  # behind a server, or not on this machine
-        return None if config.shape is None else ModelShape(**config.shape.model_dump())
+        if config.shape is None:
+            return None
+        return ModelShape(**config.shape.model_dump())
     from harness.cost.shapes import shape_of
     from harness.embed.encoder_info import encoder_folder
     from harness.llm.model_info import local_folder
 
     try:
-        folder = (
-            encoder_folder(config) if isinstance(config, EncoderConfig) else local_folder(config)[0]
-        )
+        if isinstance(config, EncoderConfig):
+            folder = encoder_folder(config)
+        else:
+            folder, _ = local_folder(config)
         return shape_of(SimpleNamespace(**read_object(folder / "config.json")))
     except (UserError, OSError, ValueError, AttributeError):
         return None
@@ -218,7 +253,8 @@ def with_start(
     if "starts" not in before:  # the first start, or what a killed merge of an earlier version left
         times = {"started": start["started"], "finished": None, "starts": [start]}
         return {"id": secrets.token_hex(8), "command": command, **times, **described}
-    if changed := changes(before, described):
+    changed = changes(before, described)
+    if changed:
         start["changed"] = changed
     if described["dataset"]["questions"] >= (before.get("dataset") or {}).get("questions", 0):
         before = {**before, "dataset": described["dataset"]}  # that of the largest limit
@@ -228,14 +264,11 @@ def with_start(
 def changes(before: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Keys of the manifest `other` (of a later start or process) that differ from `before`, with
     new values."""
-    left_out = (
-        _FIXED if "shapes" in before else _FIXED | {"shapes"}
-    )  # older runs have the sizes of servers alone
-    return {
-        key: value
-        for key, value in other.items()
-        if key not in left_out and before.get(key) != value
-    }
+    left_out = set(_FIXED)
+    if "shapes" not in before:  # older runs have the sizes of servers alone
+        left_out.add("shapes")
+    compared = {key: value for key, value in other.items() if key not in left_out}
+    return {key: value for key, value in compared.items() if before.get(key) != value}
 
 
 def asked_counts(manifest: Mapping[str, Any], asked: int, recorded: int) -> dict[str, int]:
@@ -262,11 +295,12 @@ def with_first_prompts(
     """The manifest with `prompts` (role -> first prompt) of roles it has none of; the same object
     if none is new."""
     prompts_before = manifest.get("first_prompts", {})
-    if not (
-        new := {role: prompt for role, prompt in prompts.items() if role not in prompts_before}
-    ):
+    new = {role: prompt for role, prompt in prompts.items() if role not in prompts_before}
+    if not new:
         return manifest
-    gpu = describe_gpu() if manifest.get("gpu") is None else manifest["gpu"]
+    gpu = manifest.get("gpu")
+    if gpu is None:
+        gpu = describe_gpu()
     return {**manifest, "first_prompts": {**prompts_before, **new}, "gpu": gpu}
 
 
@@ -277,15 +311,16 @@ def with_end(
     of that start."""
     time = utc_now()
     last = {**manifest["starts"][-1], "finished": time, "state": state, **(extra or {})}
-    finished = time if state == "finished" else None
+    finished = None
+    if state == "finished":
+        finished = time
     return {**manifest, "finished": finished, "starts": [*manifest["starts"][:-1], last]}
 
 
 def describe_gpu() -> str | None:
     """Name of the GPU, None if there is none or torch is not loaded."""
-    torch = sys.modules.get(
-        "torch"
-    )  # not imported for this: a run that loads no model has no use for it
+    # Not imported for this: a run that loads no model has no use for it.
+    torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return None
     return str(torch.cuda.get_device_name())

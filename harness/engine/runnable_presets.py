@@ -18,8 +18,10 @@ def runnable_presets(capabilities: Collection[str]) -> list[str]:
     """
     by_implementation: dict[str, str] = {}
     for name, implementation, method in preset_methods():
-        trained = needs_trained_adapters(method)
-        if not trained and all(need <= set(capabilities) for need in method.needs.values()):
+        lacking: set[str] = set()
+        for need in method.needs.values():
+            lacking |= need - set(capabilities)
+        if not lacking and not needs_trained_adapters(method):
             by_implementation.setdefault(implementation, name)
     return sorted(by_implementation.values())
 
@@ -32,9 +34,8 @@ def preset_methods() -> Iterator[tuple[str, str, Method]]:
             tree = Tree(presets.read("methods", name))
             if tree.values.get("view", "document") == "evidence":
                 continue
-            cls: type[Method] = registry.load(
-                implementation := str(tree.values.get("implementation")), Method
-            )
+            implementation = str(tree.values.get("implementation"))
+            cls: type[Method] = registry.load(implementation, Method)
             method = cls(cls.Config(**tree.values.get("params", {})))
         except (HarnessError, ValueError, TypeError):  # a method without answer, too
             continue  # `harness validate` reports the mistake; here the preset is skipped

@@ -9,7 +9,7 @@ those of this judge if they have the same version.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -82,42 +82,28 @@ def judge_run(
     """Judge every answer of a run folder, store the scores and return the judgements with what they
     cost.
 
-    examples: by question id; parallel: requests in flight.
+    A question that failed scores 0, as by every scorer.
 
-    A question that failed scores 0, as by every scorer. Raises UserError, SaveError, and CannotRun
-    once the model can judge no more; what was judged before is then stored.
+    Args:
+        folder: Of the run.
+        examples: By question id.
+        judge: Who judges them.
+        parallel: Requests in flight.
+        progress: Shows how far it is.
+
+    Raises:
+        UserError: The run cannot be judged.
+        SaveError: A file cannot be written.
+        CannotRun: The model can judge no more; what was judged before is stored.
     """
     stored = read_run(folder)
-    if judge.name in stored.config["dataset"]["scorers"]:
-        raise UserError(
-            f"{folder} has a scorer '{judge.name}'; give the judge another name with --name"
-        )
-    if not stored.records:
-        raise UserError(f"{folder} has no answered question yet")
+    _check_can_be_judged(stored, judge)
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(folder, rows_of, progress.note) as store:
         by_question = {record["question_id"]: record for record in store.lines(RECORDS)}
-        shown = "shown" in judge.places
-        if shown and not stored.config["dataset"].get("keep_texts", True):
-            raise UserError(
-                f"{folder} keeps no texts, so what was shown cannot be judged; run it with "
-                "--keep-texts yes"
-            )
-        texts = stored.texts(by_question.values()) if shown else {}
-        answered = [record for record in by_question.values() if has_answer(record)]
-        cases = [
-            _case(folder, record, examples, judge.published is not None) for record in answered
-        ]
-        if shown:
-            cases = [
-                replace(case, shown=_shown(record, texts))
-                for case, record in zip(cases, answered, strict=True)
-            ]
+        cases = _cases(stored, by_question.values(), examples, judge)
         work = _JudgeWork(judge, progress, len(cases))
-        add_usage(
-            work.judged.lost,
-            ((stored.manifest.get("judges") or {}).get(judge.name) or {}).get("earlier") or {},
-        )
+        add_usage(work.judged.lost, _entry_before(stored, judge).get("earlier") or {})
         try:
             work.judge(cases, parallel)
         except HarnessError as error:
@@ -126,25 +112,83 @@ def judge_run(
         finally:
             progress.stop()
             if work.judged.replied or len(work.judged.judgements) == len(cases):
-                failed = (
-                    record["question_id"]
-                    for record in by_question.values()
-                    if not has_answer(record)
-                )
-                work.judged.judgements |= {name: Judgement(name, FAILED) for name in failed}
+                _add_failed_questions(work.judged, by_question.values())
                 _store_judgements(store, stored, by_question, judge, work.judged)
-            elif work.judged.lost.get(
-                "tokens"
-            ):  # limits count what was sent, also where nothing came back
-                before = (stored.manifest.get("judges") or {}).get(judge.name) or _price_of(judge)
+            elif work.judged.lost.get("tokens"):
+                # Limits count what was sent, also where nothing came back.
+                before = _entry_before(stored, judge) or _price_of(judge)
                 _write_entry(store, judge, {**before, "earlier": work.judged.lost})
     return work.judged
 
 
+def _check_can_be_judged(stored: StoredRun, judge: Judge) -> None:
+    """Raise UserError for a run whose answers this judge cannot judge."""
+    dataset = stored.config["dataset"]
+    if judge.name in dataset["scorers"]:
+        raise UserError(
+            f"{stored.path} has a scorer '{judge.name}'; give the judge another name with --name"
+        )
+    if not stored.records:
+        raise UserError(f"{stored.path} has no answered question yet")
+    if "shown" in judge.places and not dataset.get("keep_texts", True):
+        raise UserError(
+            f"{stored.path} keeps no texts, so what was shown cannot be judged; run it with "
+            "--keep-texts yes"
+        )
+
+
+def _entry_before(stored: StoredRun, judge: Judge) -> dict[str, Any]:
+    """The judge's part of the manifest before this call, {} for none."""
+    judges = stored.manifest.get("judges") or {}
+    entry: dict[str, Any] = judges.get(judge.name) or {}
+    return entry
+
+
+def _add_failed_questions(judged: Judged, records: Iterable[Mapping[str, Any]]) -> None:
+    """Judge each question that failed, which scores 0."""
+    for record in records:
+        if not has_answer(record):
+            name = record["question_id"]
+            judged.judgements[name] = Judgement(name, FAILED)
+
+
+def _cases(
+    stored: StoredRun,
+    records: Collection[Mapping[str, Any]],
+    examples: Mapping[str, Example],
+    judge: Judge,
+) -> list[Case]:
+    """The judge's input for each answered question.
+
+    Args:
+        stored: The run.
+        records: All of its records.
+        examples: By question id.
+        judge: Who judges them.
+    """
+    sees_texts = "shown" in judge.places
+    texts: Mapping[str, str] = {}
+    if sees_texts:
+        texts = stored.texts(records)
+    cases: list[Case] = []
+    for record in records:
+        if not has_answer(record):
+            continue
+        case = _case(stored.path, record, examples, judge.published is not None)
+        if sees_texts:
+            case = replace(case, shown=_shown(record, texts))
+        cases.append(case)
+    return cases
+
+
 def _shown(record: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[str, ...]:
     """The texts that the reader of a record was shown; texts: the long ones by checksum."""
-    whole = (texts.get(piece.get(POINTER, ""), piece["text"]) for piece in record["shown"])
-    return tuple(text for text in whole if text.strip())
+    shown: list[str] = []
+    for piece in record["shown"]:
+        text = texts.get(piece.get(POINTER, ""), piece["text"])
+        if text.strip():
+            shown.append(text)
+    return tuple(shown)
 
 
 def _case(
@@ -153,20 +197,25 @@ def _case(
     """The judge's input for an answer; of a reply with an answer prefix only the text after it, as
     for scorers.
 
-    record: a record; published: whether the judge uses prompts of the data set's authors, which see
-    their own question.
+    Args:
+        folder: Of the run.
+        record: An answered one.
+        examples: By question id.
+        published: Whether the judge uses prompts of the data set's authors, which see their own
+            question.
     """
     name = record["question_id"]
     if name not in examples:
         raise UserError(f"question '{name}' of {folder} is not in the data set any more")
-    question, gold = examples[name].question, examples[name].gold
-    answer = (record.get("notes") or {}).get("scored", record["prediction"])
-    if not published:
-        return Case(name, question.text, question.options, gold.answers, str(answer))
-    asked, prompt = gold.extra.get("question", question.text), gold.extra.get("judge", "")
-    return Case(
-        name, str(asked), question.options, gold.answers, str(answer), str(prompt).partition("/")[2]
-    )
+    question = examples[name].question
+    gold = examples[name].gold
+    text = question.text
+    prompt = ""
+    if published:
+        text = str(gold.extra.get("question", question.text))
+        _, _, prompt = str(gold.extra.get("judge", "")).partition("/")
+    answer = str((record.get("notes") or {}).get("scored", record["prediction"]))
+    return Case(name, text, question.options, gold.answers, answer, prompt)
 
 
 class _JudgeWork:
@@ -175,7 +224,8 @@ class _JudgeWork:
 
     def __init__(self, judge: Judge, progress: Progress, n_cases: int) -> None:
         self.judged = Judged()
-        self._judge, self._progress = judge, progress
+        self._judge = judge
+        self._progress = progress
         self._warn = WarnOnce(progress.note, "the judge's replies are not cached")
         self._failed_in_a_row = 0  # cases that could not be judged since the last judgement
         progress.start(n_cases, judge.name)
@@ -185,10 +235,11 @@ class _JudgeWork:
         time."""
         open_cases = []
         for case in cases:
-            if judgement := self._judge.without_request(case):
-                self._finish((case, judgement, Meter()))
-            else:
+            judgement = self._judge.without_request(case)
+            if judgement is None:
                 open_cases.append(case)
+            else:
+                self._finish((case, judgement, Meter()))
         if parallel == 1 or not open_cases:
             for case in open_cases:
                 self._finish(self._ask(case))
@@ -217,7 +268,9 @@ class _JudgeWork:
         if isinstance(result, Judgement):
             self._failed_in_a_row = 0
             self.judged.judgements[case.question_id] = result
-            usage = {"answer": result.usage} if result.usage else {}
+            usage = {}
+            if result.usage:
+                usage["answer"] = result.usage
             self._progress.done(
                 {"error": None, "scores": {self._judge.name: result.score}, "usage": usage}
             )
@@ -247,34 +300,35 @@ def _store_judgements(
 
     After a kill between the two the same command writes the records, from the cache.
     """
-    before = (stored.manifest.get("judges") or {}).get(judge.name) or {}
+    before = _entry_before(stored, judge)
     keep_texts = bool(stored.config["dataset"].get("keep_texts", True))
     records = []
     for name, record in by_question.items():
         if name in judged.judgements:
             record = _with_judgement(record, judge.name, judged.judgements[name], keep_texts)
-        elif (
-            before.get("version") != judge.version
-        ):  # a mean over two prompts or two models would be meaningless
+        elif before.get("version") != judge.version:
+            # A mean over two prompts or two models would be meaningless.
             record = _without_judgement(record, judge.name)
         records.append(record)
     _write_entry(store, judge, _manifest_entry(judge, judged))
     store.replace_records(records)
     numbers = summarise(records, store.index_lines(), stored.config)
-    judged.summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
-    judged.summary = store.write_summary(judged.summary)
+    summary = {key: value for key, value in stored.summary.items() if key in KEPT}
+    judged.summary = store.write_summary({**summary, **numbers})
 
 
 def _with_judgement(
     record: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool
 ) -> dict[str, Any]:
     """The record with what judge `name` said; its reply only where texts may be kept."""
-    notes, entry = dict(record.get("notes") or {}), {"verdict": judgement.verdict}
+    notes = dict(record.get("notes") or {})
+    entry = {"verdict": judgement.verdict}
     if judgement.reply is not None and keep_texts:
         entry["reply"] = judgement.reply
     notes[JUDGES] = {**(notes.get(JUDGES) or {}), name: entry}
     flags = {**(notes.pop("flags", None) or {}), name: judgement.flag}
-    if flags := {key: flag for key, flag in flags.items() if flag is not None}:
+    flags = {key: flag for key, flag in flags.items() if flag is not None}
+    if flags:
         notes["flags"] = flags
     return {**record, "scores": {**record["scores"], name: judgement.score}, "notes": notes}
 
@@ -282,12 +336,16 @@ def _with_judgement(
 def _without_judgement(record: dict[str, Any], name: str) -> dict[str, Any]:
     """The record without the score, verdict and flag of judge `name`."""
 
-    def without(values: Mapping[str, Any] | None) -> dict[str, Any]:
-        return {key: value for key, value in (values or {}).items() if key != name}
+    notes = dict(record.get("notes") or {})
+    for key in ("flags", JUDGES):
+        if key in notes:
+            notes[key] = _without_key(notes[key], name)
+    return {**record, "scores": _without_key(record["scores"], name), "notes": notes}
 
-    notes = record.get("notes") or {}
-    parts = {key: without(notes[key]) for key in ("flags", JUDGES) if key in notes}
-    return {**record, "scores": without(record["scores"]), "notes": {**notes, **parts}}
+
+def _without_key(values: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+    """The values but one."""
+    return {key: value for key, value in (values or {}).items() if key != name}
 
 
 def _write_entry(store: RunStore, judge: Judge, entry: dict[str, Any]) -> None:
@@ -298,23 +356,30 @@ def _write_entry(store: RunStore, judge: Judge, entry: dict[str, Any]) -> None:
 
 
 def _price_of(judge: Judge) -> dict[str, Any]:
-    return {"price": judge.config.price.model_dump()} if judge.config.price else {}
+    """The price of the judge's model as the manifest has it, {} for none."""
+    if judge.config.price is None:
+        return {}
+    return {"price": judge.config.price.model_dump()}
 
 
 def _manifest_entry(judge: Judge, judged: Judged) -> dict[str, Any]:
     """The judge's part of the manifest."""
     verdicts = Counter(judgement.verdict for judgement in judged.judgements.values())
-    return {
+    prompt = judge.prompt.text
+    if judge.published is not None:
+        prompt = judge.published.source
+    entry: dict[str, Any] = {
         "version": judge.version,
         "kind": judge.kind,
-        "prompt": judge.published.source if judge.published else judge.prompt.text,
+        "prompt": prompt,
         "prompt_version": judge.prompt_version,
         "max_tokens": judge.max_tokens,
         "model": without_home({"name": judge.config.name, **judge.identity}),
-        **({"server": masked(judge.config.base_url)} if judge.config.base_url else {}),
-        "verdicts": dict(sorted(verdicts.items())),
-        "usage": judged.usage,
-        **({"earlier": judged.lost} if judged.lost else {}),
-        **_price_of(judge),
-        "finished": utc_now(),
     }
+    if judge.config.base_url:
+        entry["server"] = masked(judge.config.base_url)
+    entry["verdicts"] = dict(sorted(verdicts.items()))
+    entry["usage"] = judged.usage
+    if judged.lost:
+        entry["earlier"] = judged.lost
+    return {**entry, **_price_of(judge), "finished": utc_now()}
