@@ -15,19 +15,19 @@ summarise(records, documents) -> {
     "errors": {"WindowExceeded": 2}}            failed questions by the type of their error
 """
 
-import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.cost.usage import add_usage, texts_and_cut
 from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
-from harness.storage.records import IndexLine
+from harness.storage.records import IndexLine, Usage
 from harness.types import MISSING, NOT_SAID, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
@@ -54,94 +54,155 @@ def summarise(
             format, which says what questions are resampled as one
             (harness.stats.question_clusters).
     """
-    failed, seed = config.get("failed", "zero"), int(config.get("seed", 0))
-    dataset_format = config.get("dataset", {}).get("format", "")
-    total = truncated = cut = 0
-    texts = 0.0  # that encoders got for questions, failed ones too, and indexes; NaN: unknown
-    errors, prefixes, replies = Counter[str](), Counter[str](), Counter[str]()
-    usage: dict[str, dict[str, Any]] = {}
-    said: set[str] = set()  # scores that answered questions have
-    unsaid: set[str] = set()  # scores that an application's replies do not allow
-    columns: dict[
-        str, tuple[array[float], array[int]]
-    ] = {}  # score -> its values, and the rows that have it
+    numbers = _Numbers(config)
+    clusters = cluster_numbers(numbers.dataset_format, numbers.count_records(records))
+    numbers.count_indexes(documents)
+    return numbers.summary(clusters)
 
-    def scored_questions() -> Iterator[tuple[str, Sequence[str]]]:
+
+class _Column:
+    """The values of one score, and the places of their questions among those that are scored."""
+
+    def __init__(self) -> None:
+        self.values = array("d")
+        self.places = array("I")
+
+    def mean(self, clusters: NDArray[np.int32], seed: int) -> dict[str, float | int | None]:
+        """The mean with its interval; clusters: of all scored questions."""
+        own_clusters = clusters[np.frombuffer(self.places, dtype=np.uint32)]
+        found = interval(np.frombuffer(self.values), own_clusters, seed=seed)
+        return {"mean": found.mean, "low": found.low, "high": found.high, "n": found.n}
+
+
+class _EncoderTexts:
+    """Texts that encoders and rerankers were given for questions, failed ones too, and indexes."""
+
+    def __init__(self) -> None:
+        self.given: int | None = 0  # None: an older run or index did not count them
+        self.cut = 0
+
+    def add(self, usage: Usage) -> None:
+        """Count those of a question or an index."""
+        given, cut = texts_and_cut([usage])
+        self.cut += cut
+        if given is None or self.given is None:
+            self.given = None
+        else:
+            self.given += given
+
+
+class _Numbers:
+    """What is counted in one pass over the records and one over the indexes.
+
+    config: of the run, as in run.yaml.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.failed_count_as = config.get("failed", "zero")
+        self.seed = int(config.get("seed", 0))
+        self.dataset_format = config.get("dataset", {}).get("format", "")
+        # Of records.
+        self.total = 0
+        self.truncated = 0
+        self.errors = Counter[str]()  # by type
+        self.prefixes = Counter[str]()
+        self.usage: Usage = {}
+        self.columns: dict[str, _Column] = {}  # by score
+        self.said: set[str] = set()  # scores that answered questions have
+        self.unsaid: set[str] = set()  # scores that an application's replies do not allow
+        # Of indexes.
+        self.index_counts = {"built": 0, "hit": 0, "failed": 0}
+        self.indexed: set[str] = set()  # documents
+        self.index_usage: Usage = {}
+        # Of both.
+        self.replies = Counter[str]()
+        self.texts = _EncoderTexts()
+
+    def count_records(
+        self, records: Iterable[dict[str, Any]]
+    ) -> Iterator[tuple[str, Sequence[str]]]:
         """Count each record; yield (id, documents) of those whose scores count."""
-        nonlocal total, truncated, texts, cut
-        rows = 0
+        n_scored = 0
         for record in records:
-            error, prefix = record["error"], (record.get("notes") or {}).get(PREFIX)
-            total += 1
-            truncated += record["truncated"] is not None
-            prefixes.update([] if prefix is None else [prefix])
-            errors.update([] if error is None else [error["type"]])
-            replies.update(lacking_replies(record["usage"]))
-            given, cut_here = texts_and_cut([record["usage"]])
-            texts, cut = texts + (math.nan if given is None else given), cut + cut_here
-            if error is None:
-                add_usage(usage, record["usage"])
-                said.update(record["scores"])
-                unsaid.update(_unsaid(record))
-            elif failed != "zero":
+            self._count_record(record)
+            if record["error"] is not None and self.failed_count_as != "zero":
                 continue
             for name, value in record["scores"].items():
-                values, places = columns.setdefault(name, (array("d"), array("I")))
-                values.append(value)
-                places.append(rows)
-            rows += 1
+                column = self.columns.setdefault(name, _Column())
+                column.values.append(value)
+                column.places.append(n_scored)
+            n_scored += 1
             yield record["question_id"], record["document_ids"]
 
-    clusters = cluster_numbers(dataset_format, scored_questions())
-    scores = {}
-    for name, (values, places) in columns.items():
-        if name in unsaid - said:
-            continue  # a failed question has no 0 of what no reply says
-        i = interval(
-            np.frombuffer(values), clusters[np.frombuffer(places, dtype=np.uint32)], seed=seed
-        )
-        scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
+    def _count_record(self, record: dict[str, Any]) -> None:
+        self.total += 1
+        if record["truncated"] is not None:
+            self.truncated += 1
+        prefix = (record.get("notes") or {}).get(PREFIX)
+        if prefix is not None:
+            self.prefixes[prefix] += 1
+        self.replies.update(lacking_replies(record["usage"]))
+        self.texts.add(record["usage"])
+        if record["error"] is not None:
+            self.errors[record["error"]["type"]] += 1
+            return
+        add_usage(self.usage, record["usage"])
+        self.said.update(record["scores"])
+        self.unsaid.update(_unsaid(record))
 
-    index_usage: dict[str, dict[str, Any]] = {}
-    counts = {"built": 0, "hit": 0, "failed": 0}
-    ids = set[str]()
-    tried = set[tuple[str, str | None, str | None]]()
-    for line in documents:
-        if line.identity not in tried:  # one that failed in several starts has failed once
-            counts[line.status] += 1
-        if line.failed:
-            tried.add(line.identity)
-            continue
-        ids.add(line.document_id)
-        add_usage(index_usage, line.usage)
-        given, cut_here = texts_and_cut([line.usage])
-        texts, cut = texts + (math.nan if given is None else given), cut + cut_here
-    replies.update(lacking_replies(index_usage))
-    mean = _divide_all(index_usage, len(ids))
-    return {
-        "n_total": total,
-        "n_scored": total - errors.total(),
-        "n_failed": errors.total(),
-        "n_truncated": truncated,
-        **({"n_without_prefix": prefixes[MISSING]} if prefixes else {}),
-        **({"replies": dict(replies)} if replies else {}),
-        "failed_count_as": failed,
-        "interval_rule": INTERVAL_RULE,
-        "scores": scores,
-        "usage": _divide_all(usage, total - errors.total()),
-        "index": {
-            "documents": len(ids),
-            **counts,
-            "usage": index_usage,
-            "usage_per_document": mean,
-        },
-        **(
-            {"texts_cut": {"texts": None if math.isnan(texts) else int(texts), "cut": cut}}
-            if cut
-            else {}
-        ),
-        "errors": dict(sorted(errors.items())),
-    }
+    def count_indexes(self, lines: Iterable[IndexLine]) -> None:
+        """Count the lines of documents.jsonl; one that failed in several starts has failed once."""
+        tried = set[tuple[str, str | None, str | None]]()
+        for line in lines:
+            if line.identity not in tried:
+                self.index_counts[line.status] += 1
+            if line.failed:
+                tried.add(line.identity)
+                continue
+            self.indexed.add(line.document_id)
+            add_usage(self.index_usage, line.usage)
+            self.texts.add(line.usage)
+        self.replies.update(lacking_replies(self.index_usage))
+
+    def summary(self, clusters: NDArray[np.int32]) -> dict[str, Any]:
+        """The mapping of the module; clusters: of the questions that count_records yielded."""
+        n_failed = self.errors.total()
+        numbers: dict[str, Any] = {
+            "n_total": self.total,
+            "n_scored": self.total - n_failed,
+            "n_failed": n_failed,
+            "n_truncated": self.truncated,
+        }
+        if self.prefixes:
+            numbers["n_without_prefix"] = self.prefixes[MISSING]
+        if self.replies:
+            numbers["replies"] = dict(self.replies)
+        numbers["failed_count_as"] = self.failed_count_as
+        numbers["interval_rule"] = INTERVAL_RULE
+        numbers["scores"] = self._scores(clusters)
+        numbers["usage"] = _divide_all(self.usage, self.total - n_failed)
+        numbers["index"] = self._index()
+        if self.texts.cut:
+            numbers["texts_cut"] = {"texts": self.texts.given, "cut": self.texts.cut}
+        numbers["errors"] = dict(sorted(self.errors.items()))
+        return numbers
+
+    def _scores(self, clusters: NDArray[np.int32]) -> dict[str, dict[str, float | int | None]]:
+        """Each score's mean; a failed question has no 0 of what no reply says."""
+        absent = self.unsaid - self.said
+        scores = {}
+        for name, column in self.columns.items():
+            if name not in absent:
+                scores[name] = column.mean(clusters, self.seed)
+        return scores
+
+    def _index(self) -> dict[str, Any]:
+        return {
+            "documents": len(self.indexed),
+            **self.index_counts,
+            "usage": self.index_usage,
+            "usage_per_document": _divide_all(self.index_usage, len(self.indexed)),
+        }
 
 
 def _unsaid(record: Mapping[str, Any]) -> list[str]:
@@ -164,27 +225,35 @@ def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> list[str]:
     """A sentence for each kind of `replies` (a summary's) that lack something; config: as in
     run.yaml."""
-    model, answer_limit = config["model"], config["dataset"].get("max_answer_tokens")
-    thinking, model_limit = model.get("thinking"), model.get("max_tokens")
-    raise_thinking = (
-        f"raise model.thinking.tokens, now {thinking['tokens']}"
-        if thinking
-        else "set model.thinking.tokens=4096"
-    )
-    cut_by = ("dataset.max_answer_tokens", answer_limit)
-    if model_limit and model_limit <= (answer_limit or model_limit):
-        cut_by = ("model.max_tokens", model_limit)
     sentences = {
         "refused": "refusals: {}",
-        "thought": f"replies whose limit went into thinking: {{}}; {raise_thinking}",
+        "thought": f"replies whose limit went into thinking: {{}}; {_thinking_advice(config)}",
         "reasoned": "replies with reasoning before the answer, which is left out: {}; "
         "model.keep_thinking=true leaves it in",
         "empty": "empty replies: {}",
         "unread": "replies that the method could not read: {}",
         "unsearched": "answers without a single tool call: {}",
-        "unfinished": f"replies cut at their limit ({'='.join(str(part) for part in cut_by if part)}): {{}}",
+        "unfinished": f"replies cut at their limit ({_answer_limit(config)}): {{}}",
     }
     return [words.format(replies[kind]) for kind, words in sentences.items() if replies.get(kind)]
+
+
+def _thinking_advice(config: Mapping[str, Any]) -> str:
+    thinking = config["model"].get("thinking")
+    if thinking:
+        return f"raise model.thinking.tokens, now {thinking['tokens']}"
+    return "set model.thinking.tokens=4096"
+
+
+def _answer_limit(config: Mapping[str, Any]) -> str:
+    """The setting that cuts answers, with its value: "dataset.max_answer_tokens=32"."""
+    answer_limit = config["dataset"].get("max_answer_tokens")
+    model_limit = config["model"].get("max_tokens")
+    if model_limit and (not answer_limit or model_limit <= answer_limit):
+        return f"model.max_tokens={model_limit}"
+    if answer_limit:
+        return f"dataset.max_answer_tokens={answer_limit}"
+    return "dataset.max_answer_tokens"
 
 
 def _divide_all(value: Any, by: int) -> Any:
