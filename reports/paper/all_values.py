@@ -66,10 +66,11 @@ def frame(
     """
     values = load()
     measured: dict[int, list[dict[str, Any]]] = {}
-    for value, _, row in measured_rows(runs, values, margin=margin) if runs else ():
-        cells = {key: row[key] for key in COLUMNS[4:]}
-        cells |= {"dataset": value.place, "metric": value.label}
-        measured.setdefault(value.line, []).append(cells)
+    found = measured_rows(runs, values, margin=margin) if runs else []
+    for row in found:
+        cells = {key: row.cells[key] for key in COLUMNS[4:]}
+        cells |= {"dataset": row.value.place, "metric": row.value.label}
+        measured.setdefault(row.value.line, []).append(cells)
     mapped = {value.line: value for value in reversed(values)}  # the first of each line
     rows: list[dict[str, Any]] = []
     for entry in printed():

@@ -5,7 +5,7 @@ incomplete(runs)         "LongRefiner's Single-hop is a mean over nq, triviaqa a
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 from harness.config.schema import canonical
@@ -25,16 +25,25 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
     settings, or one run on a stand-in. Nothing where a member is missing: see `incomplete`.
     """
     fitting = _fitting(value, runs)
-    alone = [
-        ((value.rules[0], run),) for run in fitting if facts.run_key(run)[0] in value.stand_ins
-    ]
+    first = value.rules[0]
     if len(value.rules) == 1:
-        named = (value.rules[0].dataset, *value.stand_ins)
-        return [((value.rules[0], run),) for run in fitting if facts.run_key(run)[0] in named]
+        return _alone(first, fitting, (first.dataset, *value.stand_ins))
     ways: list[tuple[Pair, ...]] = []
-    for alike in _by_settings(value, fitting):
-        ways += product(*([(rule, run) for run in alike[rule.dataset]] for rule in value.rules))
-    return ways + alone
+    for group in _by_settings(value, fitting):
+        ways += product(*[_pairs(rule, group) for rule in value.rules])
+    return ways + _alone(first, fitting, value.stand_ins)
+
+
+def _alone(
+    rule: DatasetRule, runs: Sequence[StoredRun], datasets: Sequence[str]
+) -> list[tuple[Pair, ...]]:
+    """The runs over one of these data sets, each of which measures a value alone."""
+    return [((rule, run),) for run in runs if facts.run_key(run)[0] in datasets]
+
+
+def _pairs(rule: DatasetRule, group: Mapping[str, Sequence[StoredRun]]) -> list[Pair]:
+    """The runs on the data set of a rule."""
+    return [(rule, run) for run in group[rule.dataset]]
 
 
 def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> list[str]:
@@ -43,64 +52,93 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
 
     values: by default those of paper_results.csv that mapping.yaml maps.
     """
-    sentences: list[str] = []
-    for value in load() if values is None else values:
-        members = [rule.dataset for rule in value.rules]
-        for alike in _by_settings(value, _fitting(value, runs)) if len(members) > 1 else ():
-            if missing := [name for name in members if not alike[name]]:
-                first = next(run for name in members for run in alike[name])
-                sentences.append(
-                    f"{value.paper.name}'s {value.place} is a mean over {listed(members)}: no run "
-                    "of "
-                    f"{first.config['method']['name']} with {first.config['model']['name']} and "
-                    "these settings on "
-                    f"{listed(missing)}"
-                )
-    return list(dict.fromkeys(sentences))
+    if values is None:
+        values = load()
+    sentences: dict[str, None] = {}
+    for value in values:
+        if len(value.rules) < 2:
+            continue
+        for group in _by_settings(value, _fitting(value, runs)):
+            missing = [rule.dataset for rule in value.rules if not group[rule.dataset]]
+            if missing:
+                sentences[_lacking_members(value, group, missing)] = None
+    return list(sentences)
+
+
+def _lacking_members(
+    value: Value, group: Mapping[str, Sequence[StoredRun]], missing: Sequence[str]
+) -> str:
+    """A sentence on a mean that runs of the same settings measure in part.
+
+    Args:
+        value: The printed mean.
+        group: The runs by data set.
+        missing: The data sets without a run.
+    """
+    members = [rule.dataset for rule in value.rules]
+    present = [name for name in members if group[name]]
+    first = group[present[0]][0]
+    method, model = first.config["method"]["name"], first.config["model"]["name"]
+    return (
+        f"{value.paper.name}'s {value.place} is a mean over {listed(members)}: no run of {method} "
+        f"with {model} and these settings on {listed(missing)}"
+    )
 
 
 def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs of the value's preset whose texts were made for its length, where it has one.
 
-    What a run has otherwise is no part of a preset's name: "dragon[minilm]" is dragon, "pecan
-    [pocket]" is pecan. A run made elsewhere is of no preset, whatever its method is called.
+    A run made elsewhere is of no preset, whatever its method is called.
     """
-    names = [re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"])) for run in runs]
-    of_preset = [run for run, name in zip(runs, names, strict=True) if name == value.entry.preset]
-    tokens = value.rules[0].tokens
-    fitting = [
-        run
-        for run in of_preset
-        if tokens in (None, (run.config["dataset"].get("options") or {}).get("tokens"))
-    ]
-    return [run for run in fitting if not facts.made_elsewhere(run)]
+    fitting = []
+    for run in runs:
+        if facts.made_elsewhere(run) or _preset_name(run) != value.entry.preset:
+            continue
+        options = run.config["dataset"].get("options") or {}
+        if value.rules[0].tokens in (None, options.get("tokens")):
+            fitting.append(run)
+    return fitting
+
+
+def _preset_name(run: StoredRun) -> str:
+    """The name of a run's preset, without what the run has otherwise: "dragon[minilm]" is dragon,
+    "pecan [pocket]" is pecan."""
+    return re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"]))
 
 
 def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
-    """The runs on the value's data sets by data set, those of the same settings together.
-
-    Compared are all settings but the data set's own: method, models and encoders as the manifest
-    has them, seed, and what was asked of answers besides the instruction; how long they may be too,
-    where each has the preset's length.
-    """
+    """The runs on the value's data sets by data set, those of the same settings together."""
     members = [rule.dataset for rule in value.rules]
     groups: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:
-        if (name := facts.run_key(run)[0]) not in members:
-            continue
-        config, manifest = run.config, run.manifest
-        asked = {key: text for key, text in facts.task(run).items() if key != "instruction"}
-        if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):
-            del asked["max_answer_tokens"]
-        models = manifest.get("models") or {
-            key: config.get(key) for key in ("model", "roles", "encoder", "reranker")
-        }
-        settings = {
+        name = facts.run_key(run)[0]
+        if name in members:
+            empty: dict[str, list[StoredRun]] = {member: [] for member in members}
+            groups.setdefault(_settings_key(run), empty)[name].append(run)
+    return list(groups.values())
+
+
+def _settings_key(run: StoredRun) -> str:
+    """All settings of a run but the data set's own: method, models and encoders as the manifest
+    has them, seed, and what was asked of answers besides the instruction.
+
+    How long answers may be is left out where it is the preset's length.
+    """
+    config, manifest = run.config, run.manifest
+    task = facts.task(run)
+    del task["instruction"]
+    if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):
+        del task["max_answer_tokens"]
+    models = manifest.get("models")
+    if not models:
+        models = {key: config.get(key) for key in ("model", "roles", "encoder", "reranker")}
+    return canonical(
+        {
             "method": config["method"],
             "models": models,
             "prompts": manifest.get("prompts"),
-            "task": asked,
+            "task": task,
+            "seed": config.get("seed"),
+            "failed": config.get("failed"),
         }
-        key = canonical({**settings, "seed": config.get("seed"), "failed": config.get("failed")})
-        groups.setdefault(key, {member: [] for member in members})[name].append(run)
-    return list(groups.values())
+    )

@@ -7,33 +7,36 @@ python -m reports.paper.matrix docs/reproducing.md    writes it between its two 
 import sys
 from pathlib import Path
 
-from reports.paper.tables_and_figures import printed, tables_and_figures
+from reports.paper.tables_and_figures import TableOrFigure, printed, tables_and_figures
 
-BEGIN, END = (
-    "<!-- matrix: python -m reports.paper.matrix docs/reproducing.md -->",
-    "<!-- end of the matrix -->",
-)
+BEGIN = "<!-- matrix: python -m reports.paper.matrix docs/reproducing.md -->"
+END = "<!-- end of the matrix -->"
 
 
 def matrix() -> str:
     """A Markdown list of the tables and figures that a command makes, with their printed values
     counted; the others."""
     made = [item for item in tables_and_figures() if item.name or item.look]
-    lines = []
-    for item in made:
-        values = sum(
-            item.has_row(row.source, row.table) and row.value.strip() != "-" for row in printed()
-        )
-        named = f"- `{item.name}`: {item.title}{f' ({values})' if values else ''}"
-        lines.append(named if item.name else f"- `{item.look}`: {item.label}: {item.title}")
-    drawn = "; ".join(item.label for item in tables_and_figures() if item not in made)
-    lacks = "; ".join(
-        f"{p.label}: {p.real.removeprefix('yes, but ')}" for p in made if p.real != "yes"
-    )
+    drawn = [item.label for item in tables_and_figures() if item not in made]
+    partly = [item for item in made if item.real != "yes"]
+    lacks = [f"{item.label}: {item.real.removeprefix('yes, but ')}" for item in partly]
     return (
-        "\n".join(lines)
-        + f"\n\nIllustrations: {drawn}.\n\nNot planned on samples of the data: {lacks}."
+        "\n".join(map(_line, made))
+        + f"\n\nIllustrations: {'; '.join(drawn)}."
+        + f"\n\nNot planned on samples of the data: {'; '.join(lacks)}."
     )
+
+
+def _line(item: TableOrFigure) -> str:
+    """The line of a table or figure."""
+    if not item.name:
+        return f"- `{item.look}`: {item.label}: {item.title}"
+    n_values = 0
+    for row in printed():
+        n_values += item.has_row(row.source, row.table) and row.value.strip() != "-"
+    if not n_values:
+        return f"- `{item.name}`: {item.title}"
+    return f"- `{item.name}`: {item.title} ({n_values})"
 
 
 def put(document: str) -> str:

@@ -14,63 +14,72 @@ from reports.paper.printed import Value
 WORDING = 30
 """Tokens of a reading prompt that are wording: ours takes some 114 with Llama's template, printed
 costs imply 84."""
-WIDE, NARROW = (
-    LEVEL,
-    0.90,
-)  # the levels of the two intervals: see harness.stats.paired_tests.equivalence
+# The levels of the two intervals: see harness.stats.paired_tests.equivalence.
+WIDE = LEVEL
+NARROW = 0.90
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured, with its 95 % interval (wide) and its 90 % interval (narrow); None where
-    there is none.
-
-    wording: TFLOPs of WORDING tokens of the answer, 0 for what is no cost of answering.
-    """
+    """What was measured, with its intervals; None where there is none."""
 
     value: float | None = None
     wide: tuple[float, float] | None = None
+    """The 95 % interval."""
     narrow: tuple[float, float] | None = None
+    """The 90 % interval."""
     wording: float = 0.0
+    """TFLOPs of WORDING tokens of the answer; 0 for what is no cost of answering."""
 
 
 def measure(value: Value, run: StoredRun) -> Measured:
     """What the run measured for a printed value; an empty Measured where it has nothing."""
-    entry, metric = value.entry, value.metric
+    metric = value.metric
     if metric.requests:
         return _mean_value(costs.request_counts(run), facts.answered_clusters(run), run)
     if metric.corpus is not None:
-        corpus = metric.corpus
-        has_corpus_score = corpus in facts.corpus_scores(run)
-        return (
-            _with_intervals(lambda level: facts.corpus(run, corpus, level=level), 100.0)
-            if has_corpus_score
-            else Measured()
-        )
+        return _corpus_score(metric.corpus, run)
     if metric.score is not None:
-        name = score_of(metric, run)
-        if name is None or name not in facts.score_names(run):
-            return Measured()
-        column = facts.scored(run, name)
-        return _mean_value(column.values, column.clusters, run, bounds=(0.0, 1.0), scale=100.0)
-    if not metric.phases:
+        return _mean_score(metric, run)
+    if metric.phases:
+        return _cost(value, run)
+    return Measured()
+
+
+def _corpus_score(name: str, run: StoredRun) -> Measured:
+    """A score of all answers, times 100."""
+    if name not in facts.corpus_scores(run):
         return Measured()
+    return _with_intervals(lambda level: facts.corpus(run, name, level=level), 100.0)
+
+
+def _mean_score(metric: Metric, run: StoredRun) -> Measured:
+    """The mean score of the questions, times 100."""
+    name = score_of(metric, run)
+    if name is None or name not in facts.score_names(run):
+        return Measured()
+    column = facts.scored(run, name)
+    return _mean_value(column.values, column.clusters, run, bounds=(0.0, 1.0), scale=100.0)
+
+
+def _cost(value: Value, run: StoredRun) -> Measured:
+    """TFLOPs of a document's index, of a question, or of a question with its share of the index."""
+    entry, metric = value.entry, value.metric
     convention = metric.asked or metric.convention
-    search = _search_tflops(run, convention)
-    built = costs.phase_costs(run, "index", convention).tflops
-    # Each document is a cluster.
-    index = (
-        Measured()
-        if built is None
-        else _mean_value(built, [str(i) for i in range(len(built))], run)
-    )
     if entry.per_document:
-        return index
-    return (
-        search
-        if entry.questions_per_document is None
-        else _plus_index(index, search, entry.questions_per_document)
-    )
+        return _index_tflops(run, convention)
+    search = _search_tflops(run, convention)
+    if entry.questions_per_document is None:
+        return search
+    return _plus_index(_index_tflops(run, convention), search, entry.questions_per_document)
+
+
+def _index_tflops(run: StoredRun, convention: str) -> Measured:
+    """TFLOPs of the index of a document, each document being a cluster."""
+    built = costs.phase_costs(run, "index", convention).tflops
+    if built is None:
+        return Measured()
+    return _mean_value(built, list(map(str, range(len(built)))), run)
 
 
 def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
@@ -79,9 +88,11 @@ def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
 
     Without a value where a part has none, without an interval where a part has none.
     """
+    if len(parts) == 1:
+        return parts[0]
     values = [part.value for part in parts if part.value is not None]
-    if len(parts) == 1 or len(values) < len(parts):
-        return parts[0] if len(parts) == 1 else Measured()
+    if len(values) < len(parts):
+        return Measured()
     middle, wide = facts.mean_of_samples(values, [part.wide for part in parts])
     _, narrow = facts.mean_of_samples(values, [part.narrow for part in parts])
     return Measured(middle, wide, narrow, sum(part.wording for part in parts) / len(parts))
@@ -90,7 +101,10 @@ def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
 def score_of(metric: Metric, run: StoredRun) -> str | None:
     """The run's score for a metric: its first choice, else one that measures the same."""
     names = facts.score_names(run)
-    return next((name for name in (metric.score, *metric.instead) if name in names), metric.score)
+    for name in (metric.score, *metric.instead):
+        if name in names:
+            return name
+    return metric.score
 
 
 def scorer_of(corpus: str) -> str:
@@ -99,18 +113,19 @@ def scorer_of(corpus: str) -> str:
 
 
 def _with_intervals(find: Callable[[float], Interval], scale: float) -> Measured:
-    """The value and both its intervals, times `scale`; find: level of an interval -> value with
-    it."""
+    """The value and both its intervals, times `scale`; `find` gives the value with its interval at
+    a level."""
     wide, narrow = find(WIDE), find(NARROW)
+    if wide.mean is None:
+        return Measured()
+    return Measured(scale * wide.mean, _scaled_ends(wide, scale), _scaled_ends(narrow, scale))
 
-    def ends(estimate: Interval) -> tuple[float, float] | None:
-        return (
-            None
-            if estimate.low is None or estimate.high is None
-            else (scale * estimate.low, scale * estimate.high)
-        )
 
-    return Measured(None if wide.mean is None else scale * wide.mean, ends(wide), ends(narrow))
+def _scaled_ends(estimate: Interval, scale: float) -> tuple[float, float] | None:
+    """The ends of an interval, times `scale`; None for no interval."""
+    if estimate.low is None or estimate.high is None:
+        return None
+    return scale * estimate.low, scale * estimate.high
 
 
 def _mean_value(
@@ -120,12 +135,21 @@ def _mean_value(
     bounds: tuple[float, float] | None = None,
     scale: float = 1.0,
 ) -> Measured:
-    """The mean of `values`, times `scale`, with both its intervals; bounds: as in
-    harness.stats.bootstrap.interval."""
+    """A mean with both its intervals.
+
+    Args:
+        values: One a question or document.
+        clusters: The cluster of each.
+        run: The run that they are of, whose seed the interval takes.
+        bounds: As of harness.stats.bootstrap.interval.
+        scale: What the mean is multiplied by.
+    """
     seed = int(run.config.get("seed") or 0)
-    return _with_intervals(
-        lambda level: interval(values, clusters, seed=seed, level=level, bounds=bounds), scale
-    )
+
+    def at(level: float) -> Interval:
+        return interval(values, clusters, seed=seed, level=level, bounds=bounds)
+
+    return _with_intervals(at, scale)
 
 
 def _search_tflops(run: StoredRun, convention: str) -> Measured:
@@ -145,13 +169,18 @@ def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
     half-widths are added: the interval holds at least its level whatever the correlation."""
     if index.value is None or search.value is None:
         return Measured()
+    return Measured(
+        index.value / questions + search.value,
+        _added_ends(index.wide, search.wide, questions),
+        _added_ends(index.narrow, search.narrow, questions),
+        search.wording,
+    )
 
-    def ends(
-        a: tuple[float, float] | None, b: tuple[float, float] | None
-    ) -> tuple[float, float] | None:
-        return (
-            None if a is None or b is None else (a[0] / questions + b[0], a[1] / questions + b[1])
-        )
 
-    wide, narrow = ends(index.wide, search.wide), ends(index.narrow, search.narrow)
-    return Measured(index.value / questions + search.value, wide, narrow, search.wording)
+def _added_ends(
+    index: tuple[float, float] | None, search: tuple[float, float] | None, questions: int
+) -> tuple[float, float] | None:
+    """The ends of index / questions + search; None where one has no interval."""
+    if index is None or search is None:
+        return None
+    return index[0] / questions + search[0], index[1] / questions + search[1]

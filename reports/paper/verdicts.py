@@ -25,9 +25,8 @@ verdict.
 
 import math
 import textwrap
-from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -79,11 +78,19 @@ costs, and code and packages that are not those here. Nothing proves that stored
 program wrote.
 Costs may differ by {wording} tokens a question more: the papers print no wording of most prompts.
 """
-_MOST_QUESTIONS = (
-    1_000_000  # questions; beyond, the difference stands on the margin as far as anybody can tell
-)
+_MOST_QUESTIONS = 1_000_000
+"""Beyond, the difference stands on the margin as far as anybody can tell."""
 
-_MeasuredCache = dict[tuple[Any, ...], Any]
+
+@dataclass(frozen=True)
+class MeasuredRow:
+    """A printed value beside what runs measured."""
+
+    value: Value
+    several: bool
+    """Whether it is a mean over several runs."""
+    cells: dict[str, Any]
+    """The row of `frame`."""
 
 
 def frame(
@@ -96,17 +103,18 @@ def frame(
     """Printed values beside measured ones, with verdicts (columns: COLUMNS); no rows where no run
     measures one.
 
-    values: by default those of paper_results.csv that mapping.yaml maps; margin: in points of 100
-    for scores, in percent of the printed value for costs and requests; convention: another way to
-    count FLOPs than the papers' own, as mapping.yaml has it. Raises UserError for no runs, or runs
-    without records.
+    Args:
+        runs: Stored runs.
+        values: Printed values; by default those of paper_results.csv that mapping.yaml maps.
+        margin: In points of 100 for scores, in percent of the printed value for costs and requests.
+        convention: Another way to count FLOPs than the papers' own, as mapping.yaml has it.
+
+    Raises:
+        UserError: There is no run, or a run without records.
     """
-    rows = [
-        (several, row)
-        for _, several, row in measured_rows(runs, values, margin=margin, convention=convention)
-    ]
-    rows.sort(key=lambda each: (each[0], each[1]["dataset"]))  # stable; means last
-    return facts.as_floats(pd.DataFrame([row for _, row in rows], columns=list(COLUMNS)))
+    rows = measured_rows(runs, values, margin=margin, convention=convention)
+    rows.sort(key=lambda row: (row.several, row.cells["dataset"]))  # stable; means last
+    return facts.as_floats(pd.DataFrame([row.cells for row in rows], columns=list(COLUMNS)))
 
 
 def measured_rows(
@@ -115,46 +123,30 @@ def measured_rows(
     *,
     margin: float = MARGIN,
     convention: str | None = None,
-) -> list[tuple[Value, bool, dict[str, Any]]]:
-    """(printed value, whether it is a mean over several runs, its row of `frame`), in the order of
-    the values."""
-    values = load() if values is None else values
+) -> list[MeasuredRow]:
+    """The rows of `frame` in the order of the values; arguments as there."""
+    if values is None:
+        values = load()
     facts.check_runs(runs)
     if convention is not None:
-        counted = {
-            "asked": convention
-        }  # comparable.py makes a reason of one that is not the printed FLOPs'
-        values = [
-            replace(value, metric=value.metric.model_copy(update=counted)) for value in values
-        ]
-    labels = {
-        facts.run_key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)
-    }
-    # (paper, data set) where the made-up data set stands in for several labels of the paper.
-    places = {(value.paper.name, name, value.place) for value in values for name in value.stand_ins}
-    ambiguous = {
-        key for key, labels in Counter(place[:2] for place in places).items() if labels > 1
-    }
-    measured: _MeasuredCache = {}
-    remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
-    checks = Checks()
-    apart, versions = reasons_not_to_rank(runs, checks), other_versions(runs, checks)
-    for run, *sentences in zip(runs, apart, versions, only_in_seed(runs), strict=True):
-        misfits = [f"does not fit: {sentence}" for sentence in checks.misfits(run)]
-        remarks[facts.run_key(run)] += [*misfits, *filter(None, sentences)]
+        values = [_under_convention(value, convention) for value in values]
+    comparison = _Comparison(runs, values, margin)
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
         readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
-    return [
-        (
-            value,
-            len(pairs) > 1,
-            _verdict_row(value, pairs, runs, labels, ambiguous, measured, margin, remarks),
-        )
-        for value in values
-        for pairs in matches(value, runs)
-        if not any(_of_another_row(value, run, readers[_table_key(value)]) for _, run in pairs)
-    ]
+    rows = []
+    for value in values:
+        for pairs in matches(value, runs):
+            if _of_another_row(value, pairs, readers[_table_key(value)]):
+                continue
+            rows.append(MeasuredRow(value, len(pairs) > 1, comparison.row(value, pairs)))
+    return rows
+
+
+def _under_convention(value: Value, convention: str) -> Value:
+    """The value with FLOPs counted otherwise; comparable.py makes a reason of a convention that is
+    not the printed FLOPs'."""
+    return replace(value, metric=value.metric.model_copy(update={"asked": convention}))
 
 
 def legend(margin: float = MARGIN) -> list[str]:
@@ -178,47 +170,79 @@ def text(
 
 def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
     """Sentences in lines below a text, in LaTeX as comments."""
-    mark = "% " if form == "latex" else ""
-    lines = [f"{mark}{line}" for sentence in sentences for line in textwrap.wrap(sentence, 150)]
-    return "\n".join([text.rstrip("\n"), "", *lines, ""]) if lines else text
+    lines: list[str] = []
+    for sentence in sentences:
+        lines += textwrap.wrap(sentence, 150)
+    if not lines:
+        return text
+    if form == "latex":
+        lines = [f"% {line}" for line in lines]
+    return "\n".join([text.rstrip("\n"), "", *lines, ""])
 
 
 def verdict(
     value: Value, measured: Measured, n: int, margin: float = MARGIN, unchecked: Sequence[str] = ()
 ) -> str:
-    """EQUIVALENT, DIFFERS or UNDECIDED for what was measured over n questions, with the margin in
-    brackets.
+    """EQUIVALENT, DIFFERS or UNDECIDED for what was measured, with the margin in brackets.
 
-    The region is the printed value with half a unit of its last digit and the margin on both sides,
-    and for a cost the tokens by which prompts may be worded otherwise. unchecked: what no file of
-    the run proves ("weights", "rows").
+    Args:
+        value: The printed value.
+        measured: What was measured.
+        n: Questions that it was measured over.
+        margin: In points of a score, in percent of the printed value for costs and requests.
+        unchecked: What no file of the run proves ("weights", "rows").
     """
     assert measured.value is not None
-    half = 0.5 * 10.0**-value.digits
-    reach = half + (
-        margin if value.metric.in_points else margin / 100 * abs(value.printed) + measured.wording
-    )
-    reached = f"{margin:g} {'points' if value.metric.in_points else '%'}"
-    reached += f"; {listed(list(unchecked))} not checked" if unchecked else ""
+    reach = _reach(value, measured, margin)
+    words = f"{margin:g} %"
+    if value.metric.in_points:
+        words = f"{margin:g} points"
+    if unchecked:
+        words += f"; {listed(list(unchecked))} not checked"
     if measured.narrow is None or measured.wide is None:
         return f"{UNDECIDED} (no interval: too few documents, or no spread among them)"
     bounds = value.printed - reach, value.printed + reach
     decision = equivalence(measured.narrow, measured.wide, bounds)
     if decision == "equivalent":
-        return f"{EQUIVALENT} (within {reached})"
+        return f"{EQUIVALENT} (within {words})"
     if decision == "different":
-        return f"{DIFFERS} (by more than {reached})"
-    # About how many questions would decide, were the difference to stay: half-widths shrink as 1 /
-    # sqrt(n).
-    to_edge = reach - abs(measured.value - value.printed)  # below 0 outside of what is equivalent
-    low, high = measured.narrow if to_edge > 0 else measured.wide
-    questions = n * ((high - low) / 2 / abs(to_edge)) ** 2 if to_edge else math.inf
-    if questions > _MOST_QUESTIONS:
+        return f"{DIFFERS} (by more than {words})"
+    to_edge = reach - abs(measured.value - value.printed)
+    ends = measured.wide
+    if to_edge > 0:
+        ends = measured.narrow
+    questions = _questions_needed(n, ends, to_edge)
+    if questions is None:
         return f"{UNDECIDED} (the difference is as great as the margin)"
-    digits = max(len(str(int(questions))) - 2, 0)
-    return (
-        f"{UNDECIDED} (about {math.ceil(questions / 10**digits) * 10**digits:,} questions needed)"
-    )
+    return f"{UNDECIDED} (about {questions:,} questions needed)"
+
+
+def _reach(value: Value, measured: Measured, margin: float) -> float:
+    """How far from the printed value a measured one is equivalent: half a unit of its last digit
+    and the margin; for a cost also the tokens by which prompts may be worded otherwise."""
+    half = 0.5 * 10.0**-value.digits
+    if value.metric.in_points:
+        return half + margin
+    return half + (margin / 100 * abs(value.printed) + measured.wording)
+
+
+def _questions_needed(n: int, ends: tuple[float, float], to_edge: float) -> int | None:
+    """About how many questions would decide, were the difference to stay, as half-widths shrink as
+    1 / sqrt(n); None for more than _MOST_QUESTIONS.
+
+    Args:
+        n: Questions that were measured.
+        ends: The interval over them.
+        to_edge: From the measured value to the edge of what is equivalent; below 0 outside.
+    """
+    if to_edge == 0:
+        return None
+    low, high = ends
+    questions = n * ((high - low) / 2 / abs(to_edge)) ** 2
+    if questions > _MOST_QUESTIONS:
+        return None
+    unit: int = 10 ** max(len(str(int(questions))) - 2, 0)
+    return math.ceil(questions / unit) * unit
 
 
 def _table_key(value: Value) -> tuple[str, str, str]:
@@ -227,105 +251,167 @@ def _table_key(value: Value) -> tuple[str, str, str]:
     return value.entry.source, value.entry.table, value.entry.preset
 
 
-def _of_another_row(value: Value, run: StoredRun, readers: Collection[str]) -> bool:
-    """Whether the run belongs to another row of the table, by its reader (readers: of all rows) or
-    its place."""
-    model = run.config["model"]
-    reader = last_part(str(model.get("source") or model["name"])).lower()
-    row_place = value.entry.settings.get("place")
-    place = (run.config["dataset"].get("options") or {}).get("place")
-    other_place = None not in (row_place, place) and row_place != place
-    return other_place or (reader in readers and reader != value.paper.model.lower())
-
-
-def _verdict_row(
-    value: Value,
-    pairs: tuple[Pair, ...],
-    runs: Sequence[StoredRun],
-    labels: dict[tuple[str, str], str],
-    ambiguous: set[tuple[str, str]],
-    measured: _MeasuredCache,
-    margin: float,
-    remarks: dict[tuple[str, str], list[str]],
-) -> dict[str, Any]:
-    """The row of `frame` for a value and the runs that measure it, one for each of its data sets.
-
-    labels: run key -> method's name in tables; ambiguous: (paper, data set) that stands for several
-    labels of a paper;
-    measured: values worked out so far, by run and measure; remarks: run key -> how the run differs
-    from the other runs.
-    """
-    entry, own_values = value.entry, list[Measured]()
+def _of_another_row(value: Value, pairs: tuple[Pair, ...], readers: Collection[str]) -> bool:
+    """Whether a run belongs to another row of the table, by its reader or the place of its evidence;
+    readers: of all rows, in lower case."""
+    own_reader, own_place = value.paper.model.lower(), value.entry.settings.get("place")
     for _, run in pairs:
+        model = run.config["model"]
+        reader = last_part(str(model.get("source") or model["name"])).lower()
+        place = (run.config["dataset"].get("options") or {}).get("place")
+        if None not in (own_place, place) and own_place != place:
+            return True
+        if reader in readers and reader != own_reader:
+            return True
+    return False
+
+
+class _Comparison:
+    """Runs compared with printed values; what the rows of a run share is computed once."""
+
+    def __init__(self, runs: Sequence[StoredRun], values: Sequence[Value], margin: float) -> None:
+        self._runs = runs
+        self._margin = margin
+        keys = list(map(facts.run_key, runs))
+        self._labels = dict(zip(keys, facts.labels(runs), strict=True))
+        self._ambiguous = _ambiguous_places(values)
+        self._remarks = _remarks(runs)
+        self._measured: dict[tuple[Any, ...], Measured] = {}
+        self._rescored: dict[tuple[Any, ...], Findings] = {}
+
+    def row(self, value: Value, pairs: tuple[Pair, ...]) -> dict[str, Any]:
+        """The row of `frame` for a value and the runs that measure it, one for each of its data
+        sets."""
+        ours = mean_over_datasets([self._measure(value, run) for _, run in pairs])
+        findings = self._findings(value, pairs, ours)
+        names = [facts.run_key(run)[0] for _, run in pairs]
+        first = pairs[0][1]
+        dataset = names[0]
+        if len(pairs) > 1:
+            dataset = f"{value.place} (mean of {listed(names)})"
+        row_label = value.entry.method
+        if (value.paper.name, names[0]) in self._ambiguous:
+            row_label = f"{row_label}, {value.place}"
+        difference = None
+        if ours.value is not None:
+            difference = ours.value - value.printed
+        convention = None
+        if value.metric.phases:
+            convention = value.metric.asked or value.metric.convention
+        low, high = ours.wide or (None, None)
+        n = sum(len(run.records) for _, run in pairs)
+        return {
+            "dataset": dataset,
+            "paper": f"{value.paper.name}, {value.entry.table}",
+            "row": row_label,
+            "metric": value.label,
+            "printed": value.printed,
+            "method": self._labels[facts.run_key(first)],
+            "model": first.config["model"]["name"],
+            "ours": ours.value,
+            "ours.low": low,
+            "ours.high": high,
+            "n": n,
+            "ours minus printed": difference,
+            "verdict": self._verdict(value, ours, n, findings),
+            "convention": convention,
+            "notes": self._notes(value, pairs, findings),
+            "run": ", ".join(dict.fromkeys(run.name for _, run in pairs)),
+        }
+
+    def _measure(self, value: Value, run: StoredRun) -> Measured:
+        """What a run measured of a value."""
+        entry = value.entry
         key = (facts.run_key(run), value.metric, entry.per_document, entry.questions_per_document)
-        if key not in measured:
-            measured[key] = measure(value, run)
-        own_values.append(measured[key])
-    ours = mean_over_datasets(own_values)
-    check = _differences_of_pairs(value, pairs, runs)
-    n = sum(len(run.records) for _, run in pairs)
-    reasons = check.reasons
-    if ours.value is None and not any(reason.startswith("metric:") for reason in reasons):
-        lacks = (
-            "question that was answered"
-            if value.metric.requests
-            else "FLOPs, its model has no known sizes"
-        )
-        reasons.append(f"metric: the run has no {value.metric.score or lacks}")
-    if not reasons:
+        if key not in self._measured:
+            self._measured[key] = measure(value, run)
+        return self._measured[key]
+
+    def _findings(self, value: Value, pairs: tuple[Pair, ...], ours: Measured) -> Findings:
+        """What forbids a verdict or stands beside it."""
+        findings = _differences_of_pairs(value, pairs, self._runs)
+        known = any(reason.startswith("metric:") for reason in findings.reasons)
+        if ours.value is None and not known:
+            lacks = "FLOPs, its model has no known sizes"
+            if value.metric.requests:
+                lacks = "question that was answered"
+            findings.reasons.append(f"metric: the run has no {value.metric.score or lacks}")
+        if not findings.reasons:
+            for _, run in pairs:
+                findings.add(self._rescored_once(value, run))
+        return findings
+
+    def _verdict(self, value: Value, ours: Measured, n: int, findings: Findings) -> str:
+        if findings.reasons:
+            return NOT_COMPARABLE
+        return verdict(value, ours, n, self._margin, list(dict.fromkeys(findings.unchecked)))
+
+    def _notes(self, value: Value, pairs: tuple[Pair, ...], findings: Findings) -> tuple[str, ...]:
+        """The reasons, what a reader should weigh, and what is known to be done otherwise."""
+        marks = list(findings.marks)
         for _, run in pairs:
-            check.add(_rescored_once(value, run, measured))
-    names, first = [facts.run_key(run)[0] for _, run in pairs], pairs[0][1]
-    label = f", {value.place}" if (value.paper.name, names[0]) in ambiguous else ""
-    low, high = ours.wide or (None, None)
-    notes = [
-        (*(() if reasons else facts.notes(run)), *remarks[facts.run_key(run)]) for _, run in pairs
-    ]
-    marks = dict.fromkeys([*check.marks, *(note for of_run in notes for note in of_run)])
-    return {
-        "dataset": names[0] if len(pairs) == 1 else f"{value.place} (mean of {listed(names)})",
-        "paper": f"{value.paper.name}, {entry.table}",
-        "row": f"{entry.method}{label}",
-        "metric": value.label,
-        "printed": value.printed,
-        "method": labels[facts.run_key(first)],
-        "model": first.config["model"]["name"],
-        "ours": ours.value,
-        "ours.low": low,
-        "ours.high": high,
-        "n": n,
-        "ours minus printed": None if ours.value is None else ours.value - value.printed,
-        "verdict": NOT_COMPARABLE
-        if reasons
-        else verdict(value, ours, n, margin, list(dict.fromkeys(check.unchecked))),
-        "convention": value.metric.asked or value.metric.convention
-        if value.metric.phases
-        else None,
-        "notes": (*reasons, *marks, *(f"known difference: {note}" for note in value.deviations)),
-        "run": ", ".join(dict.fromkeys(run.name for _, run in pairs)),
-    }
+            if not findings.reasons:
+                marks += facts.notes(run)
+            marks += self._remarks[facts.run_key(run)]
+        known = [f"known difference: {note}" for note in value.deviations]
+        return (*findings.reasons, *dict.fromkeys(marks), *known)
+
+    def _rescored_once(self, value: Value, run: StoredRun) -> Findings:
+        """What reports.rescored says of the value's score, and whether gold answers are the data
+        set's; costs are not computed again."""
+        metric = value.metric
+        if not metric.in_points:
+            return Findings(unchecked=["costs"])
+        name = score_of(metric, run)
+        if metric.corpus is not None:
+            name = scorer_of(metric.corpus)
+        key = (facts.run_key(run), name)
+        if key not in self._rescored:
+            self._rescored[key] = _rescored_findings(run, str(name))
+        return self._rescored[key]
 
 
-def _rescored_once(value: Value, run: StoredRun, measured: _MeasuredCache) -> Findings:
-    """What reports.rescored says of the value's score, and whether gold answers are the data set's,
-    from `measured`.
+def _rescored_findings(run: StoredRun, score: str) -> Findings:
+    """Whether a score is what its answers and the gold answers of the data set give."""
+    problem, all_checked = rescored(run, score)
+    if problem is not None:
+        findings = Findings([f"metric: {problem}"])
+        if not all_checked:
+            findings.unchecked.append("scores")
+        return findings
+    if not all_checked:
+        return Findings(unchecked=["scores"])
+    n_other = other_texts(run)
+    if n_other is None:
+        return Findings(unchecked=["gold answers"])
+    if n_other:
+        problem = (
+            f"{n_other} of {len(run.records)} questions or gold answers are not those of the data "
+            "set"
+        )
+        return Findings([f"metric: {problem}"])
+    return Findings()
 
-    Costs are not computed again.
-    """
-    metric = value.metric
-    if not metric.in_points:
-        return Findings(unchecked=["costs"])
-    name = score_of(metric, run) if metric.corpus is None else scorer_of(metric.corpus)
-    key = (facts.run_key(run), name)
-    if key not in measured:
-        problem, all_checked = rescored(run, str(name))
-        n_other = other_texts(run) if all_checked and problem is None else None
-        if n_other:
-            problem = f"{n_other} of {len(run.records)} questions or gold answers are not those of the data set"
-        unchecked = ["scores"] if not all_checked else ["gold answers"] if n_other is None else []
-        measured[key] = [] if problem is None else [f"metric: {problem}"], unchecked
-    reasons, unchecked = measured[key]
-    return Findings([*reasons], [*unchecked])
+
+def _ambiguous_places(values: Sequence[Value]) -> set[tuple[str, str]]:
+    """(paper, data set) where the made-up data set stands in for several labels of the paper."""
+    places: dict[tuple[str, str], set[str]] = {}
+    for value in values:
+        for name in value.stand_ins:
+            places.setdefault((value.paper.name, name), set()).add(value.place)
+    return {key for key, labels in places.items() if len(labels) > 1}
+
+
+def _remarks(runs: Sequence[StoredRun]) -> dict[tuple[str, str], list[str]]:
+    """Run key -> what does not fit in its records, and how it differs from the other runs."""
+    checks = Checks()
+    remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
+    reasons, versions = reasons_not_to_rank(runs, checks), other_versions(runs, checks)
+    for run, *sentences in zip(runs, reasons, versions, only_in_seed(runs), strict=True):
+        found = remarks[facts.run_key(run)]
+        found += [f"does not fit: {sentence}" for sentence in checks.misfits(run)]
+        found += filter(None, sentences)
+    return remarks
 
 
 def _differences_of_pairs(
@@ -333,17 +419,27 @@ def _differences_of_pairs(
 ) -> Findings:
     """What differs between the runs and the value; each reason and mark with its data sets where
     not all have it."""
-    checks = [(facts.run_key(run)[0], differences(value, run, rule, runs)) for rule, run in pairs]
+    reasons: dict[str, list[str]] = {}
+    marks: dict[str, list[str]] = {}
+    unchecked: dict[str, None] = {}
+    for rule, run in pairs:
+        dataset = facts.run_key(run)[0]
+        found = differences(value, run, rule, runs)
+        for sentence in found.reasons:
+            reasons.setdefault(sentence, []).append(dataset)
+        for sentence in found.marks:
+            marks.setdefault(sentence, []).append(dataset)
+        unchecked.update(dict.fromkeys(found.unchecked))
+    n = len(pairs)
+    return Findings(_with_datasets(reasons, n), list(unchecked), _with_datasets(marks, n))
 
-    def with_datasets(part: str) -> list[str]:
-        datasets: dict[str, list[str]] = {}
-        for dataset, found in checks:
-            for sentence in getattr(found, part):
-                datasets.setdefault(sentence, []).append(dataset)
-        return [
-            text if len(names) == len(pairs) else f"{text} ({listed(names)})"
-            for text, names in datasets.items()
-        ]
 
-    unchecked = dict.fromkeys(name for _, found in checks for name in found.unchecked)
-    return Findings(with_datasets("reasons"), list(unchecked), with_datasets("marks"))
+def _with_datasets(sentences: Mapping[str, Sequence[str]], n: int) -> list[str]:
+    """Sentences, with their data sets where these are not all `n`."""
+    found = []
+    for sentence, names in sentences.items():
+        if len(names) == n:
+            found.append(sentence)
+        else:
+            found.append(f"{sentence} ({listed(list(names))})")
+    return found
