@@ -58,7 +58,9 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
     examples = plan.dataset.examples[: plan.config.limit]
     asked = [example.question for example in examples]
     stored = attempt([], read_run, out / plan.folder)  # None also for a damaged one
-    recorded = set() if stored is None else {r["question_id"] for r in stored.records}
+    recorded: set[str] = set()
+    if stored is not None:
+        recorded = {record["question_id"] for record in stored.records}
     left = [question for question in asked if question.id not in recorded]
     names = plan.method_name, plan.config.dataset.name
     if not asked:
@@ -66,23 +68,26 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
     done = len(asked) - len(left)
     if not left:
         return Forecast(*names, len(asked), done, 0.0, 0.0, 0.0, 0.0, "every question is stored")
-    answered = [] if stored is None else [r for r in stored.records if r["error"] is None]
-    if stored is None or not answered:
+    if stored is None:
+        return Forecast(*names, len(asked), done, how=NOTHING_ANSWERED)
+    answered = [record for record in stored.records if record["error"] is None]
+    if not answered:
         return Forecast(*names, len(asked), done, how=NOTHING_ANSWERED)
     built = [line.usage for line in stored.documents if not line.failed]
     spending = Extrapolated(stored.config, convention)
     spending.add([record["usage"] for record in answered], len(left))
     spending.add(built, max(_count_indexes(plan, asked) - len(built), 0))
-    return Forecast(
-        *names,
-        len(asked),
-        done,
-        tokens=spending.tokens,
-        tflops=None if spending.uncounted else spending.flops / 1e12,
-        money=None if spending.unpriced else spending.money,
-        hours=_hours(stored, answered, len(left)),
-        how=f"the mean of {len(answered)} answered question{'s'[: len(answered) > 1]}",
-    )
+    tflops = None
+    if not spending.uncounted:
+        tflops = spending.flops / 1e12
+    money = None
+    if not spending.unpriced:
+        money = spending.money
+    how = "the mean of 1 answered question"
+    if len(answered) > 1:
+        how = f"the mean of {len(answered)} answered questions"
+    hours = _hours(stored, answered, len(left))
+    return Forecast(*names, len(asked), done, spending.tokens, tflops, money, hours, how)
 
 
 @dataclass
@@ -108,7 +113,8 @@ class Extrapolated:
         """Add `count` times the mean of `usages`; nothing where there are none."""
         if not usages:
             return
-        spent, share = sum_phases(usages), count / len(usages)
+        spent = sum_phases(usages)
+        share = count / len(usages)
         self.tokens += tokens_of(spent) * share
         self.flops += spent.get("flops", {}).get(self.convention, 0.0) * share
         self.uncounted |= bool(spent.get("uncounted"))
@@ -126,7 +132,9 @@ def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
     indexes: set[tuple[str, ...]] = set()
     for question in questions:
         ids = [name for name in question.document_ids if name in plan.dataset.documents]
-        owner = (question.id,) if plan.method.scope == "question" else ()
+        owner: tuple[str, ...] = ()
+        if plan.method.scope == "question":
+            owner = (question.id,)
         if plan.method.traits.one_document:
             indexes.add((*ids, *owner))
         else:

@@ -7,6 +7,7 @@ file is replaced in one step and the shards are removed last, so the next merge 
 killed.
 """
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,9 +56,8 @@ def merge(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
         if not parts:
             return read_json(folder / SUMMARY)
         for part in parts:
-            with folder_lock(
-                part
-            ):  # nobody writes it; who starts it now is refused by the folder's lock
+            # Nobody writes it; who starts it now is refused by the folder's lock.
+            with folder_lock(part):
                 pass
         delete_drafts(folder)
         return _merge_parts(folder, parts, note)
@@ -70,69 +70,121 @@ def _merge_parts(
     summary."""
     sources = [folder, *parts]
     manifest = _merged_manifest(folder, parts)
-    records: dict[str, bytes] = {}  # question -> its line: a tenth of the memory of the record
-    owner: dict[str, Path] = {}  # question -> the folder that its record is from
-    answered: set[str] = set()
+    records = _MergedRecords()
     for source in sources:
-        notes: list[str] = []
-        for record in read_lines(source / RECORDS, "question_id", notes):
-            question = record["question_id"]
-            if owner.get(question) in (None, source) or question not in answered:
-                records[question], owner[question] = json_line(record), source
-                (answered.add if has_answer(record) else answered.discard)(question)
-        for sentence in notes:
-            note(sentence)
-
-    def write(name: str, lines: Iterable[Mapping[str, Any]]) -> None:
-        if any((source / name).exists() for source in sources):
-            write_atomic(folder / name, map(json_line, lines))
-
-    write(
-        TEXTS,
-        _distinct(
-            (line for s in sources for line in read_with_older(s / TEXTS, "sha256")), "sha256"
-        ),
-    )
-    write(REQUESTS, _requests(sources, owner))
-    documents = _merged_indexes(sources)
-    write(DOCUMENTS, (line.to_json() for line in documents))
-    position = {
-        line["question_id"]: n for n, line in enumerate(read_lines(folder / ORDER, "question_id"))
-    }
-    ordered = [records[q] for q in sorted(records, key=lambda q: position.get(q, len(position)))]
+        records.add(source, note)
+    _write_lines(folder, sources, TEXTS, _texts(sources))
+    _write_lines(folder, sources, REQUESTS, _requests(sources, records.folders))
+    indexes = _merged_indexes(sources)
+    _write_lines(folder, sources, DOCUMENTS, (line.to_json() for line in indexes))
+    ordered = records.ordered(folder / ORDER)
     write_atomic(folder / RECORDS, ordered)
-    kept = {
-        r["question_id"]: r
-        for source in sources
-        for r in read_lines(source / UNSCORED, "question_id")
-    }
-    unscored = [
-        line
-        for q, line in kept.items()
-        if q not in records or (has_answer(line) and q not in answered)
-    ]
-    write(UNSCORED, unscored)  # the next start scores them
+    unscored = records.unscored(sources)
+    _write_lines(folder, sources, UNSCORED, unscored)  # the next start scores them
 
-    before, asked = read_json(folder / SUMMARY), manifest.pop("shard", {}).get("asked", 0)
-    asked = max(asked, before.get("n_asked", 0) - before.get("n_left_out", 0))
-    numbers = summarise(map(json.loads, ordered), documents, run_yaml(folder)["config"])
-    state = "finished" if numbers["n_total"] >= asked else "interrupted"
+    before = read_json(folder / SUMMARY)
+    asked_before = before.get("n_asked", 0) - before.get("n_left_out", 0)
+    asked = max(manifest.pop("shard", {}).get("asked", 0), asked_before)
+    numbers = summarise(map(json.loads, ordered), indexes, run_yaml(folder)["config"])
+    is_finished = numbers["n_total"] >= asked
+    state = "finished" if is_finished else "interrupted"
     summary = {"state": state, **asked_counts(manifest, asked, numbers["n_total"]), **numbers}
     if manifest:  # without any, as after a kill of all shards, the next start begins one
-        ends = [start["finished"] for start in manifest["starts"] if start.get("finished")]
-        manifest["finished"] = max(ends, default=None) if state == "finished" else None
+        manifest["finished"] = _last_end(manifest) if is_finished else None
         _write_json(folder / MANIFEST, manifest)
     summary[FILES] = checksums(folder)
     _write_json(folder / SUMMARY, summary)
     shutil.rmtree(folder / PARTS)
-    for name in [UNSCORED] * (not unscored) + [ORDER] * (state == "finished" and not unscored):
-        (folder / name).unlink(missing_ok=True)
-    count = len(parts)
-    note(
-        f"merged {count} shard{'s'[: count > 1]}: {numbers['n_total']} of {asked} questions have a "
-        "record"
-    )
+    if not unscored:
+        (folder / UNSCORED).unlink(missing_ok=True)
+        if is_finished:
+            (folder / ORDER).unlink(missing_ok=True)
+    shards = "1 shard"
+    if len(parts) > 1:
+        shards = f"{len(parts)} shards"
+    note(f"merged {shards}: {numbers['n_total']} of {asked} questions have a record")
     return summary
+
+
+class _MergedRecords:
+    """The record of each question: of several the first answered one, in one file the last one.
+
+    Attributes:
+        lines: Question -> its line, a tenth of the memory of the record.
+        folders: Question -> the folder that its record is from.
+    """
+
+    def __init__(self) -> None:
+        self.lines: dict[str, bytes] = {}
+        self.folders: dict[str, Path] = {}
+        self._answered: set[str] = set()
+
+    def add(self, source: Path, note: Callable[[str], None]) -> None:
+        """Add the records of a folder. note: gets sentences on damaged lines."""
+        notes: list[str] = []
+        for record in read_lines(source / RECORDS, "question_id", notes):
+            question = record["question_id"]
+            is_of_this_file = self.folders.get(question) in (None, source)
+            if not is_of_this_file and question in self._answered:
+                continue
+            self.lines[question] = json_line(record)
+            self.folders[question] = source
+            self._answered.discard(question)
+            if has_answer(record):
+                self._answered.add(question)
+        for sentence in notes:
+            note(sentence)
+
+    def ordered(self, order: Path) -> list[bytes]:
+        """The lines in the order of the data set. order: the file with it."""
+        position: dict[str, int] = {}
+        for number, line in enumerate(read_lines(order, "question_id")):
+            position[line["question_id"]] = number
+        last = len(position)
+        questions = sorted(self.lines, key=lambda question: position.get(question, last))
+        return [self.lines[question] for question in questions]
+
+    def unscored(self, sources: Sequence[Path]) -> list[dict[str, Any]]:
+        """The answers of all folders that have no record yet, each question's last one."""
+        waiting: dict[str, dict[str, Any]] = {}
+        for source in sources:
+            for line in read_lines(source / UNSCORED, "question_id"):
+                waiting[line["question_id"]] = line
+        unscored: list[dict[str, Any]] = []
+        for question, line in waiting.items():
+            is_better = has_answer(line) and question not in self._answered
+            if question not in self.lines or is_better:
+                unscored.append(line)
+        return unscored
+
+
+def _write_lines(
+    folder: Path, sources: Sequence[Path], name: str, lines: Iterable[Mapping[str, Any]]
+) -> None:
+    """Write a file of the run folder, unless no folder has it.
+
+    Args:
+        folder: Of the run.
+        sources: The run folder and its shards.
+        name: Of the file.
+        lines: What it will hold.
+    """
+    if any((source / name).exists() for source in sources):
+        write_atomic(folder / name, map(json_line, lines))
+
+
+def _texts(sources: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """The texts of all folders, each once."""
+    lines = itertools.chain.from_iterable(
+        read_with_older(source / TEXTS, "sha256") for source in sources
+    )
+    return _distinct(lines, "sha256")
+
+
+def _last_end(manifest: Mapping[str, Any]) -> str | None:
+    """When the last start ended, None where none did."""
+    ends = [start["finished"] for start in manifest["starts"] if start.get("finished")]
+    return max(ends, default=None)
 
 
 def _merged_indexes(sources: Sequence[Path]) -> list[IndexLine]:
@@ -191,14 +243,14 @@ def _merged_manifest(folder: Path, parts: Sequence[Path]) -> dict[str, Any]:
     its shard's name.
 
     The first start of a shard that answered with other code, packages or on another machine has
-    them as "changed".
-    "shard" stays in it, with the largest "asked". Raises UserError for shards with different data
-    or scorers.
+    them as "changed". "shard" stays in it, with the largest "asked". Raises UserError for shards
+    with different data or scorers.
     """
     merged = read_json(folder / MANIFEST)
-    empty = {
-        part for part in parts if not any(True for _ in read_lines(part / RECORDS, "question_id"))
-    }
+    empty: set[Path] = set()
+    for part in parts:
+        if next(iter(read_lines(part / RECORDS, "question_id")), None) is None:
+            empty.add(part)
     for part in sorted(parts, key=empty.__contains__):
         manifest = read_json(part / MANIFEST)
         if not manifest:
@@ -212,15 +264,15 @@ def _merged_manifest(folder: Path, parts: Sequence[Path]) -> dict[str, Any]:
             if merged.get(key) != manifest.get(key):
                 raise UserError(
                     f"{folder}: shard {name} has other {key} ({manifest.get(key)}) than the rest "
-                    f"({merged.get(key)}); "
-                    "run that shard again with the same command, then merge"
+                    f"({merged.get(key)}); run that shard again with the same command, then merge"
                 )
         manifest["gpu"] = merged["gpu"] = manifest.get("gpu") or merged.get("gpu")
-        if part not in empty and (odd := changes(merged, manifest)):
-            starts[0]["changed"] = odd | starts[0].get("changed", {})
-        merged["starts"] = merged["starts"] + [
-            start for start in starts if start not in merged["starts"]
-        ]
+        if part not in empty:
+            changed = changes(merged, manifest)
+            if changed:
+                starts[0]["changed"] = changed | starts[0].get("changed", {})
+        new_starts = [start for start in starts if start not in merged["starts"]]
+        merged["starts"] = merged["starts"] + new_starts
         merged["first_prompts"] = {
             **manifest.get("first_prompts", {}),
             **merged.get("first_prompts", {}),
