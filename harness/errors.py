@@ -35,6 +35,7 @@ T = TypeVar("T")
 # Longer text from outside (a row id, a server's reply) would bury the sentence around it.
 _LONGEST = 2_000
 _SUSPECT = re.compile(r"[^ -~\n\t]")
+_NOT_SHOWN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
 _JOINERS = "\u200c\u200d"  # they shape words of Persian and Hindi, and emoji
 
 
@@ -48,37 +49,33 @@ def printable(text: str, longest: int | None = _LONGEST) -> str:
     >>> printable("a\\x1b]0;title\\x07b")
     'a\\\\x1b]0;title\\\\x07b'
     """
-    shown = _SUSPECT.sub(_escaped, text if longest is None else text[:longest])
-    return (
-        shown
-        if longest is None or len(text) <= longest
-        else f"{shown} ... ({len(text):,} characters)"
-    )
+    if longest is None or len(text) <= longest:
+        return _SUSPECT.sub(_escaped, text)
+    shown = _SUSPECT.sub(_escaped, text[:longest])
+    return f"{shown} ... ({len(text):,} characters)"
 
 
 def _escaped(match: re.Match[str]) -> str:
     """The character as it is shown: as it is, or escaped, beyond ASCII as in JSON because the text
     may be JSON."""
     sign = match[0]
-    if sign in _JOINERS or unicodedata.category(sign) not in (
-        "Cc",
-        "Cf",
-        "Cn",
-        "Co",
-        "Cs",
-        "Zl",
-        "Zp",
-    ):
+    if sign in _JOINERS or unicodedata.category(sign) not in _NOT_SHOWN:
         return sign
-    return sign.encode("unicode_escape").decode() if sign < "\x7f" else json.dumps(sign)[1:-1]
+    if sign < "\x7f":
+        return sign.encode("unicode_escape").decode()
+    return _as_in_json(sign)
+
+
+def _as_in_json(sign: str) -> str:
+    """The character as JSON spells it in ASCII."""
+    return json.dumps(sign)[1:-1]
 
 
 def _escaped_as_in_json(error: UnicodeError) -> tuple[str, int]:
     """What an encoding writes in the place of characters that it does not have."""
     assert isinstance(error, UnicodeEncodeError)
-    return "".join(
-        json.dumps(sign)[1:-1] for sign in error.object[error.start : error.end]
-    ), error.end
+    lacking = error.object[error.start : error.end]
+    return "".join(map(_as_in_json, lacking)), error.end
 
 
 codecs.register_error("json", _escaped_as_in_json)
@@ -119,21 +116,24 @@ def fold(name: str) -> str:
 
 def close_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """Return up to `limit` names near `name`; case, "-" and "_" do not count as differences."""
-    by_form = {fold(k): k for k in known}
-    return [by_form[f] for f in difflib.get_close_matches(fold(name), by_form, n=limit, cutoff=0.5)]
+    by_form = {fold(other): other for other in known}
+    near = difflib.get_close_matches(fold(name), by_form, n=limit, cutoff=0.5)
+    return [by_form[form] for form in near]
 
 
 def _known(name: str, known: Iterable[str], most: int | None = None) -> str:
     """ " Did you mean 'x'?", or " Known: x, y." with at most `most` names; "" where there are
     none."""
     names = sorted(known)
-    if near := close_matches(name, names):
+    near = close_matches(name, names)
+    if near:
         return f" Did you mean {' or '.join(map(repr, near))}?"
-    return (
-        f" Known: {', '.join(names[:most])}{'.' if names == names[:most] else ', ...'}"
-        if names
-        else ""
-    )
+    if not names:
+        return ""
+    listed = ", ".join(names[:most])
+    if names == names[:most]:
+        return f" Known: {listed}."
+    return f" Known: {listed}, ..."
 
 
 class UnknownName(UserError):
@@ -141,9 +141,20 @@ class UnknownName(UserError):
     to look."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], see: str = "") -> None:
-        super().__init__(
-            f"unknown {kind} '{name}'.{_known(name, known, 12)}" + (f"  ({see})" if see else "")
-        )
+        message = f"unknown {kind} '{name}'.{_known(name, known, 12)}"
+        if see:
+            message += f"  ({see})"
+        super().__init__(message)
+
+
+def _listed(singular: str, plural: str, lines: Sequence[str]) -> list[str]:
+    """Lines under a head that counts them: "2 mistakes:", "  - x", "  - y"; none without any."""
+    if not lines:
+        return []
+    head = f"{len(lines)} {plural}:"
+    if len(lines) == 1:
+        head = f"{singular}:"
+    return [head, *(f"  - {line}" for line in lines)]
 
 
 class ConfigError(UserError):
@@ -151,16 +162,15 @@ class ConfigError(UserError):
     machine lacks."""
 
     def __init__(self, problems: Sequence[str], missing: Sequence[str] = ()) -> None:
-        mistakes = [problem for problem in problems if problem not in missing]
-        shown = []
-        for singular, plural, lines in (
-            ("1 mistake", "mistakes", mistakes),
-            ("1 thing is missing", "things are missing", missing),
-        ):
-            head = singular if len(lines) == 1 else f"{len(lines)} {plural}"
-            shown += [f"{head}:", *(f"  - {line}" for line in lines)] if lines else []
-        super().__init__(problems[0] if len(problems) == 1 else "\n".join(shown))
-        self.sentences, self.missing = list(problems), list(missing)
+        message = problems[0]
+        if len(problems) > 1:
+            mistakes = [problem for problem in problems if problem not in missing]
+            shown = _listed("1 mistake", "mistakes", mistakes)
+            shown += _listed("1 thing is missing", "things are missing", missing)
+            message = "\n".join(shown)
+        super().__init__(message)
+        self.sentences = list(problems)
+        self.missing = list(missing)
 
 
 class DataError(UserError):
@@ -168,12 +178,14 @@ class DataError(UserError):
     none to name."""
 
     def __init__(self, path: object, line: int | None, field: str | None, problem: str) -> None:
-        self.path, self.line, self.field = str(path), line, field
-        where = (
-            self.path
-            + (f", line {line}" if line is not None else "")
-            + (f", field '{field}'" if field else "")
-        )
+        self.path = str(path)
+        self.line = line
+        self.field = field
+        where = self.path
+        if line is not None:
+            where += f", line {line}"
+        if field:
+            where += f", field '{field}'"
         super().__init__(f"{where}: {problem}")
 
 
@@ -242,11 +254,14 @@ def import_error_as_cannot_run() -> Iterator[None]:
     """Raise CannotRun for an ImportError in the block: every question would fail with it."""
     try:
         yield
-    except ImportError as e:
-        why = (str(e).strip().splitlines() or [type(e).__name__])[-1]
+    except ImportError as error:
+        lines = str(error).strip().splitlines()
+        why = type(error).__name__
+        if lines:
+            why = lines[-1]
         raise CannotRun(
             f"a library cannot be imported ({why}); install it again, and look with: harness doctor"
-        ) from e
+        ) from error
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
@@ -269,16 +284,15 @@ def attempt(
 def raise_all(problems: Sequence[HarnessError]) -> None:
     """Raise a single problem as it is, several as one ConfigError with each sentence once, nothing
     for none."""
-    sentences = list(
-        dict.fromkeys(sentence for problem in problems for sentence in problem.sentences)
-    )
+    sentences: dict[str, None] = {}
+    missing: dict[str, None] = {}
+    for problem in problems:
+        sentences.update(dict.fromkeys(problem.sentences))
+        missing.update(dict.fromkeys(problem.missing))
     if len(problems) == 1 and len(sentences) == 1:
         raise problems[0]
     if sentences:
-        raise ConfigError(
-            sentences,
-            list(dict.fromkeys(sentence for problem in problems for sentence in problem.missing)),
-        )
+        raise ConfigError(list(sentences), list(missing))
 
 
 class _Escaping:
@@ -293,8 +307,10 @@ class _Escaping:
 
     def write(self, text: str) -> int:
         """Write `text` as `printable` shows it."""
-        shown = "\n".join(map(printable, text.split("\n"))) if self._cut else printable(text, None)
-        self.stream.write(shown)
+        if self._cut:
+            self.stream.write("\n".join(map(printable, text.split("\n"))))
+        else:
+            self.stream.write(printable(text, None))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -311,23 +327,25 @@ def escaped_output() -> Iterator[None]:
     So is what their encoding does not have, as in JSON. On stderr each line is also cut to 2,000
     characters; on stdout, where tables and JSON go, nothing is cut.
     """
-    before = sys.stdout, sys.stderr
-    for stream in before:
+    out = sys.stdout
+    err = sys.stderr
+    for stream in (out, err):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="json")
-    sys.stdout, sys.stderr = (
-        cast("Any", _Escaping(sys.stdout, False)),
-        cast("Any", _Escaping(sys.stderr, True)),
-    )
+    sys.stdout = cast("Any", _Escaping(out, cut=False))
+    sys.stderr = cast("Any", _Escaping(err, cut=True))
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
+        sys.stdout = out
+        sys.stderr = err
 
 
 def unwrapped(stream: TextIO) -> TextIO:
     """The stream itself, where its output is escaped."""
-    return stream.stream if isinstance(stream, _Escaping) else stream
+    if isinstance(stream, _Escaping):
+        return stream.stream
+    return stream
 
 
 def erase_line(stream: TextIO) -> None:

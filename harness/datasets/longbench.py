@@ -71,49 +71,59 @@ def parse_row(
     """One LongBench row. Gold.extra: length, language and, where there are any, all_classes (inputs
     of its scorers).
 
-    subset: the data set that the row must be of, where it says; "qasper" and "qasper_e" each take
-    the other's rows too.
-    question: asked where the row asks nothing (summaries, code). Raises RowError naming the field.
+    Args:
+        raw: The row.
+        subset: The data set that the row must be of, where it says; "qasper" and "qasper_e" each
+            take the other's rows too.
+        question: Asked where the row asks nothing (summaries, code).
+
+    Raises:
+        RowError: Naming the field.
     """
     row = _LongBenchRow.read(raw)
-    if (
-        subset is not None
-        and row.dataset is not None
-        and row.dataset.removesuffix("_e") != subset.removesuffix("_e")
-    ):
+    if not _is_of_subset(row, subset):
         raise RowError(
             "dataset",
             f"the row is of '{row.dataset}', not of '{subset}'; give the file of '{subset}'",
         )
-    asked = row.input if row.input.strip() else question or ""
+    asked = row.input
+    if not asked.strip():
+        asked = question or ""
     refuse_blank({"_id": row.id, "input": asked, "context": row.context})
     answers = clean_answers(row.answers, "answers")
-    extra = {"length": row.length, "language": row.language, "all_classes": row.all_classes}
-    extra = {key: value for key, value in extra.items() if value is not None}
-    return text_with_question(
-        row.dataset or subset or "longbench", row.context, (row.id, asked), answers, extra
-    )
+    inputs = {"length": row.length, "language": row.language, "all_classes": row.all_classes}
+    extra = {key: value for key, value in inputs.items() if value is not None}
+    name = row.dataset or subset or "longbench"
+    return text_with_question(name, row.context, (row.id, asked), answers, extra)
+
+
+def _is_of_subset(row: _LongBenchRow, subset: str | None) -> bool:
+    """Whether a row may be of `subset`; one that names no data set, or for None, may."""
+    if subset is None or row.dataset is None:
+        return True
+    return row.dataset.removesuffix("_e") == subset.removesuffix("_e")
 
 
 def support_parser(
     config: DatasetConfig, support: str | None, placement: Placement
 ) -> Callable[[dict[str, Any]], Any]:
-    """A parser of LongBench rows that marks their supporting passages and moves them to
-    `placement`.
+    """A parser of LongBench rows that marks their supporting passages and moves them.
 
-    support: a preset, file or folder with the original rows. Raises ConfigError without one, and as
-    reading it does.
+    Args:
+        config: Of LongBench's data set.
+        support: A preset, file or folder with the original rows.
+        placement: Where the supporting passages are to be.
+
+    Raises:
+        ConfigError: Without `support`; and as reading it does.
     """
     if not support:
-        sentence = "name the original data set's rows, which mark the supporting paragraphs: --set dataset.support=FILE"
-        raise ConfigError(
-            [
-                (
-                    f"dataset.place, dataset.distance: '{config.name}' marks no supporting passages; "
-                    f"{sentence}"
-                )
-            ]
+        problem = f"'{config.name}' marks no supporting passages"
+        way_out = (
+            "name the original data set's rows, which mark the supporting paragraphs: "
+            "--set dataset.support=FILE"
         )
+        raise ConfigError([f"dataset.place, dataset.distance: {problem}; {way_out}"])
     originals = dict(_read_originals(support))
 
     def parse(raw: dict[str, Any]) -> Row | Skip:
@@ -121,17 +131,25 @@ def support_parser(
         if isinstance(row, Skip):
             return row
         moved = rearrange(row, placement)
-        parts = (
-            (f"Passage {n}:\n{title}", text)
-            for n, (title, text) in enumerate(moved.paragraphs, start=1)
-        )
-        return replace(moved, paragraphs=tuple(parts))
+        paragraphs = [
+            (f"Passage {number}:\n{title}", text)
+            for number, (title, text) in enumerate(moved.paragraphs, start=1)
+        ]
+        return replace(moved, paragraphs=tuple(paragraphs))
 
     return parse
 
 
 def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
     """Yield (normalised question, row) of the original data set, a preset or a file or folder."""
+    for file in find_source(_config_of_originals(support)).files:
+        for row in parse_each(read_rows(file), _parse_original):
+            if isinstance(row, Row):
+                yield _folded(row.question), row
+
+
+def _config_of_originals(support: str) -> DatasetConfig:
+    """Where the original rows are: a file or folder, else a preset."""
     if Path(support).expanduser().exists():
         unused: dict[str, Any] = {
             "format": "-",
@@ -139,20 +157,18 @@ def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
             "max_answer_tokens": 1,
             "scorers": ("-",),
         }
-        config = DatasetConfig(name=support, data=support, **unused)
-    else:
-        merged = {
-            key: value
-            for _, values in presets.read("datasets", support)
-            for key, value in values.items()
-        }
-        config = DatasetConfig.model_validate({"name": support, **merged})
-    rows = (row for file in find_source(config).files for row in read_rows(file))
-    for row in parse_each(
-        rows, lambda raw: (musique if "paragraphs" in raw else hotpotqa).parse_row(raw)
-    ):
-        if isinstance(row, Row):
-            yield _folded(row.question), row
+        return DatasetConfig(name=support, data=support, **unused)
+    merged: dict[str, Any] = {"name": support}
+    for _, values in presets.read("datasets", support):
+        merged.update(values)
+    return DatasetConfig.model_validate(merged)
+
+
+def _parse_original(raw: dict[str, Any]) -> Row | Skip:
+    """A row of MuSiQue, which has `paragraphs`, or of HotpotQA's form. Raises RowError."""
+    if "paragraphs" in raw:
+        return musique.parse_row(raw)
+    return hotpotqa.parse_row(raw)
 
 
 def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
@@ -161,37 +177,48 @@ def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
 
     originals: question in small letters with single spaces -> row of the original data set.
     """
-    example, text = group.examples[0], group.document.text
+    example = group.examples[0]
     original = originals.get(_folded(example.question.text))
     if original is None:
         return Skip(UNKNOWN)
-    parts = [part.partition("\n") for part in _PASSAGE_HEAD.split(text)[1:]]
-    passages = tuple((title.strip(), rest.strip("\n")) for title, _, rest in parts)
-    supporting = [
-        _passage_index(passages, *original.paragraphs[index]) for index in original.supporting
-    ]
-    if not supporting or None in supporting:
+    passages = _passages(group.document.text)
+    supporting: set[int] = set()
+    for number in original.supporting:
+        index = _passage_index(passages, *original.paragraphs[number])
+        if index is None:
+            return Skip(UNLIKE)
+        supporting.add(index)
+    if not supporting:
         return Skip(UNLIKE)
-    supporting_indices = tuple(sorted({index for index in supporting if index is not None}))
-    gold = example.gold
     return Row(
-        example.question.id,
-        example.question.text,
-        passages,
-        gold.answers,
-        supporting_indices,
-        dict(gold.extra),
+        id=example.question.id,
+        question=example.question.text,
+        paragraphs=passages,
+        answers=example.gold.answers,
+        supporting=tuple(sorted(supporting)),
+        extra=dict(example.gold.extra),
     )
+
+
+def _passages(text: str) -> tuple[tuple[str, str], ...]:
+    """(title, text) of the passages of a LongBench text."""
+    passages = []
+    for part in _PASSAGE_HEAD.split(text)[1:]:
+        title, _, rest = part.partition("\n")
+        passages.append((title.strip(), rest.strip("\n")))
+    return tuple(passages)
 
 
 def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str) -> int | None:
     """The index of the passage, (title, text), with `title`; of several, the one with `text`. None:
     not there."""
-    named = [i for i, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
-    return next(
-        (i for i in named if _folded(text)[:80] in _folded(passages[i][1])),
-        named[0] if named else None,
-    )
+    named = [index for index, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
+    if not named:
+        return None
+    for index in named:
+        if _folded(text)[:80] in _folded(passages[index][1]):
+            return index
+    return named[0]
 
 
 def _folded(text: str) -> str:

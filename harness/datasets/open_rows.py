@@ -67,12 +67,14 @@ def _list_of(kind: type[T], value: Any, name: str) -> list[T]:
 def _strings(value: Any, name: str) -> list[str]:
     """The strings of a list, a JSON list in a string, or a single string. name: the field. Raises
     RowError."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise RowError(name, "starts with '[' but is no JSON list") from None
-    return _list_of(str, [value] if isinstance(value, str) else value, name)
+    if not isinstance(value, str):
+        return _list_of(str, value, name)
+    if not value.lstrip().startswith("["):
+        return [value]
+    try:
+        return _list_of(str, json.loads(value), name)
+    except (ValueError, RecursionError):
+        raise RowError(name, "starts with '[' but is no JSON list") from None
 
 
 def _answers(raw: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -96,12 +98,17 @@ def _row_id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
 def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
     """{"short_answers": [answers of a sub-question, ..]} of ASQA's qa_pairs, {} without any. name:
     the field."""
+    if pairs is None:
+        return {}
     texts = []
-    for i, pair in enumerate(_list_of(dict, pairs if pairs is not None else [], name)):
-        answers = _strings(pair.get("short_answers"), f"{name}[{i}].short_answers")
-        if kept := [answer for answer in answers if answer.strip()]:
-            texts.append(kept)
-    return {"short_answers": texts} if texts else {}
+    for number, pair in enumerate(_list_of(dict, pairs, name)):
+        answers = _strings(pair.get("short_answers"), f"{name}[{number}].short_answers")
+        not_blank = [answer for answer in answers if answer.strip()]
+        if not_blank:
+            texts.append(not_blank)
+    if not texts:
+        return {}
+    return {"short_answers": texts}
 
 
 def _flashrag_row(raw: dict[str, Any]) -> OpenRow:
@@ -120,23 +127,22 @@ def _asqa_row(raw: dict[str, Any]) -> OpenRow:
     RowError."""
     question = _string(raw, "ambiguous_question")
     annotations = _list_of(dict, raw.get("annotations"), "annotations")
-    long = [
-        _string(entry, "long_answer", f"annotations[{i}].") for i, entry in enumerate(annotations)
+    texts = [
+        _string(entry, "long_answer", f"annotations[{number}].")
+        for number, entry in enumerate(annotations)
     ]
+    answers = clean_answers(texts, "annotations")
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
-    return OpenRow(
-        _row_id(raw, question, "id", "sample_id"),
-        question,
-        clean_answers(long, "annotations"),
-        extra,
-    )
+    return OpenRow(_row_id(raw, question, "id", "sample_id"), question, answers, extra)
 
 
 def _popqa_row(raw: dict[str, Any]) -> OpenRow:
     """A row of PopQA; the property that it asks for (prop) becomes its type. Raises RowError."""
     question = _string(raw, "question")
     answers = _answers(raw, "possible_answers")
-    extra = {"type": raw["prop"]} if isinstance(raw.get("prop"), str) else {}
+    extra = {}
+    if isinstance(raw.get("prop"), str):
+        extra["type"] = raw["prop"]
     return OpenRow(_row_id(raw, question, "id"), question, answers, extra)
 
 
@@ -144,50 +150,63 @@ def _kilt_row(raw: dict[str, Any]) -> OpenRow:
     """A row of a KILT task; outputs without an answer hold provenance only and are skipped. Raises
     RowError."""
     question = _string(raw, "input")
-    output = _list_of(dict, raw.get("output"), "output")
-    texts = [
-        _string(o, "answer", f"output[{i}].")
-        for i, o in enumerate(output)
-        if o.get("answer") is not None
-    ]
+    texts = []
+    for number, output in enumerate(_list_of(dict, raw.get("output"), "output")):
+        if output.get("answer") is not None:
+            texts.append(_string(output, "answer", f"output[{number}]."))
     return OpenRow(_row_id(raw, question, "id"), question.strip(), clean_answers(texts, "output"))
+
+
+@dataclass(frozen=True)
+class _TriviaNames:
+    """The names of TriviaQA's fields, in its files or in the hub copy."""
+
+    question: str
+    answer: str
+    value: str
+    others: tuple[str, ...]
+
+
+_TRIVIA_FILE = _TriviaNames("Question", "Answer", "Value", ("Aliases", "HumanAnswers"))
+
+
+_TRIVIA_HUB = _TriviaNames("question", "answer", "value", ("aliases", "humananswers"))
 
 
 def _trivia_row(raw: dict[str, Any]) -> OpenRow:
     """A row of TriviaQA's files (Question, Answer) or of the hub copy (question, answer). Raises
     RowError."""
-    official = "Question" in raw
-    question = _string(raw, "Question" if official else "question")
-    name = "Answer" if official else "answer"
-    answer = raw.get(name)
-    if not isinstance(answer, dict):
+    names = _TRIVIA_HUB
+    if "Question" in raw:
+        names = _TRIVIA_FILE
+    question = _string(raw, names.question)
+    answer = raw.get(names.answer)
+    if answer is None:
         hidden = "is missing (test splits are published without; use the dev split)"
-        raise RowError(
-            name, hidden if answer is None else f"should be an object, is {type_name(answer)}"
-        )
-    keys = ("Value", "Aliases", "HumanAnswers")
-    value, aliases, human = keys if official else tuple(key.lower() for key in keys)
-    texts = [_string(answer, value, f"{name}.")]
-    for key in (aliases, human):
-        texts += _strings(answer.get(key) or [], f"{name}.{key}")
-    return OpenRow(
-        _row_id(raw, question, "QuestionId", "question_id"), question, clean_answers(texts, name)
-    )
+        raise RowError(names.answer, hidden)
+    if not isinstance(answer, dict):
+        raise RowError(names.answer, f"should be an object, is {type_name(answer)}")
+    texts = [_string(answer, names.value, f"{names.answer}.")]
+    for key in names.others:
+        texts += _strings(answer.get(key) or [], f"{names.answer}.{key}")
+    row_id = _row_id(raw, question, "QuestionId", "question_id")
+    return OpenRow(row_id, question, clean_answers(texts, names.answer))
 
 
 def _plain_row(raw: dict[str, Any]) -> OpenRow:
     """A row of NQ-open, DPR, ALCE, HotpotQA and others: a question and "answers" or "answer".
     Raises RowError."""
     question = _string(raw, "question")
-    name = "answers" if "answers" in raw else "answer"
+    name = "answer"
+    if "answers" in raw:
+        name = "answers"
     if name not in raw:
         answer_keys = "answers, golden_answers, possible_answers or output"
         raise RowError("answer", f"is missing (it may also be called {answer_keys})")
     answers = _answers(raw, name)
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
-    return OpenRow(
-        _row_id(raw, question, "id", "sample_id", "question_id"), question, answers, extra
-    )
+    row_id = _row_id(raw, question, "id", "sample_id", "question_id")
+    return OpenRow(row_id, question, answers, extra)
 
 
 _FORMS: tuple[tuple[str, Callable[[dict[str, Any]], OpenRow]], ...] = (
@@ -204,4 +223,6 @@ def parse_question(raw: dict[str, Any]) -> OpenRow:
     for key, parse in _FORMS:
         if key in raw:
             return parse(raw)
-    return _trivia_row(raw) if isinstance(raw.get("answer"), dict) else _plain_row(raw)
+    if isinstance(raw.get("answer"), dict):
+        return _trivia_row(raw)
+    return _plain_row(raw)

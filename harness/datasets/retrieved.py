@@ -28,13 +28,13 @@ from harness.datasets.files import (
     parse_each,
     read_rows,
 )
-from harness.datasets.find_files import FileOptions, find_source
+from harness.datasets.find_files import FileOptions, Source, find_source
 from harness.datasets.open_rows import OpenRow, parse_question
-from harness.datasets.row_documents import DocumentStore, documents_in_row, open_store
+from harness.datasets.row_documents import DocumentStore, Entry, documents_in_row, open_store
 from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import NO_DOCUMENTS, Retrieved
 from harness.errors import CannotRun, ConfigError, DataError
-from harness.types import Document, Example, Gold, Question, Support
+from harness.types import Example, Gold, Question, Support
 
 _DOCUMENTS_HINT = (
     "make a file of them with harness retrieve --dataset DATASET --corpus FILE, and give it: --set "
@@ -87,37 +87,58 @@ class _RowParser:
         """The question of a row with its best documents, none where nothing was retrieved. Raises
         RowError."""
         row = parse_question(raw)
-        entries = (
-            documents_in_row(raw)
-            if self.store is None
-            else self.store.find(raw, row.id, row.question)
-        )
-        self.n_without += not entries and not self.bare
-        unique: dict[str, tuple[Document, bool]] = {}
-        for document, marked in (
-            () if self.bare else entries or ()
-        ):  # one that comes twice keeps its better rank
-            unique.setdefault(document.id, (document, marked))
-        best = list(unique.values())[: self.top]
-        documents = tuple(document for document, _ in best)
-        supporting = tuple(
-            Support(document.id, 0, len(document.text)) for document, marked in best if marked
-        )
+        best = self._best_entries(raw, row)
+        documents = tuple(entry.document for entry in best)
+        evidence = [entry.document for entry in best if entry.is_evidence]
+        supporting = tuple(Support(document.id, 0, len(document.text)) for document in evidence)
         question = Question(row.id, row.question, tuple(document.id for document in documents))
         return Retrieved(documents, Example(question, Gold(row.answers, supporting, row.extra)))
+
+    def _best_entries(self, raw: dict[str, Any], row: OpenRow) -> list[Entry]:
+        """The best documents of a question, each once. Raises RowError."""
+        entries = self._entries(raw, row)
+        if self.bare:
+            return []
+        if not entries:
+            self.n_without += 1
+            return []
+        unique: dict[str, Entry] = {}
+        for entry in entries:  # one that comes twice keeps its better rank
+            unique.setdefault(entry.document.id, entry)
+        return list(unique.values())[: self.top]
+
+    def _entries(self, raw: dict[str, Any], row: OpenRow) -> list[Entry] | None:
+        """The documents that the row or the store has for a question. Raises RowError."""
+        if self.store is None:
+            return documents_in_row(raw)
+        return self.store.find(raw, row.id, row.question)
+
+
+def _file_name(file: Path | Member) -> str:
+    """The file as messages name it."""
+    if isinstance(file, Member):
+        return str(file)
+    return file.name
+
+
+def _read_files(source: Source, split: str) -> Rows:
+    """Yield the rows of all files of a source."""
+    for file in source.files:
+        yield from _read_file(file, split)
 
 
 def _read_file(file: Path | Member, split: str) -> Rows:
     """Yield the rows of a file with their places, also from TriviaQA's {"Data": [..]} and ASQA's
     {"dev": {id: row}}."""
-    split_names = {name for names in _SPLITS.values() for name in names}
-    key, name = first_key(file), str(file) if isinstance(file, Member) else file.name
+    key = first_key(file)
+    name = _file_name(file)
     if key == _QUESTIONS_KEY or key in ("Domain", "Split", "Version", "VerifiedEval"):
         listed = json_value(file).get(_QUESTIONS_KEY)
         if not isinstance(listed, list):
             raise DataError(name, None, _QUESTIONS_KEY, "should be the list of questions")
-        yield from ((RowPlace(name, row=n), as_row(row)) for n, row in enumerate(listed, start=1))
-    elif key in split_names:
+        for number, row in enumerate(listed, start=1):
+            yield RowPlace(name, row=number), as_row(row)
+    elif any(key in names for names in _SPLITS.values()):
         yield from _read_split(json_value(file), name, split)
     else:
         yield from read_rows(file)
@@ -126,19 +147,19 @@ def _read_file(file: Path | Member, split: str) -> Rows:
 def _read_split(value: dict[str, Any], name: str, split: str) -> Rows:
     """Yield the rows of one split of {"dev": {id: row}}, with their ids. name: the file. Raises
     DataError."""
-    key_of_split = next((n for n in _SPLITS.get(split.lower(), (split,)) if n in value), None)
-    if key_of_split is None:
+    keys = [key for key in _SPLITS.get(split.lower(), (split,)) if key in value]
+    if not keys:
         raise DataError(
             name, None, None, f"has no split '{split}' among {', '.join(value)}; set dataset.split"
         )
-    if not isinstance(value[key_of_split], dict):
-        raise DataError(name, None, key_of_split, "should be an object {id: row}")
-    for number, (key, row) in enumerate(value[key_of_split].items(), start=1):
-        values = as_row(row)
-        yield (
-            RowPlace(name, row=number),
-            values if isinstance(values, BrokenRow) else {"id": key, **values},
-        )
+    rows = value[keys[0]]
+    if not isinstance(rows, dict):
+        raise DataError(name, None, keys[0], "should be an object {id: row}")
+    for number, (row_id, value_of_row) in enumerate(rows.items(), start=1):
+        row = as_row(value_of_row)
+        if not isinstance(row, BrokenRow):
+            row = {"id": row_id, **row}
+        yield RowPlace(name, row=number), row
 
 
 def _evidence_folder(config: DatasetConfig) -> str | None:
@@ -160,7 +181,7 @@ def load_questions(config: DatasetConfig, limit: int | None = None) -> list[Open
             ["dataset.documents and dataset.top: leave them out to retrieve documents"]
         )
     source = find_source(config, tuple(Options.model_fields))
-    rows = (row for file in source.files for row in _read_file(file, config.split))
+    rows = _read_files(source, config.split)
     questions = list(islice(parse_each(rows, parse_question), limit))
     if not questions:
         raise DataError(source.name, None, None, "the file has no rows")
@@ -175,35 +196,53 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     options = build(Options, Tree([("", config.options)]), "dataset")
     source = find_source(config, tuple(Options.model_fields))
-    documents_at = options.documents or _evidence_folder(config)
-    store = open_store(documents_at) if documents_at else None
+    store = _store_of(config, options)
     parser = _RowParser(store, options.top, options.documents == ())
     checker = RowChecker(parser)
-    rows: Rows = (row for file in source.files for row in _read_file(file, config.split))
+    rows = _read_files(source, config.split)
     if store is not None and store.sources:
         all_rows = list(rows)
         store.read_pages(row for _, row in all_rows)
         rows = iter(all_rows)
     examples, documents = checker.check_rows(rows, limit)
     if checker.first_error is None and parser.n_without and parser.n_without == checker.rows:
-        if store is not None and store.sources and not store.by_question:
-            sentence = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES_HINT}"
-            raise DataError(source.name, None, None, sentence)
-        if store is not None:
-            sentence = (
-                f"none of the {checker.rows} questions is in {store.name} by its id or its text"
-            )
-            raise DataError(
-                source.name, None, None, f"{sentence}; name the documents of this data set"
-            )
-        sentence = (
-            f"the {checker.rows} questions come without retrieved documents; {_DOCUMENTS_HINT}"
-        )
+        _refuse_no_documents(config, source.name, store, checker.rows)
+    notes: tuple[str, ...] = ()
+    if parser.n_without:
+        of_all = f"{parser.n_without} of {checker.rows} questions"
+        notes = (f"{of_all} are {NO_DOCUMENTS}: they are answered from no text",)
+    suffix = ""
+    if store is not None:
+        suffix = f" with {store.name}"
+    return checker.dataset(config.name, source, suffix, examples, documents, notes)
+
+
+def _store_of(config: DatasetConfig, options: Options) -> DocumentStore | None:
+    """The documents in files of their own; None where the rows bring them. Raises DataError."""
+    places = options.documents or _evidence_folder(config)
+    if not places:
+        return None
+    return open_store(places)
+
+
+def _refuse_no_documents(
+    config: DatasetConfig, source: str, store: DocumentStore | None, count: int
+) -> None:
+    """Raise DataError, or CannotRun for rows of the hub, as no question has documents.
+
+    Args:
+        config: Of the data set.
+        source: Name of the source of the questions.
+        store: Where documents were looked for; None: in the rows.
+        count: Number of questions.
+    """
+    if store is None:
+        sentence = f"the {count} questions come without retrieved documents; {_DOCUMENTS_HINT}"
         if config.data is None:
-            raise CannotRun(f"{source.name}: {sentence}")
-        raise DataError(source.name, None, None, sentence)
-    note = f"{parser.n_without} of {checker.rows} questions are {NO_DOCUMENTS}: they are answered from no text"
-    suffix = f" with {store.name}" if store else ""
-    return checker.dataset(
-        config.name, source, suffix, examples, documents, (note,) if parser.n_without else ()
-    )
+            raise CannotRun(f"{source}: {sentence}")
+        raise DataError(source, None, None, sentence)
+    if store.sources and not store.by_question:
+        sentence = f"none of the {count} questions names retrieved pages of {store.name}"
+        raise DataError(source, None, None, f"{sentence}; {_PAGES_HINT}")
+    sentence = f"none of the {count} questions is in {store.name} by its id or its text"
+    raise DataError(source, None, None, f"{sentence}; name the documents of this data set")

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.datasets.archives import opened
 from harness.datasets.files import (
@@ -61,46 +61,73 @@ _ROW_KEYS = (
     "sample_id",
 )
 
-Entry = tuple[Document, bool]  # a document, and whether it is marked as evidence for the answer
+
+class Entry(NamedTuple):
+    """A retrieved document, and whether it is marked as evidence for the answer."""
+
+    document: Document
+    is_evidence: bool
+
+
+def _entry_title(value: Mapping[str, Any]) -> Any:
+    """The title that an entry gives; "" without one."""
+    return value.get("title") or value.get("wikipedia_title") or ""
+
+
+def _text_key(value: Mapping[str, Any], name: str) -> str:
+    """The key of an entry's text. Raises RowError without one."""
+    for key in _TEXT_KEYS:
+        if value.get(key) is not None:
+            return key
+    raise RowError(f"{name}.text", "is missing (it may also be called contents)")
+
+
+def _joined_paragraphs(text: Any, title: Any) -> Any:
+    """The paragraphs of a KILT page as one text; another value as it is."""
+    if isinstance(text, dict):  # the hub's copy of KILT's pages
+        text = text.get("paragraph")
+    if not isinstance(text, list) or not isinstance(title, str):
+        return text
+    if not all(isinstance(part, str) for part in text):
+        return text
+    return wiki_text(text, title)
+
+
+def _refuse_no_text(value: Any, name: str) -> None:
+    """Raise RowError, for field `name`, unless a value is a text."""
+    if not isinstance(value, str):
+        raise RowError(name, f"should be a string, is {type_name(value)}")
+
+
+def _given_id(value: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """The id under the first of `keys` that holds one; "" without."""
+    for key in keys:
+        given = value.get(key)
+        if isinstance(given, str | int) and str(given).strip():
+            return str(given)
+    return ""
 
 
 def _parse_entry(value: Any, name: str) -> Entry:
-    """Parse an entry: (document, is it marked as evidence). name: its place in the row, "ctxs[0]".
-    Raises RowError."""
+    """Parse an entry. name: its place in the row, "ctxs[0]". Raises RowError."""
     if isinstance(value, str):
         value = {"contents": value}
     if not isinstance(value, dict):
         raise RowError(name, f"should be an object, is {type_name(value)}")
-    title = value.get("title") or value.get("wikipedia_title") or ""
-    key = next((k for k in _TEXT_KEYS if value.get(k) is not None), None)
-    if key is None:
-        raise RowError(f"{name}.text", "is missing (it may also be called contents)")
-    text = value[key]
-    if isinstance(text, dict):  # the hub's copy of KILT's pages
-        text = text.get("paragraph")
-    if (
-        isinstance(text, list)
-        and isinstance(title, str)
-        and all(isinstance(part, str) for part in text)
-    ):
-        text = wiki_text(text, title)
-    for field_name, part in (("title", title), (key, text)):
-        if not isinstance(part, str):
-            raise RowError(f"{name}.{field_name}", f"should be a string, is {type_name(part)}")
+    title = _entry_title(value)
+    key = _text_key(value, name)
+    text = _joined_paragraphs(value[key], title)
+    _refuse_no_text(title, f"{name}.title")
+    _refuse_no_text(text, f"{name}.{key}")
     if not text.strip():
         raise RowError(f"{name}.{key}", "is empty")
     if key == "contents":
         title = title or text.partition("\n")[0].strip('"')
     elif title:
         text = f"{title}\n{text}"
-    entry_id = next(
-        (value[k] for k in _IDS if isinstance(value.get(k), (str, int)) and str(value[k]).strip()),
-        "doc",
-    )
-    document = Document(
-        made_id(str(entry_id), text, 8), text, title, (Passage(title, 0, len(text)),)
-    )
-    return document, any(value.get(mark) is True for mark in _SUPPORT_KEYS)
+    document_id = made_id(_given_id(value, _IDS) or "doc", text, 8)
+    document = Document(document_id, text, title, (Passage(title, 0, len(text)),))
+    return Entry(document, any(value.get(mark) is True for mark in _SUPPORT_KEYS))
 
 
 def _parse_entries(value: Any, name: str) -> list[Entry]:
@@ -118,29 +145,30 @@ def documents_in_row(raw: Mapping[str, Any]) -> list[Entry] | None:
     if listed is not None:
         return _parse_entries(listed, name)
     pages = records_from_columns(raw.get("entity_pages"), "entity_pages")
-    kept = (
-        [p for p in pages if isinstance(p, dict) and p.get("wiki_context")]
-        if isinstance(pages, list)
-        else []
-    )
-    return _parse_entries(kept, "entity_pages") if kept else None
+    if not isinstance(pages, list):
+        return None
+    with_text = [page for page in pages if isinstance(page, dict) and page.get("wiki_context")]
+    if not with_text:
+        return None
+    return _parse_entries(with_text, "entity_pages")
 
 
 @dataclass
 class DocumentStore:
-    """Documents kept apart from the questions: lists by question, pages by file name or id, or a
-    folder of pages."""
+    """Documents in files of their own: lists by question, pages by file name or id, or a folder of
+    pages."""
 
     name: str
-    by_question: dict[str, Any] = field(
-        default_factory=dict
-    )  # text or id of a question -> its list of entries
-    pages: dict[str, str] = field(default_factory=dict)  # file name -> text (TriviaQA)
-    folder: Path | None = None  # of texts, one file a page
-    sources: list[Path] = field(default_factory=list)  # files of KILT's pages, read by `read_pages`
-    articles: dict[str, Any] = field(
-        default_factory=dict
-    )  # page id -> KILT page, of those that entries name
+    # Text or id of a question -> its list of entries.
+    by_question: dict[str, Any] = field(default_factory=dict)
+    # File name -> text (TriviaQA).
+    pages: dict[str, str] = field(default_factory=dict)
+    # A folder of texts, one file a page.
+    folder: Path | None = None
+    # Files of KILT's pages, read by `read_pages`.
+    sources: list[Path] = field(default_factory=list)
+    # Page id -> KILT page, of those that entries name.
+    articles: dict[str, Any] = field(default_factory=dict)
 
     def add(self, row: dict[str, Any]) -> None:
         """Add a row of a file: a question with its documents, or a page with its file name. Raises
@@ -150,8 +178,9 @@ class DocumentStore:
                 raise RowError("text", "should be the text of the page")
             self.pages[row["Filename"]] = row["text"]
             return
-        listed = _document_list(row)[1] or _provenance(row)
-        keys = [row[k] for k in _QUESTION_KEYS if isinstance(row.get(k), (str, int))]
+        _, listed = _document_list(row)
+        listed = listed or _provenance(row)
+        keys = [row[key] for key in _QUESTION_KEYS if isinstance(row.get(key), str | int)]
         if listed is None or not keys:
             raise RowError(None, f"a row needs an id or a question, and one of {', '.join(LISTS)}")
         canonical_line(listed)  # raises RowError for what no file can hold
@@ -161,62 +190,65 @@ class DocumentStore:
     def read_pages(self, rows: Iterable[Any]) -> None:
         """Read the pages that entries name by id: entries of this store or, if it has none, those
         in `rows`."""
-        lists = self.by_question.values() or [
-            _document_list(row)[1] for row in rows if isinstance(row, Mapping)
-        ]
-        pages = {
-            page
-            for listed in lists
-            if isinstance(listed, list)
-            for entry in listed
-            if (page := _page_id(entry))
-        }
+        lists = list(self.by_question.values())
+        if not lists:
+            lists = [_document_list(row)[1] for row in rows if isinstance(row, Mapping)]
+        pages = _named_pages(lists)
         for path in self.sources:
             for row in parse_each(_read_page_rows(path, pages), dict):
-                if str(row.get("wikipedia_id")) in pages:
-                    self.articles[str(row["wikipedia_id"])] = row
+                page = str(row.get("wikipedia_id"))
+                if page in pages:
+                    self.articles[page] = row
 
     def _entries_with_pages(self, listed: Any, name: str) -> list[Entry]:
         """Parse a list of entries; a page id stands for its page. name: the list in messages.
         Raises RowError."""
         if not self.sources or not isinstance(listed, list):
             return _parse_entries(listed, name)
-        for i, entry in enumerate(listed):
-            if (page := _page_id(entry)) and page not in self.articles:
-                raise RowError(f"{name}[{i}]", f"the page {page} is not in {self.name}")
-        return _parse_entries([self.articles.get(_page_id(entry), entry) for entry in listed], name)
+        entries = []
+        for number, entry in enumerate(listed):
+            page = _page_id(entry)
+            if page and page not in self.articles:
+                raise RowError(f"{name}[{number}]", f"the page {page} is not in {self.name}")
+            entries.append(self.articles.get(page, entry))
+        return _parse_entries(entries, name)
 
     def find(self, raw: Mapping[str, Any], *keys: str) -> list[Entry] | None:
         """Documents stored under one of `keys` (id, text), or named by the row `raw`; None without.
         Raises RowError."""
         for key in keys:
-            if (entries := self.by_question.get(normalise_space(key))) is not None:
+            entries = self.by_question.get(normalise_space(key))
+            if entries is not None:
                 return self._entries_with_pages(entries, f"{self.name}: documents of '{key}'")
         if self.sources and not self.by_question:
             _, listed = _document_list(raw)
-            return (
-                None
-                if listed is None
-                else self._entries_with_pages(listed, "the retrieved documents")
-            )
+            if listed is None:
+                return None
+            return self._entries_with_pages(listed, "the retrieved documents")
         pages = raw.get("EntityPages")
         if not isinstance(pages, list):
             return None
-        documents = []
-        for i, page in enumerate(pages):
-            field = f"EntityPages[{i}]"
-            file, title = (
-                page.get(k) if isinstance(page, dict) else None for k in ("Filename", "Title")
-            )
+        return self._entity_pages(pages) or None
+
+    def _entity_pages(self, pages: Sequence[Any]) -> list[Entry]:
+        """The pages of TriviaQA's EntityPages that are there. Raises RowError for one without a
+        file name."""
+        entries = []
+        for number, page in enumerate(pages):
+            place = f"EntityPages[{number}]"
+            if not isinstance(page, dict):
+                page = {}
+            file = page.get("Filename")
+            title = page.get("Title")
             if not isinstance(file, str) or not file:
-                raise RowError(f"{field}.Filename", "is missing")
+                raise RowError(f"{place}.Filename", "is missing")
+            if not isinstance(title, str):
+                title = ""
             text = self._page_text(file)
             if text is not None:
-                title = title if isinstance(title, str) else ""
-                documents.append(
-                    _parse_entry({"title": title, "text": text, "id": Path(file).stem}, field)
-                )
-        return documents or None
+                entry = {"title": title, "text": text, "id": Path(file).stem}
+                entries.append(_parse_entry(entry, place))
+        return entries
 
     def _page_text(self, file: str) -> str | None:
         """The text of the page in `file`; None if it is not there. Raises RowError if it cannot be
@@ -224,25 +256,31 @@ class DocumentStore:
         if self.folder is None:
             return self.pages.get(file)
         path = self.folder / file
-        inside = path.resolve().is_relative_to(self.folder.resolve())
+        is_inside = path.resolve().is_relative_to(self.folder.resolve())
         try:
-            return path.read_bytes().decode() if inside and path.is_file() else None
+            if not is_inside or not path.is_file():
+                return None
+            return path.read_bytes().decode()
         except (OSError, ValueError) as error:
             raise RowError("EntityPages", f"the page {file} cannot be read ({error})") from None
 
 
+def _named_pages(lists: Iterable[Any]) -> set[str]:
+    """The page ids in lists of entries."""
+    pages: set[str] = set()
+    for listed in lists:
+        if isinstance(listed, list):
+            pages.update(map(_page_id, listed))
+    return pages - {""}
+
+
 def _page_id(entry: Any) -> str:
     """The page id of an entry that names a page instead of holding a text; "" for any other."""
-    if not isinstance(entry, Mapping) or any(entry.get(key) is not None for key in _TEXT_KEYS):
+    if not isinstance(entry, Mapping):
         return ""
-    return next(
-        (
-            str(entry[k])
-            for k in _PAGE_IDS
-            if isinstance(entry.get(k), (str, int)) and str(entry[k])
-        ),
-        "",
-    )
+    if any(entry.get(key) is not None for key in _TEXT_KEYS):
+        return ""
+    return _given_id(entry, _PAGE_IDS)
 
 
 def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
@@ -261,16 +299,16 @@ def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
 def open_store(places: str | Sequence[str]) -> DocumentStore:
     """Open the files of documents and of pages, or the one folder of pages, at the paths `places`.
     Raises DataError."""
-    places = [places] if isinstance(places, str) else places
+    if isinstance(places, str):
+        return _open_place(places)
     if len(places) == 1:
         return _open_place(places[0])
-    opened_stores = [_open_place(place) for place in places]
-    store = DocumentStore(" and ".join(part.name for part in opened_stores))
-    for place, part in zip(places, opened_stores, strict=True):
+    parts = [_open_place(place) for place in places]
+    store = DocumentStore(" and ".join(part.name for part in parts))
+    for place, part in zip(places, parts, strict=True):
         if part.folder is not None:
-            raise DataError(
-                place, None, None, "a folder of pages stands alone in dataset.documents"
-            )
+            problem = "a folder of pages stands alone in dataset.documents"
+            raise DataError(place, None, None, problem)
         store.by_question |= part.by_question
         store.pages |= part.pages
         store.sources += part.sources
@@ -284,27 +322,15 @@ def _open_place(place: str) -> DocumentStore:
     if path.is_dir():
         return DocumentStore(path.name, folder=path)
     if not path.is_file() or file_kind(path) is None:
-        why = (
-            "no such file or folder"
-            if not path.exists()
-            else "not a data file by its name (.json, .jsonl, .parquet)"
-        )
-        raise DataError(
-            place, None, None, f"{why}; dataset.documents names the retrieved documents"
-        )
-    if file_kind(path) != "json" or first_key(path) in _PAGE_KEYS:
-        row = next((row for _, row in read_rows(path)), None)
-        if (
-            isinstance(row, dict)
-            and "wikipedia_title" in row
-            and isinstance(row.get("text"), (list, dict))
-        ):
-            return DocumentStore(
-                path.name, sources=[path]
-            )  # pages of KILT's knowledge source, by its first row
+        why = "not a data file by its name (.json, .jsonl, .parquet)"
+        if not path.exists():
+            why = "no such file or folder"
+        problem = f"{why}; dataset.documents names the retrieved documents"
+        raise DataError(place, None, None, problem)
+    if _holds_kilt_pages(path):
+        return DocumentStore(path.name, sources=[path])
     store = DocumentStore(path.name)
-    lines = path.name.lower().endswith((".jsonl", ".jsonl.gz"))
-    if not lines and first_key(path) not in (None, *_ROW_KEYS, *LISTS):
+    if _is_object_by_question(path):
         for question, documents in json_value(path).items():
             store.by_question[normalise_space(question)] = documents
         return store
@@ -315,25 +341,43 @@ def _open_place(place: str) -> DocumentStore:
     return store
 
 
+def _holds_kilt_pages(path: Path) -> bool:
+    """Whether a file holds pages of KILT's knowledge source, by its first row."""
+    if file_kind(path) == "json" and first_key(path) not in _PAGE_KEYS:
+        return False
+    _, row = next(read_rows(path), (None, None))
+    if not isinstance(row, dict) or "wikipedia_title" not in row:
+        return False
+    return isinstance(row.get("text"), list | dict)
+
+
+def _is_object_by_question(path: Path) -> bool:
+    """Whether a file is one object {question: [documents]}."""
+    if path.name.lower().endswith((".jsonl", ".jsonl.gz")):
+        return False
+    return first_key(path) not in (None, *_ROW_KEYS, *LISTS)
+
+
 def _document_list(row: Mapping[str, Any]) -> tuple[str, Any]:
     """Return (field name, list) for the first field that may hold a list of documents; (..., None)
     without one."""
+    for name in LISTS:
+        if row.get(name) is not None:
+            return name, row[name]
     output = row.get("output")
-    inner = output.get("retrieval_result") if isinstance(output, dict) else None
-    named = ((name, row[name]) for name in LISTS if row.get(name) is not None)
-    return next(named, ("output.retrieval_result", inner))
+    if not isinstance(output, dict):
+        return "output.retrieval_result", None
+    return "output.retrieval_result", output.get("retrieval_result")
 
 
 def _provenance(row: Mapping[str, Any]) -> list[Any] | None:
     """The documents that a KILT retriever found for a question: its outputs' first provenance; None
     without one."""
-    outputs = row["output"] if isinstance(row.get("output"), list) else []
-    first = next(
-        (
-            entry["provenance"]
-            for entry in outputs
-            if isinstance(entry, dict) and entry.get("provenance")
-        ),
-        None,
-    )
-    return first if isinstance(first, list) else None
+    outputs = row.get("output")
+    if not isinstance(outputs, list):
+        return None
+    for output in outputs:
+        if isinstance(output, dict) and output.get("provenance"):
+            first = output["provenance"]
+            return first if isinstance(first, list) else None
+    return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from harness.config.schema import canonical
 from harness.types import Document, Example, Gold, Passage, Question, Support
@@ -33,6 +33,13 @@ _EXPECTED = {
     "model_type": "an object",
     "model_attributes_type": "an object",
 }
+
+_TYPE_NAMES: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (str, "a string"),
+    ((int, float), "a number"),
+    (Mapping, "an object"),
+    ((list, tuple), "a list"),
+)
 
 
 class RowError(Exception):
@@ -57,18 +64,33 @@ class StrictRow(BaseModel):
             return cls.model_validate(raw)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
-        path = ""
-        for part in first["loc"]:
-            path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
-        if first["type"] in ("missing", "columns"):
-            raise RowError(
-                path or None, "is missing" if first["type"] == "missing" else first["msg"]
-            )
-        actual, expected = type_name(first["input"]), _EXPECTED.get(first["type"])
-        problem = (
-            f"should be {expected}, is {actual}" if expected else f"{first['msg']} (is {actual})"
-        )
-        raise RowError(path or None, problem)
+        raise RowError(_field_path(first["loc"]) or None, _row_problem(first))
+
+
+def _field_path(parts: Sequence[int | str]) -> str:
+    """("qas", 0, "id") as "qas[0].id"."""
+    path = ""
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif path:
+            path += f".{part}"
+        else:
+            path = part
+    return path
+
+
+def _row_problem(error: ErrorDetails) -> str:
+    """What is wrong with a field, in words."""
+    if error["type"] == "missing":
+        return "is missing"
+    if error["type"] == "columns":
+        return error["msg"]
+    actual = type_name(error["input"])
+    expected = _EXPECTED.get(error["type"])
+    if expected is None:
+        return f"{error['msg']} (is {actual})"
+    return f"should be {expected}, is {actual}"
 
 
 def _to_records(value: Any) -> Any:
@@ -79,9 +101,8 @@ def _to_records(value: Any) -> Any:
         raise PydanticCustomError("columns", "{problem}", {"problem": error.problem}) from None
 
 
-Records = Annotated[
-    list[T], BeforeValidator(_to_records)
-]  # field: list of objects, or columns as on Hugging Face
+# A field: a list of objects, or columns as on Hugging Face.
+Records = Annotated[list[T], BeforeValidator(_to_records)]
 
 
 NO_DOCUMENTS = "without retrieved documents"  # the reason of a Skip
@@ -137,8 +158,9 @@ class Retrieved:
 
 def refuse_blank(texts: Mapping[str, str]) -> None:
     """Raise RowError for the first field (name -> its text) that is blank."""
-    if blank := [name for name, text in texts.items() if not text.strip()]:
-        raise RowError(blank[0], "is empty")
+    for name, text in texts.items():
+        if not text.strip():
+            raise RowError(name, "is empty")
 
 
 def normalise_space(text: str) -> str:
@@ -147,9 +169,17 @@ def normalise_space(text: str) -> str:
 
 
 def made_id(prefix: str, text: str, digits: int = 12) -> str:
-    """An id for an item without one: `head`, a hyphen and the first hex digits of the sha256 of
+    """An id for an item without one: `prefix`, a hyphen and the first hex digits of the sha256 of
     `text`."""
-    return f"{prefix}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:digits]}"
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return f"{prefix}-{digest[:digits]}"
+
+
+def _are_columns(value: Any) -> bool:
+    """Whether a value is an object of lists."""
+    if not isinstance(value, Mapping) or not value:
+        return False
+    return all(isinstance(column, list) for column in value.values())
 
 
 def text_with_question(
@@ -194,36 +224,28 @@ def records_from_columns(value: Any, name: str) -> Any:
     Hugging Face stores nested lists either way. name: the field. Raises RowError where the columns
     differ in length.
     """
-    if (
-        not isinstance(value, Mapping)
-        or not value
-        or not all(isinstance(v, list) for v in value.values())
-    ):
+    if not _are_columns(value):
         return value
     lengths = {str(key): len(column) for key, column in value.items()}
     if len(set(lengths.values())) > 1:
-        sizes = ", ".join(f"{key} {n}" for key, n in lengths.items())
+        sizes = ", ".join(f"{key} {length}" for key, length in lengths.items())
         raise RowError(name, f"its lists differ in length ({sizes})")
-    return [dict(zip(value, entry, strict=True)) for entry in zip(*value.values(), strict=True)]
+    entries = zip(*value.values(), strict=True)
+    return [dict(zip(value, entry, strict=True)) for entry in entries]
 
 
 def type_name(value: Any) -> str:
     """The type of a JSON value in a word or two, for messages."""
     if value is None:
         return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return "a string"
-    if isinstance(value, (int, float)):
-        return "a number"
-    return (
-        "an object"
-        if isinstance(value, Mapping)
-        else "a list"
-        if isinstance(value, (list, tuple))
-        else "not JSON"
-    )
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    for kind, name in _TYPE_NAMES:
+        if isinstance(value, kind):
+            return name
+    return "not JSON"
 
 
 def canonical_line(value: Any) -> bytes:
@@ -257,11 +279,16 @@ def assemble(row: Row) -> tuple[Example, Document]:
         pieces.append(piece)
         start += len(piece) + len(SEPARATOR)
     document = Document(id=row.id, text=SEPARATOR.join(pieces), passages=tuple(passages))
-    if wrong := [i for i in row.supporting if i not in range(len(passages))]:
-        raise RowError(
-            "supporting", f"{wrong[0]!r} is no paragraph's number, 0 to {len(passages) - 1}"
-        )
-    spans = (passages[i] for i in sorted(set(row.supporting)))
-    supporting = tuple(Support(row.id, span.start, span.end) for span in spans)
     question = Question(id=row.id, text=row.question, document_ids=(row.id,))
-    return Example(question, Gold(row.answers, supporting, row.extra)), document
+    gold = Gold(row.answers, _supporting(row, passages), row.extra)
+    return Example(question, gold), document
+
+
+def _supporting(row: Row, passages: Sequence[Passage]) -> tuple[Support, ...]:
+    """The spans of the supporting paragraphs. Raises RowError for a paragraph that is not there."""
+    for number in row.supporting:
+        if number not in range(len(passages)):
+            problem = f"{number!r} is no paragraph's number, 0 to {len(passages) - 1}"
+            raise RowError("supporting", problem)
+    spans = [passages[number] for number in sorted(set(row.supporting))]
+    return tuple(Support(row.id, span.start, span.end) for span in spans)

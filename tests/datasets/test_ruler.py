@@ -226,6 +226,9 @@ def test_a_length_that_cannot_be_made_and_files_that_cannot_be_read(tmp_path):
     (tmp_path / "empty.txt").write_text(" ")
     with pytest.raises(DataError, match="should hold the essays"):
         made("niah_single_2", essays=str(tmp_path / "empty.txt"))
+    (tmp_path / "list.json").write_text('{"text": ["One.", "Two."]}')
+    with pytest.raises(DataError, match="should hold the essays"):
+        made("niah_single_2", essays=str(tmp_path / "list.json"))
     (tmp_path / "rows.json").write_text('[{"question": "Who?"}]')
     with pytest.raises(DataError, match="not a file of HotpotQA; name it with dataset.rows"):
         made("qa_2", rows=str(tmp_path / "rows.json"))
