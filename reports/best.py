@@ -1,4 +1,5 @@
-"""Which runs of one data set the data cannot separate from the best one (harness/stats/best_of_several.py)."""
+"""Which runs of one data set the data cannot separate from the best one
+(harness/stats/best_of_several.py)."""
 
 from collections.abc import Sequence
 
@@ -21,10 +22,13 @@ def beside_best(runs: Sequence[StoredRun], score: str, best: str | None = None) 
         UnknownName: A run does not have the score.
     """
     columns = [facts.scored(run, score) for run in runs]
-    values = [dict(zip(each.ids, each.values, strict=True)) for each in columns]
+    values = [dict(zip(column.ids, column.values, strict=True)) for column in columns]
     clusters = dict(zip(columns[0].ids, columns[0].clusters, strict=True))
-    common = [i for i in columns[0].ids if all(i in each for each in values)]
+    shared = set(values[0]).intersection(*values)
+    common = [question for question in columns[0].ids if question in shared]
     if not common:
         raise UserError(f"the runs have no question with the score {score} in common")
-    scores = {run.name: [each[i] for i in common] for run, each in zip(runs, values, strict=True)}
-    return compare_with_best(scores, [int(clusters[i]) for i in common], best=best)
+    scores = {}
+    for run, by_question in zip(runs, values, strict=True):
+        scores[run.name] = [by_question[question] for question in common]
+    return compare_with_best(scores, [int(clusters[question]) for question in common], best=best)

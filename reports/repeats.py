@@ -9,7 +9,8 @@ packages of most.
 Where the reader drew its replies, a question has two more kinds of scores beside each score, which
 get intervals alike:
 
-score.vote      the score of the answer that most repeats gave (self-consistency, Wang et al. 2023, arXiv 2203.11171)
+score.vote      the score of the answer that most repeats gave
+                (self-consistency, Wang et al. 2023, arXiv 2203.11171)
 score.pass@k    the expected best score of k of the repeats, k = 2, 4, 8, ... and all (`best_of`)
 """
 
@@ -25,6 +26,9 @@ from harness.scorers.squad import normalize_answer
 from harness.storage.run_folder import StoredRun
 from reports.comparability import other_versions
 
+Repeated = Sequence[Mapping[str, Any]]
+"""The records of one question, one a repeat."""
+
 
 def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """One run for each group of runs whose settings differ in nothing but the seed, in the order of
@@ -36,10 +40,7 @@ def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(canonical({**run.config, "seed": None}), []).append(run)
-    ordered = [
-        sorted(group, key=lambda run: int(run.config.get("seed") or 0)) for group in groups.values()
-    ]
-    return [group[0] if len(group) == 1 else _mean_run(group) for group in ordered]
+    return [_mean_run(group) for group in groups.values()]
 
 
 def best_of(scores: Sequence[float], k: int) -> float:
@@ -52,81 +53,141 @@ def best_of(scores: Sequence[float], k: int) -> float:
     >>> best_of([0, 1, 0], 2), best_of([0.5, 0.2], 2)
     (0.6666666666666666, 0.5)
     """
-    n = len(scores)
-    ways = (math.comb(i, k - 1) * score for i, score in enumerate(sorted(scores)))
-    return sum(ways) / math.comb(n, k)
+    weighted = 0.0
+    for place, score in enumerate(sorted(scores)):
+        weighted += math.comb(place, k - 1) * score
+    return weighted / math.comb(len(scores), k)
 
 
-def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
-    """The first of the repeats with mean records of the questions that all have, and a note on
-    their spread."""
+def _mean_run(group: Sequence[StoredRun]) -> StoredRun:
+    """The repeat with the lowest seed, with mean records of the questions that all have, and notes
+    on their spread; a run without repeats as it is."""
+    repeats = sorted(group, key=lambda run: int(run.config.get("seed") or 0))
     first = repeats[0]
+    if len(repeats) == 1:
+        return first
     by_id = [{record["question_id"]: record for record in run.records} for run in repeats]
-    ids = [name for name in by_id[0] if all(name in others for others in by_id)]
-    drawn = first.config["dataset"]["scorers"] if first.config["model"].get("temperature") else ()
-    records = [_mean_record([records[name] for records in by_id], drawn) for name in ids]
-    n_dropped = len({name for by_question in by_id for name in by_question}) - len(ids)
-    n_failed = sum(
-        len({by_question[name]["error"] is None for by_question in by_id}) == 2 for name in ids
-    )
-    names = dict.fromkeys(name for records in by_id for i in ids for name in records[i]["scores"])
-    parts = []
-    for name in names:
-        means = [
-            100 * statistics.fmean(by_question[i]["scores"].get(name, 0.0) for i in ids)
-            for by_question in by_id
-        ]
-        parts.append(f"{name} {statistics.stdev(means):.2f}")
-    seeds = ", ".join(str(run.config.get("seed")) for run in repeats)
-    spread = f"; standard deviation of their means, in points: {', '.join(parts)}" if parts else ""
-    notes = [f"mean of {len(repeats)} repeats (seeds {seeds}){spread}"]
-    if n_failed:
-        notes.append(
-            f"{n_failed} of {len(ids)} questions failed in a part of the repeats and count 0 there"
-        )
-    if n_dropped:
-        notes.append(f"{n_dropped} questions are not in every repeat and in no number")
-    notes += [
-        f"a repeat was {sentence.partition(' was ')[2]}"
-        for sentence in other_versions(repeats)
-        if sentence
+    shared = set(by_id[0]).intersection(*by_id)
+    questions = [[records[name] for records in by_id] for name in by_id[0] if name in shared]
+    drawn: Sequence[str] = ()
+    if first.config["model"].get("temperature"):
+        drawn = first.config["dataset"]["scorers"]
+    records = [_mean_record(repeated, drawn) for repeated in questions]
+    n_dropped = len(set().union(*by_id)) - len(shared)
+    notes = [
+        _spread_note(repeats, questions),
+        *_incomplete_notes(questions, n_dropped),
+        *_version_notes(repeats),
     ]
     return replace(first, records=records, notes=(*first.notes, *dict.fromkeys(notes)))
 
 
-def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> dict[str, Any]:
+def _spread_note(repeats: Sequence[StoredRun], questions: Sequence[Repeated]) -> str:
+    """How many repeats there are, and the standard deviation of their means.
+
+    Args:
+        repeats: The runs.
+        questions: The records of each question, one a repeat.
+    """
+    deviations = []
+    for name in _score_names(questions):
+        means = []
+        for repeat in range(len(repeats)):
+            scores = [records[repeat]["scores"].get(name, 0.0) for records in questions]
+            means.append(100 * statistics.fmean(scores))
+        deviations.append(f"{name} {statistics.stdev(means):.2f}")
+    seeds = ", ".join(str(run.config.get("seed")) for run in repeats)
+    note = f"mean of {len(repeats)} repeats (seeds {seeds})"
+    if not deviations:
+        return note
+    return f"{note}; standard deviation of their means, in points: {', '.join(deviations)}"
+
+
+def _score_names(questions: Sequence[Repeated]) -> list[str]:
+    """The names of all scores, repeat by repeat, each once."""
+    found: dict[str, None] = {}
+    for repeat in zip(*questions, strict=True):
+        for record in repeat:
+            found.update(dict.fromkeys(record["scores"]))
+    return list(found)
+
+
+def _incomplete_notes(questions: Sequence[Repeated], n_dropped: int) -> list[str]:
+    """Notes on questions that failed in some repeats, or are not in all of them."""
+    notes = []
+    n_failed = sum(map(_failed_in_part, questions))
+    if n_failed:
+        notes.append(
+            f"{n_failed} of {len(questions)} questions failed in a part of the repeats and count 0 "
+            "there"
+        )
+    if n_dropped:
+        notes.append(f"{n_dropped} questions are not in every repeat and in no number")
+    return notes
+
+
+def _failed_in_part(records: Repeated) -> bool:
+    """Whether a question failed in some of its repeats, and was answered in others."""
+    answered = {record["error"] is None for record in records}
+    return len(answered) == 2
+
+
+def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
+    """Notes on repeats with other code or packages than most."""
+    sentences = filter(None, other_versions(repeats))
+    return [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in sentences]
+
+
+def _mean_record(records: Repeated, drawn: Sequence[str]) -> dict[str, Any]:
     """One question's records as one, with mean scores and costs; drawn: scores that also get a vote
     and pass@k."""
-    names = dict.fromkeys(name for record in records for name in record["scores"])
+    names: dict[str, None] = {}
+    for record in records:
+        names.update(dict.fromkeys(record["scores"]))
     # A failed question has zeros; one that lacks a score was not scored by it.
     scores = {}
     for name in names:
-        scores[name] = statistics.fmean(r["scores"][name] for r in records if name in r["scores"])
+        known = [record["scores"][name] for record in records if name in record["scores"]]
+        scores[name] = statistics.fmean(known)
     if drawn:
-        answers = [
-            normalize_answer(str((r.get("notes") or {}).get("scored", r["prediction"])))
-            for r in records
-        ]
-        answered = [
-            answer
-            for answer, record in zip(answers, records, strict=True)
-            if record["error"] is None
-        ]
-        elected = answers.index(
-            Counter(answered or answers).most_common(1)[0][0]
-        )  # of tied answers the first one
-        sizes = [
-            *(2**i for i in range(1, len(records).bit_length()) if 2**i < len(records)),
-            len(records),
-        ]
-        for name in (name for name in names if name in drawn and not name.startswith("evidence_")):
-            values = [record["scores"].get(name, 0.0) for record in records]
-            scores[f"{name}.vote"] = values[elected]
-            scores |= {f"{name}.pass@{k}": best_of(values, k) for k in sizes}
-    errors = [record["error"] for record in records]
-    error = errors[0] if all(error is not None for error in errors) else None
+        elected = _elected(records)
+        for name in names:
+            if name in drawn and not name.startswith("evidence_"):
+                values = [record["scores"].get(name, 0.0) for record in records]
+                scores[f"{name}.vote"] = values[elected]
+                for k in _sizes(len(records)):
+                    scores[f"{name}.pass@{k}"] = best_of(values, k)
+    error = None
+    if all(record["error"] is not None for record in records):
+        error = records[0]["error"]
     usage = _mean_value([record["usage"] for record in records])
     return {**records[0], "scores": scores, "usage": usage, "error": error}
+
+
+def _elected(records: Repeated) -> int:
+    """The repeat whose answer most repeats gave, of tied answers the first one; failed repeats have
+    no vote where others answered."""
+    answers = list(map(_scored_answer, records))
+    pairs = zip(answers, records, strict=True)
+    answered = [answer for answer, record in pairs if record["error"] is None]
+    (winner, _), *_ = Counter(answered or answers).most_common(1)
+    return answers.index(winner)
+
+
+def _scored_answer(record: Mapping[str, Any]) -> str:
+    """The answer that was scored, normalised."""
+    notes = record.get("notes") or {}
+    return normalize_answer(str(notes.get("scored", record["prediction"])))
+
+
+def _sizes(n: int) -> list[int]:
+    """2, 4, 8, ... below n, and n."""
+    sizes = []
+    size = 2
+    while size < n:
+        sizes.append(size)
+        size *= 2
+    return [*sizes, n]
 
 
 def _mean_value(values: Sequence[Any]) -> Any:
@@ -134,9 +195,11 @@ def _mean_value(values: Sequence[Any]) -> Any:
     the first value."""
     first = values[0]
     if isinstance(first, dict):
-        return {
-            k: _mean_value([v[k] for v in values if isinstance(v, dict) and k in v]) for k in first
-        }
+        tables = [value for value in values if isinstance(value, dict)]
+        means = {}
+        for key in first:
+            means[key] = _mean_value([table[key] for table in tables if key in table])
+        return means
     if isinstance(first, int | float) and not isinstance(first, bool):
-        return statistics.fmean(v for v in values if isinstance(v, int | float))
+        return statistics.fmean(value for value in values if isinstance(value, int | float))
     return first
