@@ -29,64 +29,74 @@ def with_texts(
 
     Returns it with pointers in place of long texts, and these texts (for texts.jsonl) by checksum.
     """
-    from harness.storage.serialize import (
-        json_values,
-    )  # brings numpy, which readers of a run do without
+    # It brings numpy, which readers of a run do without.
+    from harness.storage.serialize import json_values
 
     question = example.question
-    out = {
-        **{name: record.get(name) for name in _ORDER},
-        **record,
-        "question": question.text,
-        "options": None if question.options is None else list(question.options),
-        "gold": json_values(example.gold, lost=[]),
-        "document_characters": [len(documents[d].text) for d in question.document_ids],
-        "shown": [dict(piece) for piece in record["shown"]],
-        "steps": [
-            {**step, "shown": step["shown"] and dict(step["shown"])} for step in record["steps"]
-        ],
-    }
-    texts = {}
+    out = _with_own_pieces(record)
+    out["question"] = question.text
+    out["options"] = None if question.options is None else list(question.options)
+    out["gold"] = json_values(example.gold, lost=[])
+    out["document_characters"] = [len(documents[name].text) for name in question.document_ids]
+    texts: dict[str, str] = {}
     for piece in shown_pieces(out):
         if piece["kind"] == "span":
-            # A step over several parts (document_view) has no place of its own: its sources are the
-            # parts.
-            span = (piece["document_id"], piece["start"], piece["end"])
-            parts = [span] if piece["document_id"] in documents else piece["sources"]
             piece.pop(POINTER, None)
-            piece["text"] = GAP.join(documents[d].text[start:end] for d, start, end in parts)
+            piece["text"] = _span_text(piece, documents)
         if len(piece["text"]) > INLINE:
             key = checksum(piece["text"])
             texts[key] = piece["text"]
-            piece |= {"text": "", POINTER: key}
+            piece["text"] = ""
+            piece[POINTER] = key
     return out, texts
 
 
 def without_texts(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record without question, options, gold and shown texts, generated ones too: they reveal
     the document."""
-
-    def bare(piece: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in piece.items() if key != POINTER} | {"text": ""}
-
-    out = (
-        {name: record.get(name) for name in _ORDER}
-        | dict(record)
-        | dict.fromkeys(("question", "options", "gold"))
-    )
-    out["shown"] = [bare(piece) for piece in record["shown"]]
-    out["steps"] = [
-        {**step, "shown": step["shown"] and bare(step["shown"])} for step in record["steps"]
-    ]
-    if judges := (record.get("notes") or {}).get(
-        JUDGES
-    ):  # a judge's reply may repeat what it was shown
-        verdicts = {
-            name: {key: value for key, value in judgement.items() if key != "reply"}
-            for name, judgement in judges.items()
-        }
-        out["notes"] = {**record["notes"], JUDGES: verdicts}
+    out = _with_own_pieces(record)
+    for name in ("question", "options", "gold"):
+        out[name] = None
+    for piece in shown_pieces(out):
+        piece.pop(POINTER, None)
+        piece["text"] = ""
+    notes = record.get("notes") or {}
+    judgements = notes.get(JUDGES)
+    if judgements:  # a judge's reply may repeat what it was shown
+        out["notes"] = {**notes, JUDGES: _without_replies(judgements)}
     return out
+
+
+def _with_own_pieces(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a record, keys in the order of Record, whose pieces of text can be changed."""
+    out = {name: record.get(name) for name in _ORDER}
+    out.update(record)
+    steps = [dict(step) for step in record["steps"]]
+    for step in steps:
+        if step["shown"]:
+            step["shown"] = dict(step["shown"])
+    out["shown"] = [dict(piece) for piece in record["shown"]]
+    out["steps"] = steps
+    return out
+
+
+def _span_text(piece: Mapping[str, Any], documents: Mapping[str, Document]) -> str:
+    """The text of a shown span.
+
+    A step over several parts (document_view) has no place of its own: its sources are the parts.
+    """
+    parts = piece["sources"]
+    if piece["document_id"] in documents:
+        parts = [(piece["document_id"], piece["start"], piece["end"])]
+    return GAP.join(documents[name].text[start:end] for name, start, end in parts)
+
+
+def _without_replies(judgements: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What judges decided, by judge, without the words of their replies."""
+    verdicts = {}
+    for name, judgement in judgements.items():
+        verdicts[name] = {key: value for key, value in judgement.items() if key != "reply"}
+    return verdicts
 
 
 def gold_of(record: Mapping[str, Any]) -> Gold | None:

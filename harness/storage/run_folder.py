@@ -256,7 +256,7 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
             for record in read_lines(path, "question_id", notes, run_schema.RECORD):
                 if (pointers := text_pointers(record)) or record["question_id"] in texts:
                     texts[record["question_id"]] = pointers
-                yield record if hold == "all" else without_texts(record)
+                yield record if hold == "all" else numbers_of(record)
 
         if hold == "numbers":
             return _NumbersOfRecords(path, read())
@@ -265,20 +265,23 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
     return _read(Path(folder), records)
 
 
-def without_texts(record: Mapping[str, Any]) -> dict[str, Any]:
+def numbers_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a record that tables read: no texts, scores of nodes, or zero counters."""
-    steps = [
-        {key: value for key, value in step.items() if key not in _STEP_KEYS}
-        for step in record["steps"]
-    ]
-    usage = {
-        phase: {key: value for key, value in used.items() if value or key in _KEPT}
-        if used.keys() >= _COSTS
-        else used
-        for phase, used in record["usage"].items()
-    }
     kept = {key: value for key, value in record.items() if key not in _TEXT_KEYS}
-    return {**kept, "usage": usage, "steps": steps}
+    kept["usage"] = {phase: _without_zeros(used) for phase, used in record["usage"].items()}
+    kept["steps"] = [_without_step_texts(step) for step in record["steps"]]
+    return kept
+
+
+def _without_zeros(used: dict[str, Any]) -> dict[str, Any]:
+    """The costs of a phase without counters of 0, where it has all costs."""
+    if used.keys() >= _COSTS:
+        return {key: value for key, value in used.items() if value or key in _KEPT}
+    return used
+
+
+def _without_step_texts(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in step.items() if key not in _STEP_KEYS}
 
 
 def read_question(folder: Path, question_id: str) -> StoredRun:

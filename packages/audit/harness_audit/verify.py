@@ -35,7 +35,7 @@ from harness.storage.checksums import EDITED, FILES
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.record_texts import gold_of
-from harness.storage.run_folder import ByQuestion, StoredRun, without_texts
+from harness.storage.run_folder import ByQuestion, StoredRun, numbers_of
 from harness.storage.run_summary import KEPT, summarise
 from harness.storage.serialize import json_values
 from harness.types import JUDGES, LOGGED, Gold
@@ -325,7 +325,7 @@ class _RunCheck:
                 self._differs(
                     "other answers", question, "the answer is not the one that was exported"
                 )
-            self.numbers.append(without_texts(row))
+            self.numbers.append(numbers_of(row))
             yield row
 
     def _rescore(
