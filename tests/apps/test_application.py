@@ -268,6 +268,29 @@ def test_a_server_that_is_not_there_ends_the_run_at_once(run):
     assert "no server answers at http://127.0.0.1:9/ask" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        ("404", "takes no questions at this address (status 404); correct --app"),
+        ("401", "name the variable that holds its key: --app-key NAME"),
+        ("302", "answers with a redirect (302); give the final address as --app"),
+    ],
+)
+def test_an_address_that_no_question_can_reach_ends_the_run(run, status, sentence):
+    app = WikiApp(moods=[status] * 9)
+    with app.server() as server:
+        ended = run(f"wiki={server.url}/ask").checked(2)
+    assert sentence in ended.stderr
+    assert len(app.asked) == 1
+
+
+def test_each_repeat_asks_the_application_again(run, wiki):
+    app = WikiApp()
+    with app.server() as server:
+        run(f"wiki={server.url}/ask", "--repeat", "2").checked()
+    assert len(app.asked) == 10
+
+
 BAD = {
     "two of one name": (["a=http://h/x,a=http://h/y"], "two applications are called 'a'"),
     "the name of a method": (["bm25=http://h/x"], "'bm25' is a method; give it another name"),
