@@ -6,7 +6,9 @@ fabrications_read.py and fabrications_third.py, a copy of a BM25 run is edited o
 in summary.json are computed anew after the edit, as a forger who has read the code would.
 
 Printed: edits that compare and report pass in silence and that verify calls consistent, and honest
-pairs that are refused or marked without cause. All four should be none.
+pairs that are refused or marked without cause. All four should be none. Kinds that no file shows
+once the checksums are computed anew are listed for themselves, with the reason; of these, too,
+verify must say that it did not check them.
 """
 
 import argparse
@@ -28,12 +30,14 @@ QUESTIONS = 6
 
 @dataclass
 class Found:
-    """Names of edits that passed, by command, and of honest pairs that were hurt."""
+    """Names of edits that passed, by command, and of honest pairs that were hurt; hidden: kinds
+    that no file shows, with the reason."""
 
     compare: list[str] = field(default_factory=list)
     report: list[str] = field(default_factory=list)
     verify: list[str] = field(default_factory=list)
     hurt: list[str] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
 
 
 def make_runs(root: Path) -> dict[str, Path]:
@@ -95,9 +99,14 @@ def try_edits(runs: dict[str, Path], edits: tuple[Edit, ...], careful: bool, fou
             if careful:
                 folder.seal()
             compared, reported, verified = judged(here)
-        if is_silent(compared, plain[0]):
+        silent_compare = is_silent(compared, plain[0])
+        silent_report = is_silent(reported, plain[1])
+        if careful and edit.hidden_by and (silent_compare or silent_report):
+            found.hidden.append(f"{edit.name}: {edit.hidden_by}")
+            silent_compare = silent_report = False
+        if silent_compare:
             found.compare.append(edit.name)
-        if is_silent(reported, plain[1]):
+        if silent_report:
             found.report.append(edit.name)
         if is_certified(verified, edit):
             found.verify.append(edit.name)
@@ -139,6 +148,7 @@ def main() -> None:
         print(f"silent in compare: {len(found.compare)}", *found.compare, sep="\n  ")
         print(f"silent in report: {len(found.report)}", *found.report, sep="\n  ")
         print(f"certified in verify: {len(found.verify)}", *found.verify, sep="\n  ", flush=True)
+        print(f"cannot be found: {len(found.hidden)}", *found.hidden, sep="\n  ", flush=True)
         try_honest(runs, pairs, found)
     hurt = f"honest pairs refused or marked: {len(found.hurt)} of {len(pairs)}"
     print(hurt, *found.hurt, sep="\n  ")

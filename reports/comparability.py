@@ -144,6 +144,8 @@ def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
         reasons.append(f"other texts of {number} questions")
     if number := ours.different_documents(theirs):
         reasons.append(f"other documents of {number} questions")
+    if number := ours.different_lengths(theirs):
+        reasons.append(f"documents of other lengths of {number} questions")
     if number := changed_in_copy(run.whole or run, base.whole or base):
         reasons.append(f"{number} other records, though both are copies of one run")
     return reasons

@@ -16,9 +16,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from harness.config.yaml_tree import flatten
 from harness.engine.run_hash import recorded_inputs
+from harness.stats import INTERVAL_RULE
 from harness.storage.checksums import EDITED, changed_files
 from harness.storage.run_folder import StoredRun
+from harness.storage.run_summary import summarise
 from harness.types import LOGGED
 from reports.declared import declared
 from reports.differences import facts_of, kind_of
@@ -40,6 +43,8 @@ _HASHED = re.compile(
     rf"|model\.({'|'.join(_IN_IDENTITY)})(\..*)?"
 )
 """Settings that the hash or the reader's identity covers."""
+_FLAGS = ("model.embedded", "model.small", "model.logprobs", "model.keep_thinking")
+"""Settings that no hash covers at any value, the default included."""
 _AHEAD = timedelta(days=1)  # that another machine's clock may be ahead
 _IN_FLIGHT = 64  # questions that may be begun before the first prompt is sent
 _STATIC = 12  # characters of a prompt that are enough to know it by
@@ -89,11 +94,12 @@ def unchecked(run: StoredRun, found: Examined) -> list[str]:
 
 def _loose_settings(run: StoredRun) -> list[str]:
     """Keys of run.yaml that change answers or costs and are not at their defaults, which neither
-    the hash nor an identity covers."""
+    the hash nor an identity covers; and the flags that are in no hash."""
     keys = [key for key in facts_of(run) if not key.startswith("manifest.")]
-    return [
+    loose = [
         key for key in keys if kind_of(key) in ("answers", "cost") and not _HASHED.fullmatch(key)
     ]
+    return list(dict.fromkeys([*loose, *_FLAGS]))
 
 
 def _file_misfits(run: StoredRun) -> Iterator[str]:
@@ -156,9 +162,15 @@ def _reader_misfits(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> I
     and its rows."""
     if config["dataset"].get("swap") and not (manifest.get("dataset") or {}).get("twin"):
         yield "dataset.swap asks for other names, and the rows are no such copy"
+    if (manifest.get("dataset") or {}).get("twin") and not config["dataset"].get("swap"):
+        yield "the rows are called a copy with other names, and dataset.swap asks for none"
     model = (config.get("roles") or {}).get("reader") or config["model"]
     identity = (manifest.get("models") or {}).get("reader") or {}
-    if model.get("backend", "hf") != "hf" or "dtype" not in identity or "hashed" not in manifest:
+    if "dtype" not in identity or "hashed" not in manifest:
+        return
+    if model.get("backend", "hf") == "endpoint":
+        yield "model.backend is endpoint, and the reader was loaded"
+    if model.get("backend", "hf") != "hf":
         return
     for name, default in _IN_IDENTITY.items():
         ours, theirs = model.get(name, default), identity.get(name, default)
@@ -220,14 +232,46 @@ def _score_misfits(run: StoredRun) -> Iterator[str]:
     held = {name for name in run.keys[0] if not name.startswith(LOGGED)}
     if "hashed" in manifest and held - given:
         yield f"no scorer or judge of its manifest gave {', '.join(sorted(held - given))}"
-    skip = run.config.get("failed") == "skip"
-    counted = [r["scores"] for r in run.records if r["error"] is None or not skip]
-    for name, score in (run.summary.get("scores") or {}).items():
-        values = [scores[name] for scores in counted if name in scores]
-        stored = score.get("mean")
-        here = sum(values) / len(values) if values else None
-        if stored is not None and here is not None and not math.isclose(stored, here, abs_tol=1e-9):
-            yield f"summary.json has {name} {stored:.4g}, the records give {here:.4g}"
+    yield from _summary_misfits(run)
+
+
+def _summary_misfits(run: StoredRun) -> Iterator[str]:
+    """Numbers of summary.json that the records do not give. A summary of another version is
+    compared in its means alone."""
+    summary = run.summary
+    if not summary.get("scores"):
+        return
+    here = summarise(run.records, run.documents, run.config)
+    keys = {"mean"}
+    if summary.get("interval_rule") == INTERVAL_RULE:
+        keys |= {"low", "high"}
+        yield from _usage_misfits(summary, here)
+    for name, stored in summary["scores"].items():
+        fresh = here["scores"].get(name) or {}
+        for key in sorted(keys & stored.keys() & fresh.keys()):
+            if not _is_same(stored[key], fresh[key]):
+                what = name if key == "mean" else f"{name} {key}"
+                yield f"summary.json has {what} {stored[key]}, the records give {fresh[key]}"
+
+
+def _usage_misfits(summary: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    """Costs of a summary that the records and indexes do not give; one sentence for all."""
+    places = ("usage", "index")
+    ours, theirs = (
+        flatten({place: one.get(place) or {} for place in places}) for one in (summary, here)
+    )
+    odd = [key for key in {**ours, **theirs} if not _is_same(ours.get(key), theirs.get(key))]
+    if odd:
+        values = f"{ours.get(odd[0])}, the records give {theirs.get(odd[0])}"
+        yield f"summary.json has {odd[0]} {values}"
+
+
+def _is_same(stored: Any, here: Any) -> bool:
+    """Whether two numbers are equal but for rounding; a cost that is not listed is 0."""
+    numbers = [0.0 if value in (None, {}) or value != value else value for value in (stored, here)]
+    if not all(isinstance(number, int | float) for number in numbers):
+        return True
+    return math.isclose(*numbers, rel_tol=1e-6, abs_tol=1e-9)
 
 
 def _index_misfits(run: StoredRun) -> Iterator[str]:

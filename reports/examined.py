@@ -4,14 +4,14 @@
     found.different_golds(examine(other))     how many questions have other gold answers in the other run
     found.problems                            {"costs below zero": 3}: records by what does not fit
 
-Texts are kept as hashes of 8 bytes, so that a million records take 32 MB. What a record says is
+Texts are kept as hashes of 8 bytes, so that a million records take 48 MB. What a record says is
 compared with itself, with what its method declares, and with the models' sizes: a question that was
 answered has a cost, its FLOPs are those of its tokens, and its tokens hold what was shown.
 """
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import blake2b
@@ -24,9 +24,11 @@ from harness.config.schema import canonical
 from harness.cost.flops import DEFAULT, ModelShape
 from harness.storage.run_folder import StoredRun
 from reports.declared import Declared, declared
+from reports.rescored import Rescoring
 
 _Hashes = NDArray[np.uint64]
 _UNKNOWN = 0  # the hash of a text that the record does not hold
+_COLUMNS = ("ids", "questions", "golds", "documents", "lengths", "spent")
 _PHASES = ("search", "answer")  # whose costs are those of a question
 _CHARACTERS = 5.0  # of a token, where no prompt says how many
 _MANY = 4  # times more characters of a token than usual are none of that model
@@ -38,17 +40,19 @@ _DIGITS = 4  # of seconds; two requests that take as long to more digits are one
 
 @dataclass(frozen=True)
 class Examined:
-    """What a pass over a run's records found; the five arrays are sorted by `ids`.
+    """What a pass over a run's records found; the six arrays are sorted by `ids`.
 
     ids: hashes of the question ids; questions: of question and options; golds: of gold answers and
-    marks; documents: of the ids of the question's documents; spent: of the answer with all that it
-    cost, seconds included; problems: what does not fit -> number of records.
+    marks; documents: of the ids of the question's documents; lengths: of their numbers of
+    characters; spent: of the answer with all that it cost, seconds included; problems: what does
+    not fit -> number of records.
     """
 
     ids: _Hashes
     questions: _Hashes
     golds: _Hashes
     documents: _Hashes
+    lengths: _Hashes
     spent: _Hashes
     problems: Mapping[str, int]
 
@@ -74,15 +78,20 @@ class Examined:
         """How many questions of both belong to other documents here than there."""
         return self._different(other, self.documents, other.documents)
 
+    def different_lengths(self, other: "Examined") -> int:
+        """How many questions of both have documents of other lengths here than there."""
+        return self._different(other, self.lengths, other.lengths)
+
     def _different(self, other: "Examined", here: _Hashes, there: _Hashes) -> int:
         _, ours, theirs = np.intersect1d(self.ids, other.ids, return_indices=True)
         a, b = here[ours], there[theirs]
         return int(np.sum((a != b) & (a != _UNKNOWN) & (b != _UNKNOWN)))
 
 
-def examine(run: StoredRun) -> Examined:
-    """Pass over the records of a run, with their texts."""
-    columns = {name: array("Q") for name in ("ids", "questions", "golds", "documents", "spent")}
+def examine(run: StoredRun, rescorings: Sequence[Rescoring] = ()) -> Examined:
+    """Pass over the records of a run, with their texts; rescorings: what computes scores again in
+    the same pass."""
+    columns = {name: array("Q") for name in _COLUMNS}
     problems = Counter[str]()
     find = _finder(run)
     for record in run.whole_records:
@@ -90,8 +99,11 @@ def examine(run: StoredRun) -> Examined:
         columns["questions"].append(_question_hash(record))
         columns["golds"].append(_gold_hash(record))
         columns["documents"].append(_hash(record["document_ids"]))
+        columns["lengths"].append(_lengths_hash(record))
         columns["spent"].append(_spent_hash(record))
         problems.update(set(find(record)))
+        for rescoring in rescorings:
+            rescoring.add(record)
     held = {name: np.frombuffer(column, dtype=np.uint64) for name, column in columns.items()}
     order = np.argsort(held["ids"])
     return Examined(
@@ -99,6 +111,7 @@ def examine(run: StoredRun) -> Examined:
         questions=held["questions"][order],
         golds=held["golds"][order],
         documents=held["documents"][order],
+        lengths=held["lengths"][order],
         spent=held["spent"][order],
         problems=problems,
     )
@@ -118,6 +131,11 @@ def _question_hash(record: Mapping[str, Any]) -> int:
 def _gold_hash(record: Mapping[str, Any]) -> int:
     gold = record.get("gold")
     return _UNKNOWN if gold is None else _hash([gold["answers"], gold.get("supporting")])
+
+
+def _lengths_hash(record: Mapping[str, Any]) -> int:
+    lengths = record.get("document_characters")
+    return _hash(lengths) if lengths else _UNKNOWN
 
 
 def _spent_hash(record: Mapping[str, Any]) -> int:
@@ -148,11 +166,15 @@ def _finder(run: StoredRun) -> Any:
     """The function that yields what does not fit in a record of the run."""
     if "imported" in run.manifest:
         return _imported_problems
+    by_role = run.manifest.get("shapes") or {}
+    unknown = [role for role, shape in by_role.items() if not shape]
     return partial(
         _problems,
         made=Made(
             declared=declared(run),
             shapes=_known_shapes(run.manifest),
+            unknown=unknown if "hashed" in run.manifest else [],
+            recalls=_may_recall(run),
             has_models=bool(run.manifest.get("models")),
             characters=_characters_of_a_token(run.manifest),
             prompts=sum(map(len, (run.manifest.get("prompts") or {}).values())),
@@ -168,20 +190,29 @@ class Made:
     """What a record is compared with.
 
     declared: what the method's class says, None if unknown; shapes: sizes of all models, [] where
-    one is unknown; has_models: whether the run names the models that it used; characters: of a
-    token; prompts, task: characters of the prompts and of the instruction; longest: most tokens of
+    one is unknown; unknown: roles whose models' sizes are not recorded; recalls: whether replies may
+    come from the cache of replies; has_models: whether the run names the models that it used;
+    characters: of a token; prompts, task: characters of the prompts and of the instruction; longest: most tokens of
     an answer, None if more may be thought; evidence: whether the supporting passages alone are
     shown.
     """
 
     declared: Declared | None
     shapes: list[ModelShape]
+    unknown: list[str]
+    recalls: bool
     has_models: bool
     characters: float
     prompts: int
     task: int
     longest: int | None
     evidence: bool
+
+
+def _may_recall(run: StoredRun) -> bool:
+    """Whether a start of the run had the cache of replies."""
+    commands = [str(start.get("command")) for start in run.manifest.get("starts") or ()]
+    return run.config.get("cache") is not None or any("cache" in each for each in commands)
 
 
 def _characters_of_a_token(manifest: Mapping[str, Any]) -> float:
@@ -236,29 +267,43 @@ def _sum(phases: Iterable[Mapping[str, Any]], *keys: str) -> float:
 
 
 def _usage_problems(phases: Iterable[Mapping[str, Any]], made: Made) -> Iterator[str]:
-    """What does not fit between tokens and FLOPs of each phase."""
+    """What does not fit between tokens, FLOPs and models of each phase."""
     for phase in phases:
+        if phase.get("recalled") and not made.recalls:
+            yield "replies from a cache that no start of the run had"
+        if phase.get("uncounted") and made.shapes:
+            yield "calls without FLOPs, of models whose sizes are recorded"
+        roles = phase.get("roles") or {}
+        if any(roles.get(role) for role in made.unknown):
+            yield "FLOPs of a model whose sizes are not recorded"
         flops = phase.get("flops") or {}
-        total = flops.get(DEFAULT)
-        if not total or phase.get("uncounted"):
+        if not flops.get(DEFAULT) or phase.get("uncounted") or not made.shapes:
             continue
-        if made.shapes and not _are_flops_of_tokens(total, phase, made.shapes):
+        fit = [_are_flops_of_tokens(name, flops[name], phase, made.shapes) for name in flops]
+        if not all(fit):
             yield "FLOPs that are not those of its tokens"
 
 
 def _are_flops_of_tokens(
-    total: float, phase: Mapping[str, Any], shapes: Iterable[ModelShape]
+    convention: str, total: float, phase: Mapping[str, Any], shapes: Iterable[ModelShape]
 ) -> bool:
-    """Whether FLOPs lie between those of the smallest model without attention, and those of the
-    largest whose every token attends to all."""
+    """Whether FLOPs by a convention lie between those of the smallest model without attention, and
+    those of the largest whose every token attends to all."""
     tokens = _sum([phase], "tokens_in", "tokens_out")
     context = tokens + _sum([phase], "tokens_cached")
-    least = min(2 * shape.linear * tokens for shape in shapes)
+    least = min(2 * _least_weights(shape, convention) * tokens for shape in shapes)
     most = max(2 * shape.parameters * tokens + shape.pair * tokens * context for shape in shapes)
     pooled = max(2 * shape.width * (shape.width + 1) for shape in shapes) * (
         1 + _sum([phase], "texts", "requests")
     )
     return 0.9 * least <= total <= 1.1 * (most + pooled)
+
+
+def _least_weights(shape: ModelShape, convention: str) -> int:
+    """Weights that every token meets at least."""
+    if convention == DEFAULT:
+        return shape.parameters
+    return shape.linear if convention == "executed" else shape.linear + shape.head
 
 
 def _request_problems(

@@ -1,9 +1,17 @@
 """Scores computed again from the stored answers, so that a verdict or a comparison rests on answers
-alone."""
+alone.
+
+    sentence, all_checked = rescored(run, "flashrag.em")
+
+Several scores are computed in one pass by a Rescoring each, as reports/checks.py does.
+"""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from harness import scorers
+from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run
 from harness.engine.scoring import score_record
 from harness.errors import UserError
@@ -13,6 +21,69 @@ from harness.storage.run_folder import StoredRun
 from harness.types import COUNTS
 
 _SAME = 1e-9
+
+
+class Rescoring:
+    """One score of a run, computed again record by record.
+
+    Args:
+        run: A stored run, with or without the gold answers of its questions.
+        name: A score that the run has.
+    """
+
+    def __init__(self, run: StoredRun, name: str) -> None:
+        self.name = name
+        self._config = _config_of(run, name)
+        self._all_checked = self._config is not None
+        self._broken: str | None = None
+        self._checked = self._odd = 0
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the scorer can be used here."""
+        return self._config is not None
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Score a record again, and compare the score with the stored one."""
+        if self._config is None or self._broken is not None or record["error"] is not None:
+            return
+        try:
+            gold = gold_of(record)
+            if gold is None:
+                self._all_checked = False
+                return
+            fresh = score_record(dict(record), self._config, gold)
+        except STOPS:
+            raise
+        except Exception as error:  # noqa: BLE001 - a record that came from others may hold anything
+            reason = one_line(describe_failure(error))
+            question = record["question_id"]
+            self._broken = (
+                f"{self.name} cannot score the stored answer of '{question}' again: {reason}"
+            )
+            self._all_checked = False
+            return
+        self._checked += 1
+        self._odd += not self._are_alike(record, fresh)
+
+    def _are_alike(self, record: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
+        """Whether the score, and the counts of a score of the corpus, are those that are stored."""
+        stored, here = (
+            (row.get("notes") or {}).get(COUNTS, {}).get(self.name) for row in (record, fresh)
+        )
+        scores = fresh["scores"].get(self.name), record["scores"].get(self.name)
+        return stored == here and _is_same(*scores)
+
+    @property
+    def result(self) -> tuple[str | None, bool]:
+        """As of `rescored`."""
+        if self._broken is not None:
+            return self._broken, False
+        sentence = (
+            f"{self._odd} of {self._checked} scores {self.name} are not those of the stored "
+            "answers; run: harness score RUN"
+        )
+        return (sentence if self._odd else None), self._all_checked
 
 
 def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
@@ -28,39 +99,22 @@ def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
         not where the gold answers were not kept, or the scorer is a model, the user's own function
         or not installed.
     """
+    rescoring = Rescoring(run, name)
+    if rescoring.is_possible:
+        for record in run.whole_records:
+            rescoring.add(record)
+    return rescoring.result
+
+
+def _config_of(run: StoredRun, name: str) -> DatasetConfig | None:
+    """The run's data set with this scorer alone; None where it cannot be used here."""
     if name not in scorers.names() or scorers.problems([name]):
-        return None, False
+        return None
     try:
-        config = dataset_of_run(run.config, run.path.name).model_copy(update={"scorers": (name,)})
+        config = dataset_of_run(run.config, run.path.name)
     except UserError:
-        return None, False
-    checked, odd, all_checked = 0, 0, True
-    for record in run.whole_records:
-        if record["error"] is not None:
-            continue
-        try:
-            gold = gold_of(record)
-            if gold is None:
-                all_checked = False
-                continue
-            fresh = score_record(record, config, gold)
-        except STOPS:
-            raise
-        except Exception as error:  # noqa: BLE001 - a record that came from others may hold anything
-            reason = one_line(describe_failure(error))
-            return (
-                (
-                    f"{name} cannot score the stored answer of '{record['question_id']}' again: "
-                    f"{reason}"
-                ),
-                False,
-            )
-        counts = [(row.get("notes") or {}).get(COUNTS, {}).get(name) for row in (record, fresh)]
-        score = fresh["scores"].get(name)
-        checked += 1
-        odd += not _is_same(score, record["scores"].get(name)) or counts[0] != counts[1]
-    sentence = f"{odd} of {checked} scores {name} are not those of the stored answers; run: harness score RUN"
-    return (sentence if odd else None), all_checked
+        return None
+    return config.model_copy(update={"scorers": (name,)})
 
 
 def _is_same(score: float | None, stored: float | None) -> bool:

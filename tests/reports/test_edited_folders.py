@@ -10,9 +10,10 @@ import pytest
 from bench.fabricated import copies, is_certified, is_silent, judged
 from bench.fabrications import EDITS, Folder
 from bench.fabrications_read import READ_EDITS
+from bench.fabrications_third import THIRD_EDITS
 from harness.cli.main import main
 
-ALL = {edit.name: edit for edit in (*EDITS, *READ_EDITS)}
+ALL = {edit.name: edit for edit in (*EDITS, *READ_EDITS, *THIRD_EDITS)}
 KINDS = (
     "gold is the answer",
     "question text",
@@ -32,6 +33,14 @@ KINDS = (
     "small model",
     "gold is the answer, scored again",
     "judged by nobody",
+    "no shapes",
+    "called recalled, seconds / 10",
+    "models of unknown size",
+    "other conventions / 10",
+    "cheaper in the summary",
+    "longer documents",
+    "called served",
+    "called a copy with other names",
 )
 
 
