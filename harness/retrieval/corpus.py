@@ -8,6 +8,7 @@ In KILT's form each row is a document, whose words are cut into passages. In the
 that share a title are one document; a row is one passage unless it is longer than two.
 """
 
+import codecs
 import csv
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import Any
 
 from harness.datasets.archives import opened
 from harness.datasets.files import parse_line
+from harness.datasets.folder_pages import Page as FolderPage
 from harness.datasets.folder_pages import read_pages
 from harness.datasets.kilt_text import wiki_text
 from harness.datasets.row_places import BrokenRow, RowPlace
@@ -57,17 +59,24 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, tuple[str, ...]]:
         DataError: The folder has no page, or two pages with one id.
     """
     read = read_pages(folder)
-    lines = []
-    for page in read.pages:
-        text = [f"{part}\n" for section in page.sections for part in section if part.strip()]
-        lines.append(
-            json_line({"wikipedia_id": page.id, "wikipedia_title": page.title, "text": text})
-        )
-    content = b"".join(lines)
-    file = place / f"{folder.resolve().name}-{hashlib.sha256(content).hexdigest()[:8]}.jsonl"
+    rows = [
+        {"wikipedia_id": page.id, "wikipedia_title": page.title, "text": _paragraphs(page)}
+        for page in read.pages
+    ]
+    content = b"".join(map(json_line, rows))
+    name = folder.resolve().name
+    file = place / f"{name}-{hashlib.sha256(content).hexdigest()[:8]}.jsonl"
     make_folder(place, "HARNESS_HOME")
     write_atomic(file, content, setting="HARNESS_HOME")
-    return file, read.notes(folder.resolve().name)
+    return file, read.notes(name)
+
+
+def _paragraphs(page: FolderPage) -> list[str]:
+    """The headings and texts of a page that are not blank, each with a line end."""
+    paragraphs = []
+    for section in page.sections:
+        paragraphs += [f"{part}\n" for part in section if part.strip()]
+    return paragraphs
 
 
 class Corpus:
@@ -113,13 +122,14 @@ class Corpus:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield (number from 0, line) of the lines with a row. Raises DataError."""
         with opened(self.path) as stream:
-            for number, line in enumerate(stream, start=1):
-                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                if not line.isspace() and (number > 1 or getattr(self, "form", "") != "dpr"):
-                    yield (
-                        number - 1,
-                        line.strip(b" \r\n" if number > 1 else None),
-                    )  # a tab before an empty title stays
+            for number, line in enumerate(stream):
+                if number > 0 and not line.isspace():
+                    yield number, line.strip(b" \r\n")  # a tab before an empty title stays
+                elif number == 0:
+                    first = line.removeprefix(codecs.BOM_UTF8)
+                    is_header = getattr(self, "form", "") == "dpr"
+                    if not first.isspace() and not is_header:
+                        yield number, first.strip()
 
     def page(self, number: int, line: bytes) -> Page:
         """Parse a line (number: from 0). Raises DataError that names the line and the field."""
@@ -129,41 +139,53 @@ class Corpus:
         row = parse_line(line)
         if isinstance(row, BrokenRow):
             raise place.error(None, row.problem)
-        return _kilt_page(row, place) if self.form == "kilt" else _flashrag_page(row, place)
+        if self.form == "kilt":
+            return _kilt_page(row, place)
+        return _flashrag_page(row, place)
 
     def passages(self, page: Page) -> list[str]:
         """A row's text in passages of `words` words, none without text; FlashRAG's and DPR's stay
-        whole up to twice."""
-        whole, limit = self.form != "kilt", 2 * self.words
-        # A text with fewer spaces needs no splitting, which for 21 million passages is most of the
-        # time.
-        if whole and (page.text.count(" ") < limit or len(page.text.split()) <= limit):
+        as they are up to twice that length."""
+        if self.form != "kilt" and self._is_short(page.text):
             return [page.text] if page.text else []
         words = page.text.split()
-        return [
-            " ".join(words[start : start + self.words])
-            for start in range(0, len(words), self.words)
-        ]
+        starts = range(0, len(words), self.words)
+        return [" ".join(words[start : start + self.words]) for start in starts]
+
+    def _is_short(self, text: str) -> bool:
+        """Whether a text has at most twice the words of a passage."""
+        limit = 2 * self.words
+        # A text with fewer spaces needs no splitting, which for 21 million passages is most of the
+        # time.
+        return text.count(" ") < limit or len(text.split()) <= limit
 
 
 def _id(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
     """The id in field `key`, a string or a whole number, as text. Raises DataError at `place`."""
     value = row.get(key)
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-        raise place.error(
-            key, "is missing" if value is None else "should be a string or a whole number"
-        )
+    if value is None:
+        raise place.error(key, "is missing")
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+        raise place.error(key, "should be a string or a whole number")
     return str(value)
 
 
 def _string(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
     """The string in field `key`. Raises DataError at `place`."""
-    value = row.get(key)
+    if key not in row:
+        raise place.error(key, "is missing")
+    value = row[key]
     if not isinstance(value, str):
-        raise place.error(
-            key, "is missing" if key not in row else f"should be a string, is {type_name(value)}"
-        )
+        raise place.error(key, f"should be a string, is {type_name(value)}")
     return value
+
+
+def _titled_page(number: str, title: str, text: str) -> Page:
+    """A row of a corpus whose rows of one title are one document; without a title it is its own."""
+    document = f"row {number}"
+    if title:
+        document = f"title {title}"
+    return Page(number, document, title, text)
 
 
 def _dpr_page(line: bytes, place: RowPlace) -> Page:
@@ -175,21 +197,23 @@ def _dpr_page(line: bytes, place: RowPlace) -> Page:
         raise place.error(None, problem) from None
     try:
         (columns,) = csv.reader([decoded], delimiter="\t")
-        number, text, title = columns[:3] if columns[3:] == [""] else columns
+        if columns[3:] == [""]:
+            columns = columns[:3]
+        number, text, title = columns
     except (ValueError, csv.Error):
         raise place.error(None, "should have three columns: id, text, title") from None
-    return Page(number, f"title {title}" if title else f"row {number}", title, text.strip())
+    return _titled_page(number, title, text.strip())
 
 
 def _flashrag_page(row: Mapping[str, Any], place: RowPlace) -> Page:
     """A row of FlashRAG's form: the first line of contents is the title, if more follow. Raises
     DataError."""
-    number, contents = _id(row, "id", place), _string(row, "contents", place)
+    number = _id(row, "id", place)
+    contents = _string(row, "contents", place)
     title, _, text = contents.partition("\n")
-    title = title.strip().strip('"')
     if not text.strip():
         return Page(number, f"row {number}", "", contents.strip())
-    return Page(number, f"title {title}" if title else f"row {number}", title, text.strip())
+    return _titled_page(number, title.strip().strip('"'), text.strip())
 
 
 def _kilt_page(row: Mapping[str, Any], place: RowPlace) -> Page:
@@ -197,7 +221,8 @@ def _kilt_page(row: Mapping[str, Any], place: RowPlace) -> Page:
     number = _id(row, "wikipedia_id", place)
     title = _string(row, "wikipedia_title", place)
     text = row.get("text")
-    text = text.get("paragraph") if isinstance(text, dict) else text  # the hub's copy
+    if isinstance(text, dict):  # the hub's copy
+        text = text.get("paragraph")
     if not isinstance(text, list) or not all(isinstance(part, str) for part in text):
         raise place.error("text", "should be a list of paragraphs")
     return Page(number, f"page {number}", title, wiki_text(text, title))

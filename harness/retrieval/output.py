@@ -10,7 +10,7 @@ memory.
 
 import glob
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -26,6 +26,30 @@ from harness.storage.json_lines import json_line
 _MOST_WORDS = 10
 """Words of an answer that a text can be expected to hold as it is; a longer one is a sentence of
 its author."""
+
+
+def _short_gold_answers(row: OpenRow) -> list[str]:
+    """The answers of a question that a text can be expected to hold: those of its sub-questions,
+    else its own, of at most 10 words."""
+    accepted: list[str] = []
+    for group in row.extra.get("short_answers", ()):
+        accepted += group
+    accepted = accepted or list(row.answers)
+    return [
+        answer
+        for answer in accepted
+        if normalize_answer(answer) and len(answer.split()) <= _MOST_WORDS
+    ]
+
+
+def _holds_words(texts: Sequence[str], answers: Sequence[str]) -> bool:
+    """Whether one of the texts has one of the answers in whole words."""
+    spaced_texts = list(map(spaced_words, texts))
+    for answer in map(spaced_words, answers):
+        hits = [text for text in spaced_texts if answer in text]
+        if hits:
+            return True
+    return False
 
 
 @dataclass
@@ -45,21 +69,19 @@ class Recall:
     def add(self, row: OpenRow, texts: Sequence[str]) -> None:
         """Count a question whose documents have these texts; one without an answer of at most 10
         words is left out."""
-        accepted = [a for group in row.extra.get("short_answers", ()) for a in group] or list(
-            row.answers
-        )
-        answers = [a for a in accepted if normalize_answer(a) and len(a.split()) <= _MOST_WORDS]
+        answers = _short_gold_answers(row)
         if not answers:
             self.left_out += 1
             return
-        normalised = [spaced_words(text) for text in texts]
         self.questions += 1
-        self.words += any(spaced_words(a) in text for a in answers for text in normalised)
+        self.words += _holds_words(texts, answers)
         self.characters += any(acc(text, answers) > 0 for text in texts)
 
     def share(self, count: int) -> float | None:
         """`count` as a percentage of the questions; None without questions."""
-        return 100 * count / self.questions if self.questions else None
+        if not self.questions:
+            return None
+        return 100 * count / self.questions
 
 
 class _DocumentTexts:
@@ -83,17 +105,14 @@ class _DocumentTexts:
     def entry(self, hit: Hit) -> dict[str, Any]:
         """A document as the JSON object {"id", "title", "text", "score"}; its rows are joined by a
         space."""
-        (document, score), parts = hit, []
+        document, score = hit
+        parts = []
         for offset, length in self._places[document]:
             self._file.seek(offset)
             parts.append(self._file.read(length).decode())
         number, title = self._heads[document]
-        return {
-            "id": number,
-            "title": title,
-            "text": " ".join(filter(None, parts)),
-            "score": round(score, 4),
-        }
+        text = " ".join(part for part in parts if part)
+        return {"id": number, "title": title, "text": text, "score": round(score, 4)}
 
 
 def write(
@@ -103,10 +122,20 @@ def write(
     table: Passages,
     report: Report,
 ) -> Recall:
-    """Write the file in one step and return the recall. hits: of each row, best first; a row
-    without any is left out.
+    """Write the file in one step; an older one stays where that fails.
 
-    Raises SaveError; an older file is then kept.
+    Args:
+        out: The file.
+        rows: Questions.
+        hits: Documents of each question, best first; a question without any is left out.
+        table: The passages of the corpus.
+        report: Called with the progress.
+
+    Returns:
+        The share of questions with an answer in their documents.
+
+    Raises:
+        SaveError: The file could not be written.
     """
     recall = Recall()
     try:
@@ -115,18 +144,24 @@ def write(
             delete_drafts(out.parent, glob.escape(path.name))
         with tempfile.TemporaryFile(dir=out.parent) as spill, replacing(out) as file:
             texts = _DocumentTexts(spill)
-            texts.read(
-                table, {document for hits_of_row in hits for document, _ in hits_of_row}, report
-            )
+            texts.read(table, _all_documents(hits), report)
             for number, (row, hits_of_row) in enumerate(zip(rows, hits, strict=True)):
                 report("writing questions", number, len(rows))
-                entries = [texts.entry(hit) for hit in hits_of_row]
+                entries = list(map(texts.entry, hits_of_row))
                 recall.add(row, [f"{entry['title']}\n{entry['text']}" for entry in entries])
                 if entries:
                     file.write(json_line({"id": row.id, "question": row.question, "docs": entries}))
     except OSError as error:
         raise save_error(out, error, "--out") from error
     return recall
+
+
+def _all_documents(hits: Iterable[Sequence[Hit]]) -> set[int]:
+    """The numbers of all documents that were found."""
+    documents = set[int]()
+    for hits_of_row in hits:
+        documents.update(document for document, _ in hits_of_row)
+    return documents
 
 
 def manifest_path(out: Path) -> Path:

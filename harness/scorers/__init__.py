@@ -19,12 +19,14 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from importlib import metadata
 from typing import Any
 
 from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, install_line, installed
+from harness.storage.own_code_hash import own_code
 from harness.types import NOT_SAID, Gold, Shown
 
 __all__ = [
@@ -43,28 +45,30 @@ __all__ = [
 NO_MARKS = "no supporting marks"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
-_FILES = (  # those whose scorers have names; a new file is added here
-    *(
-        "abstention",
-        "alce",
-        "bleu",
-        "evidence",
-        "flashrag",
-        "groups",
-        "hotpotqa",
-        "infinitebench",
-        "longbench",
-    ),
-    *(
-        "longbench_eval",
-        "longbench_pro",
-        "longbench_v2",
-        "longbench_zh",
-        "longmemeval",
-        "musique",
-        "newer_sets",
-    ),
-    *("qasper", "quality", "rouge_score", "ruler", "triviaqa", "twowiki"),
+# Those whose scorers have names; a new file is added here.
+_FILES = (
+    "abstention",
+    "alce",
+    "bleu",
+    "evidence",
+    "flashrag",
+    "groups",
+    "hotpotqa",
+    "infinitebench",
+    "longbench",
+    "longbench_eval",
+    "longbench_pro",
+    "longbench_v2",
+    "longbench_zh",
+    "longmemeval",
+    "musique",
+    "newer_sets",
+    "qasper",
+    "quality",
+    "rouge_score",
+    "ruler",
+    "triviaqa",
+    "twowiki",
 )
 
 
@@ -81,7 +85,8 @@ def _installed_scorers() -> dict[str, Scorer]:
     """Name -> scorer of kind "answer" that an installed package adds by the entry points
     "harness.scorers"."""
     added = registry.plugins(registry.GROUPS["scorers"])
-    if clash := sorted(added.keys() & table().keys()):
+    clash = sorted(added.keys() & table().keys())
+    if clash:
         raise UserError(
             f"an installed package adds the scorer '{clash[0]}' ({added[clash[0]]}); that name is "
             "taken"
@@ -105,42 +110,52 @@ def lookup(name: str) -> Scorer:
     if name not in TABLE and files:
         importlib.import_module(f"harness.scorers.{max(files, key=len)}")
     scorer = TABLE.get(name) or table().get(name) or _installed_scorers().get(name)
-    if scorer is None and ":" in name:
+    if scorer is not None:
+        return scorer
+    if ":" in name:
         registry.check_trusted(name)
         return Scorer(name, name, f"the user's own {name}")
-    if scorer is None:
-        raise UnknownName(
-            "scorer",
-            name,
-            names(),
-            see="harness list scorers; a function of your own: module:function",
-        )
-    return scorer
+    where = "harness list scorers; a function of your own: module:function"
+    raise UnknownName("scorer", name, names(), see=where)
 
 
 def version(name: str) -> str:
     """Version of a scorer and of its packages, "1" or "1 (rouge 1.0.1)". Only scores of one version
     are comparable."""
-    from importlib import metadata
-
     scorer = lookup(name)
     distributions = [package.replace("_", "-") for package in scorer.packages]
-    module = scorer.function.partition(":")[0] if isinstance(scorer.function, str) else ""
+    module = ""
+    if isinstance(scorer.function, str):
+        module = scorer.function.partition(":")[0]
     if module and ":" not in name:  # another package's scorer changes with that package
         package = module.partition(".")[0]
         distributions += metadata.packages_distributions().get(package, [package])[:1]
-    parts = []
-    for package in distributions:
-        try:
-            parts.append(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            parts.append(f"{package} not installed")
+    parts = [_installed_version(distribution) for distribution in distributions]
     if module:
-        from harness.storage.own_code_hash import own_code
+        parts += _code_version(name, module)
+    if not parts:
+        return scorer.version
+    return f"{scorer.version} ({', '.join(parts)})"
 
-        if code := own_code(registry.load(name) if ":" in name else module):
-            parts.append(f"code {digest(code)[:8]}")
-    return f"{scorer.version} ({', '.join(parts)})" if parts else scorer.version
+
+def _installed_version(distribution: str) -> str:
+    """ "rouge 1.0.1", or "rouge not installed"."""
+    try:
+        return f"{distribution} {metadata.version(distribution)}"
+    except metadata.PackageNotFoundError:
+        return f"{distribution} not installed"
+
+
+def _code_version(name: str, module: str) -> list[str]:
+    """["code 1a2b3c4d"] of a scorer whose code is the user's, [] of any other. module: where it
+    is."""
+    root: Callable[..., Any] | str = module
+    if ":" in name:
+        root = registry.load(name)
+    code = own_code(root)
+    if not code:
+        return []
+    return [f"code {digest(code)[:8]}"]
 
 
 def problems(names: Iterable[str]) -> list[str]:
@@ -150,17 +165,12 @@ def problems(names: Iterable[str]) -> list[str]:
     Unknown names (with close matches), scorers that judge no single answer, missing packages (with
     the install line). Imports nothing but a user's own "module:function".
     """
-    sentences = []
+    sentences: list[str] = []
     for name in names:
         try:
             scorer = lookup(name)
             if ":" in name:
-                function = registry.load(name)
-                try:
-                    inspect.signature(function).bind("", [], **_extra_inputs(function))
-                except (TypeError, ValueError) as error:
-                    problem = f"scorer '{name}' cannot be called ({error}); it takes the prediction and the references"
-                    raise UserError(problem) from None
+                _refuse_wrong_signature(name)
         except UserError as error:
             sentences.append(str(error))
             continue
@@ -169,35 +179,51 @@ def problems(names: Iterable[str]) -> list[str]:
                 f"scorer '{name}' does not judge a single answer; use it through "
                 "harness.scorers.score"
             )
-        sentences += [
-            f"scorer '{name}': {install_line(p)}" for p in scorer.packages if not installed(p)
-        ]
+        missing = [package for package in scorer.packages if not installed(package)]
+        sentences += [f"scorer '{name}': {install_line(package)}" for package in missing]
     return sentences
+
+
+def _refuse_wrong_signature(name: str) -> None:
+    """Raise UserError for a user's scorer that does not take a prediction and references."""
+    function = registry.load(name)
+    try:
+        inspect.signature(function).bind("", [], **_extra_inputs(function))
+    except (TypeError, ValueError) as error:
+        problem = f"scorer '{name}' cannot be called ({error}); it takes the prediction and the references"
+        raise UserError(problem) from None
 
 
 def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
     """A sentence for each scorer with a required keyword argument that no question has: every
     answer would score 0."""
-    sentences, keys = [], {key for gold in golds for key in gold.extra}
+    keys: set[str] = set()
+    for gold in golds:
+        keys.update(gold.extra)
+    sentences = []
     for name in names:
         scorer = lookup(name)
-        if ":" in name or not isinstance(
-            scorer.function, str
-        ):  # other packages' functions are not loaded for this
-            inputs = _extra_inputs(_load_function(scorer)).items()
-            if missing := [key for key, required in inputs if required and key not in keys]:
-                sentences.append(
-                    f"scorer '{name}' needs {', '.join(missing)}, which no question has as an "
-                    "extra value"
-                )
+        if ":" not in name and isinstance(scorer.function, str):
+            continue  # other packages' functions are not loaded for this
+        missing = [key for key in _required_inputs(_load_function(scorer)) if key not in keys]
+        if missing:
+            sentences.append(
+                f"scorer '{name}' needs {', '.join(missing)}, which no question has as an extra "
+                "value"
+            )
     return sentences
 
 
 def _load_function(scorer: Scorer) -> Callable[..., Any]:
-    loaded: Callable[..., Any] = (
-        registry.load(scorer.function) if isinstance(scorer.function, str) else scorer.function
-    )
+    if not isinstance(scorer.function, str):
+        return scorer.function
+    loaded: Callable[..., Any] = registry.load(scorer.function)
     return loaded
+
+
+def _required_inputs(function: Callable[..., Any]) -> list[str]:
+    """The keyword arguments of a scorer that have to be given."""
+    return [name for name, is_required in _extra_inputs(function).items() if is_required]
 
 
 @cache
@@ -215,12 +241,15 @@ def _extra_inputs(function: Callable[..., Any]) -> dict[str, bool]:
 def extras(name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs in `extra` that are not None. Raises ScoreError for one missing, or unknown to
     scorer `name`."""
-    known = _extra_inputs(_load_function(lookup(name)))
+    function = _load_function(lookup(name))
+    known = _extra_inputs(function)
     inputs = {key: value for key, value in extra.items() if value is not None}
-    if unknown_names := sorted(inputs.keys() - known.keys()):
+    unknown_names = sorted(inputs.keys() - known.keys())
+    if unknown_names:
         listed = ", ".join(sorted(known)) or "none"
         raise ScoreError(f"{name} takes no {', '.join(unknown_names)}; its extra inputs: {listed}")
-    if missing := sorted(key for key, needed in known.items() if needed and key not in inputs):
+    missing = sorted(set(_required_inputs(function)) - inputs.keys())
+    if missing:
         raise ScoreError(f"{name} needs {', '.join(missing)}")
     return inputs
 
@@ -232,26 +261,10 @@ def _is_list(value: Any) -> bool:
 def _check_inputs(name: str, kind: str, prediction: Any, references: Any) -> None:
     """Raise ScoreError for inputs not of the shape of `kind` (see Scorer), such as a string for a
     list of answers."""
-    wants_text = kind in ("answer", "short_answers", "text")
-    if wants_text != isinstance(prediction, str) or not (wants_text or _is_list(prediction)):
-        raise ScoreError(
-            f"{name}: the prediction must be a {'string' if wants_text else 'list'}, got "
-            f"{reprlib.repr(prediction)}"
-        )
-    if not _is_list(references):
-        raise ScoreError(f"{name}: the references must be a list, got {reprlib.repr(references)}")
-    if kind == "answer" and not all(isinstance(reference, str) for reference in references):
-        raise ScoreError(
-            f"{name}: every reference must be a string, got {reprlib.repr(references)}"
-        )
-    if kind in ("short_answers", "corpus", "retrieval") and not all(
-        _is_list(item) for item in references
-    ):
-        raise ScoreError(
-            f"{name}: the references must be a list of lists, got {reprlib.repr(references)}"
-        )
-    if kind in ("answer", "short_answers") and not references:
-        raise ScoreError(f"{name}: there is no reference to compare with")
+    problem = _prediction_problem(kind, prediction)
+    problem = problem or _references_problem(kind, references)
+    if problem:
+        raise ScoreError(f"{name}: {problem}")
     if kind == "text" and references:
         raise ScoreError(f"{name} takes no references")
     if kind == "corpus" and not all(isinstance(item, str) for item in prediction):
@@ -262,6 +275,29 @@ def _check_inputs(name: str, kind: str, prediction: Any, references: Any) -> Non
         raise ScoreError(
             f"{name}: {len(prediction)} predictions but {len(references)} lists of references"
         )
+
+
+def _prediction_problem(kind: str, prediction: Any) -> str:
+    """What is wrong with the shape of a prediction; "" where nothing is."""
+    if kind in ("answer", "short_answers", "text"):
+        if not isinstance(prediction, str):
+            return f"the prediction must be a string, got {reprlib.repr(prediction)}"
+    elif not _is_list(prediction):
+        return f"the prediction must be a list, got {reprlib.repr(prediction)}"
+    return ""
+
+
+def _references_problem(kind: str, references: Any) -> str:
+    """What is wrong with the shape of the references; "" where nothing is."""
+    if not _is_list(references):
+        return f"the references must be a list, got {reprlib.repr(references)}"
+    if kind == "answer" and not all(isinstance(reference, str) for reference in references):
+        return f"every reference must be a string, got {reprlib.repr(references)}"
+    if kind in ("short_answers", "corpus", "retrieval") and not all(map(_is_list, references)):
+        return f"the references must be a list of lists, got {reprlib.repr(references)}"
+    if kind in ("answer", "short_answers") and not references:
+        return "there is no reference to compare with"
+    return ""
 
 
 def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any:
@@ -294,8 +330,18 @@ def score_answer(
 
     A scorer that raises ScoreError scores 0.0 and is flagged with the reason; evidence recall of a
     question without supporting marks, and a group's score of a question of another group, are left
-    out and flagged. A scorer's extra inputs are taken from gold.extra by name. Raises UnknownName,
-    CannotRun (a missing package), TypeError (no score).
+    out and flagged. A scorer's extra inputs are taken from gold.extra by name.
+
+    Args:
+        names: Names of scorers.
+        prediction: The answer.
+        shown: What the reader saw.
+        gold: The accepted answers, supporting passages and extra inputs.
+
+    Raises:
+        UnknownName: A scorer that is not there.
+        CannotRun: A missing package.
+        TypeError: A scorer returned no score.
     """
     sheet = ScoreSheet()
     for name in names:
@@ -304,36 +350,54 @@ def score_answer(
             with suppress(ScoreError):  # as for the score itself, which is flagged below
                 sheet.counts[name] = list(scorer.counts(prediction, gold.answers))
         try:
-            if scorer.kind not in _PER_QUESTION:
-                raise ScoreError(f"{name} does not judge a single answer")
-            if scorer.kind == "short_answers" and "short_answers" not in gold.extra:
-                raise ScoreError(f"{name} needs short_answers, which this question does not have")
-            known = _extra_inputs(_load_function(scorer))
-            inputs = {key: gold.extra[key] for key in known if key in gold.extra}
-            if scorer.kind == "shown":
-                value = score(name, shown, gold.supporting, **inputs)
-            else:
-                references = (
-                    gold.answers if scorer.kind == "answer" else gold.extra["short_answers"]
-                )
-                value = score(name, prediction, references, **inputs)
+            value = _value_of_answer(name, prediction, shown, gold)
         except ScoreError as error:
             sheet.scores[name] = 0.0
             sheet.flags[name] = str(error)
             continue
-        if value is None:
-            sheet.flags[name] = OTHER_GROUP
-            if scorer.kind == "shown":
-                sheet.flags[name] = NOT_SAID if gold.supporting else NO_MARKS
-            continue
-        try:
-            sheet.scores[name] = number = float(value)
-            if math.isfinite(number) and not -1e-6 <= number <= 1 + 1e-6:  # sums round
-                raise ValueError
-        except (TypeError, ValueError):
-            problem = f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number from 0 to 1, or None"
-            raise TypeError(problem) from None
+        if value is not None:
+            sheet.scores[name] = _as_score(name, value)
+        else:
+            sheet.flags[name] = _why_no_score(scorer, gold)
     return sheet
+
+
+def _value_of_answer(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -> Any:
+    """What scorer `name` returns for an answer. Raises ScoreError where it is undefined."""
+    scorer = lookup(name)
+    if scorer.kind not in _PER_QUESTION:
+        raise ScoreError(f"{name} does not judge a single answer")
+    if scorer.kind == "short_answers" and "short_answers" not in gold.extra:
+        raise ScoreError(f"{name} needs short_answers, which this question does not have")
+    known = _extra_inputs(_load_function(scorer))
+    inputs = {key: gold.extra[key] for key in known if key in gold.extra}
+    if scorer.kind == "shown":
+        return score(name, shown, gold.supporting, **inputs)
+    if scorer.kind == "short_answers":
+        return score(name, prediction, gold.extra["short_answers"], **inputs)
+    return score(name, prediction, gold.answers, **inputs)
+
+
+def _why_no_score(scorer: Scorer, gold: Gold) -> str:
+    """The flag of a scorer that gave a question no score."""
+    if scorer.kind != "shown":
+        return OTHER_GROUP
+    if gold.supporting:
+        return NOT_SAID
+    return NO_MARKS
+
+
+def _as_score(name: str, value: Any) -> float:
+    """A scorer's value as a number from 0 to 1, or one that is not finite. Raises TypeError for
+    anything else."""
+    with suppress(TypeError, ValueError):
+        number = float(value)
+        if not math.isfinite(number) or -1e-6 <= number <= 1 + 1e-6:  # sums round
+            return number
+    raise TypeError(
+        f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number from 0 to 1, "
+        "or None"
+    )
 
 
 def corpus_score(name: str, totals: Sequence[float]) -> float:
