@@ -21,43 +21,54 @@ if TYPE_CHECKING:
 
 
 def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
-    """Scores [texts] of `texts` for `question`, each given as its words, by BM25Okapi of rank_bm25;
-    higher is better.
+    """Score texts for a question by BM25Okapi of rank_bm25.
 
-    k1 = 1.5, b = 0.75, epsilon = 0.25, its defaults; zeros where no text has a word. Its idf ln((N
-    - n + 0.5) / (n + 0.5)) breaks on few texts (docs/methods/retrieval.md#bm25): of two, a word of
-      one text weighs 0, and a word of both
-    a negative epsilon x mean, so that the text with fewer of the words is first. Where that mean is
-    not positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is
-    always positive.
+    k1 = 1.5, b = 0.75, epsilon = 0.25, its defaults. Its idf ln((N - n + 0.5) / (n + 0.5)) breaks
+    on few texts (docs/methods/retrieval.md#bm25): of two, a word of one text weighs 0, and a word
+    of both a negative epsilon x mean, so that the text with fewer of the words is first. Where that
+    mean is not positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene,
+    which is always positive.
+
+    Args:
+        question: Its words.
+        texts: The words of each text.
+
+    Returns:
+        Scores [texts], higher is better; zeros where no text has a word.
     """
-    return _index_of_words(texts).get_scores(list(question)) if any(texts) else np.zeros(len(texts))
+    if not any(texts):
+        return np.zeros(len(texts))
+    return _index_of_words(texts).get_scores(list(question))
 
 
 def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
     """Scores [texts] of each text for the question by `bm25_scores` of their `words`; higher is
     better."""
     counts = _index_of_texts(tuple(texts))
-    return np.zeros(len(texts)) if counts is None else counts.get_scores(words(question))
+    if counts is None:
+        return np.zeros(len(texts))
+    return counts.get_scores(words(question))
 
 
-@lru_cache(
-    maxsize=8
-)  # questions on one document follow each other, and to count a book takes a tenth of a second
+# Questions on one document follow each other, and to count a book takes a tenth of a second.
+@lru_cache(maxsize=8)
 def _index_of_texts(texts: tuple[str, ...]) -> BM25Okapi | None:
     """The word counts and weights of `texts`, None where no text has a word."""
-    split = [words(text) for text in texts]
-    return _index_of_words(split) if any(split) else None
+    split = list(map(words, texts))
+    if not any(split):
+        return None
+    return _index_of_words(split)
 
 
 def _index_of_words(texts: Sequence[Sequence[str]]) -> BM25Okapi:
     """The word counts and weights of `texts`, of which one has a word."""
     from rank_bm25 import BM25Okapi
 
-    okapi = BM25Okapi([list(t) for t in texts])
+    okapi = BM25Okapi([list(text) for text in texts])
     if okapi.average_idf <= 0:
-        frequencies = Counter(word for counts in okapi.doc_freqs for word in counts)
-        okapi.idf = {
-            word: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for word, n in frequencies.items()
-        }
+        frequencies: Counter[str] = Counter()
+        for counts in okapi.doc_freqs:
+            frequencies.update(counts.keys())
+        for word, n in frequencies.items():
+            okapi.idf[word] = math.log1p((len(texts) - n + 0.5) / (n + 0.5))
     return okapi

@@ -36,7 +36,10 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
     next boundary.
     """
     offsets = model.offsets(text)
-    return tiles(0, [start for start, _ in offsets[size::size]], len(text)) if offsets else []
+    if not offsets:
+        return []
+    cuts = [start for start, _ in offsets[size::size]]
+    return tiles(0, cuts, len(text))
 
 
 def overlapping_chunks(text: str, size: int, overlap: int, model: MeteredModel) -> list[Span]:

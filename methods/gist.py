@@ -63,11 +63,13 @@ def _word_count(text: str) -> int:
 def _break_request(marked: Sequence[str], config: Gist.Config) -> Pieces:
     """The request for a page break; marked: label numbers ("" for none) and units of text, in
     turn."""
-    shown = [
-        LABEL.format(number=piece) if i % 2 == 0 else piece
-        for i, piece in enumerate(marked)
-        if piece or i % 2
-    ]
+    shown: list[str] = []
+    for i, piece in enumerate(marked):
+        is_label = i % 2 == 0
+        if not is_label:
+            shown.append(piece)
+        elif piece:
+            shown.append(LABEL.format(number=piece))
     return PAUSE.of(config).fill(text=shown)
 
 
@@ -75,33 +77,35 @@ class Pages:
     """Cuts a document into pages; notes: on replies that picked no label."""
 
     def __init__(self, text: str, config: Gist.Config) -> None:
-        self.text, self.config = text, config
+        self.text = text
+        self.config = config
         self.units = list(self._units())
-        self.words = [_word_count(text[a:b]) for a, b in self.units]
+        self.words = [_word_count(text[start:end]) for start, end in self.units]
         self.notes: list[str] = []
 
     def spans(self, model: MeteredModel, tools: Tools) -> list[Span]:
         """The pages as spans of characters, in order; [] for a text without words."""
         spans: list[Span] = []
-        start, missed = 0, 0
+        start = 0
+        missed = 0
         while start < len(self.units):
             end = self._page_end(start)
             labels = self._offered_labels(start, end)
             if sum(self.words[start:]) < self.config.last_words:
                 end = len(self.units)
             elif len(labels) > 1:
-                label = tools.keep(
-                    f"page {start}", partial(self._pick_label, start, end, labels, model)
-                )
-                missed += label is None
-                end = end if label is None else int(label)
+                pick_label = partial(self._pick_label, start, end, labels, model)
+                label = tools.keep(f"page {start}", pick_label)
+                if label is None:
+                    missed += 1
+                else:
+                    end = int(label)
             spans.append((self.units[start][0], self.units[end - 1][1]))
             start = end
             tools.progress(start, len(self.units), "page breaks")
         if missed:
             self.notes.append(
-                f"{missed} of {len(spans)} pages end at their last label, for want of a reply with "
-                "one"
+                f"{missed} of {len(spans)} pages end at their last label, for want of a reply with one"
             )
         return spans
 
@@ -112,19 +116,29 @@ class Pages:
         None."""
         marked: list[str] = []
         for i in range(start, end):
-            a, b = self.units[i]
-            marked += [str(i) if i in labels else "", self.text[a:b] + " "]
+            label = ""
+            if i in labels:
+                label = str(i)
+            unit = self.text[slice(*self.units[i])]
+            marked += [label, unit + " "]
         marked += [str(end), ""]
-        request, limit = _break_request(marked, self.config), self.config.reply_tokens
         response = ask_parsed(
-            model, request, limit, lambda reply: numbers_in(reply, "Break"), Retry(retries=0)
+            model,
+            _break_request(marked, self.config),
+            self.config.reply_tokens,
+            lambda reply: numbers_in(reply, "Break"),
+            Retry(retries=0),
         )
-        return next((number for number in response.found or () if number in labels), None)
+        for number in response.found or ():
+            if number in labels:
+                return number
+        return None
 
     def _page_end(self, start: int) -> int:
         """The end (number of a unit, not included) of the longest page that begins at unit
         `start`."""
-        end, words = start + 1, self.words[start]
+        end = start + 1
+        words = self.words[start]
         while end < len(self.units) and words + self.words[end] <= self.config.page_words:
             words += self.words[end]
             end += 1
@@ -154,23 +168,27 @@ class Pages:
     def _word_runs(self, start: int, end: int, longest: int) -> Iterator[Span]:
         """Spans of runs of whole words in text[start:end], of at most `longest` words; a longer
         word is cut."""
-        step = longest * _CHARACTERS
-        pieces = [
-            (at, min(at + step, word.end()))
-            for word in _WORD.finditer(self.text, start, end)
-            for at in range(word.start(), word.end(), step)
-        ]
-        first, last, words = -1, -1, 0
-        for a, b in pieces:
+        first = -1
+        last = -1
+        words = 0
+        for piece_start, piece_end in self._word_pieces(start, end, longest * _CHARACTERS):
             words += 1
-            if first >= 0 and (words > longest or (b - first) // _CHARACTERS > longest):
+            length = (piece_end - first) // _CHARACTERS
+            if first >= 0 and max(words, length) > longest:
                 yield first, last
                 first = -1
             if first < 0:
-                first, words = a, 1
-            last = b
+                first = piece_start
+                words = 1
+            last = piece_end
         if first >= 0:
             yield first, last
+
+    def _word_pieces(self, start: int, end: int, size: int) -> Iterator[Span]:
+        """The words of text[start:end], cut into pieces of `size` characters."""
+        for word in _WORD.finditer(self.text, start, end):
+            for at in range(word.start(), word.end(), size):
+                yield at, min(at + size, word.end())
 
 
 LOOKUP = Prompt(
@@ -247,73 +265,53 @@ class Gist(reading.ReadingMethod):
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: "pages" as spans, their "gists", and "notes", sentences about what did not go
         as usual."""
-        config, model = self.config, tools.model("builder")
-        pages = Pages(document.text, config)
+        model = tools.model("builder")
+        prompt = SUMMARY.of(self.config)
+        pages = Pages(document.text, self.config)
         spans = pages.spans(model, tools)
-        most, prompt = self._gist_tokens(len(spans), model), SUMMARY.of(config)
+        gist_tokens = self._gist_tokens(len(spans), model)
 
         def gist(number: int) -> str:
             text = document.text[slice(*spans[number])].strip()
-            return summary.summarise([text], model, most, prompt)
+            return summary.summarise([text], model, gist_tokens, prompt)
 
-        gists = [
-            " ".join(text.split()) for text in keep_each(gist, len(spans), "gist", tools)
-        ]  # each on one line
-        return {"pages": [list(s) for s in spans], "gists": gists, "notes": pages.notes}
+        gists = keep_each(gist, len(spans), "gist", tools)
+        on_one_line = [" ".join(text.split()) for text in gists]
+        return {"pages": [list(span) for span in spans], "gists": on_one_line, "notes": pages.notes}
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Look pages up, read them among the gists of the others."""
-        (document,), (index,) = documents, indexes
-        spans = [(int(a), int(b)) for a, b in index["pages"]]
+        (document,) = documents
+        (index,) = indexes
+        spans = [(int(start), int(end)) for start, end in index["pages"]]
+        pages = [document.text[start:end].strip() for start, end in spans]
         gists = [str(gist) for gist in index["gists"]]
+        chosen: list[int] = []
+        step = Step("look-up")
+        if gists:
+            chosen, step = self._look_up(question, gists, index["notes"], tools)
         model = tools.model()
         form = reading.Reading(tools.task, self.config.window, self.config)
-        chosen, step = (
-            self._look_up(question, gists, index["notes"], tools)
-            if gists
-            else ([], Step("look-up"))
-        )
-        full = [document.text[a:b].strip() for a, b in spans]
         room = reading.room_for_text(question, tools, model, form)
-        kept = list(chosen)
-        texts = _gists_and_pages(gists, full, kept)
-        while reading.how_many_fit(texts, room, model) < len(texts):
-            if not kept:
-                raise QuestionError(
-                    f"the gists of {len(gists)} pages do not fit the {room} tokens that the "
-                    "question leaves; lower "
-                    "method.gist_tokens, or raise method.window or model.window"
-                )
-            kept.pop()  # the one named last
-            texts = _gists_and_pages(gists, full, kept)
-        text = reading.ask(question, texts, tools, model, form)
-        shown = tuple(
-            Shown("span", document.id, *span)
-            if i in kept
-            else Shown("generated", document.id, text=gists[i], sources=((document.id, *span),))
-            for i, span in enumerate(spans)
-            if i in kept or gists[i]
-        )
-        steps = [
-            step,
-            *(
-                Step(
-                    "page",
-                    i,
-                    tokens=model.count(full[i]),
-                    shown=Shown("span", document.id, *spans[i]),
-                )
-                for i in kept
-            ),
-        ]
-        reason = (
-            f"{len(kept)} of {len(chosen)} pages fit"
-            if len(kept) < len(chosen)
-            else f"{len(kept)} pages looked up"
-        )
-        return Answer(text, shown, reason, tuple(steps))
+        read = _pages_that_fit(gists, pages, chosen, room, model)
+        text = reading.ask(question, _gists_and_pages(gists, pages, read), tools, model, form)
+        shown: list[Shown] = []
+        for number, span in enumerate(spans):
+            if number in read:
+                shown.append(Shown("span", document.id, *span))
+            elif gists[number]:
+                source = (document.id, *span)
+                shown.append(Shown("generated", document.id, text=gists[number], sources=(source,)))
+        steps = [step]
+        for number in read:
+            page = Shown("span", document.id, *spans[number])
+            steps.append(Step("page", number, tokens=model.count(pages[number]), shown=page))
+        reason = f"{len(read)} pages looked up"
+        if len(read) < len(chosen):
+            reason = f"{len(read)} of {len(chosen)} pages fit"
+        return Answer(text, tuple(shown), reason, tuple(steps))
 
     def _gist_tokens(self, pages: int, model: MeteredModel) -> int:
         """Tokens of a gist at most: the config's, or its share of the window. Raises QuestionError
@@ -335,24 +333,37 @@ class Gist(reading.ReadingMethod):
     def _look_up(
         self, question: Question, gists: list[str], notes: list[str], tools: Tools
     ) -> tuple[list[int], Step]:
-        """The pages to read again, in the order named, [] if no reply could be parsed; and the
-        step, with `notes`."""
-        config, model = self.config, tools.model("searcher")
+        """Ask which pages to read again.
+
+        Args:
+            question: The question.
+            gists: The gist of each page.
+            notes: Of the index, for the step.
+            tools: The engine's tools.
+
+        Returns:
+            The pages in the order named, [] if no reply could be parsed; and the step.
+        """
+        config = self.config
         pieces = _lookup_request(question, gists, config)
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
             response = ask_parsed(
-                model, pieces, config.reply_tokens, lambda reply: numbers_in(reply, "Pages"), retry
+                tools.model("searcher"),
+                pieces,
+                config.reply_tokens,
+                lambda reply: numbers_in(reply, "Pages"),
+                retry,
             )
         named = response.found or []
-        pages = [i for i in named if i < len(gists)][: config.most_pages]
-        messages = [*notes, *response.notes, f"pages {', '.join(map(str, pages)) or 'none'}"]
+        pages = [number for number in named if number < len(gists)][: config.most_pages]
+        listed = ", ".join(map(str, pages)) or "none"
+        messages = [*notes, *response.notes, f"pages {listed}"]
         if len(pages) < len(named):
             messages.append(f"{len(named) - len(pages)} of {len(named)} numbers were dropped")
-        scores = {"pages": float(len(pages)), "replies": float(response.replies)}
         step = Step(
             "look-up",
-            scores=scores,
+            scores={"pages": float(len(pages)), "replies": float(response.replies)},
             tokens=response.tokens,
             flops=tools.meter.flops(),
             note="; ".join(messages),
@@ -363,15 +374,50 @@ class Gist(reading.ReadingMethod):
 def _lookup_request(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
     """The request that shows all gists with their page numbers and asks which pages to read
     again."""
-    page = PAGE.of(config)
-    pages = [
-        piece for i, gist in enumerate(gists) for piece in page.fill(number=str(i), gist=[gist])
-    ]
+    pages: list[str] = []
+    for number, gist in enumerate(gists):
+        pages += PAGE.of(config).fill(number=str(number), gist=[gist])
     query = [reading.question_text(question)]
     return LOOKUP.of(config).fill(pages=pages, question=query, most=str(config.most_pages))
 
 
-def _gists_and_pages(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> list[str]:
-    """For each page in order its gist, or its text in `full` if it is `chosen`; empty gists are
-    left out."""
-    return [text for i, gist in enumerate(gists) if (text := full[i] if i in chosen else gist)]
+def _pages_that_fit(
+    gists: Sequence[str],
+    pages: Sequence[str],
+    chosen: Sequence[int],
+    room: int,
+    model: MeteredModel,
+) -> list[int]:
+    """The chosen pages that are read, without those named last where not all fit.
+
+    Args:
+        gists: The gist of each page.
+        pages: Their texts.
+        chosen: The pages to look up, in the order named.
+        room: Tokens of texts in the request.
+        model: The reader.
+
+    Raises:
+        QuestionError: Not even the gists fit.
+    """
+    read = list(chosen)
+    texts = _gists_and_pages(gists, pages, read)
+    while reading.how_many_fit(texts, room, model) < len(texts):
+        if not read:
+            raise QuestionError(
+                f"the gists of {len(gists)} pages do not fit the {room} tokens that the "
+                "question leaves; lower method.gist_tokens, or raise method.window or model.window"
+            )
+        read.pop()
+        texts = _gists_and_pages(gists, pages, read)
+    return read
+
+
+def _gists_and_pages(
+    gists: Sequence[str], pages: Sequence[str], chosen: Sequence[int]
+) -> list[str]:
+    """For each page in order its gist, or its text if it is chosen; empty ones are left out."""
+    texts = list(gists)
+    for number in chosen:
+        texts[number] = pages[number]
+    return list(filter(None, texts))

@@ -62,28 +62,40 @@ class Graph:
         """Append edges by blocks (higher nodes, lower nodes, weights [higher, lower]); weights of 0
         are no edges.
 
-        Higher nodes must come in ascending order, behind those that have edges already.
+        Higher nodes must come in ascending order, after those that have edges already.
         """
-        edges = [(self.higher, self.lower, self.weight)]
+        higher = [self.higher]
+        lower = [self.lower]
+        weight = [self.weight]
         for above, below, weights in blocks:
             row, column = np.nonzero(weights)
-            highs, lows = np.asarray(above, dtype=np.int32), np.asarray(below, dtype=np.int32)
-            edges.append((highs[row], lows[column], weights[row, column]))
-        self.higher, self.lower, self.weight = (
-            np.concatenate(part) for part in zip(*edges, strict=True)
-        )
+            higher.append(np.asarray(above, dtype=np.int32)[row])
+            lower.append(np.asarray(below, dtype=np.int32)[column])
+            weight.append(weights[row, column])
+        self.higher = np.concatenate(higher)
+        self.lower = np.concatenate(lower)
+        self.weight = np.concatenate(weight)
 
     def add_level(
         self, level: int, written: Sequence[tuple[Sequence[str], Sequence[int], np.ndarray]]
     ) -> list[int]:
-        """Append nodes of `level`, return them; written: (texts, group of lower nodes, weights
-        [texts, group])."""
-        blocks = [
-            ([self.add(text, level) for text in texts], group, weights)
-            for texts, group, weights in written
-        ]
+        """Append the nodes of a level with their edges.
+
+        Args:
+            level: Its number.
+            written: Of each call its texts, the lower nodes that it read, and weights [texts, nodes].
+
+        Returns:
+            The numbers of the new nodes.
+        """
+        nodes: list[int] = []
+        blocks: list[tuple[list[int], Sequence[int], np.ndarray]] = []
+        for texts, group, weights in written:
+            above = [self.add(text, level) for text in texts]
+            blocks.append((above, group, weights))
+            nodes += above
         self.connect(blocks)
-        return [node for above, _, _ in blocks for node in above]
+        return nodes
 
     @cached_property
     def _first_edges(self) -> np.ndarray:
@@ -115,22 +127,24 @@ class Graph:
     def shown(self, node: int, document: str, least: float = 0.0) -> Shown:
         """A node as the reader saw it: a chunk is a span of the document, a written node has
         `sources`."""
-        if (span := self.span[node]) is not None:
+        span = self.span[node]
+        if span is not None:
             return Shown("span", document, *span)
         sources = tuple((document, start, end) for start, end in self.sources(node, least))
         return Shown("generated", document, text=self.text[node], sources=sources)
 
     def to_index(self) -> Index:
         """JSON values and arrays for the cache."""
-        return {f.name: getattr(self, f.name) for f in fields(self)} | {
-            "span": [s and list(s) for s in self.span]
-        }
+        index: Index = {item.name: getattr(self, item.name) for item in fields(self)}
+        index["span"] = [span and list(span) for span in self.span]
+        return index
 
     @classmethod
     def from_index(cls, index: Index) -> Graph:
         """The inverse of `to_index`; what else the index has is left aside."""
-        values = {f.name: index[f.name] for f in fields(cls)}
-        return cls(**{**values, "span": [s and (s[0], s[1]) for s in index["span"]]})
+        values = {item.name: index[item.name] for item in fields(cls)}
+        values["span"] = [span and (span[0], span[1]) for span in index["span"]]
+        return cls(**values)
 
 
 def equal_weights(group: Sequence[int]) -> np.ndarray:

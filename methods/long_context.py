@@ -9,15 +9,18 @@ ClosedBook       the question alone
 from collections.abc import Sequence
 from typing import ClassVar
 
-from harness.method import Indexes, MethodConfig, Tools, Traits
+from harness.method import Indexes, MethodConfig, Task, Tools, Traits
 from harness.method.settings import setting
 from harness.method.training import Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt
-from harness.types import Answer, Document, Question, Shown, Step
+from harness.types import Answer, Document, Question, Step
 from methods.chunks import Span, fixed_chunks, shown_spans
 from methods.kept_text import Side, kept_spans
 from methods.reading import PROMPTS, Reading, ReadingMethod, ask, room_for_text
+
+_CUT_SIDE = {"ends": "middle", "left": "right", "right": "left"}
+"""The part that stays -> the side that is cut."""
 
 
 class FullContext(ReadingMethod):
@@ -43,33 +46,41 @@ class FullContext(ReadingMethod):
         """Answer from the one document, cut where it is too long; the stop reason is "whole" or
         "truncated"."""
         (document,) = documents
-        model, config = tools.model(), self.config
-        request = Reading(tools.task, config.window, config)
-        room = room_for_text(question, tools, model, request)
-        max_tokens = room if config.max_tokens is None else min(room, config.max_tokens)
-        spans, tokens = kept_spans(document.text, max_tokens, model, config.keep)
-        limit = max_tokens  # shorter where joining the spans adds tokens at the seam
-        while (
-            len(spans) > 1
-            and (over := model.count(_join_spans(document.text, spans)) - max_tokens) > 0
-        ):
+        text = document.text
+        model = tools.model()
+        request = Reading(tools.task, self.config.window, self.config)
+        max_tokens = room_for_text(question, tools, model, request)
+        if self.config.max_tokens is not None:
+            max_tokens = min(max_tokens, self.config.max_tokens)
+        spans, tokens = self._fitting_spans(text, max_tokens, model)
+        texts: list[str] = []
+        if spans:
+            texts.append(_join_spans(text, spans))
+        reply, steps = self._ask(question, texts, tools, request)
+        shown = shown_spans(document, spans)
+        if spans == [(0, len(text))]:
+            return Answer(reply, shown, "whole", steps)
+        truncated = {
+            "side": _CUT_SIDE[self.config.keep],
+            "tokens_before": tokens,
+            "tokens_after": sum(model.count(text[start:end]) for start, end in spans),
+        }
+        return Answer(reply, shown, "truncated", steps, truncated=truncated)
+
+    def _fitting_spans(
+        self, text: str, max_tokens: int, model: MeteredModel
+    ) -> tuple[list[Span], int]:
+        """The parts of a text that stay, at most `max_tokens` joined, and the tokens of all of it."""
+        spans, tokens = kept_spans(text, max_tokens, model, self.config.keep)
+        limit = max_tokens
+        while len(spans) > 1:
+            # Joining the parts may add tokens where they meet.
+            over = model.count(_join_spans(text, spans)) - max_tokens
+            if over <= 0:
+                break
             limit -= over
-            spans, _ = kept_spans(document.text, limit, model, config.keep)
-        cut = spans != [(0, len(document.text))]
-        kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
-        text, steps = self._ask(
-            question, [_join_spans(document.text, spans)] if spans else [], tools, request
-        )
-        side = {"ends": "middle", "left": "right", "right": "left"}[config.keep]
-        return Answer(
-            text,
-            shown_spans(document, spans),
-            "truncated" if cut else "whole",
-            steps,
-            truncated={"side": side, "tokens_before": tokens, "tokens_after": kept}
-            if cut
-            else None,
-        )
+            spans, _ = kept_spans(text, limit, model, self.config.keep)
+        return spans, tokens
 
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
@@ -126,45 +137,41 @@ class SlidingWindow(ReadingMethod):
     ) -> Answer:
         """Ask every window; return the first reply that answers, "unanswerable" where none does."""
         (document,) = documents
-        model, task = tools.model(), tools.task
-        if (
-            self.REFUSAL not in task.instruction
-        ):  # one that has it already, as Qasper's, stays as it is
-            task = task.model_copy(
-                update={"instruction": task.instruction + EXTRA.of(self.config).text}
-            )
-        reading = Reading(task, self.config.window, self.config)
-        spans = self._equal_windows(
-            document.text, room_for_text(question, tools, model, reading), model
-        )
+        model = tools.model()
+        reading = Reading(self._task(tools.task), self.config.window, self.config)
+        room = room_for_text(question, tools, model, reading)
+        spans = self._equal_windows(document.text, room, model)
         if not spans:
             reason = "no text fits beside the question" if document.text else "the text is empty"
             return Answer(ask(question, [], tools, model, reading), stop_reason=reason)
-        texts = [document.text[a:b] for a, b in spans]
+        texts = [document.text[start:end] for start, end in spans]
         answers = tools.map(lambda text: ask(question, [text], tools, model, reading), texts)
-        steps = [
-            Step(
-                "window",
-                i,
-                tokens=model.count(text),
-                shown=Shown("span", document.id, *span),
-                note=reply,
-            )
-            for i, (span, text, reply) in enumerate(zip(spans, texts, answers, strict=True))
-        ]
-        answering = (
-            i
-            for i, reply in enumerate(answers)
-            if self.REFUSAL not in reply.lower() and any(map(str.isalnum, reply))
-        )
-        chosen = next(answering, None)
-        silent = sum(not reply for reply in answers)
-        refused = "every window refused"
-        if silent:
-            refused += f", {silent} of them with an empty reply"
-        reason = refused if chosen is None else f"window {chosen + 1} of {len(spans)}"
-        reply = self.REFUSAL if chosen is None else answers[chosen]
-        return Answer(reply, shown_spans(document, spans), reason, tuple(steps))
+        shown = shown_spans(document, spans)
+        steps: list[Step] = []
+        for number, answer in enumerate(answers):
+            tokens = model.count(texts[number])
+            steps.append(Step("window", number, tokens=tokens, shown=shown[number], note=answer))
+        for number, answer in enumerate(answers):
+            if self._is_answer(answer):
+                reason = f"window {number + 1} of {len(spans)}"
+                return Answer(answer, shown, reason, tuple(steps))
+        reason = "every window refused"
+        n_empty = answers.count("")
+        if n_empty:
+            reason += f", {n_empty} of them with an empty reply"
+        return Answer(self.REFUSAL, shown, reason, tuple(steps))
+
+    def _task(self, task: Task) -> Task:
+        """The task with the refusal in its instruction; one that has it already, as Qasper's, stays
+        as it is."""
+        if self.REFUSAL in task.instruction:
+            return task
+        instruction = task.instruction + EXTRA.of(self.config).text
+        return task.model_copy(update={"instruction": instruction})
+
+    def _is_answer(self, reply: str) -> bool:
+        """Whether a reply has a letter or digit and does not refuse."""
+        return self.REFUSAL not in reply.lower() and any(map(str.isalnum, reply))
 
     def _equal_windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
         """Spans of equal windows of at most `room` tokens, each encoded on its own; [] for an empty
@@ -173,10 +180,12 @@ class SlidingWindow(ReadingMethod):
         size = min(room, -(-tokens // self.config.windows))
         while size > 0:
             spans = fixed_chunks(text, size, model)
-            over = max((model.count(text[a:b]) for a, b in spans), default=0) - room
-            if over <= 0:
+            longest = max(model.count(text[start:end]) for start, end in spans)
+            if longest <= room:
                 return spans
-            size -= over  # a cut inside a word makes a window longer when it is encoded on its own
+            size -= (
+                longest - room
+            )  # a cut inside a word makes a window longer when encoded on its own
         return []
 
 

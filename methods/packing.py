@@ -32,7 +32,8 @@ def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
     span encoded on its own may have one more or less. A character of several tokens is never cut.
     """
     starts = [start for start, _ in model.offsets(text)]
-    return [(a, b) for a, b in _Packing(text, starts, size).pack(0, len(text)) if text[a:b].strip()]
+    spans = _Packing(text, starts, size).pack(0, len(text))
+    return [(start, end) for start, end in spans if text[start:end].strip()]
 
 
 class Packing(abc.ABC):
@@ -45,7 +46,9 @@ class Packing(abc.ABC):
     lowest: int
 
     def __init__(self, text: str, starts: list[int], size: int) -> None:
-        self.text, self.starts, self.size = text, starts, size
+        self.text = text
+        self.starts = starts
+        self.size = size
 
     @abc.abstractmethod
     def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
@@ -100,7 +103,8 @@ def sentences(text: str) -> list[Span]:
     """Spans of the sentences, without the white space around them; a single line break ends
     none."""
     cuts = [0, *sentence_ends(text), len(text)]
-    return [span for a, b in pairwise(cuts) if (span := trimmed(text, a, b))[0] < span[1]]
+    spans = [trimmed(text, start, end) for start, end in pairwise(cuts)]
+    return [(start, end) for start, end in spans if start < end]
 
 
 def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel) -> list[Span]:
@@ -132,12 +136,12 @@ def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[S
     A document that is not divided into paragraphs is one.
     """
     text = document.text
-    whole = [(p.start, p.end) for p in document.passages] or [(0, len(text))]
-    return [
-        (start + a, start + b)
-        for start, end in whole
-        for a, b in packed(text[start:end], size, model)
-    ]
+    paragraphs = [(passage.start, passage.end) for passage in document.passages]
+    chunks: list[Span] = []
+    for start, end in paragraphs or [(0, len(text))]:
+        parts = packed(text[start:end], size, model)
+        chunks += [(start + a, start + b) for a, b in parts]
+    return chunks
 
 
 class _Part(NamedTuple):
@@ -155,14 +159,13 @@ def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Pa
     hard into several."""
     starts = [start for start, _ in model.offsets(text)]
     parts: list[_Part] = []
-    for a, b in sentences(text):
-        first, last = _touched_tokens(starts, a, b)
-        cuts = [a, *(starts[i] for i in range(first + max_tokens, last, max_tokens)), b]
-        for c, d in pairwise(cuts):
-            start, end = trimmed(text, c, d)
-            if (
-                start < end
-            ):  # bytes of one character in two tokens share its offset: such a cut falls away
+    for sentence_start, sentence_end in sentences(text):
+        first, last = _touched_tokens(starts, sentence_start, sentence_end)
+        cuts = starts[first + max_tokens : last : max_tokens]
+        for a, b in pairwise([sentence_start, *cuts, sentence_end]):
+            start, end = trimmed(text, a, b)
+            # Bytes of one character in two tokens share its offset: such a cut falls away.
+            if start < end:
                 parts.append(_Part(start, end, *_touched_tokens(starts, start, end)))
     return parts
 

@@ -24,6 +24,7 @@ from harness.method import Index, Indexes, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
+from methods import packing
 from methods.bm25 import bm25
 from methods.chunks import Span, fixed_chunks, shown_spans
 from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
@@ -74,21 +75,20 @@ class RetrievalConfig(MethodConfig):
 
     def cut(self, document: Document, model: MeteredModel) -> list[Span]:
         """The chunks of `document` as spans of characters."""
-        if self.chunks == "tokens":
-            spans = fixed_chunks(document.text, self.chunk_tokens, model)
-        else:
-            from methods import packing  # knows sentences, which chunks of tokens do not need
+        spans = self._spans(document, model)
+        return [(start, end) for start, end in spans if end - start >= self.least_characters]
 
-            if self.chunk_sentences is not None:
-                spans = packing.sentence_chunks(
-                    document.text, self.chunk_sentences, self.chunk_tokens, model
-                )
-            elif self.chunks == "passages":
-                spans = packing.passage_chunks(document, self.chunk_tokens, model)
-            else:
-                cutting = packing.packed_chunks if self.chunks == "packed" else packing.packed
-                spans = cutting(document.text, self.chunk_tokens, model)
-        return [(a, b) for a, b in spans if b - a >= self.least_characters]
+    def _spans(self, document: Document, model: MeteredModel) -> list[Span]:
+        size = self.chunk_tokens
+        if self.chunks == "tokens":
+            return fixed_chunks(document.text, size, model)
+        if self.chunks == "passages":
+            return packing.passage_chunks(document, size, model)
+        if self.chunk_sentences is not None:
+            return packing.sentence_chunks(document.text, self.chunk_sentences, size, model)
+        if self.chunks == "packed":
+            return packing.packed_chunks(document.text, size, model)
+        return packing.packed(document.text, size, model)
 
 
 class TopK(ReadingMethod):
@@ -111,10 +111,8 @@ class TopK(ReadingMethod):
         """The index: "chunks" as [start, end] in characters, and what `prepare` adds for the
         ranking."""
         chunks = self.config.cut(document, tools.model())
-        return {
-            "chunks": [list(c) for c in chunks],
-            **self.prepare([document.text[a:b] for a, b in chunks], tools),
-        }
+        texts = [document.text[start:end] for start, end in chunks]
+        return {"chunks": [list(chunk) for chunk in chunks], **self.prepare(texts, tools)}
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
         """What the ranking needs beside the chunks' `texts` in the document's index (nothing by
@@ -138,35 +136,52 @@ class TopK(ReadingMethod):
     ) -> Answer:
         """Rank, show the best, answer; if nothing fits, answer without a text and note it in the
         stop reason."""
-        (document,), (index,) = documents, indexes
-        return self.read_best(
-            question, document, index, tools, Reading(tools.task, config=self.config)
-        )
+        (document,) = documents
+        (index,) = indexes
+        request = Reading(tools.task, config=self.config)
+        return self.read_best(question, document, index, tools, request)
 
     def read_best(
         self, question: Question, document: Document, index: Index, tools: Tools, request: Reading
     ) -> Answer:
-        """Answer `request` from the best chunks that fit; stop_reason: k, budget, window, or
-        exhausted (all fit)."""
-        chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
-        texts = [document.text[a:b] for a, b in chunks]
+        """Answer from the best chunks that fit.
+
+        Args:
+            question: The question.
+            document: The document.
+            index: Its index.
+            tools: The engine's tools.
+            request: How the answer is asked for.
+
+        Returns:
+            An answer whose stop reason is k, budget, window, or exhausted (all fit).
+        """
+        chunks: list[Span] = [(start, end) for start, end in index["chunks"]]
+        texts = [document.text[start:end] for start, end in chunks]
         with tools.phase("search"):
             scores = self.rank(question, texts, index, tools)
         model = tools.model()
         room = room_for_text(question, tools, model, request)
-        read = self.as_read(texts)
+        limit = room
+        if self.config.budget is not None:
+            limit = min(room, self.config.budget)
+        shown_texts = self.as_read(texts)
         order = best_first(scores)
-        limit = room if self.config.budget is None else min(room, self.config.budget)
         best = order[: self.config.k]
-        count = how_many_fit([read[i] for i in best], limit, model)
-        reason = "k" if len(order) > len(best) else "exhausted"
+        count = how_many_fit([shown_texts[i] for i in best], limit, model)
+        reason = "exhausted"
         if count < len(best):
             reason = "budget" if limit < room else "window"
-            reason += "" if count else ": not even one chunk fits"
-        kept = sorted(best[:count]) if self.config.order == "document" else best[:count]
-        text = ask(question, [read[i] for i in kept], tools, model, request)
-        shown = shown_spans(document, [chunks[i] for i in kept])
-        return Answer(text, shown, reason, tuple(self.steps(shown, kept, scores, tools)))
+            if count == 0:
+                reason += ": not even one chunk fits"
+        elif len(best) < len(order):
+            reason = "k"
+        read = best[:count]
+        if self.config.order == "document":
+            read.sort()
+        text = ask(question, [shown_texts[i] for i in read], tools, model, request)
+        shown = shown_spans(document, [chunks[i] for i in read])
+        return Answer(text, shown, reason, tuple(self.steps(shown, read, scores, tools)))
 
     def as_read(self, texts: list[str]) -> list[str]:
         """The chunks' `texts` as the prompt shows them, in the order of the document; self_route.py
@@ -184,7 +199,8 @@ def similarity_to(query: str, vectors: Any, tools: Tools) -> np.ndarray:
 
 def best_first(scores: np.ndarray) -> list[int]:
     """Indexes of `scores`, highest score first; equal scores keep their order."""
-    return [int(i) for i in np.argsort(-scores, kind="stable")]
+    order: list[int] = np.argsort(-scores, kind="stable").tolist()
+    return order
 
 
 class BM25(TopK):
@@ -235,12 +251,9 @@ class DosRag(Dense):
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Similarity of the question, with its options where it has some, to every chunk."""
-        asked = (
-            replace(question, text=question_text(question))
-            if self.config.query_options
-            else question
-        )
-        return super().rank(asked, texts, index, tools)
+        if self.config.query_options:
+            question = replace(question, text=question_text(question))
+        return super().rank(question, texts, index, tools)
 
 
 class Reranked(TopK):

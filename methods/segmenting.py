@@ -31,6 +31,7 @@ import abc
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools, Traits
@@ -52,11 +53,12 @@ SLACK = 8  # tokens that a part of a text may have more when it is encoded on it
 def segment_ends(ppl: Sequence[float], threshold: float) -> list[int]:
     """The numbers of the sentences that end a segment: local minima of `ppl` [sentences] (nats)
     past the threshold."""
-    minima = []
+    minima: list[int] = []
     for i in range(1, len(ppl) - 1):
-        fall, rise = ppl[i - 1] - ppl[i], ppl[i + 1] - ppl[i]
-        strict = fall > 0 and rise > 0 and (fall >= threshold or rise >= threshold)
-        if strict or (rise == 0 and fall > 0 and fall >= threshold):
+        fall = ppl[i - 1] - ppl[i]
+        rise = ppl[i + 1] - ppl[i]
+        is_minimum = fall > 0 and rise >= 0
+        if is_minimum and max(fall, rise) >= threshold:
             minima.append(i)
     return minima
 
@@ -66,9 +68,15 @@ def perplexities(
 ) -> list[float]:
     """PPL of each sentence of text[a:b], in nats.
 
-    The text is scored in windows of whole sentences, `window` tokens each (half of `max_tokens`
-    where that is fewer and the text has several), behind the tokens before it that make it
-    `max_tokens` together. A sentence longer than a window is scored by its beginning.
+    A sentence longer than a window is scored by its beginning.
+
+    Args:
+        text: The text.
+        spans: Its sentences.
+        model: The model that scores.
+        max_tokens: Tokens of a window and the text before it together.
+        window: Tokens of a window of whole sentences; half of `max_tokens` where that is fewer and
+            the text has several.
     """
     if not spans:
         return []
@@ -80,24 +88,24 @@ def perplexities(
     size = min(window, max_tokens)
     if len(spans) > 1 and token(spans[-1][1]) - token(spans[0][0]) > size:
         size = max(1, min(window, max_tokens // 2))
+    context = max(0, max_tokens - size - SLACK)
     values: list[float] = []
     at = 0
+    begin = spans[0][0]
     while at < len(spans):
-        begin = (
-            spans[at - 1][1] if at else spans[0][0]
-        )  # the white space before a sentence is scored with it
         end = at + 1
         while end < len(spans) and token(spans[end][1]) - token(begin) <= size:
             end += 1
-        first = max(0, token(begin) - max(0, max_tokens - size - SLACK)) if at else token(begin)
-        before = text[starts[first] : begin] if first < token(begin) else ""
-        values += _perplexities_in_window(
-            before,
-            text[begin : spans[end - 1][1]],
-            [a - begin for a, _ in spans[at:end]],
-            size,
-            model,
-        )
+        before = ""
+        if at > 0:
+            first = max(0, token(begin) - context)
+            if first < token(begin):
+                before = text[starts[first] : begin]
+        inside = text[begin : spans[end - 1][1]]
+        firsts = [start - begin for start, _ in spans[at:end]]
+        values += _perplexities_in_window(before, inside, firsts, size, model)
+        # The white space before a sentence is scored with it.
+        begin = spans[end - 1][1]
         at = end
     return values
 
@@ -105,51 +113,75 @@ def perplexities(
 def _perplexities_in_window(
     before: str, inside: str, firsts: list[int], size: int, model: MeteredModel
 ) -> list[float]:
-    """PPL of the sentences of `inside`, which begin at characters `firsts`, behind `before`; size:
-    tokens at most."""
+    """PPL of the sentences of a window.
+
+    Args:
+        before: The text before it.
+        inside: The window.
+        firsts: The characters at which its sentences begin.
+        size: Most tokens of it.
+        model: The model that scores.
+    """
     offsets = model.offsets(inside)
-    if len(offsets) > size + (SLACK if len(firsts) > 1 else 0):
+    slack = 0
+    if len(firsts) > 1:
+        slack = SLACK
+    if len(offsets) > size + slack:
         inside = inside[: offsets[size - 1][1]]
         offsets = model.offsets(inside)
     with model.session() as s:
         s.begin_text()
         s.user(before)
         scores = s.score(inside)
-    sums, counts = [0.0] * len(firsts), [0] * len(firsts)
-    for (_, stop), score in list(zip(offsets, scores, strict=True))[0 if before else 1 :]:
+    tokens = list(zip(offsets, scores, strict=True))
+    if not before:
+        tokens = tokens[1:]
+    of_sentences: list[list[float]] = [[] for _ in firsts]
+    for (_, stop), score in tokens:
         # A token may begin with the space before a sentence: its last character says where it
         # belongs.
         owner = max(0, bisect_right(firsts, max(stop - 1, 0)) - 1)
-        sums[owner] -= score
-        counts[owner] += 1
-    return [total / count if count else 0.0 for total, count in zip(sums, counts, strict=True)]
+        of_sentences[owner].append(score)
+    return [_perplexity(of_sentence) for of_sentence in of_sentences]
+
+
+def _perplexity(scores: Sequence[float]) -> float:
+    """The mean negative log-probability, 0 without a token."""
+    total = 0.0
+    for score in scores:
+        total -= score
+    return total / max(len(scores), 1)
 
 
 def perplexity_segments(
     text: str, threshold: float, max_tokens: int, model: MeteredModel, window: int
 ) -> list[Span]:
-    """The segments of `text`; one of more than `max_tokens` is cut at the ends of sentences.
+    """Cut a text at minima of perplexity.
 
-    window: tokens that are scored together at most (fewer where the model's window is shorter);
-    they are read behind as many as make it CONTEXT, or the model's window.
+    Args:
+        text: The text.
+        threshold: The depth of a minimum that ends a segment, in nats.
+        max_tokens: A segment of more is cut at the ends of sentences.
+        model: The model that scores.
+        window: Most tokens that are scored together (fewer where the model's window is shorter);
+            they are read after as many as make it CONTEXT, or the model's window.
     """
     spans = sentences(text)
     if not spans:
         return []
     room = max(1, min(CONTEXT, model.window - model.turn_tokens() - SLACK))
-    ends = [
-        *segment_ends(perplexities(text, spans, model, room, window), threshold),
-        len(spans) - 1,
-    ]
+    ends = segment_ends(perplexities(text, spans, model, room, window), threshold)
     pieces: list[Span] = []
     first = 0
-    for last in ends:
-        a, b = spans[first][0], spans[last][1]
+    for last in [*ends, len(spans) - 1]:
+        start = spans[first][0]
+        end = spans[last][1]
         first = last + 1
-        if model.count(text[a:b]) <= max_tokens:
-            pieces.append((a, b))
+        if model.count(text[start:end]) <= max_tokens:
+            pieces.append((start, end))
         else:
-            pieces += [(a + c, a + d) for c, d in packed_chunks(text[a:b], max_tokens, model)]
+            parts = packed_chunks(text[start:end], max_tokens, model)
+            pieces += [(start + a, start + b) for a, b in parts]
     return pieces
 
 
@@ -163,8 +195,9 @@ def packed_segments(text: str, size: int, model: MeteredModel) -> list[Span]:
     Tokens are those of the whole text: a span encoded on its own may have one or two more.
     """
     starts = [start for start, _ in model.offsets(text)]
-    spans = (trimmed(text, a, b) for a, b in _Cutting(text, starts, size).pack(0, len(text)))
-    return [(a, b) for a, b in spans if a < b]
+    packed = _Cutting(text, starts, size).pack(0, len(text))
+    spans = [trimmed(text, start, end) for start, end in packed]
+    return [(start, end) for start, end in spans if start < end]
 
 
 class _Cutting(Packing):
@@ -206,6 +239,40 @@ class SegmentConfig(MethodConfig):
     )
 
 
+@dataclass(frozen=True)
+class _Segment:
+    """document.text[start:end]."""
+
+    document: Document
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return self.document.text[self.start : self.end]
+
+    @property
+    def titled_text(self) -> str:
+        """The text under its document's title, which is not added where the text begins with it."""
+        title = self.document.title.strip()
+        if not title or self.text.startswith(title):
+            return self.text
+        return f"{title}\n{self.text}"
+
+    @property
+    def shown(self) -> Shown:
+        return Shown("span", self.document.id, self.start, self.end)
+
+
+def _distinct_segments(documents: Sequence[Document], indexes: Indexes) -> list[_Segment]:
+    """The segments of all documents, each document once."""
+    segments: list[_Segment] = []
+    for number in distinct_documents(documents):
+        spans = indexes[number]["segments"]
+        segments += [_Segment(documents[number], start, end) for start, end in spans]
+    return segments
+
+
 class _Segmented(reading.ReadingMethod):
     """Documents cut apart; the segments that fit the question best are read, best first."""
 
@@ -226,11 +293,11 @@ class _Segmented(reading.ReadingMethod):
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: the segments as spans of characters."""
         model = tools.model(self.index_roles[0])
-        return {
-            "segments": tools.keep(
-                "segments", lambda: [list(span) for span in self.cut(document.text, model)]
-            )
-        }
+
+        def cut() -> list[list[int]]:
+            return [list(span) for span in self.cut(document.text, model)]
+
+        return {"segments": tools.keep("segments", cut)}
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -238,43 +305,41 @@ class _Segmented(reading.ReadingMethod):
         """Rank, show the best until one does not fit, answer; where none fits, answer without a
         text."""
         config: SegmentConfig = self.config
-        places = [
-            (documents[i], (a, b))
-            for i in distinct_documents(documents)
-            for a, b in indexes[i]["segments"]
-        ]
+        segments = _distinct_segments(documents, indexes)
+        texts = [segment.text for segment in segments]
         with tools.phase("search"):
-            scores = score_passages(
-                config.scoring, question.text, [d.text[a:b] for d, (a, b) in places], tools
-            )
+            scores = score_passages(config.scoring, question.text, texts, tools)
         model = tools.model()
         request = reading.Reading(tools.task, config=config)
         limit = min(config.budget, reading.room_for_text(question, tools, model, request))
-        used, separator = 0, model.count(reading.SEPARATOR)
-        texts: list[str] = []
+        separator = model.count(reading.SEPARATOR)
+        used = 0
+        read: list[str] = []
+        shown: list[Shown] = []
         steps: list[Step] = []
         reason = "exhausted"
         for i in best_first(scores):
-            document, (a, b) = places[i]
-            text, title = document.text[a:b], document.title.strip()
-            if config.titles and title and not text.startswith(title):
-                text = f"{title}\n{text}"
+            text = segments[i].titled_text if config.titles else segments[i].text
             tokens = model.count(text)
-            used += tokens + (separator if texts else 0)
+            used += tokens
+            if read:
+                used += separator
             if used > limit:
                 reason = "budget" if limit == config.budget else "window"
                 break
-            texts.append(text)
-            shown, score = Shown("span", document.id, a, b), {"score": float(scores[i])}
+            read.append(text)
+            shown.append(segments[i].shown)
+            score = {"score": float(scores[i])}
+            flops = tools.meter.flops()
             steps.append(
-                Step(
-                    "select", i, scores=score, tokens=tokens, flops=tools.meter.flops(), shown=shown
-                )
+                Step("select", i, scores=score, tokens=tokens, flops=flops, shown=shown[-1])
             )
-        if not texts:
-            reason = f"{reason}: not even one segment fits" if places else "no text"
-        reply = reading.ask(question, texts, tools, model, request)
-        return Answer(reply, tuple(s.shown for s in steps if s.shown), reason, tuple(steps))
+        if not segments:
+            reason = "no text"
+        elif not read:
+            reason = f"{reason}: not even one segment fits"
+        reply = reading.ask(question, read, tools, model, request)
+        return Answer(reply, tuple(shown), reason, tuple(steps))
 
 
 class SentenceSegments(_Segmented):

@@ -17,7 +17,7 @@ however often it is replied to.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from harness.method import Tools
 from harness.models import MeteredModel
@@ -45,6 +45,16 @@ _SPARE = 8  # tokens of a reply beside its form, the reasons and the answer
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class _Asked(Generic[T]):
+    """What a request gave: what was read in its reply, None if the walk ends; the nodes of the
+    working memory that fitted, the newest ones; and a step with tokens and notes."""
+
+    found: T | None
+    memory: list[int]
+    step: Step
+
+
 @dataclass
 class Walk:
     """One question's walk over one document's tree; `run` once."""
@@ -61,41 +71,53 @@ class Walk:
         self._visited: dict[int, None] = {}  # in the order of the first visit: the working memory
         self._given_up: set[int] = set()
         self._read: list[int] = []
-        self._calls = self._invalid = self._reverts = self._depth = 0
+        self._calls = 0
+        self._invalid = 0
+        self._reverts = 0
+        self._depth = 0
         self._why = ""
 
     def run(self) -> Answer:
         """Walk; "no answer" where no segment gave one, and the last step says why."""
         text = self._walk()
-        reason = "answered" if text else "no answer"
-        if not text and self.config.fallback:
-            text = self._answer_from_memory()
-            self._why += "; answered from the working memory" if text else ""
-        lengths = {
-            i: span[1] - span[0] for i, span in enumerate(self.graph.span) if span is not None
-        }
-        counts = {  # read: the share, by characters, of the segments; depth: of nodes, the root counted
-            "calls": self._calls,
-            "invalid": self._invalid,
-            "reverts": self._reverts,
-            "depth": self._depth,
-            "read": sum(lengths[i] for i in self._read) / max(sum(lengths.values()), 1),
+        reason = "answered"
+        if not text:
+            reason = "no answer"
+            if self.config.fallback:
+                text = self._answer_from_memory()
+                if text:
+                    self._why += "; answered from the working memory"
+        self.steps.append(self._stop_step())
+        return Answer(text, tuple(self.shown), reason, tuple(self.steps))
+
+    def _stop_step(self) -> Step:
+        """The last step; read: the share, by characters, of the segments; depth: of nodes, the root
+        counted."""
+        lengths: dict[int, int] = {}
+        for node, span in enumerate(self.graph.span):
+            if span is not None:
+                lengths[node] = span[1] - span[0]
+        read = sum(lengths[node] for node in self._read)
+        scores = {
+            "calls": float(self._calls),
+            "invalid": float(self._invalid),
+            "reverts": float(self._reverts),
+            "depth": float(self._depth),
+            "read": read / max(sum(lengths.values()), 1),
         }
         note = "; ".join(filter(None, [*self.graph.notes, self._why]))
-        scores = {name: float(count) for name, count in counts.items()}
-        self.steps.append(Step("stop", scores=scores, flops=self.tools.meter.flops(), note=note))
-        return Answer(text, tuple(self.shown), reason, tuple(self.steps))
+        return Step("stop", scores=scores, flops=self.tools.meter.flops(), note=note)
 
     def _walk(self) -> str:
         """Go down, and back up from what is given up, until a segment answers; "" where none does,
         and `_why` why."""
-        path = [len(self.graph.text) - 1] if self.graph.text else []
+        if not self.graph.text:
+            return ""
+        path = [len(self.graph.text) - 1]
         while path:
             node = path[-1]
             self._depth = max(self._depth, len(path))
-            untried = [
-                int(child) for child in self.graph.below(node)[0] if child not in self._given_up
-            ]
+            untried = self._untried_children(node)
             if self.graph.span[node] is not None:
                 verdict = self._read_segment(node)
                 if verdict is None:
@@ -103,9 +125,8 @@ class Walk:
                 if verdict.answer is not None:
                     return verdict.answer
             elif untried:
-                child = self._choose_part(
-                    node, untried, back=self.config.inner_revert and len(path) > 1
-                )
+                may_go_back = self.config.inner_revert and len(path) > 1
+                child = self._choose_part(node, untried, may_go_back)
                 if child is None:
                     return ""
                 if child != replies.BACK:
@@ -118,27 +139,41 @@ class Walk:
             if path:
                 self._reverts += 1
                 self._step("revert", path[-1])
-        self._why = "every part was tried" if self.graph.text else ""
+        self._why = "every part was tried"
         return ""
 
+    def _untried_children(self, node: int) -> list[int]:
+        children, _ = self.graph.below(node)
+        return [child for child in children.tolist() if child not in self._given_up]
+
     def _choose_part(self, node: int, untried: list[int], back: bool) -> int | None:
-        """Ask which child to go down to: one of `untried`, or replies.BACK; None where the walk
-        ends."""
+        """Ask which child to go down to.
+
+        Args:
+            node: The node that is visited.
+            untried: Its children that are not given up.
+            back: Whether the reply may be to go back.
+
+        Returns:
+            One of `untried`, or replies.BACK; None where the walk ends.
+        """
         if len(untried) == 1 and not back:
-            self._step(
-                "choose", node, {"child": float(untried[0])}, Step("", note="the only part left")
-            )
+            only = Step("", note="the only part left")
+            self._step("choose", node, {"child": float(untried[0])}, only)
             return untried[0]
         texts = [self.graph.text[child] or EMPTY for child in untried]
         with self.tools.phase("search"):
-            number, _, asked = self._ask(
+            asked = self._ask(
                 self.tools.model("searcher"),
                 lambda memory: prompts.triage(self.question, memory, texts, self.config, back=back),
                 lambda reply: replies.parse_choice(reply, len(untried), back),
             )
-        child = number if number is None or number == replies.BACK else untried[number]
-        scores = {} if child is None or child == replies.BACK else {"child": float(child)}
-        self._step("choose", node, scores, asked)
+        number = asked.found
+        if number is None or number == replies.BACK:
+            self._step("choose", node, {}, asked.step)
+            return number
+        child = untried[number]
+        self._step("choose", node, {"child": float(child)}, asked.step)
         return child
 
     def _read_segment(self, node: int) -> replies.Verdict | None:
@@ -146,21 +181,25 @@ class Walk:
         walk ends."""
         start, end = self.graph.span[node] or (0, 0)
         text = self.document.text[start:end].strip()
-        model, task = self.tools.model("reader"), self.tools.task
-        verdict, memory, asked = self._ask(
+        model = self.tools.model("reader")
+        task = self.tools.task
+        asked = self._ask(
             model,
             lambda memory: prompts.leaf(self.question, memory, text, task.instruction, self.config),
             replies.parse_verdict,
             task.max_answer_tokens,
         )
         self._read.append(node)
-        self._show(memory)
+        self._show(asked.memory)
         self.shown.append(Shown("span", self.document.id, start, end))
-        if verdict is not None and verdict.answer is not None:
-            offsets = model.offsets(verdict.answer)[: task.max_answer_tokens]
-            verdict = replies.Verdict(verdict.answer[: offsets[-1][1]].strip())
-        scores = {} if verdict is None else {"answers": float(verdict.answer is not None)}
-        self._step("read", node, scores, replace(asked, shown=self.shown[-1]))
+        verdict = asked.found
+        scores: dict[str, float] = {}
+        if verdict is not None:
+            scores["answers"] = float(verdict.answer is not None)
+            if verdict.answer is not None:
+                offsets = model.offsets(verdict.answer)[: task.max_answer_tokens]
+                verdict = replies.Verdict(verdict.answer[: offsets[-1][1]].strip())
+        self._step("read", node, scores, replace(asked.step, shown=self.shown[-1]))
         return verdict
 
     def _ask(
@@ -169,67 +208,72 @@ class Walk:
         build: Callable[[list[str]], Pieces],
         parse: Callable[[str], T | None],
         answer_tokens: int = 0,
-    ) -> tuple[T | None, list[int], Step]:
-        """Ask until the reply is understood, or the walk ends: None, and `_why` then says why.
+    ) -> _Asked[T]:
+        """Ask until the reply is understood, or the walk ends: nothing is found then, and `_why`
+        says why.
 
-        build: the prompt's pieces for a working memory; parse: reads a reply, None if its form is
-        wrong. Returns what is read, the nodes of the working memory that fit, the newest ones, and
-        a step with tokens and notes. Raises WindowExceeded where not even an empty memory makes the
-        request fit.
+        Args:
+            model: The model.
+            build: Makes the prompt's pieces for a working memory.
+            parse: Reads a reply, None if its form is wrong.
+            answer_tokens: Tokens of a reply for an answer.
+
+        Raises:
+            WindowExceeded: Not even an empty memory makes the request fit.
         """
-        config, calls, question = self.config, self._calls, self.question.id
-
-        def seed_of(attempt: int) -> int:
-            return derived_seed(self.tools.seed, "memwalker", question, str(calls + 1 + attempt))
-
+        config = self.config
         limit = model.count(_FORM) + _SPARE + answer_tokens
         if config.reasoning:
             limit += model.count(_REASONS) + config.reasoning_tokens
-        memory = [*self._visited] if config.working_memory else []
-        texts = [self.graph.text[i] or EMPTY for i in memory]
+        memory: list[int] = []
+        if config.working_memory:
+            memory = list(self._visited)
+        texts = [self.graph.text[node] or EMPTY for node in memory]
         room = window_of(config.window, model) - limit
         pieces, n = fit_lines(lambda n: build(texts[len(texts) - n :]), len(texts), room, model)
         response: ParsedReply[T] = ParsedReply(prompt_tokens(pieces, model))
         sizes = "method.segment_tokens, method.summary_tokens or method.children"
         require_room(response.tokens + limit, model, config.window, sizes)
-        retry = Retry(
-            min(config.strikes, config.max_calls - calls) - 1, config.temperature, config.top_p
-        )
+        retries = min(config.strikes, config.max_calls - self._calls) - 1
+        retry = Retry(retries, config.temperature, config.top_p)
         with model.session() as s:
             feed(s, pieces)
-            sample_until_parsed(s, response, limit, parse, retry, seed_of)
+            sample_until_parsed(s, response, limit, parse, retry, self._seeds())
         self._calls += response.replies
         self._invalid += len(response.refused)
         if response.found is None:
-            whole = response.replies == config.strikes
-            self._why = (
-                f"{config.strikes} invalid replies"
-                if whole
-                else f"the walk took {config.max_calls} replies"
+            self._why = f"the walk took {config.max_calls} replies"
+            if response.replies == config.strikes:
+                self._why = f"{config.strikes} invalid replies"
+        notes = list(response.notes)
+        if n < len(memory):
+            notes.insert(
+                0,
+                f"{len(memory) - n} of {len(memory)} summaries in the working memory did not fit",
             )
-        cut = (
-            [f"{len(memory) - n} of {len(memory)} summaries in the working memory did not fit"]
-            if n < len(memory)
-            else []
-        )
-        note = "; ".join([*cut, *response.notes])
-        return (
-            response.found,
-            memory[len(memory) - n :],
-            Step("", tokens=response.tokens, note=note),
-        )
+        step = Step("", tokens=response.tokens, note="; ".join(notes))
+        return _Asked(response.found, memory[len(memory) - n :], step)
+
+    def _seeds(self) -> Callable[[int], int]:
+        """The seed of each reply to a request, by its number in the walk."""
+        calls = self._calls
+
+        def seed_of(attempt: int) -> int:
+            number = str(calls + 1 + attempt)
+            return derived_seed(self.tools.seed, "memwalker", self.question.id, number)
+
+        return seed_of
 
     def _show(self, nodes: list[int]) -> None:
         """Note the summaries that the reader saw, each once."""
+        document = self.document.id
         for node in nodes:
-            span, name = self.graph.span[node], self.document.id
-            spans = self.graph.sources(node, 0.0) if span is None else [span]
-            shown = Shown(
-                "generated",
-                name,
-                text=self.graph.text[node],
-                sources=tuple((name, a, b) for a, b in spans),
-            )
+            span = self.graph.span[node]
+            spans = self.graph.sources(node, 0.0)
+            if span is not None:
+                spans = [span]
+            sources = tuple((document, start, end) for start, end in spans)
+            shown = Shown("generated", document, text=self.graph.text[node], sources=sources)
             if shown.text and shown not in self.shown:
                 self.shown.append(shown)
 
@@ -237,19 +281,15 @@ class Walk:
         """An answer from the newest summaries of the working memory; "" without any."""
         model = self.tools.model("reader")
         request = reading.Reading(self.tools.task, self.config.window, self.config)
-        room = reading.room_for_text(self.question, self.tools, model, request) - model.count(
-            reading.SEPARATOR
-        )
-        newest = [i for i in reversed(self._visited) if self.graph.text[i]]
-        kept = newest[: reading.how_many_fit([self.graph.text[i] for i in newest], room, model)][
-            ::-1
-        ]
-        if not kept:
+        room = reading.room_for_text(self.question, self.tools, model, request)
+        room -= model.count(reading.SEPARATOR)
+        newest = [node for node in reversed(self._visited) if self.graph.text[node]]
+        texts = [self.graph.text[node] for node in newest]
+        count = reading.how_many_fit(texts, room, model)
+        if count == 0:
             return ""
-        self._show(kept)
-        return reading.ask(
-            self.question, [self.graph.text[i] for i in kept], self.tools, model, request
-        )
+        self._show(newest[:count][::-1])
+        return reading.ask(self.question, texts[:count][::-1], self.tools, model, request)
 
     def _step(
         self,
@@ -258,10 +298,20 @@ class Walk:
         scores: dict[str, float] | None = None,
         detail: Step | None = None,
     ) -> None:
-        """Record one move at `node`; `detail` has the tokens, the shown text and the note of its
-        request."""
-        flops, level = self.tools.meter.flops(), self.graph.level[node]
-        step = detail or Step("")
-        self.steps.append(
-            replace(step, action=action, node=node, level=level, scores=scores or {}, flops=flops)
+        """Record one move.
+
+        Args:
+            action: What it is.
+            node: The node at which it is made.
+            scores: Its numbers by name.
+            detail: Has the tokens, the shown text and the note of its request.
+        """
+        step = replace(
+            detail or Step(""),
+            action=action,
+            node=node,
+            level=self.graph.level[node],
+            scores=scores or {},
+            flops=self.tools.meter.flops(),
         )
+        self.steps.append(step)

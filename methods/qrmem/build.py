@@ -23,6 +23,8 @@ segments and more, what is merged is taken for the relation of the last segment 
 so that a request never shows more than two.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,6 +50,7 @@ from methods.qrmem.memory import (
     occurs,
 )
 from methods.qrmem.prompts import Relation
+from methods.qrmem.replies import Triple
 from methods.reading import question_text
 from methods.retry import ParsedReply, Retry, ask_parsed, fit_lines, sample_until_parsed, window_of
 from methods.summary import SUMMARY, one_summary
@@ -83,7 +86,10 @@ def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
     for word in first:
         row = [0]
         for j, other in enumerate(second):
-            row.append(above[j] + 1 if word == other else max(above[j + 1], row[j]))
+            if word == other:
+                row.append(above[j] + 1)
+            else:
+                row.append(max(above[j + 1], row[j]))
         above = row
     return 2 * above[-1] / max(len(first) + len(second), 1)
 
@@ -91,6 +97,17 @@ def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
 _QUOTES = "\"'“”‘’«»"
 # The prompts of a first extraction.
 _FIRST = (prompts.ENTITIES, prompts.RELATIONS, prompts.ABOUT)
+# Its settings.
+_FIRST_SETTINGS = (
+    "entity_tokens",
+    "relation_tokens",
+    "window",
+    "open_entities",
+    "recogniser",
+    "retries",
+    "temperature",
+    "top_p",
+)
 
 
 def retry_of(config: QRMeMConfig, seed: int) -> Retry:
@@ -101,33 +118,65 @@ def retry_of(config: QRMeMConfig, seed: int) -> Retry:
 def build_memory(
     document: Document, question: Question, config: QRMeMConfig, tools: IndexTools
 ) -> Memory:
-    """The memory of `document` for `question`. Raises QuestionError where a request does not fit
-    the window."""
-    model, encoder = tools.model("builder"), tools.encoder()
+    """Build the memory of a document for a question.
+
+    Args:
+        document: The document.
+        question: The question.
+        config: The method's settings.
+        tools: The engine's tools.
+
+    Raises:
+        QuestionError: A request does not fit the window.
+    """
+    model = tools.model("builder")
+    encoder = tools.encoder()
     spans = packed(document.text, config.segment_tokens, model)
-    segments = [document.text[a:b].strip() for a, b in spans]
-    prompt = SUMMARY.of(config)
-    summary = one_summary(segments, config.summary_tokens, tools, model, config.window, prompt)
-    building = _GraphBuilder(question, summary, segments, config, tools)
-    graphs = building.graphs()
+    segments = [document.text[start:end].strip() for start, end in spans]
+    summary = one_summary(
+        segments, config.summary_tokens, tools, model, config.window, SUMMARY.of(config)
+    )
+    builder = _GraphBuilder(question, summary, segments, config, tools)
+    graphs = builder.graphs()
     entities = merge_entities(graphs, segments)
     memory = Memory(spans, entities.names, entities.mentions, entities.places)
-    memory.questions, memory.document_summary = building.pool.questions, summary
-    relations = list(merge_relations(graphs, entities).items())
-    fused = tools.map(lambda relation: building.merge(*relation), relations)
-    memory.edges = [(a, b, text) for ((a, b), _), (text, _) in zip(relations, fused, strict=True)]
-    memory.notes = building.notes()
-    if invalid := sum(not understood for _, understood in fused):
-        memory.notes.append(f"{invalid} of {len(fused)} edges have relations that were never fused")
-    if not segments:
-        memory.notes.append("the document has no text, so there is nothing to read")
-    elif not memory.names:
-        memory.notes.append("no entity was found")
-    memory.edge_vectors = encoder.encode(
-        [memory.edge_text(i) for i in range(len(memory.edges))], "passage"
-    )
+    memory.questions = builder.pool.questions
+    memory.document_summary = summary
+    relations = merge_relations(graphs, entities)
+    fused = tools.map(lambda pair: builder.merge(pair, relations[pair]), list(relations))
+    memory.edges = [edge.row for edge in fused]
+    memory.notes = _notes(memory, builder, fused)
+    edge_texts = [memory.edge_text(i) for i in range(len(memory.edges))]
+    memory.edge_vectors = encoder.encode(edge_texts, "passage")
     memory.segment_vectors = encoder.encode(segments, "passage")
     return memory
+
+
+def _notes(memory: Memory, builder: _GraphBuilder, fused: Sequence[_FusedEdge]) -> list[str]:
+    """Sentences about what did not go as usual."""
+    notes = builder.notes()
+    invalid = sum(not edge.understood for edge in fused)
+    if invalid:
+        notes.append(f"{invalid} of {len(fused)} edges have relations that were never fused")
+    if not memory.segments:
+        notes.append("the document has no text, so there is nothing to read")
+    elif not memory.names:
+        notes.append("no entity was found")
+    return notes
+
+
+@dataclass(frozen=True)
+class _FusedEdge:
+    """The relation of two entities, merged from all segments; understood: no reply failed."""
+
+    pair: tuple[int, int]
+    text: str
+    understood: bool
+
+    @property
+    def row(self) -> tuple[int, int, str]:
+        """The edge as the memory has it."""
+        return (*self.pair, self.text)
 
 
 @dataclass
@@ -156,112 +205,128 @@ class _GraphBuilder:
             return graphs
         lists = self.tools.map(lambda k: self._ask_questions(k, graphs[k]), numbers)
         # In the order of the document: whether a question is new depends on those before it.
-        new = [[q for q in questions if self.pool.add(q)] for questions in lists]
-        return self.tools.map(
-            lambda k: self._extract(k, graphs[k], new[k]) if new[k] else graphs[k], numbers
-        )
+        new = [list(filter(self.pool.add, questions)) for questions in lists]
+
+        def updated(k: int) -> SubGraph:
+            if not new[k]:
+                return graphs[k]
+            return self._extract(k, graphs[k], new[k])
+
+        return self.tools.map(updated, numbers)
 
     def _first_graphs(self) -> list[SubGraph]:
-        """The graph of each segment before updates, kept for presets with and without them; sets
+        """The graph of each segment before updates, shared by presets with and without them; sets
         `_lost` and `_cut`."""
         config = self.config
-        fields = ("entity_tokens", "relation_tokens", "window", "open_entities", "recogniser")
         needs = {
             "question": question_text(self.question),
             "summary": self.summary,
             "segments": self.segments,
-            "prompts": turn_texts(p.of(config) for p in _FIRST),
-            "config": {
-                name: getattr(config, name) for name in (*fields, "retries", "temperature", "top_p")
-            },
+            "prompts": turn_texts(prompt.of(config) for prompt in _FIRST),
+            "config": {name: getattr(config, name) for name in _FIRST_SETTINGS},
             "model window": self.tools.model("builder").window,
             "version": 4,  # raise it when `_extract` changes
         }
-
-        def extract() -> dict[str, Any]:
-            numbers = range(len(self.segments))
-            graphs = self.tools.map(lambda k: self._extract(k, SubGraph(), []), numbers)
-            return {
-                "graphs": [[g.names, g.relations] for g in graphs],
-                "lost": self._lost,
-                "cut": sorted(self._cut),
-            }
-
-        record = self.tools.share("qrmem-graphs", "builder", needs, extract)
+        record = self.tools.share("qrmem-graphs", "builder", needs, self._extract_all)
         self._lost = {what: list(where) for what, where in record["lost"].items()}
         self._cut = set(record["cut"])
-        return [
-            SubGraph(list(names), [(a, b, text) for a, b, text in relations])
-            for names, relations in record["graphs"]
-        ]
+        graphs: list[SubGraph] = []
+        for names, relations in record["graphs"]:
+            triples = [(first, second, text) for first, second, text in relations]
+            graphs.append(SubGraph(list(names), triples))
+        return graphs
+
+    def _extract_all(self) -> dict[str, Any]:
+        """The first graphs of all segments in the form that is stored."""
+        numbers = range(len(self.segments))
+        graphs = self.tools.map(lambda k: self._extract(k, SubGraph(), []), numbers)
+        return {
+            "graphs": [[graph.names, graph.relations] for graph in graphs],
+            "lost": self._lost,
+            "cut": sorted(self._cut),
+        }
 
     def notes(self) -> list[str]:
         """A sentence for each kind of request that was never understood, and for those that were
         too long."""
-        lost = [
-            f"{what} of {len(where)} of {len(self.segments)} segments were never understood"
-            for what, where in sorted(self._lost.items())
-        ]
-        cut = f"the lists of {len(self._cut)} of {len(self.segments)} segments were cut to fit the window"
-        return [*lost, cut] if self._cut else lost
+        total = len(self.segments)
+        notes: list[str] = []
+        for what, where in sorted(self._lost.items()):
+            notes.append(f"{what} of {len(where)} of {total} segments were never understood")
+        if self._cut:
+            notes.append(
+                f"the lists of {len(self._cut)} of {total} segments were cut to fit the window"
+            )
+        return notes
 
     def _extract(self, k: int, graph: SubGraph, guide: list[str]) -> SubGraph:
-        """`graph` with the names and relations that segment `k` adds; guide: its questions, [] at
-        the first time."""
-        config, segment, name = self.config, self.segments[k], "guided" if guide else "first"
+        """Add the names and relations of a segment to its graph.
+
+        Args:
+            k: The number of the segment.
+            graph: Its graph so far.
+            guide: The questions that guide an update; [] at the first time.
+        """
         names = list(graph.names)
         if not names:
-            recognised = recogniser(config.recogniser).names(segment)
-            names = [name for name in recognised if not _is_function(name, segment)]
-        if config.open_entities:
-            pieces = self._fit_request(
-                k,
-                lambda n: self.asking.entities(segment, guide[:n]),
-                len(guide),
-                config.entity_tokens,
-            )
-            listed = self._ask_parsed(
-                k, f"{name} entities", pieces, config.entity_tokens, replies.parse_names
-            )
-            names += [mention for item in listed if (mention := _as_in_segment(item, segment))]
+            names = self._recognised_names(k)
+        if self.config.open_entities:
+            names += self._listed_names(k, guide)
         names = _distinct_names(names)
-        relations = list(graph.relations)
-        if len(names) > 1:
+        if len(names) < 2:
+            return SubGraph(names, list(graph.relations))
+        listed = self._listed_relations(k, names, guide)
+        new = [triple for triple in listed if triple not in graph.relations]
+        return SubGraph(names, [*graph.relations, *new])
+
+    def _recognised_names(self, k: int) -> list[str]:
+        """The names in a segment that the recogniser finds."""
+        segment = self.segments[k]
+        recognised = recogniser(self.config.recogniser).names(segment)
+        return [name for name in recognised if not _is_function(name, segment)]
+
+    def _listed_names(self, k: int, guide: list[str]) -> list[str]:
+        """The names in a segment that the model lists, as the segment writes them."""
+        segment = self.segments[k]
+        limit = self.config.entity_tokens
+        pieces = self._fit_request(
+            k, lambda n: self.asking.entities(segment, guide[:n]), len(guide), limit
+        )
+        what = f"{_round_name(guide)} entities"
+        listed = self._ask_parsed(k, what, pieces, limit, replies.parse_names)
+        return list(filter(None, (_as_in_segment(name, segment) for name in listed)))
+
+    def _listed_relations(self, k: int, names: list[str], guide: list[str]) -> list[Triple]:
+        """The relations between some names that the model lists of a segment."""
+        segment = self.segments[k]
+        limit = self.config.relation_tokens
+
+        def request(n: int) -> Pieces:
             # Where the window is short, questions go first, then names.
-            pieces = self._fit_request(
-                k,
-                lambda n: self.asking.relations(
-                    segment, names[:n], guide[: max(0, n - len(names))]
-                ),
-                len(names) + len(guide),
-                config.relation_tokens,
-            )
-            listed = self._ask_parsed(
-                k, f"{name} relations", pieces, config.relation_tokens, replies.parse_triples
-            )
-            here = {name_key(item) for item in names}
-            triples = [(a, b, text) for a, b, text in listed if {name_key(a), name_key(b)} <= here]
-            relations += [item for item in triples if item not in relations]
-        return SubGraph(names, relations)
+            shown_guide = guide[: max(0, n - len(names))]
+            return self.asking.relations(segment, names[:n], shown_guide)
+
+        pieces = self._fit_request(k, request, len(names) + len(guide), limit)
+        what = f"{_round_name(guide)} relations"
+        listed = self._ask_parsed(k, what, pieces, limit, replies.parse_triples)
+        known = {name_key(name) for name in names}
+        triples = [(first, second, text) for first, second, text in listed]
+        return [triple for triple in triples if {name_key(triple[0]), name_key(triple[1])} <= known]
 
     def _ask_questions(self, k: int, graph: SubGraph) -> list[str]:
         """Questions about what the graph of segment `k` lacks (the paper's Q_k); [] if no reply
         could be parsed."""
-        config = self.config
-        relations = [" | ".join(triple) for triple in graph.relations]
         names = graph.names
-        pieces = self._fit_request(
-            k,
-            lambda n: self.asking.questions(
-                self.segments[k], names[:n], relations[: max(0, n - len(names))]
-            ),
-            len(names) + len(relations),
-            config.question_tokens,
-        )
-        questions = self._ask_parsed(
-            k, "questions", pieces, config.question_tokens, replies.parse_questions
-        )
-        return [str(question) for question in questions][: config.questions]
+        relations = [" | ".join(triple) for triple in graph.relations]
+        limit = self.config.question_tokens
+
+        def request(n: int) -> Pieces:
+            shown_relations = relations[: max(0, n - len(names))]
+            return self.asking.questions(self.segments[k], names[:n], shown_relations)
+
+        pieces = self._fit_request(k, request, len(names) + len(relations), limit)
+        questions = self._ask_parsed(k, "questions", pieces, limit, replies.parse_questions)
+        return [str(question) for question in questions][: self.config.questions]
 
     def _fit_request(
         self, k: int, pieces: Callable[[int], Pieces], lines: int, limit: int
@@ -289,37 +354,44 @@ class _GraphBuilder:
             self._lost.setdefault(what, []).append(k)
         return list(items or [])
 
-    def merge(self, pair: tuple[int, int], relations: list[tuple[int, str]]) -> tuple[str, bool]:
-        """Merge the `relations` (segment, text) of `pair` into one text; False if a reply failed or
-        was too long.
+    def merge(self, pair: tuple[int, int], relations: list[tuple[int, str]]) -> _FusedEdge:
+        """Merge the relations of two entities into one text.
 
-        On failure the texts are joined with a space: no reply could be parsed, or two segments and
-        their relations are longer than the window.
+        Where a merge fails the texts are joined with a space: no reply could be parsed, or two
+        segments and their relations are longer than the window.
+
+        Args:
+            pair: The numbers of the entities.
+            relations: (segment, text) of each.
         """
         (place, text), *rest = relations
         understood = True
         for number, (k, other) in enumerate(rest):
-            first, second = Relation(self.segments[place], text), Relation(self.segments[k], other)
+            first = Relation(self.segments[place], text)
+            second = Relation(self.segments[k], other)
             key = f"fusion {pair[0]} {pair[1]} {number}"
             merged = self.tools.keep(key, partial(self._merge_pair, first, second))
-            understood &= merged is not None
-            place, text = k, f"{text} {other}" if merged is None else str(merged)
-        return text, understood
+            if merged is None:
+                understood = False
+                merged = f"{text} {other}"
+            place = k
+            text = str(merged)
+        return _FusedEdge(pair, text, understood)
 
     def _merge_pair(self, first: Relation, second: Relation) -> str | None:
         """Ask for questions about two relations, then for one sentence that merges them.
 
         None where no reply was understood or the request is too long.
         """
-        config, asking, model = self.config, self.asking, self.tools.model("builder")
+        config = self.config
+        asking = self.asking
+        model = self.tools.model("builder")
         retry = retry_of(config, self.tools.seed)
         pieces = asking.fusion_questions(first, second)
         tokens = prompt_tokens(pieces, model)
         second_turn_tokens = 2 * model.turn_tokens() + model.count(asking.fusion_relation())
-        if (
-            tokens + config.question_tokens + second_turn_tokens + config.relation_tokens
-            > window_of(config.window, model)
-        ):
+        written_tokens = config.question_tokens + config.relation_tokens
+        if tokens + second_turn_tokens + written_tokens > window_of(config.window, model):
             return None
         with model.session() as s:
             feed(s, pieces)
@@ -330,9 +402,15 @@ class _GraphBuilder:
             s.reply("\n".join(f"* {doubt}" for doubt in questions.found or ["none"]))
             s.user(asking.fusion_relation())
             response: ParsedReply[str] = ParsedReply(s.length())
-            return sample_until_parsed(
-                s, response, config.relation_tokens, replies.parse_sentence, retry
-            ).found
+            sample_until_parsed(s, response, config.relation_tokens, replies.parse_sentence, retry)
+        return response.found
+
+
+def _round_name(guide: Sequence[str]) -> str:
+    """The name of an extraction in keys and progress."""
+    if guide:
+        return "guided"
+    return "first"
 
 
 def _distinct_names(names: list[str]) -> list[str]:
@@ -341,18 +419,28 @@ def _distinct_names(names: list[str]) -> list[str]:
     surfaces: dict[tuple[str, ...], str] = {}
     for name in names:
         surfaces.setdefault(name_key(name), name)
-    return [name for form, name in surfaces.items() if form]
+    surfaces.pop((), None)
+    return list(surfaces.values())
 
 
 def _as_in_segment(name: str, segment: str) -> str:
     """The name as the segment writes it; "" where it does not, or writes no name."""
     if not occurs(name, segment):
-        at = segment.casefold().find(name.casefold())
-        spelled = segment[at : at + len(name)] if at >= 0 else ""
-        if spelled.casefold() != name.casefold() or not occurs(spelled, segment):
-            return ""
-        name = spelled
-    return "" if _is_function(name, segment) else name
+        name = _other_spelling(name, segment)
+    if not name or _is_function(name, segment):
+        return ""
+    return name
+
+
+def _other_spelling(name: str, segment: str) -> str:
+    """The name as the segment writes it in other letters; "" where it does not."""
+    at = segment.casefold().find(name.casefold())
+    if at < 0:
+        return ""
+    spelled = segment[at : at + len(name)]
+    if spelled.casefold() != name.casefold() or not occurs(spelled, segment):
+        return ""
+    return spelled
 
 
 def _is_function(name: str, segment: str) -> bool:
@@ -373,11 +461,8 @@ def _is_function(name: str, segment: str) -> bool:
 
 def _begins_sentence(segment: str, start: int, end: int) -> bool:
     """Whether a sentence begins at `start`, or quoted speech; a quoted word alone is a title."""
-    if (
-        segment[end : end + 1]
-        and segment[end] in _QUOTES
-        and start
-        and segment[start - 1] in _QUOTES
-    ):
+    is_after_quote = start > 0 and segment[start - 1] in _QUOTES
+    is_before_quote = end < len(segment) and segment[end] in _QUOTES
+    if is_after_quote and is_before_quote:
         return False
-    return is_opening(segment, start) or (start > 0 and segment[start - 1] in _QUOTES)
+    return is_after_quote or is_opening(segment, start)

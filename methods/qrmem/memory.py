@@ -74,32 +74,64 @@ class Memory:
     def frontier(self, entities: Collection[int]) -> list[int]:
         """Edges from one of the entities to another entity: the candidates of a first-order
         step."""
-        return [i for i, (a, b, _) in enumerate(self.edges) if (a in entities) != (b in entities)]
+        edges: list[int] = []
+        for number, (a, b, _) in enumerate(self.edges):
+            if (a in entities) != (b in entities):
+                edges.append(number)
+        return edges
 
     def segments_of(self, entities: Iterable[int]) -> list[int]:
         """The segments that name any of the entities, in document order."""
-        return sorted({k for entity in entities for k in self.places[entity]})
+        segments: set[int] = set()
+        for entity in entities:
+            segments.update(self.places[entity])
+        return sorted(segments)
 
     def named_in(self, text: str) -> list[int]:
         """Entities with a mention in `text`; a mention inside a longer one is none.
 
         Case matters for an acronym alone: "us" does not name the entity "US".
         """
-        small, entities = _lower_same_length(text), []
-        mentions_of_all = [(m, i) for i, mentions in enumerate(self.mentions) for m in mentions]
-        for mention, entity in sorted(mentions_of_all, key=lambda pair: (-len(pair[0]), pair[1])):
+        small = _lower_same_length(text)
+        entities: set[int] = set()
+        for mention, entity in self._longest_mentions_first():
             exact = acronym(mention)
-            for at in find_all(exact or _lower_same_length(mention), text if exact else small):
-                entities.append(entity)
+            name = exact
+            searched = text
+            if not exact:
+                name = _lower_same_length(mention)
+                searched = small
+            for at in find_all(name, searched):
+                entities.add(entity)
                 end = at + len(exact or mention)
-                text, small = (t[:at] + "\0" * (end - at) + t[end:] for t in (text, small))
-        return sorted(set(entities))
+                text = _blanked(text, at, end)
+                small = _blanked(small, at, end)
+        return sorted(entities)
+
+    def _longest_mentions_first(self) -> list[tuple[str, int]]:
+        """Each mention with its entity."""
+        pairs: list[tuple[str, int]] = []
+        for entity, mentions in enumerate(self.mentions):
+            pairs += [(mention, entity) for mention in mentions]
+        return sorted(pairs, key=lambda pair: (-len(pair[0]), pair[1]))
 
 
 def _lower_same_length(text: str) -> str:
     """`text` in small letters, as long as before: a letter whose small form is longer stays as it
     is."""
-    return "".join(small if len(small := c.lower()) == 1 else c for c in text)
+    return "".join(map(_lower_letter, text))
+
+
+def _lower_letter(letter: str) -> str:
+    small = letter.lower()
+    if len(small) > 1:
+        return letter
+    return small
+
+
+def _blanked(text: str, start: int, end: int) -> str:
+    """The text with text[start:end] made unfindable."""
+    return text[:start] + "\0" * (end - start) + text[end:]
 
 
 # Pronouns, question words and the like, and what contractions leave of words ("they're", "I'd"):
@@ -145,8 +177,14 @@ def acronym(name: str) -> str:
     """The single word of capitals that a name is, an article before it aside ("the US": "US"); else
     ""."""
     words = _NO_WORD.sub(" ", _POSSESSIVE.sub("", name)).split()
-    words = words[1:] if len(words) == 2 and words[0].casefold() in _ARTICLES else words
-    return words[0] if len(words) == 1 and len(words[0]) > 1 and words[0].isupper() else ""
+    if len(words) == 2 and words[0].casefold() in _ARTICLES:
+        words = words[1:]
+    if len(words) != 1:
+        return ""
+    (word,) = words
+    if len(word) > 1 and word.isupper():
+        return word
+    return ""
 
 
 def name_key(name: str) -> Form:
@@ -155,10 +193,13 @@ def name_key(name: str) -> Form:
 
     An acronym that would be a function word in small letters keeps its capitals: ("US",).
     """
-    if (word := acronym(name)).casefold() in FUNCTION:
+    word = acronym(name)
+    if word.casefold() in FUNCTION:
         return (word,)
     parts = tuple(_NO_WORD.sub(" ", _POSSESSIVE.sub("", name.casefold())).split())
-    return parts[1:] if len(parts) > 1 and parts[0] in _ARTICLES else parts
+    if len(parts) > 1 and parts[0] in _ARTICLES:
+        return parts[1:]
+    return parts
 
 
 def find_all(name: str, text: str) -> Iterator[int]:
@@ -190,29 +231,53 @@ def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entit
     listed: dict[Form, set[int]] = {}
     for k, graph in enumerate(graphs):
         for name in graph.names:
-            if form := name_key(name):
+            form = name_key(name)
+            if form:
                 surfaces.setdefault(form, {})[name] = None
                 listed.setdefault(form, set()).add(k)
     clusters = _same_entity_clusters(list(surfaces))
+    cluster_of: dict[Form, int] = {}
+    for number, forms in enumerate(clusters):
+        for form in forms:
+            cluster_of[form] = number
     entities = Entities()
-    order = {form: number for number, forms in enumerate(clusters) for form in forms}
-    ranked = {
-        number: rank for rank, number in enumerate(dict.fromkeys(order[form] for form in surfaces))
-    }
-    entities.of = {form: ranked[order[form]] for form in surfaces}
-    for number in ranked:
-        forms = clusters[number]
-        mentions = [name for form in forms for name in surfaces[form]]
-        here = {k for form in forms for k in listed[form]}
-        here |= {
-            k
-            for k, text in enumerate(segments)
-            if k not in here and any(occurs(m, text) for m in mentions)
-        }
-        entities.names.append(mentions[0])
-        entities.mentions.append(mentions)
-        entities.places.append(sorted(here))
+    for form in surfaces:
+        first = clusters[cluster_of[form]][0]
+        if first not in entities.of:
+            forms = clusters[cluster_of[form]]
+            _add_entity(entities, forms, surfaces, listed, segments)
     return entities
+
+
+def _add_entity(
+    entities: Entities,
+    forms: Sequence[Form],
+    surfaces: dict[Form, dict[str, None]],
+    listed: dict[Form, set[int]],
+    segments: Sequence[str],
+) -> None:
+    """Add the entity that some forms of a name are.
+
+    Args:
+        entities: All entities so far.
+        forms: Its normal forms.
+        surfaces: Form -> how it is written.
+        listed: Form -> the segments whose graphs name it.
+        segments: The texts; one that has any mention is a place of the entity, too.
+    """
+    number = len(entities.names)
+    mentions: list[str] = []
+    places: set[int] = set()
+    for form in forms:
+        entities.of[form] = number
+        mentions += surfaces[form]
+        places |= listed[form]
+    for k, text in enumerate(segments):
+        if k not in places and any(occurs(mention, text) for mention in mentions):
+            places.add(k)
+    entities.names.append(mentions[0])
+    entities.mentions.append(mentions)
+    entities.places.append(sorted(places))
 
 
 def _same_entity_clusters(forms: Sequence[Form]) -> list[list[Form]]:
@@ -228,33 +293,50 @@ def _same_entity_clusters(forms: Sequence[Form]) -> list[list[Form]]:
         else:
             number = len(clusters)
             clusters.append([form])
-        if not any(word.isdigit() for word in form):
-            for start in range(len(form)):
-                for end in range(start + 1, len(form) + 1):
-                    if end - start < len(form):
-                        inside.setdefault(form[start:end], set()).add(number)
+        for part in _parts_of_name(form):
+            inside.setdefault(part, set()).add(number)
     return clusters
+
+
+def _parts_of_name(form: Form) -> Iterator[Form]:
+    """All shorter runs of words in a name; dates and numbers have none."""
+    if any(word.isdigit() for word in form):
+        return
+    for start in range(len(form)):
+        for end in range(start + 1, len(form) + 1):
+            if end - start < len(form):
+                yield form[start:end]
 
 
 def merge_relations(
     graphs: Sequence[SubGraph], entities: Entities
 ) -> dict[tuple[int, int], list[tuple[int, str]]]:
-    """(entity, entity) in order of first mention -> [(segment, its relation text)], a segment's
-    lines joined.
+    """Collect the relations of each pair of entities.
 
     Relations of an entity with itself, as after disambiguation, are left out.
+
+    Args:
+        graphs: The graph of each segment.
+        entities: The entities of all graphs.
+
+    Returns:
+        (entity, entity) in order of first mention -> [(segment, its relation text)], a segment's
+        lines joined.
     """
     relations: dict[tuple[int, int], dict[int, list[str]]] = {}
     for k, graph in enumerate(graphs):
         for first, second, text in graph.relations:
-            a, b = entities.of[name_key(first)], entities.of[name_key(second)]
+            a = entities.of[name_key(first)]
+            b = entities.of[name_key(second)]
             if a == b:
                 continue
-            pair = (b, a) if (b, a) in relations else (a, b)
+            pair = (a, b)
+            if (b, a) in relations:
+                pair = (b, a)
             texts = relations.setdefault(pair, {}).setdefault(k, [])
             if text not in texts:
                 texts.append(text)
-    return {
-        pair: [(k, " ".join(texts)) for k, texts in by_segment.items()]
-        for pair, by_segment in relations.items()
-    }
+    merged: dict[tuple[int, int], list[tuple[int, str]]] = {}
+    for pair, by_segment in relations.items():
+        merged[pair] = [(k, " ".join(texts)) for k, texts in by_segment.items()]
+    return merged

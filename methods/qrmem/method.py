@@ -30,7 +30,7 @@ and "" for none (pocket/tasks/entity_memory.py):
 "elaborated"  entities, relations
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,7 +45,7 @@ from methods import reading, summary
 from methods.qrmem import replies
 from methods.qrmem.build import build_memory
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.memory import Memory, name_key
+from methods.qrmem.memory import Form, Memory, name_key
 from methods.qrmem.prompts import PROMPTS, Asking, Relation
 from methods.qrmem.search import (
     NOT_PARSED,
@@ -117,11 +117,13 @@ def _reflection(state: State) -> Moves:
     and gap, read."""
     memory = state.memory
     start = state.start(state.config.start_share)
-    entities, mix = list(state.entities), list(start)
+    entities = list(state.entities)
+    mix = list(start)
     added: dict[int, float] = {}
-    reason, fresh = "", True
+    reason = ""
+    is_new = True
     while True:
-        if fresh:
+        if is_new:
             verdict = state.ask(mix)
             if isinstance(verdict, End):
                 return verdict
@@ -131,33 +133,55 @@ def _reflection(state: State) -> Moves:
             return End(mix, "no edge leads on")
         yield mix
         edge, score = _best_edge(state, frontier, entities, reason)
-        a, b, _ = memory.edges[edge]
-        entity = b if a in entities else a
+        entity = _new_end(memory, edge, entities)
         entities.append(entity)
-        new = {k: score for k in memory.places[entity] if k not in mix}
-        added = fit_added(start, added | new, state.lengths, state.room)
-        before, mix = mix, sorted({*start, *added})
-        fresh = mix != before
-        note = memory.edge_text(edge) + ("" if fresh else " (nothing new to read)")
+        for segment in memory.places[entity]:
+            if segment not in mix:
+                added[segment] = score
+        added = fit_added(start, added, state.lengths, state.room)
+        before = mix
+        mix = sorted({*start, *added})
+        is_new = mix != before
+        note = memory.edge_text(edge)
+        if not is_new:
+            note += " (nothing new to read)"
         state.step("expand", entity, {"similarity": score, "segments": len(mix)}, note=note)
-        state.drop_segments(
-            [k for k in before if k not in mix], "its score is the lowest, and not all segments fit"
-        )
-        state.add_segments([k for k in mix if k not in before], added, [entity])
+        left = [segment for segment in before if segment not in mix]
+        state.drop_segments(left, "its score is the lowest, and not all segments fit")
+        new = [segment for segment in mix if segment not in before]
+        state.add_segments(new, added, [entity])
+
+
+def _new_end(memory: Memory, edge: int, entities: Collection[int]) -> int:
+    """The end of an edge that is not among the entities."""
+    a, b, _ = memory.edges[edge]
+    if a in entities:
+        return b
+    return a
 
 
 def _best_edge(
     state: State, frontier: list[int], entities: list[int], reason: str
 ) -> tuple[int, float]:
-    """The edge of `frontier` most similar to question, `reason` and `entities`, and how similar; of
-    equals the first.
+    """Find the edge that fits best what is missing.
 
     Without reflection the query is Q alone: "only relying on the query to traverse the graph"
     (QRMeM 3.5).
+
+    Args:
+        state: The search.
+        frontier: The edges to choose from.
+        entities: The entities reached so far.
+        reason: Why the segments do not answer the question.
+
+    Returns:
+        The edge most similar to question, reason and entities, of equals the first; and how similar.
     """
     query = [state.question.text]
     if state.config.reflection:
-        query += [*([reason] if reason else []), ", ".join(state.memory.names[e] for e in entities)]
+        if reason:
+            query.append(reason)
+        query.append(", ".join(state.memory.names[entity] for entity in entities))
     with state.searching():
         scores = state.similar(query, state.memory.edge_vectors[frontier])
     best = int(scores.argmax())
@@ -182,75 +206,108 @@ def _entity_trials(state: State) -> Moves:
             return End(mix, NOT_PARSED)
         if not chosen or set(chosen) == set(entities):
             return End(mix, "the entities did not change")
-        entities, before = chosen, mix
-        mix = fit_start(
-            state.memory.segments_of(entities), state.lengths, state.room, 1.0, state.similarity
-        )
+        entities = chosen
+        before = mix
+        segments = state.memory.segments_of(entities)
+        mix = fit_start(segments, state.lengths, state.room, 1.0, state.similarity)
         if mix == before:
             return End(mix, "the segments did not change")
-        state.drop_segments(
-            [k for k in before if k not in mix],
-            "no chosen entity stands in it, or not all segments fit",
-        )
-        state.add_segments([k for k in mix if k not in before], by=entities)
+        left = [segment for segment in before if segment not in mix]
+        state.drop_segments(left, "no chosen entity stands in it, or not all segments fit")
+        new = [segment for segment in mix if segment not in before]
+        state.add_segments(new, by=entities)
 
 
 def _choose_entities(
     state: State, mix: list[int], reason: str, entities: list[int]
 ) -> list[int] | None:
-    """The entities to look up next; None if no reply could be parsed, [] if it names none; mix: the
-    segments read."""
-    memory, config = state.memory, state.config
+    """Let the model choose the entities to look up next.
+
+    Args:
+        state: The search.
+        mix: The segments that were read.
+        reason: Why they do not answer the question.
+        entities: The entities that led to them.
+
+    Returns:
+        Their numbers; None if no reply could be parsed, [] if it names none.
+    """
+    memory = state.memory
+    config = state.config
     searcher = state.tools.model("searcher")
-    chosen = [memory.names[e] for e in entities]
-    others = [name for e, name in enumerate(memory.names) if e not in entities]
+    chosen = [memory.names[entity] for entity in entities]
+    others = [name for number, name in enumerate(memory.names) if number not in entities]
     window = window_of(config.window, searcher) - config.entity_tokens
     # What does not fit goes: first segments (the model has read them already), then entities from
     # the end of the text.
-    texts = [state.texts[k] for k in mix]
-    listed, shown = list(others), list(texts)
-    while (shown or listed) and prompt_tokens(
-        state.asking.trial(shown, reason, chosen, listed), searcher
-    ) > window:
+    shown = [state.texts[segment] for segment in mix]
+    listed = list(others)
+    pieces = state.asking.trial(shown, reason, chosen, listed)
+    while (shown or listed) and prompt_tokens(pieces, searcher) > window:
         if len(shown) > 1 or not listed:
             shown.pop()
         else:
             listed = listed[: len(listed) // 2]
-    pieces = state.asking.trial(shown, reason, chosen, listed)
+        pieces = state.asking.trial(shown, reason, chosen, listed)
     with state.searching():
         response = state.ask_parsed(searcher, pieces, config.entity_tokens, replies.parse_names)
-    by_form = {name_key(m): e for e, mentions in enumerate(memory.mentions) for m in mentions}
-    forms = [name_key(name) for name in response.found or ()]
-    named = list(dict.fromkeys(by_form[form] for form in forms if form in by_form))
-    notes = [
-        *response.notes,
-        ", ".join(memory.names[e] for e in named) or "none of the memory's entities",
-    ]
-    for left, all_, what in (
-        (len(shown), len(texts), "segments"),
-        (len(listed), len(others), "other entities"),
-    ):
-        if left < all_:
-            notes.append(f"{left} of {all_} {what} were shown")
+    named = _entities_named(memory, response.found or ())
+    names = ", ".join(memory.names[entity] for entity in named)
+    notes = [*response.notes, names or "none of the memory's entities"]
+    if len(shown) < len(mix):
+        notes.append(f"{len(shown)} of {len(mix)} segments were shown")
+    if len(listed) < len(others):
+        notes.append(f"{len(listed)} of {len(others)} other entities were shown")
     scores = {"entities": len(named), "replies": response.replies}
     state.step("choose", None, scores, tokens=response.tokens, note="; ".join(notes))
-    return None if response.found is None else named
+    if response.found is None:
+        return None
+    return named
+
+
+def _entities_named(memory: Memory, names: Iterable[str]) -> list[int]:
+    """The entities that have one of the names as a mention, each once, in the order of the names."""
+    by_form: dict[Form, int] = {}
+    for entity, mentions in enumerate(memory.mentions):
+        for mention in mentions:
+            by_form[name_key(mention)] = entity
+    named: dict[int, None] = {}
+    for name in names:
+        form = name_key(name)
+        if form in by_form:
+            named[by_form[form]] = None
+    return list(named)
 
 
 def graph_expansion(state: State) -> Answer:
     """Expand by similar edges, elaborate the question, retrieve, read."""
-    config, memory = state.config, state.memory
+    config = state.config
+    memory = state.memory
     entities = set(state.entities)
-    names = ", ".join(memory.names[e] for e in state.entities)
-    note = (
-        f"entities of the question: {names}"
-        if names
-        else "the memory has no entity of the question"
-    )
+    names = ", ".join(memory.names[entity] for entity in state.entities)
+    note = "the memory has no entity of the question"
+    if names:
+        note = f"entities of the question: {names}"
     state.step("start", None, {"entities": len(entities)}, note="; ".join([*memory.notes, note]))
+    edges = _expand(state, entities)
+    elaborated = _elaborated_question(state, sorted(entities), edges)
+    with state.searching():
+        ranking = state.similar([state.question.text, *elaborated], memory.segment_vectors)
+    best = best_first(ranking)[: config.top_k]
+    read = fit_start(sorted(best), state.lengths, state.room, 1.0, ranking)
+    state.add_segments(read, {segment: float(ranking[segment]) for segment in read})
+    return state.read(read, "expanded")
+
+
+def _expand(state: State, entities: set[int]) -> list[int]:
+    """Let neighbours over edges similar to the question join `entities`; returns these edges."""
+    config = state.config
+    memory = state.memory
     with state.searching():
         similarity = state.similar([state.question.text], memory.edge_vectors)
-    least = float(np.quantile(similarity, config.quantile)) if len(similarity) else 0.0
+    least = 0.0
+    if len(similarity):
+        least = float(np.quantile(similarity, config.quantile))
     taken: list[int] = []
     for _ in range(config.rounds):
         new = [edge for edge in memory.frontier(entities) if similarity[edge] >= least]
@@ -258,49 +315,38 @@ def graph_expansion(state: State) -> Answer:
             break
         taken += new
         for edge in new:
-            a, b, _text = memory.edges[edge]
-            entity = b if a in entities else a
-            entities |= {a, b}
-            state.step(
-                "expand",
-                entity,
-                {"similarity": float(similarity[edge])},
-                note=memory.edge_text(edge),
-            )
-    query = [state.question.text, *_elaborated_question(state, sorted(entities), taken)]
-    with state.searching():
-        ranking = state.similar(query, memory.segment_vectors)
-    best = best_first(ranking)[: config.top_k]
-    kept = fit_start(sorted(best), state.lengths, state.room, 1.0, ranking)
-    state.add_segments(kept, {k: float(ranking[k]) for k in kept})
-    return state.read(kept, "expanded")
+            entity = _new_end(memory, edge, entities)
+            entities.update(memory.edges[edge][:2])
+            scores = {"similarity": float(similarity[edge])}
+            state.step("expand", entity, scores, note=memory.edge_text(edge))
+    return taken
 
 
 def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
     """The elaborated question as a list, [] without one; the newest of the `edges` reached go where
     space is short."""
-    memory, config = state.memory, state.config
+    memory = state.memory
+    config = state.config
     searcher = state.tools.model("searcher")
     room = window_of(config.window, searcher) - config.question_tokens
-    names = [memory.names[e] for e in entities]
+    names = [memory.names[entity] for entity in entities]
     relations = [memory.edge_text(edge) for edge in edges]
 
-    def pieces_of(n: int) -> Pieces:
+    def request(n: int) -> Pieces:
         return state.asking.elaborate(names[:n], relations[: max(0, n - len(names))])
 
-    pieces, _ = fit_lines(pieces_of, len(names) + len(relations), room, searcher)
+    pieces, _ = fit_lines(request, len(names) + len(relations), room, searcher)
     with state.searching():
         response = state.ask_parsed(
             searcher, pieces, config.question_tokens, replies.parse_questions
         )
     questions = (response.found or [])[:1]
-    notes = [*response.notes, *(questions or ["no elaborated question"])]
     state.step(
         "elaborate",
         None,
         {"replies": response.replies},
         tokens=response.tokens,
-        note="; ".join(notes),
+        note="; ".join([*response.notes, *(questions or ["no elaborated question"])]),
     )
     return questions
 
@@ -338,7 +384,8 @@ class QRMeM(reading.ReadingMethod):
 
     def problems(self) -> list[str]:
         """None; raises Missing where the named-entity tool is not installed."""
-        if problem := install_problem(self.config.recogniser):
+        problem = install_problem(self.config.recogniser)
+        if problem:
             raise Missing(problem, f"the named-entity tool {self.config.recogniser}")
         return []
 
@@ -360,7 +407,8 @@ class QRMeM(reading.ReadingMethod):
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Navigate the memory by the configured navigation, then answer."""
-        (document,), (index,) = documents, indexes
+        (document,) = documents
+        (index,) = indexes
         state = State(document, question, Memory.from_index(index), self.config, tools)
         return _NAVIGATIONS[self.config.navigation](state)
 

@@ -28,7 +28,10 @@ def parse_names(reply: str) -> list[str] | None:
     """The entities listed, without brackets, quotes and marks around them; None for a reply that is
     no list."""
     items = parse_list(reply)
-    return None if items is None else [name for item in items if (name := item.strip(_EDGES))]
+    if items is None:
+        return None
+    names = [item.strip(_EDGES) for item in items]
+    return list(filter(None, names))
 
 
 def parse_triples(reply: str) -> list[Triple] | None:
@@ -37,12 +40,25 @@ def parse_triples(reply: str) -> list[Triple] | None:
     items = parse_list(reply)
     if items is None:
         return None
-    parts = [[part.strip() for part in item.split("|", 2)] for item in items]
-    complete = [
-        (a.strip(_EDGES), b.strip(_EDGES), text) for a, b, text in (p for p in parts if len(p) == 3)
-    ]
-    complete = [triple for triple in complete if all(triple)]
-    return complete if complete or not items else None
+    triples: list[Triple] = []
+    for item in items:
+        triple = _triple_in(item)
+        if triple is not None:
+            triples.append(triple)
+    if items and not triples:
+        return None
+    return triples
+
+
+def _triple_in(item: str) -> Triple | None:
+    """The relation that a line states; None where a part of it is missing."""
+    parts = [part.strip() for part in item.split("|", 2)]
+    if len(parts) < 3:
+        return None
+    triple = (parts[0].strip(_EDGES), parts[1].strip(_EDGES), parts[2])
+    if not all(triple):
+        return None
+    return triple
 
 
 def parse_questions(reply: str) -> list[str] | None:
@@ -51,14 +67,19 @@ def parse_questions(reply: str) -> list[str] | None:
     items = parse_list(reply)
     if items is None:
         return None
-    kept = [item for item in items if item.endswith(("?", "\uff1f"))]
-    return kept if kept or not items else None
+    questions = [item for item in items if item.endswith(("?", "\uff1f"))]
+    if items and not questions:
+        return None
+    return questions
 
 
 def parse_sentence(reply: str) -> str | None:
     """The first line that is not blank, None without one."""
-    lines = (line.strip().removeprefix("*").strip() for line in reply.splitlines())
-    return next((line for line in lines if line), None)
+    for line in reply.splitlines():
+        sentence = line.strip().removeprefix("*").strip()
+        if sentence:
+            return sentence
+    return None
 
 
 def parse_verdict(reply: str) -> Verdict | None:

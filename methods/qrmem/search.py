@@ -20,7 +20,7 @@ fit       S_mix = S_imp u S_add, where S_add loses its lowest scores until all f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -52,36 +52,50 @@ T = TypeVar("T")
 def fit_start(
     segments: Sequence[int], lengths: Lengths, room: int, share: float, similarity: np.ndarray
 ) -> list[int]:
-    """The segments to begin with: all, where they fit `room`; else the most similar ones, in
-    `share` of it.
+    """Choose the segments to begin with; at least one, if it fits the room.
 
-    At least one is kept, if it fits the room. lengths: tokens of each segment, what parts it from
-    others included.
+    Args:
+        segments: The segments to choose from.
+        lengths: Tokens of each segment, its separator included.
+        room: Most tokens of all.
+        share: The share of the room that is used where not all fit.
+        similarity: To the question, [segments of the document].
+
+    Returns:
+        All, where they fit; else the most similar ones, in document order.
     """
     if sum(lengths[k] for k in segments) <= room:
         return list(segments)
-    ranked = sorted(segments, key=lambda k: (-similarity[k], k))
-    ranked = [k for k in ranked if lengths[k] <= room]
-    kept: list[int] = []
-    for k in ranked:
-        if kept and sum(lengths[i] for i in [*kept, k]) > room * share:
+    fitting = [k for k in segments if lengths[k] <= room]
+    chosen: list[int] = []
+    used = 0
+    for k in sorted(fitting, key=lambda k: (-similarity[k], k)):
+        used += lengths[k]
+        if chosen and used > room * share:
             break
-        kept.append(k)
-    return sorted(kept)
+        chosen.append(k)
+    return sorted(chosen)
 
 
 def fit_added(
     start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room: int
 ) -> dict[int, float]:
-    """Drop the lowest scores of `added` (segment -> score) until all fit `room`; of equal scores
-    the later segment."""
-    kept = dict(added)
-    used = sum(lengths[k] for k in {*start, *kept})
-    while kept and used > room:
-        lowest = min(kept, key=lambda k: (kept[k], -k))
-        del kept[lowest]
-        used -= 0 if lowest in start else lengths[lowest]
-    return kept
+    """Drop the lowest scores until all segments fit; of equal scores the later segment.
+
+    Args:
+        start: The segments that stay.
+        added: Further segment -> its score.
+        lengths: Tokens of each segment.
+        room: Most tokens of all.
+    """
+    left = dict(added)
+    used = sum(lengths[k] for k in {*start, *left})
+    while left and used > room:
+        lowest = min(left, key=lambda k: (left[k], -k))
+        del left[lowest]
+        if lowest not in start:
+            used -= lengths[lowest]
+    return left
 
 
 @dataclass
@@ -101,8 +115,8 @@ class State:
         self.model: MeteredModel = self.tools.model("reader")
         self.asking = prompts.Asking(self.config, self.question)
         self.texts = [self.document.text[a:b].strip() for a, b in self.memory.segments]
-        apart = self.model.count("\n\n")
-        self.lengths = {k: self.model.count(text) + apart for k, text in enumerate(self.texts)}
+        separator = self.model.count("\n\n")
+        self.lengths = {k: self.model.count(text) + separator for k, text in enumerate(self.texts)}
         self.limit = (
             self.model.count(_FORM)
             + _SPARE
@@ -117,7 +131,9 @@ class State:
 
     def searching(self) -> AbstractContextManager[None]:
         """Costs inside count for the phase "search"; past the run's own stop for "study"."""
-        return self.tools.phase("study" if self.later else "search")
+        if self.later:
+            return self.tools.phase("study")
+        return self.tools.phase("search")
 
     @property
     def room(self) -> int:
@@ -138,29 +154,37 @@ class State:
     def start(self, share: float) -> list[int]:
         """The segments to begin with (the paper's S_imp), in `share` of the room if not all fit;
         adds their steps."""
-        memory, notes = self.memory, list(self.memory.notes)
-        names = ", ".join(memory.names[e] for e in self.entities)
+        memory = self.memory
+        notes = list(memory.notes)
+        by = self.entities
         segments = memory.segments_of(self.entities)
         if segments:
+            names = ", ".join(memory.names[entity] for entity in self.entities)
             notes.append(f"entities of the question: {names}")
         else:
             segments = sorted(best_first(self.similarity)[: self.config.fallback_k])
             notes.append(
                 "the memory has no entity of the question: it begins with the most similar segments"
             )
-            self.entities = [
-                e for e, where in enumerate(memory.places) if set(where) & set(segments)
-            ]
-        kept = fit_start(segments, self.lengths, self.room, share, self.similarity)
-        if len(kept) < len(segments):
-            notes.append(f"{len(kept)} of {len(segments)} segments fit")
+            self.entities = self._entities_in(segments)
+        read = fit_start(segments, self.lengths, self.room, share, self.similarity)
+        if len(read) < len(segments):
+            notes.append(f"{len(read)} of {len(segments)} segments fit")
         self.step(
             "start",
-            scores={"entities": len(self.entities), "segments": len(kept)},
+            scores={"entities": len(self.entities), "segments": len(read)},
             note="; ".join(notes),
         )
-        self.add_segments(kept, by=self.entities if names else ())
-        return kept
+        self.add_segments(read, by=by)
+        return read
+
+    def _entities_in(self, segments: Collection[int]) -> list[int]:
+        """The entities that stand in any of the segments."""
+        entities: list[int] = []
+        for entity, places in enumerate(self.memory.places):
+            if not set(segments).isdisjoint(places):
+                entities.append(entity)
+        return entities
 
     def add_segments(
         self,
@@ -168,13 +192,22 @@ class State:
         scores: Mapping[int, float] | None = None,
         by: Sequence[int] = (),
     ) -> None:
-        """Add a step for each segment that is read from now on; by: entities that led there, if any
-        did."""
+        """Add a step for each segment that is read from now on.
+
+        Args:
+            segments: Their numbers.
+            scores: The similarity of each, if there is one.
+            by: The entities that led there, if any did.
+        """
         for k in segments:
-            a, b = self.memory.segments[k]
-            similarity = {"similarity": scores[k]} if scores is not None else {}
+            similarity: dict[str, float] = {}
+            if scores is not None:
+                similarity["similarity"] = scores[k]
             led = ", ".join(self.memory.names[e] for e in by if k in self.memory.places[e])
-            note, shown = f"through {led}" if led else "", Shown("span", self.document.id, a, b)
+            note = ""
+            if led:
+                note = f"through {led}"
+            shown = Shown("span", self.document.id, *self.memory.segments[k])
             self.step("segment", k, similarity, tokens=self.lengths[k], shown=shown, note=note)
 
     def drop_segments(self, segments: Sequence[int], why: str) -> None:
@@ -189,22 +222,24 @@ class State:
         response: ParsedReply[replies.Verdict] = self.ask_parsed(
             self.model, pieces, self.limit, replies.parse_verdict
         )
-        result = response.found
-        if result is not None and result.answer is not None:
-            offsets = self.model.offsets(result.answer)[: self.tools.task.max_answer_tokens]
-            result = replies.Verdict(result.reason, result.answer[: offsets[-1][1]].strip())
-        verdict = {} if result is None else {"answers": float(result.answer is not None)}
-        notes = [*response.notes, result.reason if result else NOT_PARSED]
-        self.step(
-            "ask",
-            None,
-            {**verdict, "replies": response.replies},
-            tokens=response.tokens,
-            note="; ".join(notes),
-        )
-        if result is None:
+        verdict = response.found
+        scores: dict[str, float] = {"replies": response.replies}
+        reason = NOT_PARSED
+        if verdict is not None:
+            scores = {"answers": float(verdict.answer is not None), **scores}
+            reason = verdict.reason
+        note = "; ".join([*response.notes, reason])
+        self.step("ask", None, scores, tokens=response.tokens, note=note)
+        if verdict is None:
             return End(segments, NOT_PARSED)
-        return result.reason if result.answer is None else End(segments, "answered", result.answer)
+        if verdict.answer is None:
+            return reason
+        return End(segments, "answered", self._shortened(verdict.answer))
+
+    def _shortened(self, answer: str) -> str:
+        """An answer cut at the task's limit of tokens."""
+        offsets = self.model.offsets(answer)[: self.tools.task.max_answer_tokens]
+        return answer[: offsets[-1][1]].strip()
 
     def ask_parsed(
         self,
@@ -220,7 +255,7 @@ class State:
         """Answer from the segments with the prompt that all methods share; reason: why the search
         stopped.
 
-        Its FLOPs belong to no step, so `step` leaves them out. `_read` keeps the answer: `record`
+        Its FLOPs belong to no step, so `step` leaves them out. `_read` stores the answer: `record`
         asks for none twice.
         """
         before = self.tools.meter.flops()
@@ -232,18 +267,24 @@ class State:
             spent = self.tools.meter.flops() - before
             self._answer_flops += spent
         self._read[tuple(segments)] = text, spent
-        return self.answer(text, segments, reason if segments else f"{reason}: no text fits")
+        if not segments:
+            reason = f"{reason}: no text fits"
+        return self.answer(text, segments, reason)
 
     def mark(self, updates: int, *, ended: bool) -> None:
         """Note in the last step how many updates of the entity set were made, and whether the
         search ended."""
-        scores = {"updates": float(updates), **({"ended": 1.0} if ended else {})}
-        self.steps[-1] = replace(self.steps[-1], scores={**self.steps[-1].scores, **scores})
+        last = self.steps[-1]
+        scores = {**last.scores, "updates": float(updates)}
+        if ended:
+            scores["ended"] = 1.0
+        self.steps[-1] = replace(last, scores=scores)
 
     def record(self, segments: Sequence[int], answer: str | None = None) -> None:
         """Write into the last step what would be answered there; `answer`: that of a verdict, where
         there is one."""
-        last, spent = len(self.steps) - 1, Flops()
+        last = len(self.steps) - 1
+        spent = Flops()
         if answer is None:
             try:
                 with self.tools.phase("study"):
@@ -269,12 +310,21 @@ class State:
         shown: Shown | None = None,
         note: str = "",
     ) -> None:
-        """Write down one move; `node` is a segment's number for "segment", an entity's for
-        "expand"."""
+        """Write down one move.
+
+        Args:
+            action: What it is; past the run's own stop it becomes the head of the note.
+            node: A segment's number for "segment", an entity's for "expand".
+            scores: Its numbers by name.
+            tokens: Of what was read.
+            shown: What the reader sees from now on.
+            note: A sentence on it.
+        """
         numbers = {name: float(score) for name, score in (scores or {}).items()}
         flops = self.tools.meter.flops() - self._answer_flops
         if self.later:
-            action, note = "study", f"{action}: {note}" if note else action
+            note = ": ".join(filter(None, [action, note]))
+            action = "study"
         self.steps.append(
             Step(action, node, scores=numbers, tokens=tokens, flops=flops, shown=shown, note=note)
         )
@@ -343,18 +393,29 @@ def _record_later_stops(state: State, moves: Moves) -> None:
 
 
 def replay(steps: Sequence[Mapping[str, Any]], max_trials: int) -> int | None:
-    """The place in `steps` at which a search with at most `max_trials` updates ends; None where it
-    was not recorded.
+    """Find where a search with fewer or more trials would have ended.
 
     A search with fewer trials is the beginning of the same search, and one that ended by itself
     ends so under every larger maximum.
+
+    Args:
+        steps: The steps of a record.
+        max_trials: The most updates of the entity set.
+
+    Returns:
+        The place in `steps`; None where the search was not recorded that far.
     """
-    marks = {
-        int(s["scores"]["updates"]): i
-        for i, s in enumerate(steps)
-        if "updates" in (s.get("scores") or {})
-    }
-    if max_trials in marks or not marks:
-        return marks.get(max_trials)
-    last = max(marks)
-    return marks[last] if max_trials > last and "ended" in steps[marks[last]]["scores"] else None
+    place_of_updates: dict[int, int] = {}
+    for place, step in enumerate(steps):
+        scores = step.get("scores") or {}
+        if "updates" in scores:
+            place_of_updates[int(scores["updates"])] = place
+    if max_trials in place_of_updates:
+        return place_of_updates[max_trials]
+    last = max(place_of_updates, default=max_trials)
+    if max_trials <= last:
+        return None
+    place = place_of_updates[last]
+    if "ended" not in steps[place]["scores"]:
+        return None
+    return place

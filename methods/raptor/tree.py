@@ -35,6 +35,7 @@ import numpy as np
 
 from harness.errors import CannotRun, QuestionError
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.storage.files import home
 from harness.types import Document
 from methods import summary
@@ -53,7 +54,9 @@ def cache_compiled(modules: Iterable[Any], home: Path) -> None:
     config: Any = import_module("numba").config
     before = config.CACHE_DIR
     # numba's own key has its version and the CPU, but not how far it optimises.
-    folder = Path(before) if before else (home / f"numba-opt{int(config.OPT)}").absolute()
+    folder = (home / f"numba-opt{int(config.OPT)}").absolute()
+    if before:
+        folder = Path(before)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -62,9 +65,10 @@ def cache_compiled(modules: Iterable[Any], home: Path) -> None:
         return
     config.CACHE_DIR = str(folder)
     try:
-        for value in [value for module in modules for value in vars(module).values()]:
-            if isinstance(value, Dispatcher):
-                value.enable_caching()
+        for module in modules:
+            for value in list(vars(module).values()):
+                if isinstance(value, Dispatcher):
+                    value.enable_caching()
     finally:
         config.CACHE_DIR = before
 
@@ -78,13 +82,22 @@ _LOCK = threading.Lock()
 def clusters(
     vectors: np.ndarray, tokens: Sequence[int], max_tokens: int, config: RaptorConfig
 ) -> list[list[int]]:
-    """Groups of rows of `vectors` [nodes, width]; every row is in one group at least.
+    """Cluster nodes by their embeddings.
 
-    tokens: of each node; a group has `max_tokens` of them at most, but for a group of one node.
-    Raises CannotRun where UMAP is configured but not installed.
+    Args:
+        vectors: Embeddings, [nodes, width].
+        tokens: Of each node.
+        max_tokens: Most tokens of a group, but for a group of one node.
+        config: The method's settings.
+
+    Returns:
+        Groups of rows of `vectors`; every row is in one group at least.
+
+    Raises:
+        CannotRun: UMAP is configured but not installed.
     """
     groups = _split_large(list(range(len(vectors))), vectors, tokens, max_tokens, config)
-    return [list(group) for group in dict.fromkeys(tuple(group) for group in groups)]
+    return [list(group) for group in dict.fromkeys(map(tuple, groups))]
 
 
 def _split_large(
@@ -101,14 +114,18 @@ def _split_large(
         cluster = [group[row] for row in rows]
         if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= max_tokens:
             yield cluster
-        elif (
-            depth == 0
-            or len(cluster) == len(group)
-            or len(_distinct(vectors[cluster])[0]) <= config.dimensions + 1
-        ):
+            continue
+        is_whole_group = len(cluster) == len(group)
+        if depth == 0 or is_whole_group or _has_few_points(vectors[cluster], config):
             yield from cut_in_order(cluster, tokens, max_tokens)
         else:
             yield from _split_large(cluster, vectors, tokens, max_tokens, config, depth - 1)
+
+
+def _has_few_points(vectors: np.ndarray, config: RaptorConfig) -> bool:
+    """Whether there are too few distinct vectors to be clustered."""
+    firsts, _ = _distinct(vectors)
+    return len(firsts) <= config.dimensions + 1
 
 
 def cut_in_order(
@@ -117,11 +134,14 @@ def cut_in_order(
     """The group in order, in parts of `max_tokens` at most; tokens: of each node; a longer node is
     a part alone."""
     part: list[int] = []
+    used = 0
     for node in group:
-        if part and sum(tokens[i] for i in part) + tokens[node] > max_tokens:
+        if part and used + tokens[node] > max_tokens:
             yield part
             part = []
+            used = 0
         part.append(node)
+        used += tokens[node]
     if part:
         yield part
 
@@ -184,16 +204,14 @@ def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.nda
 def _import_umap() -> Any:
     """Import umap, late as it takes seconds; let numba keep what it compiles. Raises CannotRun
     without umap."""
-    first = "umap" not in sys.modules
+    is_first = "umap" not in sys.modules
     try:
         umap = import_module("umap")
     except ModuleNotFoundError as error:
         raise CannotRun(f"method.reduction: {NEEDS_UMAP}") from error
-    if first:
-        cache_compiled(
-            [module for name, module in sys.modules.items() if name.partition(".")[0] in _OF_UMAP],
-            home(),
-        )
+    if is_first:
+        names = [name for name in sys.modules if name.partition(".")[0] in _OF_UMAP]
+        cache_compiled([sys.modules[name] for name in names], home())
     return umap
 
 
@@ -205,16 +223,14 @@ def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarr
     the configured seed; the mixture that is used is fitted anew with seed 0, as there.
     """
     kind = import_module("sklearn.mixture").GaussianMixture
+    counts = range(1, max(2, min(config.components, len(points))))
     with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # of mixtures that have not converged; BIC judges them like the others
-        tried = [
-            kind(count, random_state=config.seed).fit(points)
-            for count in range(1, max(2, min(config.components, len(points))))
-        ]
-        count = min(tried, key=lambda mixture: float(mixture.bic(points))).n_components
-        posterior = kind(count, random_state=0).fit(points).predict_proba(points)
+        # Of mixtures that have not converged; BIC judges them like the others.
+        warnings.simplefilter("ignore")
+        tried = [kind(count, random_state=config.seed).fit(points) for count in counts]
+        best = min(tried, key=lambda mixture: float(mixture.bic(points)))
+        mixture = kind(best.n_components, random_state=0).fit(points)
+        posterior = mixture.predict_proba(points)
     member = posterior > config.threshold
     member[np.arange(len(points)), posterior.argmax(axis=1)] = True
     return [np.flatnonzero(column) for column in member.T if column.any()]
@@ -226,18 +242,10 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
     Raises QuestionError where the builder's window leaves no room for text, CannotRun where UMAP is
     missing.
     """
-    model, encoder = tools.model("builder"), tools.encoder()
-    frame = summary.frame_tokens(model, summary.DETAILED.of(config))
-    room = model.window - frame - config.summary_tokens
-    if room < config.chunk_tokens:
-        raise QuestionError(
-            f"the window of '{model.name}' ({model.window} tokens) does not hold a chunk of "
-            f"{config.chunk_tokens} "
-            f"tokens beside the prompt ({frame}) and the summary ({config.summary_tokens}); lower "
-            "method.chunk_tokens or method.summary_tokens, or raise model.window"
-        )
-    max_tokens = min(config.cluster_tokens, room)
+    model = tools.model("builder")
+    encoder = tools.encoder()
     graph = Graph()
+    max_tokens = _cluster_tokens(config, model)
     if max_tokens < config.cluster_tokens:
         graph.log.append(
             f"clusters hold {max_tokens} tokens at most, which is what the window of "
@@ -250,30 +258,56 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
     vectors = encoder.encode(graph.text, "passage")
     nodes = list(range(len(graph.text)))
     newline = model.count("\n")
-    length = config.summary_tokens
-    prompt = summary.DETAILED.of(config)
     for level in range(2, config.layers + 2):
         if len(nodes) <= config.dimensions + 1:
             break
         tokens = [model.count(graph.text[i]) + newline for i in nodes]
-        groups = [
-            [nodes[row] for row in rows]
-            for rows in clusters(vectors[nodes], tokens, max_tokens, config)
-        ]
+        found = clusters(vectors[nodes], tokens, max_tokens, config)
+        groups = [list(map(nodes.__getitem__, rows)) for rows in found]
         graph.log.append(f"level {level}: {len(nodes)} nodes in {len(groups)} clusters")
-        texts = [[graph.text[i] for i in group] for group in groups]
-        written = summary.write_groups(
-            level, texts, lambda t: summary.summarise(t, model, length, prompt), tools
-        )
-        lines = [" ".join(text.split()) for text in written]
-        pairs = [(line, group) for line, group in zip(lines, groups, strict=True) if line]
-        nodes = graph.add_level(
-            level, [([line], group, equal_weights(group)) for line, group in pairs]
-        )
-        if empty := len(groups) - len(pairs):
-            graph.notes.append(
-                f"level {level}: {empty} of {len(groups)} summaries were empty and are left out"
-            )
+        nodes = _add_summaries(graph, level, groups, config, tools)
         new = encoder.encode([graph.text[i] for i in nodes], "passage")
-        vectors = np.concatenate([vectors, new]) if nodes else vectors
+        if nodes:
+            vectors = np.concatenate([vectors, new])
     return graph, vectors
+
+
+def _cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
+    """Most tokens of a cluster. Raises QuestionError where the window does not hold a chunk."""
+    frame = summary.frame_tokens(model, summary.DETAILED.of(config))
+    room = model.window - frame - config.summary_tokens
+    if room < config.chunk_tokens:
+        raise QuestionError(
+            f"the window of '{model.name}' ({model.window} tokens) does not hold a chunk of "
+            f"{config.chunk_tokens} tokens beside the prompt ({frame}) and the summary "
+            f"({config.summary_tokens}); lower method.chunk_tokens or method.summary_tokens, or "
+            "raise model.window"
+        )
+    return min(config.cluster_tokens, room)
+
+
+def _add_summaries(
+    graph: Graph, level: int, groups: list[list[int]], config: RaptorConfig, tools: Tools
+) -> list[int]:
+    """Summarise each group of nodes; returns the nodes of the new level."""
+    model = tools.model("builder")
+    prompt = summary.DETAILED.of(config)
+    texts = [[graph.text[i] for i in group] for group in groups]
+    written = summary.write_groups(
+        level,
+        texts,
+        lambda group: summary.summarise(group, model, config.summary_tokens, prompt),
+        tools,
+    )
+    blocks: list[tuple[list[str], list[int], np.ndarray]] = []
+    for text, group in zip(written, groups, strict=True):
+        line = " ".join(text.split())
+        if line:
+            blocks.append(([line], group, equal_weights(group)))
+    nodes = graph.add_level(level, blocks)
+    empty = len(groups) - len(blocks)
+    if empty:
+        graph.notes.append(
+            f"level {level}: {empty} of {len(groups)} summaries were empty and are left out"
+        )
+    return nodes
