@@ -38,7 +38,7 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
     """
     if not any(texts):
         return np.zeros(len(texts))
-    return _index_of_words(texts).get_scores(list(question))
+    return np.asarray(_index_of_words(texts).get_scores(list(question)))
 
 
 def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
@@ -47,7 +47,7 @@ def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
     counts = _index_of_texts(tuple(texts))
     if counts is None:
         return np.zeros(len(texts))
-    return counts.get_scores(words(question))
+    return np.asarray(counts.get_scores(words(question)))
 
 
 # Questions on one document follow each other, and to count a book takes a tenth of a second.

@@ -108,11 +108,11 @@ class InContext(TopK):
         """A "rank" step with its score for each chunk `shown`; kept: their numbers; ranks: scores
         of all chunks."""
         flops = tools.meter.flops()
-        pairs = zip(kept, shown, strict=True)
-        return [
-            Step("rank", i, scores={"attention": float(ranks[i])}, flops=flops, shown=s)
-            for i, s in pairs
-        ]
+        steps: list[Step] = []
+        for chunk, place in zip(kept, shown, strict=True):
+            scores = {"attention": float(ranks[chunk])}
+            steps.append(Step("rank", chunk, scores=scores, flops=flops, shown=place))
+        return steps
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Scores [chunks], higher is better: of attention where one pass holds all chunks, else
@@ -124,82 +124,99 @@ class InContext(TopK):
         if not texts:
             return np.zeros(0)
         model = tools.model()
-        frame = prompt_tokens(
-            self._prompt().fill(text=[""], question=question_text(question)), model
-        )
-        room = model.window - frame - model.count(NO_CONTENT)
-        sizes = [
-            model.count(_marked(len(texts), text)) + 2 * model.count(SEPARATOR) for text in texts
-        ]
+        room = self._room_for_chunks(question, model)
+        sizes = [_chunk_tokens(text, len(texts), model) for text in texts]
         heads = heads_for(self.config.heads, _model_sizes(model))
-        waiting, carried, dropped = list(range(len(texts))), list[int](), list[int]()
+        waiting = list(range(len(texts)))
+        carried: list[int] = []
+        dropped: list[int] = []
         while True:
-            group = carried
-            while waiting and sum(sizes[i] for i in [*group, waiting[-1]]) <= room:
-                group = [waiting.pop(), *group]
+            group = list(carried)
+            used = sum(sizes[i] for i in group)
+            while waiting and used + sizes[waiting[-1]] <= room:
+                used += sizes[waiting[-1]]
+                group.insert(0, waiting.pop())
             if len(group) == len(carried) and waiting:
                 if not carried:
                     raise WindowExceeded(
                         f"a chunk of {sizes[waiting[-1]]} tokens does not fit the window of "
-                        f"'{model.name}' beside the "
-                        "question; set a smaller method.chunk_tokens or raise model.window"
+                        f"'{model.name}' beside the question; set a smaller method.chunk_tokens or "
+                        "raise model.window"
                     )
-                dropped, carried = [carried[-1], *dropped], carried[:-1]
+                dropped.insert(0, carried.pop())
                 continue
-            attention = self.attention(
-                question, [texts[i] for i in group], tools, self.config.calibrate
-            )
+            chunks = [texts[i] for i in group]
+            attention = self.attention(question, chunks, tools, self.config.calibrate)
             values = _chunk_scores(attention, heads, self.config.calibrate)
             if len(group) == len(texts):
                 return values
             best = [group[i] for i in np.argsort(-values, kind="stable")]
             if not waiting:
-                order = [*best, *dropped]
-                return -np.argsort(order).astype(float)
+                return -np.argsort([*best, *dropped]).astype(float)
             half = len(best) // 2
-            dropped, carried = [*best[half:], *dropped], sorted(best[:half])
+            dropped = [*best[half:], *dropped]
+            carried = sorted(best[:half])
+
+    def _room_for_chunks(self, question: Question, model: MeteredModel) -> int:
+        """Tokens of chunks in one pass."""
+        request = self._prompt().fill(text=[""], question=question_text(question))
+        return model.window - prompt_tokens(request, model) - model.count(NO_CONTENT)
 
     def attention(
         self, question: Question, texts: Sequence[str], tools: Tools, calibrate: bool = True
     ) -> list[np.ndarray]:
-        """Attention of the question to each text, [layers, heads, its tokens]; calibrate: less that
-        of "N/A"."""
-        before, behind = self._prompt().around("text", question=question_text(question))
-        _, empty = self._prompt().around("text", question=NO_CONTENT)
+        """Read the texts and the question in one pass.
+
+        Args:
+            question: The question.
+            texts: The texts that it is asked about.
+            tools: The engine's tools.
+            calibrate: Whether the attention of the question "N/A" is taken off.
+
+        Returns:
+            Attention of the question to each text, [layers, heads, its tokens].
+        """
+        before, after = self._prompt().around("text", question=question_text(question))
+        _, without_content = self._prompt().around("text", question=NO_CONTENT)
         with tools.model().session() as s:
             feed(s, before)
-            spans = []
-            for n, text in enumerate(texts):
-                s.feed(SEPARATOR if n else "")
-                spans.append(s.feed(_marked(n + 1, text)))
+            spans: list[Tokens] = []
+            separator = ""
+            for number, text in enumerate(texts, 1):
+                s.feed(separator)
+                spans.append(s.feed(_marked(number, text)))
+                separator = SEPARATOR
             every = Tokens(spans[0].start, spans[-1].end)
-            attention = s.attention_by_head("".join(behind), every)
+            attention = s.attention_by_head("".join(after), every)
             if calibrate:
-                attention = attention - s.attention_by_head("".join(empty), every)
+                attention = attention - s.attention_by_head("".join(without_content), every)
         cuts = [slice(span.start - every.start, span.end - every.start) for span in spans]
         return [attention[:, :, cut] for cut in cuts]
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
         """The score of each text by each head alone, [texts, layers, heads], as QRHead's detection
         computes it."""
-        return np.stack(
-            [
-                _sum_without_outliers(attention)
-                for attention in self.attention(question, texts, tools)
-            ]
-        )
+        return np.stack(list(map(_sum_without_outliers, self.attention(question, texts, tools))))
 
     def _prompt(self) -> Prompt:
-        return (ANSWER if self.config.instruction == "answer" else FIND).of(self.config)
+        if self.config.instruction == "answer":
+            return ANSWER.of(self.config)
+        return FIND.of(self.config)
 
 
 def _marked(number: int, text: str) -> str:
     return f"[{number}] {text}"
 
 
+def _chunk_tokens(text: str, n_chunks: int, model: MeteredModel) -> int:
+    """Tokens of a chunk with its number, of which the last is the longest, and two separators."""
+    return model.count(_marked(n_chunks, text)) + 2 * model.count(SEPARATOR)
+
+
 def _model_sizes(model: MeteredModel) -> dict[str, Any]:
     """The sizes of a loaded model, by their names in config.json; {} where they are unknown."""
-    if (shape := model.shape) is None:
+    shape = model.shape
+    if shape is None:
         return {}
     return {
         "hidden_size": shape.width,
@@ -213,8 +230,10 @@ def _model_sizes(model: MeteredModel) -> dict[str, Any]:
 
 def _chunk_scores(attention: Sequence[np.ndarray], heads: Heads, calibrate: bool) -> np.ndarray:
     """Scores [chunks] of what `InContext.attention` returned; calibrate: leave outliers out."""
-    total = _sum_without_outliers if calibrate else np.sum
-    return np.array([total(_sum_over_heads(by_head, heads)) for by_head in attention])
+    by_token = [_sum_over_heads(by_head, heads) for by_head in attention]
+    if calibrate:
+        return np.array(list(map(_sum_without_outliers, by_token)))
+    return np.array(list(map(np.sum, by_token)))
 
 
 def _sum_over_heads(by_head: np.ndarray, heads: Heads) -> np.ndarray:

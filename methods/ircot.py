@@ -10,16 +10,19 @@ or the question. The reasoning ends with the sentence that gives an answer, with
 after `max_sentences`. Source: docs/methods/retrieval.md#ircot.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from harness.method import Index, Indexes, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
-from harness.types import Answer, Document, Question, Step
+from harness.types import Answer, Document, Question, Shown, Step
 from methods.bm25 import bm25
-from methods.chunks import shown_spans
+from methods.chunks import Span, shown_spans
 from methods.packing import passage_chunks, sentences
 from methods.reading import (
     SEPARATOR,
@@ -49,6 +52,26 @@ _CONCLUDES = re.compile(
     r"(thus|so)[ ,]|that is,|therefore|hence|.*\d [+-] \d[\d,.]* = \d", re.IGNORECASE
 )
 _ASKING = frozenset({"who", "what", "when", "where", "why", "which", "how", "does", "is"})
+
+
+@dataclass
+class _Search:
+    """What one question has found: paragraphs by their numbers, and the reasoning so far."""
+
+    document: Document
+    spans: list[Span]
+    found: list[int] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.texts = [self.document.text[start:end].strip() for start, end in self.spans]
+
+    def texts_found(self) -> list[str]:
+        return [self.texts[paragraph] for paragraph in self.found]
+
+    def shown(self, paragraphs: Sequence[int]) -> tuple[Shown, ...]:
+        return shown_spans(self.document, [self.spans[paragraph] for paragraph in paragraphs])
 
 
 class IRCoT(ReadingMethod):
@@ -90,108 +113,110 @@ class IRCoT(ReadingMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: spans of the paragraphs."""
-        return {
-            "chunks": [
-                list(c) for c in passage_chunks(document, self.config.chunk_tokens, tools.model())
-            ]
-        }
+        chunks = passage_chunks(document, self.config.chunk_tokens, tools.model())
+        return {"chunks": [list(chunk) for chunk in chunks]}
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Retrieve and reason in turn, then read what was found."""
-        (document,), (index,) = documents, indexes
-        config, model = self.config, tools.model()
-        spans = [(int(a), int(b)) for a, b in index["chunks"]]
-        texts = [document.text[a:b].strip() for a, b in spans]
-        paragraphs_found: list[int] = []
-        reasoning: list[str] = []
-        steps: list[Step] = []
+        (document,) = documents
+        (index,) = indexes
+        config = self.config
+        search = _Search(document, [(int(a), int(b)) for a, b in index["chunks"]])
+        answer_line: re.Match[str] | None = None
         with tools.phase("search"):
-            while True:
-                query = query_of(question.text, reasoning)
-                best = best_first(bm25(query, texts))[: config.k] if query else []
-                new = [i for i in best if i not in paragraphs_found][
-                    : config.most - len(paragraphs_found)
-                ]
-                paragraphs_found += new
-                for i, shown in zip(
-                    new, shown_spans(document, [spans[i] for i in new]), strict=True
-                ):
-                    tokens, flops = model.count(texts[i]), tools.meter.flops()
-                    steps.append(
-                        Step("retrieve", i, tokens=tokens, flops=flops, shown=shown, note=query)
-                    )
-                reasoning.append(
-                    self._reason(
-                        question, [texts[i] for i in paragraphs_found], reasoning, steps, tools
-                    )
-                )
-                answer_line = _ANSWER.match(reasoning[-1])
-                if answer_line or not reasoning[-1] or len(reasoning) == config.max_sentences:
+            while len(search.reasoning) < config.max_sentences:
+                self._retrieve(question, search, tools)
+                sentence = self._reason(question, search, tools)
+                search.reasoning.append(sentence)
+                answer_line = _ANSWER.match(sentence)
+                if answer_line or not sentence:
                     break
-        reason = f"{len(reasoning)} sentences" + ("" if answer_line else ", none gives an answer")
-        if config.answer_from == "reasoning":
-            text = (
-                answer_line.group(1).strip().removesuffix(".")
-                if answer_line
-                else " ".join(reasoning).strip()
-            )
-        else:
+        reason = f"{len(search.reasoning)} sentences"
+        if answer_line is None:
+            reason += ", none gives an answer"
+        read = search.found
+        if config.answer_from == "reader":
             request = Reading(tools.task, config.window, config)
-            text, count = ask_fitting(
-                question, [texts[i] for i in paragraphs_found], tools, request
-            )
-            paragraphs_found = paragraphs_found[:count]
-        return Answer(
-            text, shown_spans(document, [spans[i] for i in paragraphs_found]), reason, tuple(steps)
-        )
+            text, count = ask_fitting(question, search.texts_found(), tools, request)
+            read = read[:count]
+        elif answer_line:
+            text = answer_line.group(1).strip().removesuffix(".")
+        else:
+            text = " ".join(search.reasoning).strip()
+        return Answer(text, search.shown(read), reason, tuple(search.steps))
 
-    def _reason(
-        self,
-        question: Question,
-        texts: list[str],
-        reasoning: Sequence[str],
-        steps: list[Step],
-        tools: Tools,
-    ) -> str:
-        """The next sentence of the reasoning over `texts`, "" where the model writes none; appends
-        its step to `steps`.
+    def _retrieve(self, question: Question, search: _Search, tools: Tools) -> None:
+        """Add the paragraphs that the next query finds."""
+        query = query_of(question.text, search.reasoning)
+        best: list[int] = []
+        if query:
+            best = best_first(bm25(query, search.texts))[: self.config.k]
+        left = self.config.most - len(search.found)
+        new = [paragraph for paragraph in best if paragraph not in search.found][:left]
+        search.found += new
+        for paragraph, shown in zip(new, search.shown(new), strict=True):
+            search.steps.append(
+                Step(
+                    "retrieve",
+                    paragraph,
+                    tokens=tools.model().count(search.texts[paragraph]),
+                    flops=tools.meter.flops(),
+                    shown=shown,
+                    note=query,
+                )
+            )
+
+    def _reason(self, question: Question, search: _Search, tools: Tools) -> str:
+        """The next sentence of the reasoning over the paragraphs found, "" where the model writes
+        none; adds its step.
 
         Paragraphs found last go where the window is short. Raises WindowExceeded where the question
         with the reasoning so far does not fit.
         """
-        config, model = self.config, tools.model()
-
-        def pieces(shown: Sequence[str]) -> Pieces:
-            text = [piece for shown_text in shown for piece in (SEPARATOR, shown_text)][1:]
-            so_far = " ".join(reasoning) or "(none)"
-            return REASON.of(config).fill(
-                text=text, question=[question_text(question)], reasoning=[so_far]
-            )
-
-        used = prompt_tokens(pieces([]), model) + config.sentence_tokens
+        config = self.config
+        model = tools.model()
+        texts = search.texts_found()
+        used = prompt_tokens(self._request(question, [], search), model) + config.sentence_tokens
         require_room(used, model, config.window)
         count = how_many_fit(texts, window_of(config.window, model) - used, model)
         with model.session() as s:
-            feed(s, pieces(texts[:count]))
+            feed(s, self._request(question, texts[:count], search))
             tokens = s.length()
             written = s.write(config.sentence_tokens, stop=("\n",)).text
-        first = next(iter(sentences(written)), (0, 0))
-        sentence = written[first[0] : first[1]]
-        note = (
-            sentence
-            if count == len(texts)
-            else f"{sentence} ({count} of {len(texts)} paragraphs fit)"
-        )
-        steps.append(Step("reason", tokens=tokens, flops=tools.meter.flops(), note=note))
+        sentence = _first_sentence(written)
+        note = sentence
+        if count < len(texts):
+            note = f"{sentence} ({count} of {len(texts)} paragraphs fit)"
+        search.steps.append(Step("reason", tokens=tokens, flops=tools.meter.flops(), note=note))
         return sentence
+
+    def _request(self, question: Question, texts: Sequence[str], search: _Search) -> Pieces:
+        """The request for the next sentence over some paragraphs."""
+        pieces: list[str] = []
+        for text in texts:
+            pieces += [SEPARATOR, text]
+        so_far = " ".join(search.reasoning) or "(none)"
+        return REASON.of(self.config).fill(
+            text=pieces[1:], question=[question_text(question)], reasoning=[so_far]
+        )
 
 
 def query_of(question: str, reasoning: Sequence[str]) -> str:
     """The next query: the last sentence that does not only conclude, else the question, without
     question words."""
-    stated = [sentence for sentence in reasoning if not _CONCLUDES.match(sentence)]
-    return " ".join(
-        word for word in (stated[-1] if stated else question).split() if word.lower() not in _ASKING
-    )
+    query = question
+    for sentence in reasoning:
+        if not _CONCLUDES.match(sentence):
+            query = sentence
+    return " ".join(word for word in query.split() if word.lower() not in _ASKING)
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence of a text, "" where it has none."""
+    spans = sentences(text)
+    if not spans:
+        return ""
+    start, end = spans[0]
+    return text[start:end]

@@ -30,50 +30,92 @@ def values_in(reply: str) -> list[Any]:
         Each list, and each object as a dict, an outer one before those inside it, which it holds
         too. Other values are strings, numbers, and None for a word without quotes.
     """
-    values: list[Any] = []
-    objects: list[tuple[dict[str, Any], list[Any]]] = []  # each with its keys and values in turn
-    opened: list[list[Any]] = []
+    reader = _ReplyReader()
     at = 0
-    while match := (_TOKEN if opened else _OPENING).search(reply, at):
-        token, at = match.group(), match.end()
+    while True:
+        match = reader.pattern.search(reply, at)
+        if match is None:
+            return reader.finished_values()
+        reader.read(match)
+        at = match.end()
+
+
+class _ReplyReader:
+    """Collects the lists and objects of a reply, token by token."""
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []
+        self._objects: list[tuple[dict[str, Any], list[Any]]] = []  # with keys and values in turn
+        self._open: list[list[Any]] = []
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What is looked for next."""
+        if self._open:
+            return _TOKEN
+        return _OPENING
+
+    def read(self, match: re.Match[str]) -> None:
+        """Take one token in."""
+        token = match.group()
         if token in "[({":
-            items: list[Any] = []
-            if token == "{":
-                objects.append(({}, items))
-            values.append(objects[-1][0] if token == "{" else items)
-            for outer in opened[-1:]:
-                outer.append(values[-1])
-            opened.append(items)
+            self._begin(token)
         elif token in "])}":
-            opened.pop()
+            self._open.pop()
         elif token in "\"'“":  # nothing closes it
-            opened.clear()
+            self._open.clear()
+        elif match["key"]:
+            self._open[-1].append(token)
         else:
-            opened[-1].append(token if match["key"] else _scalar(token))
-    for value, items in objects:
-        value.update(
-            (k, v) for k, v in zip(items[::2], items[1::2], strict=False) if isinstance(k, str)
-        )
-    return values
+            self._open[-1].append(_scalar(token))
+
+    def _begin(self, bracket: str) -> None:
+        """Begin a list or an object, inside the innermost one that is open."""
+        items: list[Any] = []
+        value: Any = items
+        if bracket == "{":
+            value = {}
+            self._objects.append((value, items))
+        self._values.append(value)
+        if self._open:
+            self._open[-1].append(value)
+        self._open.append(items)
+
+    def finished_values(self) -> list[Any]:
+        """All lists and objects, the objects filled."""
+        for value, items in self._objects:
+            for key, item in zip(items[::2], items[1::2], strict=False):
+                if isinstance(key, str):
+                    value[key] = item
+        return self._values
 
 
 def strings_in(value: Any) -> Iterator[str]:
     """The strings of a list, or of an object's values, without those of further ones inside."""
-    return (
-        item
-        for item in (value.values() if isinstance(value, dict) else value)
-        if isinstance(item, str)
-    )
+    items = value
+    if isinstance(value, dict):
+        items = value.values()
+    for item in items:
+        if isinstance(item, str):
+            yield item
 
 
 def _scalar(token: str) -> str | float | None:
     """The value of a token that is no bracket; None for a word without quotes."""
     if token[0] in "\"'“":
-        try:
-            return str(json.loads(f'"{token[1:-1]}"', strict=False))
-        except ValueError:
-            return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
+        return _unquoted(token)
     try:
-        return float(token) if "." in token else int(token)
+        if "." in token:
+            return float(token)
+        return int(token)
     except ValueError:
         return None
+
+
+def _unquoted(token: str) -> str:
+    """The text of a string in quotes, its escapes read as JSON's where they are."""
+    inside = token[1:-1]
+    try:
+        return str(json.loads(f'"{inside}"', strict=False))
+    except ValueError:
+        return re.sub(r"\\(.)", r"\1", inside, flags=re.DOTALL)

@@ -10,6 +10,7 @@ Japanese character is a word. Source: docs/methods/compression.md#llmlingua-2.
 
 from __future__ import annotations
 
+import itertools
 import re
 import string
 from collections.abc import Sequence
@@ -18,9 +19,9 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from harness.method import Index, Indexes, MethodConfig, Tools, Traits
+from harness.method.settings import index_setting
 from harness.types import Answer, Document, Question
 from methods import reading
 from methods.chunks import Span
@@ -33,29 +34,38 @@ _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 class Lingua2Config(MethodConfig):
-    """classifier           a folder or hub id of a token classifier with two classes
-    rate                    words kept, by their tokens
-    target_tokens           tokens kept, instead of `rate` (released: target_token)
-    force_tokens            words that are always kept
-    force_reserve_digit     keep every token with a digit
-    drop_consecutive        of several `force_tokens` in a row, alike, keep one
-    token_to_word           a word's probability: "mean" of its tokens', or the "first" one's
-    chunk_end_tokens        where a chunk may end
-    contexts                "whole" = the text is one context; "titled-lines" = every line is one, a title with the line
-                            behind it (FlashRAG)
-    use_context_level_filter  of several contexts, keep the best of twice `target_tokens`, or of (rate + 1) / 2
-    """
+    """Settings of this method; all of them change the compressed document."""
 
-    classifier: str = "microsoft/llmlingua-2-xlm-roberta-large-meetingbank"
-    rate: float = Field(default=0.5, gt=0, le=1)
-    target_tokens: int | None = Field(default=None, gt=0)
-    force_tokens: tuple[str, ...] = ()
-    force_reserve_digit: bool = False
-    drop_consecutive: bool = False
-    token_to_word: Literal["mean", "first"] = "mean"
-    chunk_end_tokens: tuple[str, ...] = (".", "\n")
-    contexts: Literal["whole", "titled-lines"] = "whole"
-    use_context_level_filter: bool = True
+    classifier: str = index_setting(
+        "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
+        help="A folder or hub id of a token classifier with two classes.",
+    )
+    rate: float = index_setting(0.5, gt=0, le=1, help="Share of the tokens whose words are kept.")
+    target_tokens: int | None = index_setting(
+        None, gt=0, help="Tokens kept, instead of `rate` (released: target_token)."
+    )
+    force_tokens: tuple[str, ...] = index_setting((), help="Words that are always kept.")
+    force_reserve_digit: bool = index_setting(False, help="Keep every token with a digit.")
+    drop_consecutive: bool = index_setting(
+        False, help="Of several `force_tokens` in a row, alike, keep one."
+    )
+    token_to_word: Literal["mean", "first"] = index_setting(
+        "mean", help='A word\'s probability: the "mean" of its tokens\', or the "first" one\'s.'
+    )
+    chunk_end_tokens: tuple[str, ...] = index_setting(
+        (".", "\n"), help="Where a request to the classifier may end."
+    )
+    contexts: Literal["whole", "titled-lines"] = index_setting(
+        "whole",
+        help=(
+            '"whole": the text is one context; "titled-lines": every line is one, a title with '
+            "the line after it (FlashRAG)."
+        ),
+    )
+    use_context_level_filter: bool = index_setting(
+        True,
+        help=("Of several contexts, keep the best of twice `target_tokens`, or of (rate + 1) / 2."),
+    )
 
 
 @dataclass(frozen=True)
@@ -69,12 +79,19 @@ class Word:
     first: int
     last: int
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens it has."""
+        return self.last - self.first
+
 
 class _Chunk:
     """Words of one request to the classifier, in a text; `keep` asks it once."""
 
     def __init__(self, text: str, tokens: Tokenized, gap: int, classifier: TokenClassifier) -> None:
-        self.text, self.tokens, self._classifier = text, tokens, classifier
+        self.text = text
+        self.tokens = tokens
+        self._classifier = classifier
         self.words = words_of(text, tokens, classifier.style, gap)
 
     @cached_property
@@ -84,10 +101,9 @@ class _Chunk:
 
     def word_values(self, config: Lingua2Config, tokens: np.ndarray) -> list[float]:
         """p(keep) of each word; tokens: p(keep) of each token of the chunk."""
-        first = config.token_to_word == "first"
-        return [
-            float(tokens[w.first] if first else tokens[w.first : w.last].mean()) for w in self.words
-        ]
+        if config.token_to_word == "first":
+            return [float(tokens[word.first]) for word in self.words]
+        return [float(tokens[word.first : word.last].mean()) for word in self.words]
 
 
 @dataclass(frozen=True)
@@ -114,11 +130,10 @@ class _Context:
 
     def mean(self, config: Lingua2Config) -> float:
         """Mean p(keep) of its words; forced words count as the classifier says."""
-        return float(
-            np.mean(
-                [value for chunk in self.chunks for value in chunk.word_values(config, chunk.keep)]
-            )
-        )
+        values: list[float] = []
+        for chunk in self.chunks:
+            values += chunk.word_values(config, chunk.keep)
+        return float(np.mean(values))
 
 
 class LLMLingua2(reading.ReadingMethod):
@@ -145,7 +160,8 @@ class LLMLingua2(reading.ReadingMethod):
     ) -> Answer:
         """Read the compressed document; it is compressed again where the folder holds other weights
         by now."""
-        (document,), (index,) = documents, indexes
+        (document,) = documents
+        (index,) = indexes
         weights = find(self.config.classifier)
         if index["weights"] == weights.identity:
             return answer_from(question, document, Compressed.from_index(index), tools, self.config)
@@ -156,31 +172,34 @@ class LLMLingua2(reading.ReadingMethod):
     def _compress(self, document: Document, weights: Weights, tools: Tools) -> Compressed:
         """The document's words that the classifier keeps, within target_tokens or rate; all of it
         in chunks."""
-        classifier, config, text = load(weights, tools.meter), self.config, document.text
-        spans = [(0, len(text))] if config.contexts == "whole" else titled_lines(document)
+        classifier = load(weights, tools.meter)
+        config = self.config
+        text = document.text
+        spans = [(0, len(text))]
+        if config.contexts == "titled-lines":
+            spans = titled_lines(document)
         every = [_Context.of(text[a:b], a, config, classifier) for a, b in spans]
         total = sum(context.tokens for context in every)
-        contexts = _best_contexts([context for context in every if context.chunks], total, config)
+        filled = [context for context in every if context.chunks]
+        contexts = _best_contexts(filled, total, config)
         left = sum(context.tokens for context in contexts)
         rate = config.rate
         if config.target_tokens is not None:
             rate = min(config.target_tokens / max(left, 1), 1.0)
         groups: list[list[Span]] = []
-        after = done = 0
+        after = 0
+        done = 0
         for context in contexts:
-            groups.append([])
+            spans_kept: list[Span] = []
             for chunk in context.chunks:
                 keep = _words_kept(chunk, rate, config)
                 pieces = _kept_spans(chunk.text, chunk.words, keep, config)
-                groups[-1] += [(a + context.start, b + context.start) for a, b in pieces]
-                after += sum(
-                    word.last - word.first
-                    for word, stays in zip(chunk.words, keep, strict=True)
-                    if stays
-                )
+                spans_kept += [(a + context.start, b + context.start) for a, b in pieces]
+                after += sum(word.tokens for word in itertools.compress(chunk.words, keep))
                 done += len(chunk.tokens.tokens)
                 tools.progress(done, left, "tokens classified")
-        return Compressed(with_blank_lines([join_spans(group) for group in groups]), total, after)
+            groups.append(join_spans(spans_kept))
+        return Compressed(with_blank_lines(groups), total, after)
 
 
 def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_Context]:
@@ -188,30 +207,45 @@ def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) 
     order."""
     if len(contexts) < 2 or not config.use_context_level_filter:
         return contexts
-    target = config.target_tokens
-    rate = (config.rate + 1) / 2 if target is None else min(2 * target / total, 1.0)
+    rate = (config.rate + 1) / 2
+    if config.target_tokens is not None:
+        rate = min(2 * config.target_tokens / total, 1.0)
     means = [context.mean(config) for context in contexts]
     limit = float(np.percentile(means, int(100 * (1 - rate))))
     return [context for context, mean in zip(contexts, means, strict=True) if mean >= limit]
 
 
 def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence[str]) -> list[int]:
-    """The end of each chunk of at most `max_tokens`, in tokens: behind its last stop, if any; at
-    last the text's."""
+    """Find where the chunks of a text end.
+
+    Args:
+        text: The text.
+        tokenized: Its tokens.
+        max_tokens: Most tokens of a chunk.
+        stops: What a chunk ends after, if it has any.
+
+    Returns:
+        The end of each chunk, in tokens; at last the text's.
+    """
     total = len(tokenized.tokens)
     ends: list[int] = []
     at = 0
     while total - at > max_tokens:
-        last = (
-            i
-            for i in range(at + max_tokens, at, -1)
-            if _stops_before(text, tokenized.offsets, i, stops)
-        )
-        at = next(last, at + max_tokens)
+        at = _chunk_end(text, tokenized, at, at + max_tokens, stops)
         ends.append(at)
     if total > at:
-        return [*ends, total]
+        ends.append(total)
     return ends
+
+
+def _chunk_end(
+    text: str, tokenized: Tokenized, start: int, limit: int, stops: Sequence[str]
+) -> int:
+    """The last place after a stop in tokens (start, limit]; `limit` where there is none."""
+    for end in range(limit, start, -1):
+        if _stops_before(text, tokenized.offsets, end, stops):
+            return end
+    return limit
 
 
 def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
@@ -223,8 +257,14 @@ def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequ
 
 
 def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
-    """The words of a chunk; style: how tokens mark the beginning of a word; gap: the end of the
-    word before it."""
+    """Find the words of a chunk.
+
+    Args:
+        text: The text.
+        chunk: Its tokens that are in this chunk.
+        style: How tokens mark the beginning of a word.
+        gap: The end of the word before the chunk.
+    """
     words: list[Word] = []
     for i, (token, (a, b)) in enumerate(zip(chunk.tokens, chunk.offsets, strict=True)):
         inside = text[a:b]
@@ -232,15 +272,8 @@ def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
         before = gap
         if words:
             before = words[-1].end
-        if style == "wordpiece":
-            begins = not token.startswith("##")
-        else:
-            begins = (
-                token.startswith("\u2581")
-                or inside in string.punctuation
-                or bool(_WIDE.match(inside))
-            )
-        if not words or begins or text[before:start].isspace():
+        follows_space = text[before:start].isspace()
+        if not words or follows_space or _begins_word(token, inside, style):
             words.append(Word(before, max(start, before), max(b, before), i, i + 1))
         else:
             last = words[-1]
@@ -248,21 +281,28 @@ def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
     return words
 
 
+def _begins_word(token: str, inside: str, style: Style) -> bool:
+    """Whether a token begins a word; inside: its text."""
+    if style == "wordpiece":
+        return not token.startswith("##")
+    is_mark = inside in string.punctuation
+    return token.startswith("\u2581") or is_mark or bool(_WIDE.match(inside))
+
+
 def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:
     """Whether each word of a chunk is kept at this rate."""
-    words, text = chunk.words, chunk.text
     if rate >= 1:
-        return [True] * len(words)
+        return [True] * len(chunk.words)
     tokens = chunk.keep
     if config.force_reserve_digit:
-        digits = [any(c.isdigit() for c in text[a:b]) for a, b in chunk.tokens.offsets]
-        tokens = np.where(digits, 1.0, tokens)
-    forced = [text[word.start : word.end] in config.force_tokens for word in words]
-    values = [
-        1.0 if stays else value
-        for stays, value in zip(forced, chunk.word_values(config, tokens), strict=True)
-    ]
-    return above_percentile(values, [w.last - w.first for w in words], rate)
+        texts = [chunk.text[a:b] for a, b in chunk.tokens.offsets]
+        has_digit = [any(map(str.isdigit, text)) for text in texts]
+        tokens = np.where(has_digit, 1.0, tokens)
+    values = chunk.word_values(config, tokens)
+    for number, word in enumerate(chunk.words):
+        if chunk.text[word.start : word.end] in config.force_tokens:
+            values[number] = 1.0
+    return above_percentile(values, [word.tokens for word in chunk.words], rate)
 
 
 def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[bool]:
@@ -278,20 +318,20 @@ def _kept_spans(
 ) -> list[Span]:
     """Spans of the kept words, each with the white space before it, and of line breaks that are
     kept alone."""
-    breaks = "\n" in config.force_tokens
+    keeps_breaks = "\n" in config.force_tokens
     spans: list[Span] = []
     last = ""
     for word, stays in zip(words, keep, strict=True):
         written = text[word.start : word.end]
-        repeated = config.drop_consecutive and written in config.force_tokens and written == last
-        if stays and not repeated:
+        is_forced = written in config.force_tokens
+        is_repeated = config.drop_consecutive and is_forced and written == last
+        if stays and not is_repeated:
             spans.append((word.gap, word.end))
             last = written
-        elif (
-            breaks
-            and "\n" in text[word.gap : word.start]
-            and not (config.drop_consecutive and last == "\n")
-        ):
+            continue
+        has_break = "\n" in text[word.gap : word.start]
+        is_repeated_break = config.drop_consecutive and last == "\n"
+        if keeps_breaks and has_break and not is_repeated_break:
             spans.append((word.gap, word.start))
             last = "\n"
     return spans
