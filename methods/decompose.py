@@ -93,77 +93,79 @@ class Decompose(reading.ReadingMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: spans of the segments."""
-        return {
-            "segments": [
-                list(s) for s in packed(document.text, self.config.segment_tokens, tools.model())
-            ]
-        }
+        spans = packed(document.text, self.config.segment_tokens, tools.model())
+        return {"segments": [list(span) for span in spans]}
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Ask for sub-questions, answer each, then the question from them."""
-        (document,), (index,) = documents, indexes
-        segments: list[Span] = [(a, b) for a, b in index["segments"]]
-        texts = [document.text[a:b].strip() for a, b in segments]
-        model, config = tools.model(), self.config
+        (document,) = documents
+        (index,) = indexes
+        config = self.config
+        segments: list[Span] = [(start, end) for start, end in index["segments"]]
+        subquestions, step = self._subquestions(question, tools)
+        steps = [step]
+        answers: list[str] = []
+        lines: list[str] = []
+        used: set[Span] = set()
+        for number, subquestion in enumerate(subquestions, 1):
+            filled = fill_in_answers(subquestion, answers)
+            asked = Question(f"{question.id}#{number}", filled, question.document_ids)
+            reply, read = self._answer_one(asked, document, segments, tools)
+            used.update(read)
+            answers.append(" ".join(reply.split()))
+            line = STEP.of(config).fill(question=filled, answer=answers[-1])
+            lines.append("".join(line))
+            steps.append(
+                Step(
+                    "sub-question",
+                    number,
+                    tokens=sum(tools.model().count(document.text[a:b]) for a, b in read),
+                    flops=tools.meter.flops(),
+                    note=f"{filled} -> {reply}",
+                )
+            )
+        solved = "\n".join(lines)
+        request = reading.Reading(tools.task, config.window, config)
+        text = reading.ask(question, [solved], tools, tools.model(), request)
+        spans = sorted(used)
+        sources = tuple((document.id, start, end) for start, end in spans)
+        written = Shown("generated", document.id, text=solved, sources=sources)
+        shown = (*shown_spans(document, spans), written)
+        return Answer(text, shown, f"{len(subquestions)} sub-questions", tuple(steps))
+
+    def _subquestions(self, question: Question, tools: Tools) -> tuple[list[str], Step]:
+        """The sub-questions that the model lists, or the question itself; and the step."""
+        config = self.config
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
             pieces = DECOMPOSE.of(config).fill(question=[question.text])
             response = ask_parsed(
                 tools.model("searcher"), pieces, config.question_tokens, parse_list, retry
             )
-        listed, notes = response.found or [], list(response.notes)
-        subquestions = listed[: config.most] or [question.text]
+        listed = response.found or []
+        notes = list(response.notes)
         if len(listed) > config.most:
             notes.append(f"{config.most} of {len(listed)} sub-questions are asked")
         if not listed:
             notes.append("no sub-questions: the question is asked as it is")
-        steps = [
-            Step(
-                "decompose",
-                tokens=response.tokens,
-                flops=tools.meter.flops(),
-                note="; ".join(notes),
-            )
-        ]
+        step = Step(
+            "decompose", tokens=response.tokens, flops=tools.meter.flops(), note="; ".join(notes)
+        )
+        return listed[: config.most] or [question.text], step
+
+    def _answer_one(
+        self, question: Question, document: Document, segments: Sequence[Span], tools: Tools
+    ) -> tuple[str, list[Span]]:
+        """The answer to a sub-question from its best segments, and those that fitted."""
+        config = self.config
         task = Task(instruction=INSTRUCTION.of(config).text, max_answer_tokens=config.answer_tokens)
         request = reading.Reading(task, config.window, config)
-        answers: list[str] = []
-        used: list[int] = []
-        for number, subquestion in enumerate(subquestions, 1):
-            sub = Question(
-                f"{question.id}#{number}",
-                fill_in_answers(subquestion, answers),
-                question.document_ids,
-            )
-            best = best_first(bm25(sub.text, texts))[: config.k]
-            reply, count = reading.ask_fitting(sub, [texts[i] for i in best], tools, request)
-            kept = [segments[i] for i in best[:count]]
-            answers.append(" ".join(reply.split()))
-            used += [k for k, span in enumerate(segments) if span in kept and k not in used]
-            tokens = sum(model.count(document.text[a:b]) for a, b in kept)
-            flops, note = tools.meter.flops(), f"{sub.text} -> {reply}"
-            steps.append(Step("sub-question", number, tokens=tokens, flops=flops, note=note))
-        lines = [
-            "".join(
-                STEP.of(config).fill(
-                    question=fill_in_answers(subquestion, answers[:i]), answer=reply
-                )
-            )
-            for i, (subquestion, reply) in enumerate(zip(subquestions, answers, strict=True))
-        ]
-        final = reading.Reading(tools.task, config.window, config)
-        text = reading.ask(question, ["\n".join(lines)], tools, model, final)
-        spans = [segments[k] for k in sorted(used)]
-        sources = tuple((document.id, a, b) for a, b in spans)
-        written = Shown("generated", document.id, text="\n".join(lines), sources=sources)
-        return Answer(
-            text,
-            (*shown_spans(document, spans), written),
-            f"{len(subquestions)} sub-questions",
-            tuple(steps),
-        )
+        texts = [document.text[start:end].strip() for start, end in segments]
+        best = best_first(bm25(question.text, texts))[: config.k]
+        reply, count = reading.ask_fitting(question, [texts[i] for i in best], tools, request)
+        return reply, [segments[i] for i in best[:count]]
 
 
 @cache

@@ -58,27 +58,33 @@ class HeadList(BaseModel):
 
 
 def heads_for(name: str, sizes: Mapping[str, Any]) -> Heads:
-    """The heads that `name` (all, published, LME, NQ or a file) means for a model of these `sizes`,
-    {} if unknown.
+    """Find the heads that a name means for a model.
 
-    Raises CannotRun for a list that is missing, damaged or another model's.
+    Args:
+        name: all, published, LME, NQ or a file.
+        sizes: The sizes of the model, {} if unknown.
+
+    Raises:
+        CannotRun: The list is missing, damaged or another model's.
     """
     if name == ALL:
         return None
     if name not in (PUBLISHED, *_SETS):
         return _heads_of_list(name, _read(Path(name).expanduser()), sizes)
-    lists = [found for path in _FILES if not _why_other_model(found := _read(path), sizes)]
-    fitting = [found for found in lists if name in (PUBLISHED, found.found_on)]
-    if not sizes or not fitting:
-        there = ", ".join(
-            sorted({f"{found.model.name} ({found.found_on})" for found in map(_read, _FILES)})
-        )
+    every = [_read(path) for path in _FILES]
+    fitting: list[HeadList] = []
+    for head_list in every:
+        is_named = name in (PUBLISHED, head_list.found_on)
+        if sizes and is_named and not _why_other_model(head_list, sizes):
+            fitting.append(head_list)
+    if not fitting:
+        names = {f"{head_list.model.name} ({head_list.found_on})" for head_list in every}
         raise CannotRun(
-            f"there is no head list '{name}' for this model (there are: {there}); find one with: "
-            "python -m bench.heads METHOD "
+            f"there is no head list '{name}' for this model (there are: "
+            f"{', '.join(sorted(names))}); find one with: python -m bench.heads METHOD "
             "--model MODEL --dataset NAME --out FILE, then set method.heads=FILE"
         )
-    fitting.sort(key=lambda found: found.found_on != _SETS[0])
+    fitting.sort(key=lambda head_list: head_list.found_on != _SETS[0])
     return _heads_of_list(name, fitting[0], sizes)
 
 
@@ -107,19 +113,18 @@ def _read(path: Path) -> HeadList:
 def _why_other_model(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
     """A phrase that says in what the model of a list differs from `sizes`, "" where it does not."""
     for key, value in head_list.model.model_dump(exclude={"name", "hub"}).items():
-        if key in sizes and value is not None and sizes[key] != value:
-            return (
-                "its weights are others"
-                if key == "weights"
-                else f"{key} is {value} there and {sizes[key]} here"
-            )
+        if key not in sizes or value is None or sizes[key] == value:
+            continue
+        if key == "weights":
+            return "its weights are others"
+        return f"{key} is {value} there and {sizes[key]} here"
     weights = sizes.get("weights")
-    hub = weights.get("hub") if isinstance(weights, dict) else None
-    return (
-        f"this one is {hub}"
-        if hub and head_list.model.hub and hub not in head_list.model.hub
-        else ""
-    )
+    if not isinstance(weights, dict):
+        return ""
+    hub = weights.get("hub")
+    if hub and head_list.model.hub and hub not in head_list.model.hub:
+        return f"this one is {hub}"
+    return ""
 
 
 def _heads_of_list(
@@ -127,21 +132,26 @@ def _heads_of_list(
 ) -> list[tuple[int, int]]:
     """The (layer, head) pairs of the list `name`. Raises CannotRun for another model's list, or
     names of no heads."""
-    if why := _why_other_model(head_list, sizes):
+    why = _why_other_model(head_list, sizes)
+    if why:
         raise CannotRun(
             f"the head list '{name}' belongs to another model, {head_list.model.name} ({why}); "
-            "find one for this model "
-            "with: python -m bench.heads METHOD --model MODEL --dataset NAME --out FILE"
+            "find one for this model with: python -m bench.heads METHOD --model MODEL --dataset "
+            "NAME --out FILE"
         )
-    matches = [_HEAD.fullmatch(head) for head in head_list.heads]
-    pairs = [(int(m[1]), int(m[2])) for m in matches if m]
-    inside = all(
-        a < head_list.model.num_hidden_layers and b < head_list.model.num_attention_heads
-        for a, b in pairs
-    )
-    if not pairs or len(set(pairs)) < len(matches) or not inside:
+    pairs: dict[tuple[int, int], None] = {}
+    for head in head_list.heads:
+        match = _HEAD.fullmatch(head)
+        if match and _is_head_of(head_list, int(match[1]), int(match[2])):
+            pairs[int(match[1]), int(match[2])] = None
+    if not pairs or len(pairs) < len(head_list.heads):
         raise CannotRun(
             f"the head list '{name}' must name different heads of its model as layer-head "
             '("13-18"), from 0'
         )
-    return pairs
+    return list(pairs)
+
+
+def _is_head_of(head_list: HeadList, layer: int, head: int) -> bool:
+    model = head_list.model
+    return layer < model.num_hidden_layers and head < model.num_attention_heads

@@ -80,7 +80,9 @@ class InContextConfig(RetrievalConfig):
                 f"the head list {values['heads']} is not the one that the configuration was made "
                 "with"
             )
-        return {**values, "heads_sha256": digest} if digest else values
+        if digest is None:
+            return values
+        return {**values, "heads_sha256": digest}
 
 
 class InContext(TopK):

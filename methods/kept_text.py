@@ -10,28 +10,44 @@ from methods.chunks import Span
 Side = Literal["ends", "left", "right"]
 
 
+_ENDS_KEPT: dict[Side, tuple[str, ...]] = {
+    "ends": ("left", "right"),
+    "left": ("left",),
+    "right": ("right",),
+}
+"""The ends of a text that stay."""
+
+
 def kept_spans(
     text: str, max_tokens: int, model: MeteredModel, side: Side = "ends"
 ) -> tuple[list[Span], int]:
-    """Spans that keep `max_tokens` of the text, and the number of tokens of the whole text; one
-    span if all fits.
+    """Cut a text to a number of tokens.
 
-    "ends" is LongBench's truncation: int(max_tokens / 2) tokens at each end; "left" and "right"
-    keep one end (docs/methods/retrieval.md#window). Fewer are kept where a cut inside a word or
-    character makes a part longer when encoded on its own.
+    Fewer are kept where a cut inside a word or character makes a part longer when encoded on its
+    own.
+
+    Args:
+        text: The text.
+        max_tokens: Most tokens that stay.
+        model: The model whose tokens are counted.
+        side: "ends" is LongBench's truncation: int(max_tokens / 2) tokens at each end; "left" and
+            "right" keep one end (docs/methods/retrieval.md#window).
+
+    Returns:
+        The spans that stay, one if all fits; and the number of tokens of the whole text.
     """
     offsets = model.offsets(text)
     if len(offsets) <= max_tokens:
         return [(0, len(text))], len(offsets)
-    ends = 2 if side == "ends" else 1
-    share = max_tokens // ends
+    n_ends = len(_ENDS_KEPT[side])
+    share = max_tokens // n_ends
     while share > 0:
-        left, right = (0, offsets[share - 1][1]), (offsets[-share][0], len(text))
-        spans = {"ends": [left, right], "left": [left], "right": [right]}[side]
-        over = sum(model.count(text[a:b]) for a, b in spans) - max_tokens
+        ends = {"left": (0, offsets[share - 1][1]), "right": (offsets[-share][0], len(text))}
+        spans = [ends[name] for name in _ENDS_KEPT[side]]
+        over = sum(model.count(text[start:end]) for start, end in spans) - max_tokens
         if over <= 0:
             return spans, len(offsets)
-        share -= -(-over // ends)
+        share -= -(-over // n_ends)
     return [], len(offsets)
 
 

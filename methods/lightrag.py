@@ -385,7 +385,10 @@ class _Search:
         chunks: list[int] = []
         for level in LEVELS[self.config.mode]:
             words = keywords.get(level, [])
-            found = self._find_low(words) if level == "low" else self._find_high(words)
+            find = self._find_high
+            if level == "low":
+                find = self._find_low
+            found = find(words)
             entities += found.entities
             relations += found.relations
             chunks += found.chunks

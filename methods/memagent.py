@@ -104,7 +104,9 @@ class MemAgent(Method):
         reply, _ = self._write(pieces, config.answer_tokens or tools.task.max_answer_tokens, model)
         text = tools.task.answer_in(reply)
         sources = tuple((document.id, start, end) for start, end in spans)
-        seen = (Shown("generated", document.id, text=memory, sources=sources),) if spans else ()
+        seen: tuple[Shown, ...] = ()
+        if spans:
+            seen = (Shown("generated", document.id, text=memory, sources=sources),)
         return Answer(text, seen, f"{len(spans)} segments", tuple(steps))
 
     def _write(self, pieces: Pieces, max_tokens: int, model: MeteredModel) -> tuple[str, int]:

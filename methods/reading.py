@@ -52,16 +52,23 @@ class Reading:
     def pieces(self, question: Question, texts: Sequence[str]) -> Pieces:
         """The prompt that shows `texts` in order, then asks; without texts it asks for what the
         model knows."""
-        prompt = (ANSWER if texts else CLOSED).of(self.config)
-        listed = [piece for text in texts for piece in (SEPARATOR, text)][1:]
+        prompt = ANSWER
+        if not texts:
+            prompt = CLOSED
+        listed: list[str] = []
+        for text in texts:
+            listed += [SEPARATOR, text]
         instruction = self.task.instruction
-        pieces = prompt.fill(
-            instruction=instruction, text=listed, question=question.text, options=options(question)
+        pieces = prompt.of(self.config).fill(
+            instruction=instruction,
+            text=listed[1:],
+            question=question.text,
+            options=options(question),
         )
         if texts:  # solved examples stand at the question alone
-            pieces[0] = question.example + pieces[0].replace(
-                instruction, instruction.partition(SHOTS)[0], 1
-            )
+            without_examples, _, _ = instruction.partition(SHOTS)
+            first = pieces[0].replace(instruction, without_examples, 1)
+            pieces[0] = question.example + first
         return pieces
 
 
@@ -88,7 +95,8 @@ def room_for_text(
     reading = reading or Reading(tools.task)
     task, window = reading.task, model.window
     used = prompt_tokens(reading.pieces(question, [""]), model) + task.max_answer_tokens
-    used += model.count(f" {question.begins}") if question.begins else 0
+    if question.begins:
+        used += model.count(f" {question.begins}")
     if reading.window is not None and used > reading.window <= window:
         raise WindowExceeded(
             f"the question with its prompt and answer takes {used} tokens, more than "
@@ -107,12 +115,19 @@ def room_for_text(
 def how_many_fit(
     texts: Sequence[str], room: int, model: MeteredModel, separator: str = SEPARATOR
 ) -> int:
-    """How many of `texts`, from the first on without a gap, fit `room` tokens, with `separator`
-    between two."""
-    between = model.count(separator)
+    """Count the texts that fit, from the first on without a gap.
+
+    Args:
+        texts: The texts, in order.
+        room: Most tokens of all.
+        model: The model whose tokens are counted.
+        separator: What stands between two of them.
+    """
+    separator_tokens = model.count(separator)
+    used = -separator_tokens  # none before the first
     for number, text in enumerate(texts):
-        room -= model.count(text) + (between if number else 0)
-        if room < 0:
+        used += separator_tokens + model.count(text)
+        if used > room:
             return number
     return len(texts)
 
@@ -131,8 +146,11 @@ def ask(
         feed(s, reading.pieces(question, texts))
         if question.begins and not s.can_begin_replies:
             s.feed(f" {question.begins}")
-        begin = question.begins if s.can_begin_replies else ""
-        return reading.task.answer_in(s.write(reading.task.max_answer_tokens, begin=begin).text)
+        begin = ""
+        if s.can_begin_replies:
+            begin = question.begins
+        written = s.write(reading.task.max_answer_tokens, begin=begin)
+    return reading.task.answer_in(written.text)
 
 
 def ask_fitting(

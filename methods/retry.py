@@ -24,6 +24,9 @@ T = TypeVar("T")
 
 _ITEM = re.compile(r"^[ \t]*(?:[*•-]|\d{1,3}[.)])[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,9}")
+
+
+_NO_NUMBERS = re.compile(r"\W*none\b|\s*\[\s*\]", re.IGNORECASE)
 _NONE = re.compile(r"\s*\(?none\)?\.?\s*", re.IGNORECASE)
 LABEL = r"^(?:[^\w\n]|_)*{}(?:(?:[^\w\n:]|_)*:[*_ \t]*|[*_]+[ \t]*$)"
 """A pattern of the beginning of a line, for a label and its colon: "Facts: ", "- facts: ",
@@ -124,32 +127,42 @@ def sample_until_parsed(
     retry: Retry,
     seed_of: Callable[[int], int] | None = None,
 ) -> ParsedReply[T]:
-    """Fill in and return `response`: replies to the open turn of `s` until `parse` accepts one; `s`
-    stays as before.
+    """Ask for replies to the open turn of a session until one is accepted.
 
-    seed_of: number of a reply, from 0 -> its seed; None: by `retry.seed`.
+    Args:
+        s: The session, which stays as before.
+        response: What is filled in.
+        limit: Most tokens of a reply.
+        parse: Reads a reply; None: it is not accepted.
+        retry: How often, and how.
+        seed_of: Number of a reply, from 0 -> its seed; None: by `retry.seed`.
+
+    Returns:
+        `response`.
     """
-    seed_of = seed_of or (lambda attempt: derived_seed(retry.seed, "retry", str(attempt)))
     for attempt in range(retry.retries + 1):
+        seed = derived_seed(retry.seed, "retry", str(attempt))
+        if seed_of is not None:
+            seed = seed_of(attempt)
+        temperature = 0.0
+        top_p = 1.0
+        if attempt > 0:
+            temperature = retry.temperature
+            top_p = retry.top_p
         with s.branch():
-            written = s.write(
-                limit,
-                temperature=retry.temperature if attempt else 0.0,
-                top_p=retry.top_p if attempt else 1.0,
-                seed=seed_of(attempt),
-            )
+            written = s.write(limit, temperature=temperature, top_p=top_p, seed=seed)
         response.text = written.text
         response.replies += 1
         response.found = parse(response.text)
         if response.found is not None:
-            return response
+            break
         s.count_reply(written)
         response.refused.append(response.text)
     return response
 
 
 def parse_list(reply: str) -> list[str] | None:
-    """The items of a list, a line each behind "*", "-" or "1.", or else the strings of its lists
+    """The items of a list, a line each after "*", "-" or "1.", or else the strings of its lists
     (methods/values.py).
 
     [] for "none" and an empty list; None for any other reply.
@@ -157,26 +170,36 @@ def parse_list(reply: str) -> list[str] | None:
     items = [str(item) for item in _ITEM.findall(reply)]
     if not items:
         values = values_in(reply) or values_in(f"[{reply}]")
-        items = [text for value in values for text in strings_in(value)]
+        for value in values:
+            items += strings_in(value)
         if not items and [] in values:
             return []
-    if [item for item in items if not _NONE.fullmatch(item)]:
-        return [item for item in items if not _NONE.fullmatch(item)]
-    return [] if items or _NONE.fullmatch(reply) else None
+    named = [item for item in items if not _NONE.fullmatch(item)]
+    if named:
+        return named
+    if items or _NONE.fullmatch(reply):
+        return []
+    return None
 
 
 def numbers_in(reply: str, label: str) -> list[int] | None:
-    """The numbers behind `label` and a colon, or of a reply that is nothing else, none twice.
+    """The numbers after `label` and a colon, or of a reply that is nothing else, none twice.
 
     Where the label stands alone they are in the lines below it, up to a blank one. [] for "none"
     and an empty list; None for any other reply.
     """
-    part = re.search(
+    labelled = re.search(
         LABEL.format(label) + r"(.*(?:\n.*\S.*)*)", reply, re.MULTILINE | re.IGNORECASE
     )
-    if part is None and re.search(r"[^\W\d_]", reply):
+    part = reply
+    if labelled:
+        part = labelled.group(1)
+    elif re.search(r"[^\W\d_]", reply):
         return None
-    line, _, below = (part.group(1) if part else reply).partition("\n")
-    text = line if re.search(r"\w", line) else line + below
+    text, _, below = part.partition("\n")
+    if not re.search(r"\w", text):
+        text += below
     numbers = list(dict.fromkeys(map(int, _NUMBER.findall(text))))
-    return numbers if numbers or re.match(r"\W*none\b|\s*\[\s*\]", text, re.IGNORECASE) else None
+    if numbers or _NO_NUMBERS.match(text):
+        return numbers
+    return None

@@ -30,9 +30,9 @@ _DOTTED = re.compile(
 _TITLES = "Dr Mr Mrs Ms Prof Rev Gen Col Capt Lt Sgt Maj Gov Sen Rep Pres Hon Mme Mlle Mt Ft vs cf ca viz e.g i.e"
 _NUMBERED = "No Nos Nr Fig Figs Vol Vols Ch Sec Eq Art Pt pp Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec"
 _OTHERS = "St Jr Sr Inc Ltd Co Corp Bros Ave Rd Blvd Dept Univ Assn al est approx"
-_WITH_NAME, _WITH_NUMBER, _WITHIN = (
-    frozenset(words.split()) for words in (_TITLES, _NUMBERED, _OTHERS)
-)
+_WITH_NAME = frozenset(_TITLES.split())
+_WITH_NUMBER = frozenset(_NUMBERED.split())
+_WITHIN = frozenset(_OTHERS.split())
 _OPENERS = COMMON - {"will", "may"}  # these two are names, too
 
 
@@ -51,9 +51,12 @@ def sentence_ends(
         Offsets at which a sentence ends, in order; the same one may come twice (a mark at the end
         of a line).
     """
-    for match in (_LINES if lines else _BLANK_LINES).finditer(
-        text, start, len(text) if end is None else end
-    ):
+    pattern = _BLANK_LINES
+    if lines:
+        pattern = _LINES
+    if end is None:
+        end = len(text)
+    for match in pattern.finditer(text, start, end):
         # Only a lone full stop can be part of an abbreviation: "?!" and ".)" cannot.
         if match.group() != "." or not _is_abbreviation(text, match.start()):
             yield match.end()
@@ -61,17 +64,27 @@ def sentence_ends(
 
 def _is_abbreviation(text: str, stop: int) -> bool:
     """Whether the full stop at `stop` belongs to its word and ends no sentence."""
+    word = ""
     word_before = _BEFORE.search(text, max(0, stop - 12), stop)
+    if word_before:
+        word = word_before.group()
+    following = "x"
     after = _AFTER.match(text, stop + 1)
-    word = word_before.group() if word_before else ""
-    following = after.group(1) if after else "x"
+    if after:
+        following = after.group(1)
     if word in _WITH_NAME:
         return True
     if word in _WITH_NUMBER or word.capitalize() in _WITH_NUMBER:
         return following[:1].isdigit()
     if word == "etc":
         return following[:1].islower()
-    opens = following[:1].isupper() and (
-        following.lower() in _OPENERS or (len(word) == 1 and word.islower())
-    )
-    return (word in _WITHIN or _DOTTED.fullmatch(word) is not None) and not opens
+    is_short = word in _WITHIN or _DOTTED.fullmatch(word) is not None
+    return is_short and not _opens_sentence(following, word)
+
+
+def _opens_sentence(following: str, word: str) -> bool:
+    """Whether the word that follows begins a sentence after a short `word`."""
+    if not following[:1].isupper():
+        return False
+    is_small_letter = len(word) == 1 and word.islower()
+    return is_small_letter or following.lower() in _OPENERS

@@ -79,18 +79,24 @@ class Summarised(reading.ReadingMethod):
     ) -> Answer:
         """Read the summaries; the last are dropped where the question leaves no room, and the
         record says so."""
-        (document,), (index,) = documents, indexes
-        model = tools.model()
+        (document,) = documents
+        (index,) = indexes
         request = reading.Reading(tools.task, self.config.window, self.config)
-        pieces = [(str(text), int(a), int(b)) for text, a, b in index["pieces"]]
-        lengths = [model.count(text) for text, _, _ in pieces]
-        text, kept = reading.ask_fitting(question, [t for t, _, _ in pieces], tools, request)
-        shown = tuple(
-            Shown("generated", document.id, text=t, sources=((document.id, a, b),))
-            for t, a, b in pieces[:kept]
-        )
-        cut = {"side": "right", "tokens_before": sum(lengths), "tokens_after": sum(lengths[:kept])}
+        pieces = [(str(text), int(start), int(end)) for text, start, end in index["pieces"]]
+        texts = [text for text, _, _ in pieces]
+        reply, count = reading.ask_fitting(question, texts, tools, request)
+        shown: list[Shown] = []
+        for text, start, end in pieces[:count]:
+            source = (document.id, start, end)
+            shown.append(Shown("generated", document.id, text=text, sources=(source,)))
         if not pieces:
-            return Answer(text, stop_reason="the text is empty")
-        truncated = cut if kept < len(pieces) else None
-        return Answer(text, shown, "truncated" if truncated else "whole", truncated=truncated)
+            return Answer(reply, stop_reason="the text is empty")
+        if count == len(pieces):
+            return Answer(reply, tuple(shown), "whole")
+        lengths = list(map(tools.model().count, texts))
+        truncated = {
+            "side": "right",
+            "tokens_before": sum(lengths),
+            "tokens_after": sum(lengths[:count]),
+        }
+        return Answer(reply, tuple(shown), "truncated", truncated=truncated)

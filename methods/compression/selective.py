@@ -61,16 +61,17 @@ class SelectiveContext(CompressedMethod):
             for first, last in groups:
                 inside = values[first:last]
                 scored = inside[~np.isnan(inside)]
-                values[first:last] = np.mean(scored) if len(scored) else np.nan
+                values[first:last] = np.nan
+                if len(scored):
+                    values[first:last] = np.mean(scored)
         if config.target_tokens is None:
             alive = _at_percentile(values, config.reduce_ratio)
         else:
             alive = _cut_to_fit(units, values, config.target_tokens, model)
         sizes = np.array(units.sizes, dtype=int)
         pieces: list[Piece] = list(spans_of_kept(units, alive))
-        return Compressed(
-            pieces, int(sizes.sum()), int(sizes[alive].sum()) if len(sizes) else 0
-        ).to_index()
+        after = int(sizes[np.flatnonzero(alive)].sum())
+        return Compressed(pieces, int(sizes.sum()), after).to_index()
 
 
 def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
@@ -133,20 +134,20 @@ def _cut_to_fit(
     """
 
     def fits(alive: np.ndarray) -> bool:
-        return (
-            model.count("".join(units.text[a:b] for a, b in spans_of_kept(units, alive)))
-            <= max_tokens
-        )
+        text = "".join(units.text[a:b] for a, b in spans_of_kept(units, alive))
+        return model.count(text) <= max_tokens
 
-    low, high = 0, 1000
+    low = 0
+    high = 1000
     while low < high:
         middle = (low + high) // 2
-        low, high = (
-            (low, middle) if fits(_at_percentile(values, middle / 1000)) else (middle + 1, high)
-        )
+        if fits(_at_percentile(values, middle / 1000)):
+            high = middle
+        else:
+            low = middle + 1
     alive = _at_percentile(values, high / 1000)
     stays = np.flatnonzero(alive)
     while len(stays) and not fits(alive):
-        stays = stays[: min(max_tokens, len(stays) - 1)] if len(stays) > max_tokens else stays[:-1]
+        stays = stays[: min(max_tokens, len(stays) - 1)]
         alive = np.isin(np.arange(len(values)), stays)
     return alive

@@ -60,17 +60,24 @@ class Compressed:
 
     def to_index(self) -> dict[str, Any]:
         """The index as JSON values, without the steps."""
-        return {
-            "pieces": [list(p) if isinstance(p, tuple) else p for p in self.pieces],
-            "tokens": [self.before, self.after],
-        }
+        pieces: list[str | list[int]] = []
+        for piece in self.pieces:
+            if isinstance(piece, str):
+                pieces.append(piece)
+            else:
+                pieces.append(list(piece))
+        return {"pieces": pieces, "tokens": [self.before, self.after]}
 
     @classmethod
     def from_index(cls, index: dict[str, Any]) -> Compressed:
-        """The inverse of `to_index`."""
-        pieces: list[Piece] = [
-            p if isinstance(p, str) else (int(p[0]), int(p[1])) for p in index["pieces"]
-        ]
+        """The inverse of `to_index`; the cache turns tuples into lists."""
+        pieces: list[Piece] = []
+        for piece in index["pieces"]:
+            if isinstance(piece, str):
+                pieces.append(piece)
+            else:
+                start, end = piece
+                pieces.append((int(start), int(end)))
         return cls(pieces, *index["tokens"])
 
 
@@ -84,45 +91,64 @@ def answer_from(
     """Show the compressed text, ask, answer; what the window does not hold is cut off at the end
     and reported.
 
-    The window is that of `config` where it has one, else the reader's.
+    Args:
+        question: The question.
+        document: The document.
+        compressed: What is left of it.
+        tools: The engine's tools.
+        config: The method's settings, with a window where the method has that setting, else the
+            reader's counts.
     """
-    model, request = tools.model(), Reading(tools.task, getattr(config, "window", None), config)
-    texts, ends = [], []
-    length = 0
-    for piece in compressed.pieces:
-        texts.append(piece if isinstance(piece, str) else document.text[slice(*piece)])
-        length += len(texts[-1])
-        ends.append(length)
-    whole = "".join(texts)
-    spans, tokens = kept_spans(
-        whole, max(room_for_text(question, tools, model, request), 0), model, "left"
-    )
+    model = tools.model()
+    request = Reading(tools.task, getattr(config, "window", None), config)
+    room = max(room_for_text(question, tools, model, request), 0)
+    everything = "".join(_text_of(piece, document) for piece in compressed.pieces)
+    spans, tokens = kept_spans(everything, room, model, "left")
     stop = 0
     if spans:
         stop = spans[0][1]
-    shown = tuple(
-        Shown("span", document.id, piece[0], piece[1] - max(end - stop, 0))
-        for piece, end in zip(compressed.pieces, ends, strict=True)
-        if isinstance(piece, tuple) and piece[1] - max(end - stop, 0) > piece[0]
-    )
-    text = whole[:stop]
+    text = everything[:stop]
     note = f"{compressed.before} tokens compressed to {compressed.after}"
-    steps = (
-        Step("compress", tokens=tokens, flops=tools.meter.flops(), note=note),
-        *compressed.steps,
-    )
-    cut = stop < len(whole)
-    after = None
-    if cut:
-        after = {"side": "right", "tokens_before": tokens, "tokens_after": model.count(text)}
-    answer = ask(question, [text] if text.strip() else [], tools, model, request)
-    return Answer(
-        answer,
-        shown if text.strip() else (),
-        _stop_reason(document, text, cut, compressed),
-        steps,
-        after,
-    )
+    compress = Step("compress", tokens=tokens, flops=tools.meter.flops(), note=note)
+    texts: list[str] = []
+    shown: tuple[Shown, ...] = ()
+    if text.strip():
+        texts.append(text)
+        shown = _shown_up_to(stop, compressed.pieces, document)
+    is_cut = stop < len(everything)
+    truncated = None
+    if is_cut:
+        truncated = {
+            "side": "right",
+            "tokens_before": tokens,
+            "tokens_after": model.count(text),
+        }
+    answer = ask(question, texts, tools, model, request)
+    reason = _stop_reason(document, text, is_cut, compressed)
+    return Answer(answer, shown, reason, (compress, *compressed.steps), truncated)
+
+
+def _text_of(piece: Piece, document: Document) -> str:
+    if isinstance(piece, str):
+        return piece
+    start, end = piece
+    return document.text[start:end]
+
+
+def _shown_up_to(stop: int, pieces: Sequence[Piece], document: Document) -> tuple[Shown, ...]:
+    """The spans of the document in the first `stop` characters of the pieces."""
+    shown: list[Shown] = []
+    at = 0
+    for piece in pieces:
+        if isinstance(piece, str):
+            at += len(piece)
+            continue
+        start, end = piece
+        length = min(end - start, stop - at)
+        if length > 0:
+            shown.append(Shown("span", document.id, start, start + length))
+        at += end - start
+    return tuple(shown)
 
 
 def _stop_reason(document: Document, text: str, cut: bool, compressed: Compressed) -> str:
@@ -144,8 +170,9 @@ def with_blank_lines(groups: Sequence[Sequence[Span]]) -> list[Piece]:
     """Contexts, each of spans of the document, with a blank line between them; empty ones are left
     out."""
     pieces: list[Piece] = []
-    for number, group in enumerate(group for group in groups if group):
-        pieces += [SEPARATOR] * (number > 0)
+    for group in filter(None, groups):
+        if pieces:
+            pieces.append(SEPARATOR)
         pieces += group
     return pieces
 
@@ -154,20 +181,34 @@ def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
     """The kept `runs` of the joined contexts as spans of the document; text between contexts stays
     text."""
     pieces: list[Piece] = []
-    at = number = 0
+    at = 0
+    number = 0
     for piece in layout:
-        length = len(piece) if isinstance(piece, str) else piece[1] - piece[0]
+        length = _length(piece)
         while number < len(runs) and runs[number][0] < at + length:
-            a, b = max(runs[number][0] - at, 0), min(runs[number][1] - at, length)
-            if a < b:
-                pieces.append(
-                    piece[a:b] if isinstance(piece, str) else (piece[0] + a, piece[0] + b)
-                )
-            if runs[number][1] > at + length:
-                break
+            run_start, run_end = runs[number]
+            start = max(run_start - at, 0)
+            end = min(run_end - at, length)
+            if start < end:
+                pieces.append(_part(piece, start, end))
+            if run_end > at + length:
+                break  # the run goes on in the next piece
             number += 1
         at += length
     return pieces
+
+
+def _length(piece: Piece) -> int:
+    if isinstance(piece, str):
+        return len(piece)
+    return piece[1] - piece[0]
+
+
+def _part(piece: Piece, start: int, end: int) -> Piece:
+    """The characters start to end of a piece."""
+    if isinstance(piece, str):
+        return piece[start:end]
+    return piece[0] + start, piece[0] + end
 
 
 class CompressedMethod(ReadingMethod):

@@ -64,7 +64,9 @@ def units_of(text: str, model: MeteredModel) -> Units:
             starts.append(a)
             sizes.append(1)
         end = max(end, b)
-    return Units(text, (0, *starts[1:], len(text)) if starts else (0,), tuple(sizes))
+    if not starts:
+        return Units(text, (0,), ())
+    return Units(text, (0, *starts[1:], len(text)), tuple(sizes))
 
 
 def spans_of_kept(units: Units, mask: np.ndarray) -> list[Span]:

@@ -95,14 +95,15 @@ def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
         if tail is None:
             yield from heads
             continue
-        tails = _spans_of_piece(tail, text, first=False) if heads else []
+        tails: list[Span] = []
+        if heads:
+            tails = _spans_of_piece(tail, text, first=False)
         starts = [start for start, _ in tails]
         for start, end in heads:
             first = bisect_left(starts, end)
+            after = tails[first:]
             # The nearest tails, and the last one: the paragraph may be all that is left.
-            for _, stop in (
-                {*tails[first : first + _MAX_PLACES], *tails[-1:]} if first < len(tails) else ()
-            ):
+            for _, stop in {*after[:_MAX_PLACES], *after[-1:]}:
                 yield start, stop
 
 
@@ -125,18 +126,29 @@ def _spans_of_piece(piece: str, text: str, first: bool) -> list[Span]:
     """Where `piece` occurs, white space aside; where it does not, its first words, or last ones if
     not `first`."""
     words = piece.split()
-    for part in (words, words[:_WORDS] if first else words[-_WORDS:]):
-        pattern = re.compile(r"\s+".join(map(re.escape, part)))
-        spans = [match.span() for match in pattern.finditer(text)]
-        if spans:
-            return spans[:_MAX_PLACES] if first else spans
-        if len(words) <= _WORDS:
-            break
-    return []
+    outer = words[-_WORDS:]
+    if first:
+        outer = words[:_WORDS]
+    spans = _spans_of_words(words, text) or _spans_of_words(outer, text)
+    if first:
+        return spans[:_MAX_PLACES]
+    return spans
+
+
+def _spans_of_words(words: Sequence[str], text: str) -> list[Span]:
+    pattern = re.compile(r"\s+".join(map(re.escape, words)))
+    return [match.span() for match in pattern.finditer(text)]
 
 
 def coverage(spans: Sequence[Span], text: str) -> float:
     """Share of the text's characters, white space aside, in the spans, which do not overlap."""
-    total = sum(not c.isspace() for c in text)
-    inside = sum(not c.isspace() for a, b in spans for c in text[a:b])
-    return inside / total if total else 1.0
+    total = _count_letters(text)
+    if total == 0:
+        return 1.0
+    inside = sum(_count_letters(text[start:end]) for start, end in spans)
+    return inside / total
+
+
+def _count_letters(text: str) -> int:
+    """Characters that are no white space."""
+    return sum(map(len, text.split()))

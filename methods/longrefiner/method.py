@@ -124,9 +124,10 @@ class LongRefiner(reading.ReadingMethod):
         reason = choice.reason
         if reason == "budget" and room < config.budget:
             reason = "window"
-        if not texts:
-            has_nodes = any(len(values) for values in scores.total)
-            reason = f"{reason}: not even one node fits" if has_nodes else "no text"
+        if not any(map(len, scores.total)):
+            reason = "no text"
+        elif not texts:
+            reason = f"{reason}: not even one node fits"
         return Answer(text, showing.shown(choice.pieces), reason, tuple(steps))
 
     def _choice(self, showing: Showing, total: list[np.ndarray], room: int) -> Choice:

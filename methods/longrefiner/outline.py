@@ -73,18 +73,29 @@ def _written_clip(excerpt: Clip, mark: Mark) -> str:
 def write(part: Part, mark: Mark = "<skip>") -> str:
     """The outline as text, in the spelling of the released data but for the mark."""
     inside = ""
-    for before, child in zip((None, *part.children), part.children, strict=False):
+    after_clip = False
+    for child in part.children:
         if isinstance(child, Clip):
-            inside += ("<br>" if isinstance(before, Clip) else "") + _written_clip(child, mark)
+            if after_clip:
+                inside += "<br>"
+            inside += _written_clip(child, mark)
         else:
             inside += write(child, mark)
+        after_clip = isinstance(child, Clip)
     if part.kind == "root":
         return inside
-    title = _escaped(part.title)
-    if len(title) > 1 and title[0] == title[-1] == '"':
-        title = f'"{title}"'  # the outer quotes are taken off again
-    name = part.kind if part.kind == "abstract" else f"{part.kind}: {title}"
+    name: str = part.kind
+    if part.kind != "abstract":
+        name = f"{part.kind}: {_written_title(part.title)}"
     return f"<{name}>{inside}</{name}>"
+
+
+def _written_title(title: str) -> str:
+    """A title as a tag has it; one in quotes gets others around it, which a reader takes off."""
+    written = _escaped(title)
+    if len(written) > 1 and written[0] == written[-1] == '"':
+        return f'"{written}"'
+    return written
 
 
 def clip(text: str, tokens: Sequence[tuple[int, int]], k: int) -> Clip:
@@ -107,15 +118,14 @@ _DEPTH: dict[str, int] = {"root": 0, "abstract": 1, "section": 1, "sub-section":
 
 def _read_clips(text: str) -> Iterator[Clip]:
     """The clips of a text between two tags, a line each."""
-    for piece in _BREAK.split(text):
-        if piece := " ".join(piece.split()):
-            head, *rest = _SKIP.split(piece, maxsplit=1)
-            if not rest:
-                head, *rest = piece.split("...", 1)
-            tail = _tidy(rest[0]) if rest else ""
-            head = _tidy(head)
-            if head or tail:
-                yield Clip(head, tail) if head and tail else Clip(head or tail)
+    for line in _BREAK.split(text):
+        piece = " ".join(line.split())
+        ends = _SKIP.split(piece, maxsplit=1)
+        if len(ends) == 1:
+            ends = piece.split("...", 1)
+        tidy = list(filter(None, map(_tidy, ends)))
+        if tidy:
+            yield Clip(*tidy)
 
 
 def _tidy(text: str) -> str:
@@ -138,39 +148,47 @@ def parse(text: str) -> Part:
     Never raises: text without a tag is a root of paragraphs alone.
     """
     stack = [_OpenPart("root", "", [])]
-
-    def close(depth: int) -> None:
-        while _DEPTH[stack[-1].kind] >= depth:
-            done = stack.pop()
-            stack[-1].children.append(Part(done.kind, done.title, tuple(done.children)))
-
     at = 0
     for tag in _TAG.finditer(text):
         stack[-1].children += _read_clips(text[at : tag.start()])
         at = tag.end()
-        name = (tag["name"] or "abstract").lower()
-        kind: Kind = (
-            "sub-section"
-            if name.startswith("sub")
-            else "section"
-            if name == "section"
-            else "abstract"
-        )
+        kind = _kind_of(tag)
         if not tag["close"]:
-            title = (tag["title"] or "").strip()
-            if len(title) > 1 and title[0] == title[-1] == '"':
-                title = title[1:-1]
-            close(_DEPTH[kind])
-            stack.append(_OpenPart(kind, _tidy(title), []))
+            _close(stack, _DEPTH[kind])
+            stack.append(_OpenPart(kind, _title_of(tag), []))
         elif any(part.kind == kind for part in stack):
-            close(_DEPTH[kind])
+            _close(stack, _DEPTH[kind])
     stack[-1].children += _read_clips(text[at:])
-    close(1)
-    # A sub-section outside of any section becomes a section.
-    children = tuple(
-        replace(child, kind="section")
-        if isinstance(child, Part) and child.kind == "sub-section"
-        else child
-        for child in stack[0].children
-    )
-    return Part("root", "", children)
+    _close(stack, 1)
+    return Part("root", "", tuple(map(_as_top_part, stack[0].children)))
+
+
+def _close(stack: list[_OpenPart], depth: int) -> None:
+    """Close the open parts of this depth and below."""
+    while _DEPTH[stack[-1].kind] >= depth:
+        done = stack.pop()
+        stack[-1].children.append(Part(done.kind, done.title, tuple(done.children)))
+
+
+def _kind_of(tag: re.Match[str]) -> Kind:
+    name = (tag["name"] or "abstract").lower()
+    if name.startswith("sub"):
+        return "sub-section"
+    if name == "section":
+        return "section"
+    return "abstract"
+
+
+def _title_of(tag: re.Match[str]) -> str:
+    """The title in a tag, without quotes around it."""
+    title = (tag["title"] or "").strip()
+    if len(title) > 1 and title[0] == title[-1] == '"':
+        title = title[1:-1]
+    return _tidy(title)
+
+
+def _as_top_part(child: Clip | Part) -> Clip | Part:
+    """A child of the root; a sub-section outside of any section becomes a section."""
+    if isinstance(child, Part) and child.kind == "sub-section":
+        return replace(child, kind="section")
+    return child

@@ -53,30 +53,33 @@ def page_from_text(text: str, offsets: Offsets) -> Page | None:
     blocks = _heading_blocks(text)
     if len(blocks) < 2:
         return None
+    paragraphs: list[str] = []
     for block in blocks:
         block.paragraphs = _merge_short(block.paragraphs)
-    if sum(len(block.paragraphs) for block in blocks) < _MIN_PARAGRAPHS:
+        paragraphs += block.paragraphs
+    if len(paragraphs) < _MIN_PARAGRAPHS:
         return None
     children = _outline_parts(blocks, offsets)
-    body = " ".join(paragraph for block in blocks for paragraph in block.paragraphs)
-    return Page(body, Part("root", "", tuple(children)))
+    return Page(" ".join(paragraphs), Part("root", "", tuple(children)))
 
 
 def _heading_blocks(text: str) -> list[_Block]:
     """The paragraphs under each heading of the two upper levels, up to the references and such."""
     blocks = [_Block(0, "")]
     lines = [line.strip() for line in text.splitlines()]
-    headings = [head for line in lines if (head := _heading(line))]
+    headings = filter(None, map(_heading, lines))
     top = min((level for level, _ in headings), default=1)
     for line in lines:
-        head = _heading(line)
-        if head is None:
+        heading = _heading(line)
+        if heading is None:
             if line and not _LIST.match(line):
                 blocks[-1].paragraphs.append(" ".join(line.split()))
-        elif head[1].lower() in _ENDS:
+            continue
+        level, title = heading
+        if title.lower() in _ENDS:
             break
-        elif head[0] - top < 2:
-            blocks.append(_Block(1 + head[0] - top, head[1]))
+        if level - top < 2:
+            blocks.append(_Block(1 + level - top, title))
     return blocks
 
 
@@ -93,11 +96,13 @@ def body_spans(text: str) -> list[tuple[int, int]]:
 
 def _heading(line: str) -> tuple[int, str] | None:
     """(level, title) of a line that is a heading, else None."""
-    if match := _KILT.match(line):
-        *above, title = match["title"].split(".:")
+    kilt = _KILT.match(line)
+    if kilt:
+        *above, title = kilt["title"].split(".:")
         return 1 + len(above), title
     for pattern in (_WIKI, _MARKDOWN):
-        if match := pattern.match(line):
+        match = pattern.match(line)
+        if match:
             return len(match["marks"]), match["title"]
     return None
 
@@ -125,13 +130,12 @@ def _outline_parts(blocks: Sequence[_Block], offsets: Offsets) -> list[Part]:
     for block in blocks:
         clips: tuple[Clip | Part, ...] = tuple(clip(p, offsets(p), K) for p in block.paragraphs)
         if block.level == 0:
-            made += [Part("abstract", "", clips)] if clips else []
+            made.append(Part("abstract", "", clips))
         elif block.level == 2 and made and made[-1].kind == "section":
             last = made[-1]
             if clips:
-                made[-1] = Part(
-                    "section", last.title, (*last.children, Part("sub-section", block.title, clips))
-                )
+                inner = Part("sub-section", block.title, clips)
+                made[-1] = Part("section", last.title, (*last.children, inner))
         else:
             made.append(Part("section", block.title, clips))
     return [part for part in made if part.children]

@@ -60,19 +60,20 @@ def label_breadth(
     """One scene of kind "breadth", labelled by the teacher; [] if its reply names neither class."""
     assert question is not None  # this task has one request per question
     breadth = parse_level(_teacher_reply(tools, _BREADTH, question=question_text(question)))
-    return (
-        [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
-    )
+    if breadth is None:
+        return []
+    return [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
 
 
 def parse_level(reply: str) -> str | None:
     """ "local" or "global" of a reply with {"query_type": ...}; None where it has neither."""
-    kinds = (
-        str(v.get("query_type")).strip("[]' ").lower()
-        for v in values_in(reply)
-        if isinstance(v, dict)
-    )
-    return next((kind for kind in kinds if kind in ("local", "global")), None)
+    for value in values_in(reply):
+        if not isinstance(value, dict):
+            continue
+        kind = str(value.get("query_type")).strip("[]' ").lower()
+        if kind in ("local", "global"):
+            return kind
+    return None
 
 
 def label_outline(
@@ -80,35 +81,44 @@ def label_outline(
 ) -> list[Scene]:
     """Scenes of kind "outline": the body of a page with headings, or the text as it is with the
     teacher's outline."""
-    return [
-        scene for document in documents if (scene := _outline_scene(document, tools)) is not None
-    ]
+    scenes = [_outline_scene(document, tools) for document in documents]
+    return list(filter(None, scenes))
 
 
 def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
     """A page's outline, from its headings or by the teacher, as a scene; None where it has no
     usable one."""
-    text, outline_text = document.text[body_start(document) :], None
+    text = document.text[body_start(document) :]
+    outline_text: str | None = None
     page = page_from_text(text, tools.offsets)
     if page is not None:
-        text, outline_text = page.text, write(page.outline)
+        text = page.text
+        outline_text = write(page.outline)
     elif text.strip():
-        teacher = tools.teacher()
-        max_tokens = tools.most(2 * teacher.count(text) + 64)
-        with teacher.session() as s:
-            feed(s, Prompt("labels", tools.asked or prompts.STRUCTURING.text).fill(text=[text]))
-            reply = s.write(max(1, min(max_tokens, s.room() - teacher.turn_tokens())))
-        if reply.finish == "length":
-            raise ModelOutputError(
-                f"the outline was not at its end after {reply.span.end - reply.span.start} tokens"
-            )
-        root = parse(reply.text)
-        tree = build(text, root, LongRefinerConfig(scoring="bm25"), teacher)
-        titled = any(node.kind != "abstract" and not node.leaf for node in tree.nodes)
-        outline_text = write(root) if titled and tree.placed >= _PLACED else None
+        outline_text = _teacher_outline(text, tools)
     if outline_text is None:
         return None
     return Scene(Question("scene", "", ("scene",)), (text,), tools.task, (outline_text,))
+
+
+def _teacher_outline(text: str, tools: Labelling) -> str | None:
+    """The outline that the teacher writes; None where it has no titles or does not fit the text."""
+    teacher = tools.teacher()
+    max_tokens = tools.most(2 * teacher.count(text) + 64)
+    prompt = Prompt("labels", tools.asked or prompts.STRUCTURING.text)
+    with teacher.session() as s:
+        feed(s, prompt.fill(text=[text]))
+        reply = s.write(max(1, min(max_tokens, s.room() - teacher.turn_tokens())))
+    if reply.finish == "length":
+        raise ModelOutputError(
+            f"the outline was not at its end after {reply.span.end - reply.span.start} tokens"
+        )
+    root = parse(reply.text)
+    tree = build(text, root, LongRefinerConfig(scoring="bm25"), teacher)
+    is_titled = any(node.kind != "abstract" and not node.leaf for node in tree.nodes)
+    if not is_titled or tree.placed < _PLACED:
+        return None
+    return write(root)
 
 
 def label_titles(
@@ -135,10 +145,13 @@ def label_titles(
         abstract, listed = abstract_and_outline(question, title, text, tree, config, model)
         shown = {"title": title, "abstract": abstract, "outline": listed}
         selection = _teacher_reply(tools, _SELECTION, question=question_text(question), **shown)
-        if (helpful := prompts.parse_titles(selection)) is not None:
-            helping = [n.title or "abstract" for n in tree.nodes if selectable_titles(n) & helpful]
-            reply = prompts.titles_reply(list(dict.fromkeys(helping)))
-            scenes.append(Scene(question, (title, abstract, listed), tools.task, (reply,)))
+        helpful = prompts.parse_titles(selection)
+        if helpful is None:
+            continue
+        nodes = [node for node in tree.nodes if selectable_titles(node) & helpful]
+        titles = [node.title or "abstract" for node in nodes]
+        reply = prompts.titles_reply(list(dict.fromkeys(titles)))
+        scenes.append(Scene(question, (title, abstract, listed), tools.task, (reply,)))
     return scenes
 
 
@@ -215,26 +228,27 @@ def _majority_share(scenes: Sequence[Scene]) -> float:
 def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
     """F1 of the outline that was written, F1 of its titles alone, and whether it equals the right
     one."""
-    predicted, right = (
-        outline_items(parse(text)) for text in (outcome.written[0], scene.replies[0])
-    )
-    titles, gold = (
-        [item for item in items if isinstance(item, tuple) and len(item) == 2]
-        for items in (predicted, right)
-    )
+    predicted = outline_items(parse(outcome.written[0]))
+    right = outline_items(parse(scene.replies[0]))
     return {
         "outline F1": f1(predicted, right),
-        "title F1": f1(titles, gold),
+        "title F1": f1(_titles(predicted), _titles(right)),
         "exact": float(predicted == right),
     }
+
+
+def _titles(items: Sequence[Hashable]) -> list[Hashable]:
+    """The parts among the items of an outline."""
+    return [item for item in items if isinstance(item, tuple) and len(item) == 2]
 
 
 def _selection_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
     """F1 of the titles that were selected (0 without a list), and whether they are the right
     ones."""
-    predicted, right = (
-        prompts.parse_titles(text) or frozenset() for text in (outcome.written[0], scene.replies[0])
-    )
-    is_list = "[" in outcome.written[0]  # no list at all is not the same as an empty one
-    score = f1(predicted, right) if is_list else 0.0
-    return {"selection F1": score, "exact": float(is_list and predicted == right)}
+    written = outcome.written[0]
+    predicted = prompts.parse_titles(written) or frozenset()
+    right = prompts.parse_titles(scene.replies[0]) or frozenset()
+    is_list = "[" in written  # no list at all is not the same as an empty one
+    if not is_list:
+        return {"selection F1": 0.0, "exact": 0.0}
+    return {"selection F1": f1(predicted, right), "exact": float(predicted == right)}

@@ -64,4 +64,6 @@ class MemWalkerConfig(MethodConfig):
 
     def summary_limit(self) -> int:
         """Tokens of a summary at most."""
-        return self.segment_tokens if self.summary_tokens is None else self.summary_tokens
+        if self.summary_tokens is None:
+            return self.segment_tokens
+        return self.summary_tokens

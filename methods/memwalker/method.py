@@ -14,6 +14,7 @@ A text of one segment is its own root.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import ClassVar
 
 from harness.errors import QuestionError
@@ -37,7 +38,8 @@ def even_groups(nodes: list[int], size: int) -> list[list[int]]:
     """Consecutive groups of `size` nodes at most, as few and as even as can be: 9 in groups of 8
     are 5 and 4."""
     count = -(-len(nodes) // size)
-    return [nodes[len(nodes) * i // count : len(nodes) * (i + 1) // count] for i in range(count)]
+    cuts = [len(nodes) * i // count for i in range(count + 1)]
+    return [nodes[start:end] for start, end in pairwise(cuts)]
 
 
 def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Graph:
@@ -47,18 +49,9 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
     of one node.
     """
     model = tools.model("builder")
-    room, max_tokens = _room(config, model), config.summary_limit()
+    room = _room(config, model)
     graph = Graph()
-    spans = packed(document.text, config.segment_tokens, model)
-    segments = [document.text[a:b].strip() for a, b in spans]
-    prompt, alone = SEGMENT.of(config), [[segment] for segment in segments]
-    summaries = summary.write_groups(
-        1, alone, lambda t: summary.summarise(t, model, max_tokens, prompt), tools
-    )
-    nodes = [
-        graph.add(" ".join(text.split()), 1, span)
-        for text, span in zip(summaries, spans, strict=True)
-    ]
+    nodes = _add_segments(graph, document, config, tools)
     if not nodes:
         graph.notes.append("the document has no text, so there is nothing to read")
     level = 1
@@ -67,19 +60,37 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
         groups = even_groups(nodes, config.children)
         texts = [[graph.text[i] for i in group] for group in groups]
         summaries = summary.write_groups(
-            level, texts, lambda t: _parent_summary(t, room, model, config), tools
+            level, texts, lambda group: _parent_summary(group, room, model, config), tools
         )
         pairs = zip(summaries, groups, strict=True)
-        nodes = graph.add_level(
-            level, [([text], group, equal_weights(group)) for text, group in pairs]
-        )
+        blocks = [([text], group, equal_weights(group)) for text, group in pairs]
+        nodes = graph.add_level(level, blocks)
         graph.log.append(f"level {level}: {len(nodes)} nodes")
-    if empty := sum(not text for text in graph.text):
+    empty = graph.text.count("")
+    if empty:
         graph.notes.append(
             f"{empty} of {len(graph.text)} summaries are empty, so the walk passes these parts "
             "blindly"
         )
     return graph
+
+
+def _add_segments(
+    graph: Graph, document: Document, config: MemWalkerConfig, tools: Tools
+) -> list[int]:
+    """Add a node for each segment, with its summary; returns the nodes."""
+    model = tools.model("builder")
+    prompt = SEGMENT.of(config)
+    spans = packed(document.text, config.segment_tokens, model)
+    segments = [[document.text[start:end].strip()] for start, end in spans]
+    summaries = summary.write_groups(
+        1,
+        segments,
+        lambda texts: summary.summarise(texts, model, config.summary_limit(), prompt),
+        tools,
+    )
+    lines = [" ".join(text.split()) for text in summaries]
+    return [graph.add(line, 1, span) for line, span in zip(lines, spans, strict=True)]
 
 
 def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
@@ -173,10 +184,10 @@ class MemWalker(reading.ReadingMethod):
     def skills(self) -> list[Skill]:
         """Summaries of both kinds, the choice of a part, its reading; with the fallback short
         answers too."""
-        return [
-            *skills(self.config),
-            *(reading.skills(self.config) if self.config.fallback else ()),
-        ]
+        own = skills(self.config)
+        if not self.config.fallback:
+            return own
+        return [*own, *reading.skills(self.config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: the tree of summaries."""
@@ -186,5 +197,6 @@ class MemWalker(reading.ReadingMethod):
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Walk the document's tree."""
-        (document,), (index,) = documents, indexes
+        (document,) = documents
+        (index,) = indexes
         return Walk(Graph.from_index(index), document, question, self.config, tools).run()

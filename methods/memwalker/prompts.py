@@ -76,16 +76,20 @@ def triage(
 ) -> Pieces:
     """Ask which summary, numbered from 0, leads to the answer; memory: summaries read before; back:
     -1 is allowed."""
-    numbered, prompt = NUMBERED.of(config), TRIAGE_REASONS if config.reasoning else TRIAGE
+    prompt = TRIAGE
+    if config.reasoning:
+        prompt = TRIAGE_REASONS
+    way_back = ""
+    if back:
+        way_back = BACK.of(config).text
+    numbered: list[str] = []
+    for number, text in enumerate(summaries):
+        numbered += NUMBERED.of(config).fill(number=str(number), summary=[text])
     return prompt.of(config).fill(
         memory=_background(memory, config),
         question=[question_text(question)],
-        summaries=[
-            piece
-            for i, text in enumerate(summaries)
-            for piece in numbered.fill(number=str(i), summary=[text])
-        ],
-        back=BACK.of(config).text if back else "",
+        summaries=numbered,
+        back=way_back,
     )
 
 
@@ -98,7 +102,9 @@ def leaf(
 ) -> Pieces:
     """Ask for the answer from `segment` (code -2), or for -1 where it has none; memory: summaries
     read before."""
-    prompt = LEAF_REASONS if config.reasoning else LEAF
+    prompt = LEAF
+    if config.reasoning:
+        prompt = LEAF_REASONS
     return prompt.of(config).fill(
         memory=_background(memory, config),
         segment=[segment],
@@ -108,10 +114,15 @@ def leaf(
 
 
 def _background(memory: Sequence[str], config: MemWalkerConfig) -> Sequence[str]:
-    return MEMORY.of(config).fill(summaries=_lines(memory)) if memory else []
+    if not memory:
+        return []
+    return MEMORY.of(config).fill(summaries=_lines(memory))
 
 
 def _lines(texts: Sequence[str]) -> list[str]:
     """Pieces that put each text on a line of its own; a line break is one, so that texts are
     encoded as counted."""
-    return [piece for text in texts for piece in ("\n", text)]
+    pieces: list[str] = []
+    for text in texts:
+        pieces += ["\n", text]
+    return pieces

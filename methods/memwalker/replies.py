@@ -39,8 +39,10 @@ def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
     action = _parse_action(reply)
     if action is None:
         return None
-    number = action[0]
-    return number if 0 <= number < count or (back and number == BACK) else None
+    number, _ = action
+    if 0 <= number < count or (back and number == BACK):
+        return number
+    return None
 
 
 def parse_verdict(reply: str) -> Verdict | None:
@@ -53,5 +55,6 @@ def parse_verdict(reply: str) -> Verdict | None:
     if number == BACK:
         return Verdict(None)
     match = _ANSWER_LINE.search(rest)
-    answer = match.group(1).strip() if match else ""
-    return Verdict(answer) if number == ANSWER and answer else None
+    if number != ANSWER or match is None or not match.group(1).strip():
+        return None
+    return Verdict(match.group(1).strip())

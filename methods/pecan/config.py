@@ -181,7 +181,9 @@ class PecanConfig(MethodConfig):
     def threshold(self) -> float | None:
         """The t_p that a probe must be above; None where the verdict is greedy and looks at no
         threshold."""
-        return None if self.verdict == "greedy" else self.t_p
+        if self.verdict == "greedy":
+            return None
+        return self.t_p
 
     # A field's validator sees the fields above it, and its message names the key that is to be
     # changed.

@@ -60,7 +60,10 @@ def prompts_of(graph: str) -> tuple[Prompt, ...]:
     Both wordings are always among them: the graph does not depend on them, so its cache key must
     not either.
     """
-    return (DETAILED if graph == "tree" else POINTS, *PROBES.values(), SECOND_TURN)
+    summary = POINTS
+    if graph == "tree":
+        summary = DETAILED
+    return (summary, *PROBES.values(), SECOND_TURN)
 
 
 def second_turn(instruction: str, question: Question, config: PecanConfig) -> str:

@@ -42,7 +42,9 @@ replayed too."""
 def counts_as_yes(p_yes: float, greedy: bool, t_p: float | None) -> bool:
     """Whether a probe counts as Yes: p_yes > t_p, or where t_p is None, `greedy`: Yes was its
     likeliest token."""
-    return greedy if t_p is None else p_yes > t_p
+    if t_p is None:
+        return greedy
+    return p_yes > t_p
 
 
 def replay(

@@ -56,9 +56,9 @@ class Raptor(reading.ReadingMethod):
 
     def index_packages(self) -> tuple[str, ...]:
         """The packages that reduce and cluster; another version may build another tree."""
-        return (
-            ("scikit-learn", "umap-learn") if self.config.reduction == "umap" else ("scikit-learn",)
-        )
+        if self.config.reduction == "umap":
+            return "scikit-learn", "umap-learn"
+        return ("scikit-learn",)
 
     def skills(self) -> list[Skill]:
         """What it asks of a model: summaries, short answers, choices."""
@@ -73,36 +73,41 @@ class Raptor(reading.ReadingMethod):
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Choose nodes, show as many as fit in their order, answer."""
-        (document,), (index,) = documents, indexes
+        (document,) = documents
+        (index,) = indexes
         graph = Graph.from_index(index)
         with tools.phase("search"):
             similarity = similarity_to(question.text, index["embeddings"], tools)
+        top_k = self.config.top_k
+        order = best_first(similarity)
+        reason = "exhausted"
+        if len(order) > top_k:
+            reason = "k"
+            order = order[:top_k]
         if self.config.retrieval == "traversal":
-            order, reason = traversal(graph, similarity, self.config.top_k), "traversed"
-        else:
-            order = best_first(similarity)
-            reason = "k" if len(order) > self.config.top_k else "exhausted"
-            order = order[: self.config.top_k]
-        kept, stopped = self._fitting(question, [graph.text[i] for i in order], tools)
-        steps = [Step(action="start", note="; ".join(graph.notes))] if graph.notes else []
-        steps += [
-            Step(
-                action="select",
-                node=node,
-                level=graph.level[node],
-                scores={"similarity": float(similarity[node])},
-                tokens=tools.model().count(graph.text[node]),
-                flops=tools.meter.flops(),
-                shown=graph.shown(node, document.id),
+            order = traversal(graph, similarity, top_k)
+            reason = "traversed"
+        texts = [graph.text[node] for node in order]
+        count, limit = self._fitting(question, texts, tools)
+        steps: list[Step] = []
+        if graph.notes:
+            steps.append(Step(action="start", note="; ".join(graph.notes)))
+        shown = [graph.shown(node, document.id) for node in order[:count]]
+        for node, place in zip(order, shown, strict=False):
+            steps.append(
+                Step(
+                    action="select",
+                    node=node,
+                    level=graph.level[node],
+                    scores={"similarity": float(similarity[node])},
+                    tokens=tools.model().count(graph.text[node]),
+                    flops=tools.meter.flops(),
+                    shown=place,
+                )
             )
-            for node in order[:kept]
-        ]
         request = reading.Reading(tools.task, config=self.config)
-        text = reading.ask(
-            question, [graph.text[i] for i in order[:kept]], tools, tools.model(), request
-        )
-        shown = tuple(step.shown for step in steps if step.shown is not None)
-        return Answer(text, shown, stopped or reason, tuple(steps))
+        text = reading.ask(question, texts[:count], tools, tools.model(), request)
+        return Answer(text, tuple(shown), limit or reason, tuple(steps))
 
     def _fitting(self, question: Question, texts: list[str], tools: Tools) -> tuple[int, str]:
         """How many of the first texts are shown, and the limit that ended it, "" where all are: the
@@ -110,17 +115,20 @@ class Raptor(reading.ReadingMethod):
         (docs/methods/raptor.md#raptor-retrieval).
         """
         model = tools.model()
-        room = reading.room_for_text(
-            question, tools, model, reading.Reading(tools.task, config=self.config)
-        )
+        request = reading.Reading(tools.task, config=self.config)
+        room = reading.room_for_text(question, tools, model, request)
         separator = model.count(reading.SEPARATOR)
+        budget = self.config.max_tokens
         tokens = 0
         for i, text in enumerate(texts):
             tokens += model.count(text)
-            for limit, used, name in (
-                (self.config.max_tokens, tokens, "budget"),
-                (room, tokens + i * separator, "window"),
-            ):
-                if limit is not None and used > limit:
-                    return i, name if i else f"{name}: not even one node fits"
+            limit = ""
+            if budget is not None and tokens > budget:
+                limit = "budget"
+            elif tokens + i * separator > room:
+                limit = "window"
+            if limit and i == 0:
+                return 0, f"{limit}: not even one node fits"
+            if limit:
+                return i, limit
         return len(texts), ""
