@@ -8,7 +8,7 @@ of a name, one file in place of a list.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from harness.datasets.rows import Row
@@ -23,6 +23,12 @@ class RunArguments(TypedDict, total=False):
 
     progress: bool
     suite: str | None
+    app: str | Callable[..., Any] | Sequence[str] | Sequence[Callable[..., Any]]
+    app_format: str | None
+    app_map: Mapping[str, str]
+    app_body: PathLike | None
+    app_header: Mapping[str, str]
+    app_key: str | None
     unset: Sequence[str]
     model: PathLike | None
     data: PathLike | Rows | None
