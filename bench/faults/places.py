@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal
 import stat
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -80,6 +81,8 @@ def _limited(words: Words, size: int) -> Outcome:
 def _limit(size: int, writing: int) -> None:
     os.dup2(writing, 1)
     os.dup2(writing, 2)
+    sys.stdout = os.fdopen(1, "w", closefd=False)  # the old ones know a file, which a pipe is not
+    sys.stderr = os.fdopen(2, "w", closefd=False)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
