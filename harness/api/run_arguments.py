@@ -23,7 +23,13 @@ class RunArguments(TypedDict, total=False):
 
     progress: bool
     suite: str | None
-    app: str | Callable[..., Any] | Sequence[str] | Sequence[Callable[..., Any]]
+    app: (
+        str
+        | Callable[..., Any]
+        | Sequence[str]
+        | Sequence[Callable[..., Any]]
+        | Mapping[str, str | Callable[..., Any]]
+    )
     app_format: str | None
     app_map: Mapping[str, str]
     app_body: PathLike | None
