@@ -8,7 +8,7 @@
 #   overrides.txt  versions that a package's own bounds refuse and that work with it
 set -euo pipefail
 cd "$(dirname "$0")"
-extras=(mlflow wandb minilm gguf evaluate zh flops compression eviction adapters raptor retrieval ray documents xlsx test lint)
+extras=(mlflow wandb minilm gguf evaluate zh flops compression eviction adapters raptor retrieval ray documents test lint)
 compile=(uv pip compile --quiet --generate-hashes --python-version 3.11 --python-platform x86_64-manylinux_2_28
   --constraint versions.txt --override overrides.txt --no-header --no-annotate)
 
