@@ -3,8 +3,7 @@ who reads no table.
 
     "pecan scores highest of 3 methods, 95.0 points (longbench.qa_f1), on 20 questions about 20
     documents. The data cannot separate bm25 from it (difference 5.0 points, 95 % interval -5.7 to
-    15.7). bm25 takes 25 % of the FLOPs of pecan. Differences below 33.1 points would often be
-    missed."
+    15.7). bm25 takes 25 % of the FLOPs of pecan."
 
 They follow from the tables alone. Methods that were asked the same questions are ranked. A floor
 (closed-book) and an upper bound (oracle-evidence) mark the range and are never proposed. Nor is a
@@ -19,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from harness.errors import UserError
+from harness.stats.bootstrap import FEWEST
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.best import beside_best
@@ -31,15 +31,27 @@ _CLEARLY_CHEAPER = 0.995  # of another cost: a smaller difference is not worth a
 
 @dataclass(frozen=True)
 class Ranked:
-    """A run in the opening sentences. score: its mean in [0, 1]; cost: in the unit of Group.cost, 0
-    where that is None."""
+    """A run in the opening sentences.
+
+    Args:
+        method: Its name, with the model where the runs have several.
+        run: Name of its folder.
+        score: Mean in [0, 1].
+        low: Lower end of its 95 % interval, or None.
+        high: Upper end, or None.
+        questions: Questions that the mean is taken over.
+        documents: Their clusters.
+        cost: In the unit of Group.cost, 0 where that is None.
+    """
 
     method: str
     run: str
     score: float
-    cost: float
     low: float | None
     high: float | None
+    questions: int
+    documents: int
+    cost: float
 
     @property
     def points(self) -> str:
@@ -55,21 +67,29 @@ class FromBest:
     difference: float
     low: float | None
     high: float | None
-    detectable: float | None
 
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one data set: methods, best and then cheapest first, and what marks their
-    range."""
+    """The runs of one data set: methods, best and then cheapest first, and what marks their range.
+
+    Args:
+        methods: The runs that are ranked.
+        floors: Runs that only mark what others must beat.
+        upper_bounds: Runs that were shown the evidence alone.
+        score: Name of the score.
+        cost: Column of the costs that all methods have, or None.
+        without_flops: Names of the methods whose FLOPs are unknown.
+        several_models: Whether the runs differ in their model.
+    """
 
     methods: Sequence[Ranked]
     floors: Sequence[Ranked]
     upper_bounds: Sequence[Ranked]
     score: str
     cost: str | None
-    questions: int
-    documents: int
+    without_flops: Sequence[str]
+    several_models: bool
 
     @property
     def leaders(self) -> list[Ranked]:
@@ -85,42 +105,66 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun]) -> str:
         runs: The runs.
     """
     rows = facts.records(means)
-    group = _group(rows)
+    group = _group(rows, runs)
     if not group.methods:
         sentences = [_without_methods(group)]
     elif len(group.methods) == 1 and not group.floors:
-        sentences = [_one_method(group)]
+        sentences = _one_method(group)
     else:
         sentences = _several(group, runs)
+    if all(row["unfinished"] for row in rows):
+        sentences.insert(0, "No run is finished: this is of the questions answered so far.")
+    if group.methods and group.upper_bounds:
+        sentences.append(_no_choice(group.upper_bounds))
     return " ".join([*sentences, *_caveats(rows, runs)])
 
 
-def _group(rows: Sequence[Mapping[str, Any]]) -> Group:
+def _group(rows: Sequence[Mapping[str, Any]], runs: Sequence[StoredRun]) -> Group:
     """The rows sorted into methods, floors and upper bounds; without those of other questions."""
     ranked = [row for row in rows if not row["asked_otherwise"]] or list(rows)
     score = str(ranked[0]["headline"])
     ranked = [row for row in ranked if pd.notna(row[score])]
     methods = [row for row in ranked if not (row["floor"] or row["upper_bound"])]
     cost = _known_cost(methods)
-    name_models = len({row["model"] for row in ranked}) > 1
+    several_models = len({row["model"] for row in ranked}) > 1
+    stored = {run.name: run for run in runs}
+
+    def name(row: Mapping[str, Any]) -> str:
+        return f"{row['method']} with {row['model']}" if several_models else str(row["method"])
 
     def entry(row: Mapping[str, Any]) -> Ranked:
-        name = f"{row['method']} with {row['model']}" if name_models else str(row["method"])
-        spent = float(row[cost]) if cost is not None else 0.0
-        low, high = (_known(row[f"{score}{end}"]) for end in (".low", ".high"))
-        return Ranked(name, str(row["run"]), float(row[score]), spent, low, high)
+        questions, documents = _scored(row, stored[row["run"]], score)
+        return Ranked(
+            method=name(row),
+            run=str(row["run"]),
+            score=float(row[score]),
+            low=_known(row[f"{score}.low"]),
+            high=_known(row[f"{score}.high"]),
+            questions=questions,
+            documents=documents,
+            cost=0.0 if cost is None else float(row[cost]),
+        )
 
     candidates = [entry(row) for row in methods]
     candidates.sort(key=lambda each: (-float(each.points), each.cost))
     return Group(
-        candidates,
-        [entry(row) for row in ranked if row["floor"]],
-        [entry(row) for row in ranked if row["upper_bound"]],
-        score,
-        cost,
-        max((int(row["n"]) for row in ranked), default=0),
-        max((int(row["documents"]) for row in ranked), default=0),
+        methods=candidates,
+        floors=[entry(row) for row in ranked if row["floor"]],
+        upper_bounds=[entry(row) for row in ranked if row["upper_bound"]],
+        score=score,
+        cost=cost,
+        without_flops=[name(row) for row in methods if pd.isna(row["tflops.total"])],
+        several_models=several_models,
     )
+
+
+def _scored(row: Mapping[str, Any], run: StoredRun, score: str) -> tuple[int, int]:
+    """The questions that a score is the mean of, and their clusters; of a score of all answers
+    those of the run."""
+    if score in facts.corpus_scores(run):
+        return int(row["n"]), int(row["documents"])
+    scored = facts.scored(run, score)
+    return len(scored.ids), len(set(scored.clusters))
 
 
 def _known_cost(rows: Sequence[Mapping[str, Any]]) -> str | None:
@@ -145,12 +189,24 @@ def _without_methods(group: Group) -> str:
     return f"No method to choose was run yet, only {only} by {group.score}."
 
 
-def _one_method(group: Group) -> str:
+def _no_choice(bounds: Sequence[Ranked]) -> str:
+    named = _listed([f"{each.method} ({each.points} points)" for each in bounds])
+    if len(bounds) == 1:
+        return f"The upper bound {named} is no method to choose."
+    return f"The upper bounds {named} are no methods to choose."
+
+
+def _one_method(group: Group) -> list[str]:
     (only,) = group.methods
     interval = ""
     if only.low is not None and only.high is not None:
         interval = f" [{100 * only.low:.1f}, {100 * only.high:.1f}]"
-    return f"{only.method} scores {only.points} points{interval} ({group.score}), {_asked(group)}."
+    sentences = [
+        f"{only.method} scores {only.points} points{interval} ({group.score}), {_asked(only)}."
+    ]
+    if only.documents < FEWEST:
+        sentences.append("With so few documents no interval can be given.")
+    return sentences
 
 
 def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
@@ -165,38 +221,41 @@ def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
         return [*sentences, f"That is no more than {_the_floors(higher)}."]
     tested = from_best(group, runs)
     if tested is None:
-        alike = "Differences are not tested, as these runs differ in more than the method."
-        return [*sentences, alike]
-    if not _can_separate(group.documents):
+        return [*sentences, f"Differences are not tested, as these runs {_unlike(group)}."]
+    if not _can_separate(leaders[0].documents):
         return [*sentences, "With so few documents this test cannot separate any two runs."]
     them = "it" if len(leaders) == 1 else "them"
     unsure = [floor for floor in group.floors if not tested[floor.run].separated]
     if unsure:
         sentences.append(f"The data cannot separate {them} from {_the_floors(unsure)}.")
-        return [*sentences, *_missed(tested)]
+        return sentences
     if group.floors:
         sentences.append(f"The data separate {them} from {_the_floors(group.floors)}.")
     sentences += _quality(group, them, tested)
-    return [*sentences, *_cost(group, tested), *_missed(tested)]
+    return [*sentences, *_cost(group, tested)]
+
+
+def _unlike(group: Group) -> str:
+    """Why runs are not compared."""
+    return "differ in the model" if group.several_models else "differ in more than the method"
 
 
 def _who_is_best(group: Group, leaders: Sequence[Ranked]) -> str:
     every, points = len(group.methods), leaders[0].points
+    noun = "runs" if group.several_models else "methods"
     if float(points) == 0:
-        who = leaders[0].method if every == 1 else f"None of {every} methods"
+        who = leaders[0].method if every == 1 else f"None of {every} {noun}"
         verb = "does not score" if every == 1 else "scores"
-        return f"{who} {verb} above 0 ({group.score}), {_asked(group)}."
+        return f"{who} {verb} above 0 ({group.score}), {_asked(leaders[0])}."
     verb = "scores" if len(leaders) == 1 else "score"
-    place = "" if len(leaders) == every else f" highest of {every} methods,"
+    place = "" if len(leaders) == every else f" highest of {every} {noun},"
     each = "points" if len(leaders) == 1 else "points each"
     best = f"{_named(leaders)} {verb}{place} {points} {each}"
-    return f"{best} ({group.score}), {_asked(group)}."
+    return f"{best} ({group.score}), {_asked(leaders[0])}."
 
 
-def _asked(group: Group) -> str:
-    return (
-        f"on {_counted(group.questions, 'question')} about {_counted(group.documents, 'document')}"
-    )
+def _asked(run: Ranked) -> str:
+    return f"on {_counted(run.questions, 'question')} about {_counted(run.documents, 'document')}"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -216,19 +275,16 @@ def from_best(group: Group, runs: Sequence[StoredRun]) -> dict[str, FromBest] | 
     best, *others = (each.run for each in (*group.methods, *group.floors))
     compared = [run for run in runs if run.name in {best, *others}]
     try:
-        table = compare(compared, reference=best)
+        compare(compared, reference=best)
     except UserError:
         return None
-    jointly = {row.name: row for row in beside_best(compared, group.score, best).rows}
     found = {}
-    for row in facts.records(table):
-        beside = jointly[str(row["run"])]
+    for beside in beside_best(compared, group.score, best).rows:
         found[beside.name] = FromBest(
             separated=beside.p < facts.ALPHA,
             difference=-beside.difference,
             low=None if beside.high is None else -beside.high,
             high=None if beside.low is None else -beside.low,
-            detectable=_known(row["detectable"]),
         )
     return found
 
@@ -245,17 +301,37 @@ def _unseparated(group: Group, tested: Mapping[str, FromBest]) -> list[Ranked]:
 
 
 def _quality(group: Group, them: str, tested: Mapping[str, FromBest]) -> list[str]:
-    """Which other methods the data separate from the best."""
+    """How sure the equality of the best methods is, and which others the data separate from
+    them."""
+    sentences = _equality(group.leaders, tested)
     unseparated = _unseparated(group, tested)
     if len(unseparated) == 1:
         (other,) = unseparated
         difference = _difference(tested[other.run])
-        return [f"The data cannot separate {other.method} from {them} ({difference})."]
+        return [*sentences, f"The data cannot separate {other.method} from {them} ({difference})."]
     if unseparated:
-        return [f"The data cannot separate {_named(unseparated)} from {them}."]
+        return [*sentences, f"The data cannot separate {_named(unseparated)} from {them}."]
     if len(group.leaders) < len(group.methods):
-        return [f"The data separate {them} from every other method."]
-    return []
+        return [*sentences, f"The data separate {them} from every other method."]
+    return sentences
+
+
+def _equality(leaders: Sequence[Ranked], tested: Mapping[str, FromBest]) -> list[str]:
+    """The interval of the difference between methods with the same score; of several, the ends
+    that lie furthest out."""
+    best, *equals = leaders
+    if not equals:
+        return []
+    lows = [tested[each.run].low for each in equals]
+    highs = [tested[each.run].high for each in equals]
+    known_lows = [low for low in lows if low is not None]
+    known_highs = [high for high in highs if high is not None]
+    if len(known_lows) < len(equals) or len(known_highs) < len(equals):
+        return ["No interval of their difference can be given."]
+    ends = f"{100 * min(known_lows):.1f} to {100 * max(known_highs):.1f}"
+    if len(equals) == 1:
+        return [f"Their difference has the 95 % interval {ends}."]
+    return [f"The 95 % intervals of their differences from {best.method} lie within {ends}."]
 
 
 def _cost(group: Group, tested: Mapping[str, FromBest]) -> list[str]:
@@ -265,7 +341,7 @@ def _cost(group: Group, tested: Mapping[str, FromBest]) -> list[str]:
     if len(group.methods) == 1:
         return []
     if group.cost is None:
-        return ["What an answer costs is not known for all methods."]
+        return [_unknown_cost(group)]
     may_be_as_good = [
         each for each in _unseparated(group, tested) if _keeps_half(best, tested[each.run])
     ]
@@ -280,10 +356,28 @@ def _cost(group: Group, tested: Mapping[str, FromBest]) -> list[str]:
     cheapest = min([best, *worse], key=lambda each: each.cost)
     if _is_cheaper(cheapest, best):
         fewer = f"{100 * (best.score - cheapest.score):.1f} points less"
+        fewer += _interval(tested[cheapest.run])
         return [f"{cheapest.method} scores {fewer} and {_share(cheapest, best, group.cost)}."]
     if all(not _is_cheaper(each, best) for each in group.methods):
-        return [f"No method is clearly cheaper, by {_COST_NAMES[group.cost]}."]
+        return [_best_is_cheapest(group, group.cost)]
     return []
+
+
+def _unknown_cost(group: Group) -> str:
+    if len(group.without_flops) == len(group.methods):
+        return "What an answer costs in FLOPs is unknown."
+    return f"What an answer costs in FLOPs is unknown for {_listed(group.without_flops)}."
+
+
+def _best_is_cheapest(group: Group, cost: str) -> str:
+    """What the best method costs beside the cheapest other one, where none is cheaper than it."""
+    best, *others = group.methods
+    cheapest = min(others, key=lambda each: each.cost)
+    which = f"{cheapest.method}, the cheapest of the others" if len(others) > 1 else cheapest.method
+    if _is_cheaper(best, cheapest):
+        share = f"{100 * best.cost / cheapest.cost:.0f} %"
+        return f"{best.method} takes {share} of the {_COST_NAMES[cost]} of {which}."
+    return f"{best.method} costs about the same as {which}, by {_COST_NAMES[cost]}."
 
 
 def _keeps_half(best: Ranked, found: FromBest) -> bool:
@@ -298,21 +392,24 @@ def _is_cheaper(one: Ranked, other: Ranked) -> bool:
 def _difference(found: FromBest) -> str:
     """ "difference 5.0 points, 95 % interval -5.7 to 15.7", as far as there is an interval."""
     text = f"difference {100 * found.difference:.1f} points"
+    ends = _ends(found)
+    return text if ends is None else f"{text}, {ends}"
+
+
+def _interval(found: FromBest) -> str:
+    """ " (95 % interval -5.7 to 15.7)"; "" where there is none."""
+    ends = _ends(found)
+    return "" if ends is None else f" ({ends})"
+
+
+def _ends(found: FromBest) -> str | None:
     if found.low is None or found.high is None:
-        return text
-    return f"{text}, 95 % interval {100 * found.low:.1f} to {100 * found.high:.1f}"
+        return None
+    return f"95 % interval {100 * found.low:.1f} to {100 * found.high:.1f}"
 
 
 def _share(one: Ranked, best: Ranked, cost: str) -> str:
     return f"takes {100 * one.cost / best.cost:.0f} % of the {_COST_NAMES[cost]} of {best.method}"
-
-
-def _missed(tested: Mapping[str, FromBest]) -> list[str]:
-    """Which differences so few questions would not show."""
-    known = [each.detectable for each in tested.values() if each.detectable is not None]
-    if not known:
-        return []
-    return [f"Differences below {100 * max(known):.1f} points would often be missed."]
 
 
 def _caveats(rows: Sequence[Mapping[str, Any]], runs: Sequence[StoredRun]) -> list[str]:
@@ -321,12 +418,15 @@ def _caveats(rows: Sequence[Mapping[str, Any]], runs: Sequence[StoredRun]) -> li
     ranked = [row for row in rows if not row["asked_otherwise"]] or list(rows)
     unranked = [row for row in rows if row not in ranked]
     failed = [row for row in ranked if row["failed"]]
+    some_finished = not all(row["unfinished"] for row in rows)  # else the page opens with that
     sentences = {
         "Failed questions, which count 0": [
             _failures(row) for row in failed if row["run"] not in skipping
         ],
         "Failed questions, left out": [_failures(row) for row in failed if row["run"] in skipping],
-        "Not finished": [str(row["method"]) for row in ranked if row["unfinished"]],
+        "Not finished": [
+            str(row["method"]) for row in ranked if row["unfinished"] and some_finished
+        ],
         "Not finished, so not ranked": [
             str(row["method"]) for row in unranked if row["unfinished"]
         ],
