@@ -78,7 +78,11 @@ def _run(block, cli):
             assert expected in output, f"{line}\n{output}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# The examples of applications.md need its server: tests/apps/test_page.py runs them.
+RUN_HERE = [page for page in PAGES if page.name != "applications.md"]
+
+
+@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.name)
 def test_examples_run_as_they_are_printed(page, cli, tmp_path, monkeypatch):
     names = {}
     for block in blocks(page):
