@@ -26,8 +26,10 @@ ATTACKS: dict[str, Attack] = {
     "bad settings": bad_input.bad_settings,
     "bad words": bad_input.bad_words,
     "full disk": places.full_disk,
+    "full disk in track": places.full_disk_in_track,
     "read-only folder": places.read_only,
     "moved folder": places.moved_folder,
+    "vanishing folder": places.vanishing_folder,
     "half copied folder": places.half_copied,
     "jumping clock": places.jumping_clock,
     "two processes": places.two_processes,
@@ -47,6 +49,7 @@ ATTACKS: dict[str, Attack] = {
     "kill track": kills.track_with_store,
     "kill batch": kills.batch_files,
     "kill ray": kills.ray_driver_and_workers,
+    "kill ray's head": kills.ray_head,
 }
 _IMPORTED = (
     "torch",

@@ -168,21 +168,30 @@ def export(kind: Kind, bench: Bench) -> None:
     killed(kind, bench, Job(commands, lambda out: file_hash(Path(f"{out}.zip"))))
 
 
-def track_with_store(kind: Kind, bench: Bench) -> None:
-    """`harness track` into a store that another run is in."""
+def runs_and_store() -> None:
+    """Make two runs in "more", and a store that another run is in, "with one.db"."""
+    if Path("more").exists():
+        return
     Path("one").mkdir()
     copy_of_stored("one/stored")
     must(["track", "one/stored", "--uri", f"sqlite:///{Path.cwd()}/with one.db"])
     two = ["sbert", "full-context"]
     must(run_words(",".join(two), "--out", "more"))
 
-    def before(out: str) -> None:
-        shutil.copy("with one.db", f"{out}.db")
 
-    def commands(out: str) -> list[Words]:
-        return [["track", "more", "--uri", f"sqlite:///{Path.cwd()}/{out}.db"]]
+def copy_of_store(out: str) -> None:
+    shutil.copy("with one.db", f"{out}.db")
 
-    killed(kind, bench, Job(commands, lambda out: logged(f"{out}.db"), before))
+
+def track_words(out: str) -> Words:
+    return ["track", "more", "--uri", f"sqlite:///{Path.cwd()}/{out}.db"]
+
+
+def track_with_store(kind: Kind, bench: Bench) -> None:
+    """`harness track` into a store that another run is in."""
+    runs_and_store()
+    job = Job(lambda out: [track_words(out)], lambda out: logged(f"{out}.db"), copy_of_store)
+    killed(kind, bench, job)
 
 
 def logged(store: str) -> list[Any]:
@@ -239,26 +248,37 @@ def children(parent: int) -> dict[int, str]:
     return found
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """Ray on this machine. head: the process that started its services."""
+
+    address: str
+    head: int
+
+    def services(self) -> dict[int, str]:
+        """The processes of the cluster itself by id (its tables, its scheduler), with titles."""
+        return children(self.head)
+
+    def workers(self) -> list[int]:
+        """The processes that answer questions."""
+        found = []
+        for service in self.services():
+            titles = children(service)
+            found += [pid for pid, title in titles.items() if title.startswith("ray::_Worker")]
+        return found
+
+
 @contextlib.contextmanager
-def cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
-    """Start Ray on this machine: its address, and a function that finds the workers which answer
-    questions."""
+def cluster() -> Iterator[Cluster]:
+    """Start Ray on this machine."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = ["start", "--head", "--block", "--num-cpus=2", f"--port={port}"]
     program = [sys.executable, "-m", "ray.scripts.scripts", *words, "--include-dashboard=false"]
     head = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def workers() -> list[int]:
-        found = []
-        for child in children(head.pid):
-            titles = children(child)
-            found += [pid for pid, title in titles.items() if title.startswith("ray::_Worker")]
-        return found
-
     try:
-        yield f"127.0.0.1:{port}", workers
+        yield Cluster(f"127.0.0.1:{port}", head.pid)
     finally:
         head.terminate()
         head.wait()
@@ -269,17 +289,17 @@ def ray_driver_and_workers(kind: Kind, bench: Bench) -> None:
     no answer."""
     must(run_words("slow", "--out", f"{kind.name} whole"))
     whole = answers(f"{kind.name} whole")
-    with cluster() as (address, workers):
-        row = run_words("slow", "--engine", "ray", "--workers", "2", "--ray-address", address)
+    with cluster() as ray:
+        row = _over_ray(ray)
         for number in range(max(2, bench.tries // 5)):
             kind.tries += 1
             out = f"{kind.name} {number}"
             child = start([*row, "--out", out])
-            code = _until(child, workers)
+            code = _until(child, ray.workers)
             if code is None and number % 2:
                 kill(child)
             elif code is None:
-                for victim in workers()[:1]:
+                for victim in ray.workers()[:1]:
                     os.kill(victim, signal.SIGKILL)
                 done = end_of(child)
                 if done.code != 0:
@@ -287,6 +307,41 @@ def ray_driver_and_workers(kind: Kind, bench: Bench) -> None:
             done = outcome([*row, "--out", out])
             if done.code != 0 or answers(out) != whole:
                 kind.fell.append(f"{out}: {done.words}, or other records")
+
+
+def ray_head(kind: Kind, bench: Bench) -> None:
+    """A run over Ray of which the cluster's scheduler or its tables are killed, in turn, or both:
+    a sentence, and the same command on a new cluster goes on."""
+    must(run_words("slow", "--out", f"{kind.name} whole"))
+    whole = answers(f"{kind.name} whole")
+    services: list[tuple[str, ...]] = [("raylet",), ("gcs_server",), ("raylet", "gcs_server")]
+    for number in range(max(3, bench.tries // 5)):
+        kind.tries += 1
+        out = f"{kind.name} {number}"
+        names = services[number % len(services)]
+        with cluster() as ray:
+            child = start([*_over_ray(ray), "--out", out])
+            code = _until(child, ray.workers)
+            if code is None and ended(child, bench.rng.uniform(0, 1)) is None:
+                _kill_services(ray, names)
+                done = end_of(child)
+                if not done.is_sentence:
+                    kind.fell.append(f"{out}: without {' and '.join(names)} {done.words}")
+        with cluster() as ray:
+            done = outcome([*_over_ray(ray), "--out", out])
+        if done.code != 0 or answers(out) != whole:
+            kind.fell.append(f"{out}: {done.words}, or other records")
+
+
+def _over_ray(ray: Cluster) -> list[str]:
+    return run_words("slow", "--engine", "ray", "--workers", "2", "--ray-address", ray.address)
+
+
+def _kill_services(ray: Cluster, names: Sequence[str]) -> None:
+    for pid, title in ray.services().items():
+        program = Path(title.split("\0")[0]).name
+        if program in names:
+            os.kill(pid, signal.SIGKILL)
 
 
 def _until(child: int, workers: Callable[[], Sequence[int]]) -> int | None:

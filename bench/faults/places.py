@@ -5,6 +5,7 @@ import ctypes
 import datetime
 import fcntl
 import json
+import math
 import os
 import random
 import resource
@@ -35,6 +36,7 @@ from bench.faults.commands import (
     run_words,
     start,
 )
+from bench.faults.kills import copy_of_store, logged, runs_and_store, track_words
 
 
 def _stored(place: str) -> None:
@@ -107,6 +109,31 @@ def full_disk(kind: Kind, bench: Bench) -> None:
             kind.fell.append(f"{place}, {size} bytes, then room: {again.words}")
 
 
+def full_disk_in_track(kind: Kind, bench: Bench) -> None:
+    """An MLflow store, another run's or a new one in turn, may not grow beyond a size: a sentence
+    and exit code 3, and with room the store holds what an undisturbed command logs."""
+    runs_and_store()
+    befores = (copy_of_store, _none)
+    whole = []
+    for number, before in enumerate(befores):
+        place = f"tracked whole {number}"
+        before(place)
+        must(track_words(place))
+        whole.append(logged(f"{place}.db"))
+    largest = math.log10(Path("tracked whole 0.db").stat().st_size)
+    for number in range(bench.tries):
+        place = f"tracked {number}"
+        befores[number % 2](place)
+        size = int(10 ** bench.rng.uniform(3, largest))
+        kind.tries += 1
+        done = _limited(track_words(place), size)
+        if not done.is_sentence or done.code != 3:
+            kind.fell.append(f"{place}, {size} bytes: {done.words}")
+        again = outcome(track_words(place))
+        if again.code != 0 or logged(f"{place}.db") != whole[number % 2]:
+            kind.fell.append(f"{place}, {size} bytes, then room: {again.words}, or other runs")
+
+
 def _obey_modes() -> None:
     """Give up the right of root to write whatever it likes."""
     version_3 = (ctypes.c_uint32 * 2)(0x20080522, 0)
@@ -158,6 +185,26 @@ def moved_folder(kind: Kind, bench: Bench) -> None:
         if code is None and not Path(place).exists():
             Path(f"{place} away").rename(place)
         _again(kind, place)
+
+
+def vanishing_folder(kind: Kind, bench: Bench) -> None:
+    """The folder of a run is removed for good while it goes on: a sentence and exit code 3, and the
+    same command makes the run anew."""
+    _slow_run(kind, "whole")
+    for number in range(bench.tries):
+        place = f"vanishing {number}"
+        kind.tries += 1
+        child = start(run_words("slow", "--out", place))
+        code = _begun(child, place, bench.rng)
+        Path(place).rename(f"{place} removed")
+        shutil.rmtree(f"{place} removed")
+        if code is None:
+            done = end_of(child)
+            if not done.is_sentence or done.code != 3:
+                kind.fell.append(f"{place}: {done.words}")
+        again = outcome(run_words("slow", "--out", place))
+        if again.code != 0 or answers(place) != answers(f"{kind.name} whole"):
+            kind.fell.append(f"{place}, again: {again.words}, or other records")
 
 
 def half_copied(kind: Kind, bench: Bench) -> None:

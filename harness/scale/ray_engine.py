@@ -22,6 +22,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -48,6 +49,7 @@ from harness.storage.run_store import RunStore
 from harness.types import Example
 
 _START = 120.0  # seconds for the first worker to be ready
+_SILENCE = 15.0  # seconds in which a cluster's head may start again
 _TRIES = 3  # a question that ended as many workers is recorded as failed
 
 
@@ -139,10 +141,12 @@ class Workers(Executor):
             parallel: Questions in flight in each.
 
         Raises:
-            UserError: No worker is ready in time, or one has other versions.
+            UserError: No worker is ready in time, one has other versions, or the cluster ended.
         """
         self.ray = ray
         self.parallel = parallel
+        self.address: str = ray.get_runtime_context().gcs_address
+        self.silent_since: float | None = None  # when nobody listened there for the first time
         self.load: dict[Any, int] = {}  # worker that is ready -> questions that it has
         self.calls: dict[Any, _Call] = {}  # calls under way
         kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_concurrency=parallel)(
@@ -150,10 +154,14 @@ class Workers(Executor):
         )
         for _ in range(count):
             self.greet(kind.remote(os.getcwd(), parallel))
-        if not ray.wait(list(self.calls), timeout=_START)[0]:
-            raise UserError(
-                f"no worker was ready after {_START:.0f} seconds; the cluster is busy: ray status"
-            )
+        end = time.monotonic() + _START
+        while not self.ready_calls(list(self.calls), timeout=1.0):
+            self.check_cluster()
+            if time.monotonic() > end:
+                raise UserError(
+                    f"no worker was ready after {_START:.0f} seconds; the cluster is busy: ray "
+                    "status"
+                )
 
     def in_flight(self) -> int:
         """Of each worker."""
@@ -193,6 +201,24 @@ class Workers(Executor):
         ended: list[Any] = self.ray.wait(calls, num_returns=len(calls), timeout=0)[0]
         return ended
 
+    def check_cluster(self) -> None:
+        """Raise UserError where nobody has listened at the cluster's address for a while.
+
+        Ray ends the process, without a summary, a minute after its cluster ended.
+        """
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
+        except OSError as error:
+            self.silent_since = self.silent_since or time.monotonic()
+            if time.monotonic() - self.silent_since > _SILENCE:
+                raise UserError(
+                    f"the Ray cluster at {self.address} has ended; start it and run the same "
+                    "command again"
+                ) from error
+        else:
+            self.silent_since = None
+
 
 _GREETING = -1
 """The number of a call that asks for a worker's versions, and for no question."""
@@ -231,8 +257,11 @@ class _Round:
         """Send out questions and take answers until none is left, or a limit is reached."""
         try:
             while self._send_and_wait():
-                for call in self._workers.ready_calls(list(self._workers.calls), timeout=1.0):
+                ended = self._workers.ready_calls(list(self._workers.calls), timeout=1.0)
+                for call in ended:
                     self._take(call)
+                if not ended:
+                    self._workers.check_cluster()
         except KeyboardInterrupt:
             for call in self._workers.ready_calls(list(self._running)):
                 self._take(call)

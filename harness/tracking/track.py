@@ -220,6 +220,8 @@ def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
 
         failures = (MlflowException, SQLAlchemyError, sqlite3.Error, OSError)
         logging.getLogger("mlflow").setLevel(logging.ERROR)  # no messages about creating tables
+        # What it logs, with a long traceback, is raised as well.
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         yield
     except ModuleNotFoundError as error:  # MLflow itself, or the driver of a database
         name = error.name or "mlflow"

@@ -4,11 +4,13 @@ whatever dies."""
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +18,7 @@ from harness.engine.manifest import made_by
 from harness.errors import UserError
 from harness.llm.scripted import ScriptedModel
 from harness.scale import ray_engine
-from harness.scale.ray_engine import _check_versions, _Waiting, worker_count
+from harness.scale.ray_engine import Workers, _check_versions, _Waiting, worker_count
 from harness.storage.json_lines import read_lines
 from tests.engine.fakes import Plain, World, comparable, make_plan
 
@@ -53,6 +55,17 @@ def test_a_worker_must_have_the_same_versions():
         UserError, match=r"gpu7 has other versions: numpy 1\.0 there, .* here; install the same"
     ):
         _check_versions({**there, "numpy": "1.0"})
+
+
+def test_a_cluster_that_ended_is_an_error_after_a_while(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        workers = SimpleNamespace(address=address, silent_since=1.0)
+        Workers.check_cluster(workers)  # there again, so the while begins anew
+    Workers.check_cluster(workers)
+    monkeypatch.setattr(ray_engine, "_SILENCE", 0.0)
+    with pytest.raises(UserError, match=f"cluster at {address} has ended; start it"):
+        Workers.check_cluster(workers)
 
 
 def test_one_worker_indexes_a_document_and_idle_ones_help_once_it_did():

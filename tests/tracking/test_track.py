@@ -2,6 +2,7 @@ import contextlib
 import functools
 import getpass
 import json
+import resource
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -317,6 +318,17 @@ class TestFaults:
         (tmp_path / "mlflow.db").write_text("not a database " * 100)
         with pytest.raises(SaveError, match="tracking failed at sqlite:.*; move the damaged /"):
             track(run_folder(tmp_path), f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+    def test_a_full_disk_is_one_sentence(self, uri, tmp_path, capfd):
+        folder = run_folder(tmp_path)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # the empty store has more
+        try:
+            with pytest.raises(SaveError, match="disk I/O error"):
+                track(folder, uri)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert "Traceback" not in capfd.readouterr().err
 
     @pytest.mark.parametrize("tables", [0, 6, 20])
     def test_a_store_that_was_left_half_made_is_made_anew(
