@@ -113,7 +113,9 @@ def finding(means: pd.DataFrame, runs: Sequence[StoredRun]) -> str:
     else:
         sentences = _several(group, runs)
     if all(row["unfinished"] for row in rows):
-        sentences.insert(0, "No run is finished: this is of the questions answered so far.")
+        sentences.insert(
+            0, "No run is finished yet: what follows is about the questions answered so far."
+        )
     if group.methods and group.upper_bounds:
         sentences.append(_no_choice(group.upper_bounds))
     return " ".join([*sentences, *_caveats(rows, runs)])

@@ -333,7 +333,8 @@ CASES = {
     "all unfinished": (
         [Run("pecan", HIGH, 4.0, changes=UNFINISHED), Run("lead", LOW, 0.5, changes=UNFINISHED)],
         (
-            "No run is finished: this is of the questions answered so far. pecan scores "
+            "No run is finished yet: what follows is about the questions answered so far. "
+            "pecan scores "
             "highest of 2 methods, 95.0 points (longbench.qa_f1), on 20 questions about 20 "
             "documents. The data separate it from every other method. lead scores 90.0 "
             "points less (95 % interval LOW to HIGH) and takes 12 % of the FLOPs of pecan."
