@@ -30,7 +30,7 @@ from bench.parallel import SEARCH, Bench
 from harness.config.schema import ModelConfig
 from harness.llm import cuda_graphs
 from harness.llm.backend import load_model
-from harness.llm.batched_forward import Ask, run_packed
+from harness.llm.batched_forward import ForwardRequest, run_packed
 from harness.llm.capture import FeedCapture
 from harness.llm.kv import rewind
 from harness.llm.load import unload
@@ -99,13 +99,15 @@ def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
     pool = model.pool
     caches = [pool.cache() for _ in range(contexts)]
     for cache in caches:
-        run_packed(model.net, model.device, [Ask([5] * (400 + rows), cache)], True)
+        run_packed(model.net, model.device, [ForwardRequest([5] * (400 + rows), cache)], True)
         rewind(cache, 400)
     size = rows // requests
     asked = [((400 + n * size, 400 + (n + 1) * size), ((10, 30),)) for n in range(requests)]
-    asks = [Ask([7] * rows, cache, 1, FeedCapture(400, asked)) for cache in caches]
+    forward_requests = [
+        ForwardRequest([7] * rows, cache, 1, FeedCapture(400, asked)) for cache in caches
+    ]
     with Launches() as counted:
-        run_packed(model.net, model.device, asks, True)
+        run_packed(model.net, model.device, forward_requests, True)
     return counted.count
 
 

@@ -291,6 +291,8 @@ def _are_flops_of_tokens(
     those of the largest whose every token attends to all."""
     tokens = _sum([phase], "tokens_in", "tokens_out")
     context = tokens + _sum([phase], "tokens_cached")
+    if _sum([phase], "encoder_requests"):  # encoders and rerankers compute no logits of words
+        convention = "executed"
     least = min(2 * _least_weights(shape, convention) * tokens for shape in shapes)
     most = max(2 * shape.parameters * tokens + shape.pair * tokens * context for shape in shapes)
     pooled = max(2 * shape.width * (shape.width + 1) for shape in shapes) * (
