@@ -3,3 +3,6 @@
 INTERVAL_RULE = "2"
 """Version of the rule by which intervals are made. It is raised whenever the same values get another
 interval; summaries and bundles record it, so that a change of the rule is not taken for an edit."""
+
+OLDER_RULES = (None, "1")
+"""The rules before it; None: of versions that recorded none."""

@@ -30,11 +30,12 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run, flatten
 from harness.engine.scoring import SCORING_NOTES, score_record
 from harness.errors import UserError
-from harness.stats import INTERVAL_RULE
+from harness.stats import INTERVAL_RULE, OLDER_RULES
 from harness.storage.checksums import EDITED, FILES
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.record_texts import gold_of
+from harness.storage.run_files import SUMMARY
 from harness.storage.run_folder import ByQuestion, StoredRun, numbers_of
 from harness.storage.run_summary import KEPT, summarise
 from harness.storage.serialize import json_values
@@ -62,6 +63,7 @@ NEVER_CHECKED = (
 )
 """What no bundle can prove, whatever it holds."""
 _ENDS = (".low", ".high")  # of the names of an interval's ends
+_RESTS_ON_TEXTS = ("apart", "asked_otherwise")  # whether a run is ranked
 _SAME = 1e-9
 _NOT_COMPUTED = (*KEPT, FILES, EDITED, "interval_rule")  # of summary.json, not from its records
 
@@ -123,13 +125,9 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
     with open_bundle(path) as bundle:
         report = Report(bundle.sha256, runs=len(bundle.runs))
         report.files = len(bundle.index["files"]) - len(bundle.changed)
-        report.intervals = bundle.index.get("interval_rule") == INTERVAL_RULE
-        if not report.intervals:
-            report.unchecked.append("intervals")
-            report.notes.append(
-                "intervals were made by another rule than this version's, so they are not "
-                "compared; means are"
-            )
+        rule = bundle.index.get("interval_rule")
+        if rule != INTERVAL_RULE:
+            _leave_out_intervals(f"the table of {INDEX}", rule, report)
         for name in bundle.changed:
             report.differences.append(
                 Difference("file", name, None, "it is not as it was exported (checksum)")
@@ -150,7 +148,8 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
 
         stored, here = keyed(bundle.index["table"]), keyed(table(rescored))
         for key in dict.fromkeys([*stored, *here]):
-            _compare_numbers(stored.get(key, {}), here.get(key, {}), ", ".join(key), report)
+            numbers = stored.get(key, {}), here.get(key, {})
+            _compare_numbers(*numbers, ", ".join(key), report, with_intervals=rule == INTERVAL_RULE)
         for run in against:
             _compare_own_run(bundle, run, report)
         return report
@@ -291,13 +290,14 @@ class _RunCheck:
             flatten({k: v for k, v in one.items() if k not in _NOT_COMPUTED})
             for one in (fresh, summary)
         )
-        _compare_numbers(stored, here, f"{self.place}/summary.json", self.report)
+        place, rule = f"{self.place}/{SUMMARY}", summary.get("interval_rule")
+        if rule != INTERVAL_RULE:
+            _leave_out_intervals(place, rule, self.report)
+        _compare_numbers(stored, here, place, self.report, with_intervals=rule == INTERVAL_RULE)
         asked = (summary.get("n_asked") or 0) - (summary.get("n_left_out") or 0)
         if summary.get("state") == "finished" and asked > fresh["n_total"]:
             sentence = f"the run is called finished, with {fresh['n_total']} of {asked} questions"
-            self.report.differences.append(
-                Difference("table", f"{self.place}/summary.json", None, sentence)
-            )
+            self.report.differences.append(Difference("table", place, None, sentence))
         if summary.get("stopped_early") or summary.get("state") != "finished":
             self.report.unchecked.append(f"why {self.place} stopped early")
         return replace(self.run, records=self.numbers)
@@ -454,16 +454,39 @@ def _text(value: Any) -> str:
     )
 
 
+def _leave_out_intervals(place: str, rule: Any, report: Report) -> None:
+    """Say that the intervals of `place` are not compared, as they were made by the rule `rule` (None:
+    by one that was not recorded yet), which is not this version's."""
+    age = "an older" if rule in OLDER_RULES else "another"
+    report.intervals = False
+    phrase = f"intervals of {age} rule"
+    if phrase not in report.unchecked:
+        report.unchecked.append(phrase)
+    report.notes.append(
+        f"{place}: its intervals are of {age} rule than this version's, so they are not compared; "
+        "means are"
+    )
+
+
 def _compare_numbers(
-    stored: Mapping[str, Any], here: Mapping[str, Any], place: str, report: Report
+    stored: Mapping[str, Any],
+    here: Mapping[str, Any],
+    place: str,
+    report: Report,
+    *,
+    with_intervals: bool,
 ) -> None:
-    """Compare numbers of the bundle, `stored`, with those computed again, `here`, both by name."""
+    """Compare numbers of the bundle with those computed again.
+
+    Args:
+        stored: Numbers of the bundle, by name.
+        here: Those computed again, by name.
+        place: Where the bundle has them, for what is said.
+        report: Gets what differs.
+        with_intervals: Whether the ends of intervals were made by this version's rule.
+    """
     for name in dict.fromkeys([*stored, *here]):
-        is_end = name.endswith(_ENDS) and not report.intervals
-        if is_end or name in (
-            "apart",
-            "asked_otherwise",
-        ):  # whether a run is ranked rests on texts, too
+        if name in _RESTS_ON_TEXTS or (name.endswith(_ENDS) and not with_intervals):
             continue
         before, after = stored.get(name), here.get(name)
         report.numbers += 1

@@ -322,6 +322,42 @@ def test_texts_that_may_not_be_copied_are_hashes(tmp_path: Path, rows: Path, how
         assert len(found(verify(tmp_path / "b.zip", data=str(other)))["other texts"]) == 1
 
 
+def give_older_intervals(place: str) -> Callable[[dict[str, Any]], None]:
+    """An edit of the summary or of bundle.json that gives it intervals of a rule before today's."""
+
+    def change(held: dict[str, Any]) -> None:
+        if place == "summary.json":
+            held["scores"][SCORER].update(low=0.125, high=0.875)
+        else:
+            held["table"][0][f"{SCORER}.low"] = 0.125
+        held["interval_rule"] = "1"
+
+    return change
+
+
+@pytest.mark.parametrize("place", ["summary.json", INDEX])
+def test_intervals_of_an_older_rule_are_said_to_be_so(here, bundle, place):
+    edit(bundle, place, give_older_intervals(place), careful=True)
+    done = here("verify", str(bundle)).checked(0)
+    last = done.stdout.rstrip().rpartition("\n")[2]
+    assert last.startswith("consistent; ")
+    assert "intervals of an older rule" in last
+    assert "its intervals are of an older rule than this version's" in done.stdout
+
+
+def test_a_summary_without_a_rule_is_compared_in_its_means(here, bundle):
+    def change(summary: dict[str, Any]) -> None:
+        give_older_intervals("summary.json")(summary)
+        del summary["interval_rule"]
+        summary["scores"][SCORER]["mean"] = 0.75
+
+    edit(bundle, "summary.json", change, careful=True)
+    done = here("verify", str(bundle)).checked(4)
+    assert f"scores.{SCORER}.mean is 0.75" in done.stdout
+    assert f"scores.{SCORER}.low" not in done.stdout
+    assert "its intervals are of an older rule than this version's" in done.stdout
+
+
 def test_against_runs_of_ones_own(tmp_path: Path, rows: Path, bundle: Path) -> None:
     own = make(tmp_path / "own", rows)
     assert verify(bundle, against=[own]).differences == []
