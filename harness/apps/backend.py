@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
-from harness.apps.calls import Call, FunctionCall, HttpCall
+from harness.apps.calls import Address, FunctionCall, HttpCall
 from harness.apps.reply import AppReply, compiled_map, read_reply
-from harness.apps.settings import AppQuestion, AppSettings, app_settings
+from harness.apps.settings import OPTION, AppQuestion, AppSettings, app_settings
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, HarnessError, Missing, attempt
 from harness.llm.backend import Backend, ModelFacts
-from harness.llm.endpoint_http import Tries
+from harness.llm.endpoint_http import RetryPolicy, Tries
 from harness.llm.endpoint_info import address_problems, api_key
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 from harness.parallel.scheduler import Took, timed
@@ -59,16 +59,55 @@ class Applications(Backend):
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
         """The application, once it answers. Raises CannotRun where it does not."""
         settings = app_settings(config)
-        call = _call(config, settings)
+        call = AppCall(config, settings)
         call.check()
         return ApplicationModel(config, facts, call, settings)
 
 
-def _call(config: ModelConfig, settings: AppSettings) -> Call:
-    """How the application is called."""
-    if settings.function is None:
-        return HttpCall(config, settings)
-    return FunctionCall(config, settings)
+class AppCall:
+    """How the application is called; any thread may do so."""
+
+    def __init__(self, config: ModelConfig, settings: AppSettings) -> None:
+        self._settings = settings
+        self._server: HttpCall | None = None
+        self._function: FunctionCall | None = None
+        if settings.function is None:
+            self._server = HttpCall(_address(config, settings), OPTION)
+        else:
+            self._function = FunctionCall(settings.function, config.timeout, OPTION)
+
+    def check(self) -> None:
+        """Raise CannotRun where the application cannot be called."""
+        if self._server is not None:
+            self._server.check()
+
+    def reply_to(self, question: AppQuestion, tries: Tries) -> Any:
+        """The reply to a question: a text, or JSON values.
+
+        Args:
+            question: What is asked.
+            tries: Counts how often it was sent.
+
+        Raises:
+            RequestFailed, ModelOutputError: This question has no reply.
+            CannotRun: No question would have one.
+        """
+        if self._function is not None:
+            return self._function.reply_to(tries, question.question)
+        assert self._server is not None  # one of the two is there
+        return self._server.reply_to(self._settings.request(question), tries)
+
+
+def _address(config: ModelConfig, settings: AppSettings) -> Address:
+    """Where an application's requests are sent."""
+    assert config.base_url is not None  # `facts` refuses it otherwise
+    return Address(
+        config.base_url,
+        api_key(config),
+        config.api_key_env,
+        settings.header_values(),
+        RetryPolicy(config.timeout, config.retries),
+    )
 
 
 def _misplaced(config: ModelConfig) -> list[str]:
@@ -88,7 +127,7 @@ class ApplicationModel(LanguageModel):
     """An application that can be called."""
 
     def __init__(
-        self, config: ModelConfig, facts: ModelFacts, call: Call, settings: AppSettings
+        self, config: ModelConfig, facts: ModelFacts, call: AppCall, settings: AppSettings
     ) -> None:
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
         self.window, self.shape, self.first_prompts = 0, None, {}

@@ -1,56 +1,62 @@
-"""One call of an application: over HTTP, with the retries of every server, or of a function.
+"""One call of code of the user's own: over HTTP, with the retries of every server, or of a function.
 
-call = HttpCall(config, settings)       call = FunctionCall(config, settings)
-call.check()                            whether it can be called at all
-call.reply_to(question, tries)          what it sent: a text, or JSON
+    call = HttpCall(Address("http://localhost:8000/ask"), "--app")    call.reply_to('{"question": ...}', tries)
+    call = FunctionCall("wiki:ask", 120, "--app")                     call.reply_to(tries, "How long?")
+
+A reply is a text, or JSON values. The option that names what is called stands in messages.
 """
 
 from __future__ import annotations
 
-import abc
 import asyncio
 import inspect
 import json
 import threading
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict, is_dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any
 
 import httpx2
 
-from harness.apps.settings import AppQuestion, AppSettings, app_function
-from harness.config.schema import ModelConfig
-from harness.errors import CannotRun, ModelOutputError, RequestFailed
+from harness.config import registry
+from harness.errors import CannotRun, ModelOutputError, RequestFailed, UserError
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries, key_mask, parse_json
-from harness.llm.endpoint_info import api_key
 
 _MOST_BYTES = 64 * 2**20
-"""Of a reply; the contexts of an application may be long."""
+"""Of a reply; its texts may be long."""
+_FORMS = {
+    "--app": "a text or {'answer': text, 'sources': [names], 'contexts': [texts]}",
+    "--retriever": "a list of {'page': name, 'text': text, 'score': number}",
+}
+"""Option -> what its function should return."""
 
 
-class Call(abc.ABC):
-    """How an application is called; any thread may do so."""
+@dataclass(frozen=True)
+class Address:
+    """Where requests are sent.
 
-    @abc.abstractmethod
-    def check(self) -> None:
-        """Raise CannotRun where the application cannot be called."""
+    Args:
+        url: The whole address.
+        key: Sent as a bearer token.
+        key_env: The environment variable that holds it, for messages.
+        headers: More headers, with their values.
+        policy: Timeout and retries.
+    """
 
-    @abc.abstractmethod
-    def reply_to(self, question: AppQuestion, tries: Tries) -> Any:
-        """The reply to a question: a text, or JSON values.
-
-        Args:
-            question: What is asked.
-            tries: Counts how often it was sent.
-
-        Raises:
-            RequestFailed, ModelOutputError: This question has no reply.
-            CannotRun: No question would have one.
-        """
+    url: str
+    key: str | None = field(default=None, repr=False)
+    key_env: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
 
 
-class AppServer(Server):
-    """A server that is no language model's: its messages name --app."""
+class OwnServer(Server):
+    """A server that is no language model's: its messages name an option (`part`: "--app")."""
+
+    @property
+    def address_setting(self) -> str:
+        """The option that names the address."""
+        return self.part
 
     def error_of_status(self, reply: httpx2.Response, content: bytes | None) -> Exception:
         """The exception for a reply by its HTTP status; any status says that the server is
@@ -60,43 +66,54 @@ class AppServer(Server):
             return RequestFailed(f"status {code}")
         if 300 <= code < 400:
             return CannotRun(
-                f"{self.base_url} answers with a redirect ({code}); give the final address as --app"
+                f"{self.base_url} answers with a redirect ({code}); give the final address as "
+                f"{self.part}"
             )
         if code in (401, 402, 403) and self.key_env is None:
             return CannotRun(
                 f"{self.base_url} refuses us (status {code}); name the variable that holds its "
-                "key: --app-key NAME"
+                f"key: {self.part}-key NAME"
             )
         if code in (404, 405):
             return CannotRun(
-                f"{self.base_url} takes no questions at this address (status {code}); correct --app"
+                f"{self.base_url} takes no questions at this address (status {code}); correct "
+                f"{self.part}"
             )
         # Without the content, no field of it is taken for a setting of a model.
         return super().error_of_status(reply, None)
 
 
-class HttpCall(Call):
-    """A POST of the body to the application's address."""
+class HttpCall:
+    """POST requests to an address; any thread may send them."""
 
-    def __init__(self, config: ModelConfig, settings: AppSettings) -> None:
-        assert config.base_url is not None  # application_facts refuses it otherwise
-        values = settings.header_values()
-        policy = RetryPolicy(config.timeout, config.retries)
-        self._settings = settings
-        self._server = AppServer(
-            config.base_url, api_key(config), policy, config.api_key_env, headers=values
+    def __init__(self, address: Address, option: str) -> None:
+        self._server = OwnServer(
+            address.url,
+            address.key,
+            address.policy,
+            address.key_env,
+            option,
+            headers=address.headers,
         )
-        self._server.mask_key = _all_masked(
-            [self._server.mask_key, *map(key_mask, values.values())]
-        )
+        masks = map(key_mask, address.headers.values())
+        self._server.mask_key = _all_masked([self._server.mask_key, *masks])
 
     def check(self) -> None:
         """Raise CannotRun where no server answers at the address."""
         self._server.check_alive()
 
-    def reply_to(self, question: AppQuestion, tries: Tries) -> Any:
-        """The reply, as `Call.reply_to`."""
-        content = self._settings.request(question).encode("utf-8", "replace")
+    def reply_to(self, body: str, tries: Tries) -> Any:
+        """The reply to a body of JSON: a text, or JSON values.
+
+        Args:
+            body: What is sent.
+            tries: Counts how often it was sent.
+
+        Raises:
+            RequestFailed, ModelOutputError: There is no usable reply.
+            CannotRun: No request would have one.
+        """
+        content = body.encode("utf-8", "replace")
         return self._server.request("", _no_problem, _MOST_BYTES, tries, content, parse=_parsed)
 
 
@@ -122,32 +139,47 @@ def _parsed(kind: str, body: bytes) -> Any:
     return parse_json(kind, body)
 
 
-class FunctionCall(Call):
-    """A function of the user's own, called with the question's text; it may be async."""
+def own_function(target: str, option: str) -> Any:
+    """The function "module:name" that an option names.
 
-    def __init__(self, config: ModelConfig, settings: AppSettings) -> None:
-        assert settings.function is not None
-        self._target = settings.function
-        self._timeout = config.timeout
-        self._function = app_function(self._target)
+    Raises:
+        UserError: Nobody chose it, or it is not there.
+    """
+    registry.check_trusted(target)
+    function = registry.import_target(target)
+    if not callable(function):
+        raise UserError(f"{option} {target}: is no function")
+    return function
+
+
+class FunctionCall:
+    """Calls a function of the user's own; it may be async, and any thread may call it."""
+
+    def __init__(self, target: str, timeout: float, option: str) -> None:
+        self._target = target
+        self._timeout = timeout
+        self._option = option
+        self._function = own_function(target, option)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
 
-    def check(self) -> None:
-        """Nothing: the function was found."""
+    def reply_to(self, tries: Tries, *arguments: Any) -> Any:
+        """What the function returns for these arguments, as JSON values.
 
-    def reply_to(self, question: AppQuestion, tries: Tries) -> Any:
-        """What the function returns, as `Call.reply_to`."""
+        Raises:
+            RequestFailed: It gave no reply in time.
+            ModelOutputError: Its reply is no JSON.
+        """
         tries.made += 1
         tries.sent += 1
-        value = self._function(question.question)
+        value = self._function(*arguments)
         if inspect.isawaitable(value):
             value = self._awaited(value)
         return self._as_json(value)
 
     def _awaited(self, value: Awaitable[Any]) -> Any:
-        """The result of an async function. All run in one event loop, so that a client that the
-        application keeps stays usable."""
+        """The result of an async function. All run in one event loop, so that a client that it
+        keeps stays usable."""
 
         async def result() -> Any:
             return await asyncio.wait_for(value, self._timeout)
@@ -160,7 +192,7 @@ class FunctionCall(Call):
             ) from None
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of this application, in a thread of its own."""
+        """The event loop of this function, in a thread of its own."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -169,12 +201,17 @@ class FunctionCall(Call):
 
     def _as_json(self, value: Any) -> Any:
         """A reply as JSON values. Raises ModelOutputError for what is none."""
-        if is_dataclass(value) and not isinstance(value, type):
-            value = asdict(value)
         try:
-            return json.loads(json.dumps(value))
+            return json.loads(json.dumps(value, default=_fields))
         except (TypeError, ValueError) as error:
             raise ModelOutputError(
-                f"{self._target} returned what is no JSON ({error}); it should return a text or "
-                "{'answer': text, 'sources': [names], 'contexts': [texts]}"
+                f"{self._target} returned what is no JSON ({error}); it should return "
+                f"{_FORMS[self._option]}"
             ) from None
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, for json.dumps. Raises TypeError for any other object."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(f"a {type(value).__name__} is no JSON value")

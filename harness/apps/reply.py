@@ -14,15 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jmespath
-from jmespath.exceptions import JMESPathError
-
 from harness.apps.formats import FIELDS
-from harness.errors import ModelOutputError, UserError, unknown
+from harness.apps.templates import compiled, described, found_at, wrong_field
+from harness.errors import ModelOutputError
 
 Places = Mapping[str, Any]
 """Field of a reply -> its compiled place."""
-_SHOWN = 200  # characters of the keys of a reply in a message
+MAP = "--app-map"
 
 
 @dataclass(frozen=True)
@@ -48,16 +46,7 @@ class AppReply:
 
 def compiled_map(places: Mapping[str, str]) -> dict[str, Any]:
     """The places of a reply's fields, ready to be searched. Raises UserError for a wrong one."""
-    compiled: dict[str, Any] = {}
-    for field, place in places.items():
-        if field not in FIELDS:
-            raise unknown(f"field '{field}' (--app-map)", field, FIELDS)
-        try:
-            compiled[field] = jmespath.compile(place)
-        except JMESPathError as error:
-            first_line = str(error).splitlines()[0]
-            raise UserError(f"--app-map {field}={place}: no JMESPath ({first_line})") from None
-    return compiled
+    return compiled(places, FIELDS, MAP)
 
 
 def read_reply(value: Any, places: Places) -> AppReply:
@@ -70,11 +59,11 @@ def read_reply(value: Any, places: Places) -> AppReply:
         return AppReply(value)
     found: dict[str, Any] = {}
     for name, place in places.items():
-        found[name] = _search(name, place, value)
+        found[name] = found_at(place, value, name, MAP)
     answer = found.get("answer")
     if not isinstance(answer, str):
         raise ModelOutputError(
-            f"the reply has no text at '{places['answer'].expression}' ({_described(value)}); say "
+            f"the reply has no text at '{places['answer'].expression}' ({described(value)}); say "
             "where the answer is: --app-map answer=PATH"
         )
     return AppReply(
@@ -87,14 +76,6 @@ def read_reply(value: Any, places: Places) -> AppReply:
     )
 
 
-def _search(name: str, place: Any, value: Any) -> Any:
-    """What stands at a place. Raises ModelOutputError where the expression does not fit."""
-    try:
-        return place.search(value)
-    except JMESPathError as error:
-        raise _wrong(name, str(error).splitlines()[0]) from None
-
-
 def _texts(name: str, value: Any) -> tuple[str, ...] | None:
     """A list of texts, or a single one."""
     if value is None:
@@ -102,10 +83,10 @@ def _texts(name: str, value: Any) -> tuple[str, ...] | None:
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, list):
-        raise _wrong(name, "should be a list of texts")
+        raise wrong_field(name, "should be a list of texts", MAP)
     for item in value:
         if not isinstance(item, str):
-            raise _wrong(name, "should be a list of texts")
+            raise wrong_field(name, "should be a list of texts", MAP)
     return tuple(value)
 
 
@@ -115,7 +96,7 @@ def _count(name: str, value: Any) -> int | None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise _wrong(name, "should be a number of tokens")
+    raise wrong_field(name, "should be a number of tokens", MAP)
 
 
 def _money(value: Any) -> float | None:
@@ -125,17 +106,4 @@ def _money(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and math.isfinite(value) and value >= 0:
         return float(value)
-    raise _wrong("cost", "should be an amount of money")
-
-
-def _wrong(name: str, problem: str) -> ModelOutputError:
-    """The error for a field that cannot be read."""
-    return ModelOutputError(f"{name} of the reply: {problem}; correct --app-map {name}=PATH")
-
-
-def _described(value: Any) -> str:
-    """What a reply is, in words without its texts."""
-    if isinstance(value, dict):
-        keys = ", ".join(map(str, value))
-        return f"it has {keys[:_SHOWN] or 'no keys'}"
-    return f"it is a {type(value).__name__}"
+    raise wrong_field("cost", "should be an amount of money", MAP)

@@ -6,27 +6,21 @@ settings.request(question)            the JSON body of a question, as text
 
 from __future__ import annotations
 
-import json
-import os
-import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import Field, ValidationError
 
+from harness.apps.calls import own_function
 from harness.apps.formats import FORMATS
 from harness.apps.reply import compiled_map
-from harness.config import registry
+from harness.apps.templates import check_no_secret, header_values, rendered
 from harness.config.schema import Frozen, ModelConfig
 from harness.config.yaml_tree import error_sentences
-from harness.errors import CannotRun, Missing, UserError, unknown
+from harness.errors import UserError, unknown
 from harness.storage.own_code_hash import own_code
 
-_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
-_SECRET_NAME = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
+OPTION = "--app"
 
 
 @dataclass(frozen=True)
@@ -68,20 +62,11 @@ class AppSettings(Frozen):
 
     def request(self, question: AppQuestion) -> str:
         """The body of a request. Raises CannotRun where the template gives no JSON."""
-        environment = ImmutableSandboxedEnvironment(autoescape=False, undefined=StrictUndefined)
-        try:
-            text = environment.from_string(self.template).render(asdict(question))
-            json.loads(text)
-        except (TemplateError, ValueError, TypeError) as error:
-            raise CannotRun(
-                f"--app-body: the template gives no JSON ({error}); write texts as "
-                "{{ question | tojson }}"
-            ) from None
-        return text
+        return rendered(self.template, asdict(question), "--app-body")
 
     def header_values(self) -> dict[str, str]:
         """The headers with the values of environment variables. Raises Missing."""
-        return {name: _with_variables(value) for name, value in self.headers.items()}
+        return header_values(self.headers, "application")
 
     def identity(self, config: ModelConfig) -> dict[str, Any]:
         """All that changes an answer, as far as it is known here."""
@@ -97,7 +82,8 @@ class AppSettings(Frozen):
                 "headers": dict(self.headers),
             }
         else:
-            identity |= {"function": self.function, "code": own_code(app_function(self.function))}
+            function = own_function(self.function, OPTION)
+            identity |= {"function": self.function, "code": own_code(function)}
         return identity
 
 
@@ -113,44 +99,7 @@ def app_settings(config: ModelConfig) -> AppSettings:
     compiled_map(settings.places)
     if settings.function is None:
         settings.request(AppQuestion("Is this JSON?"))
-        _check_no_secret(settings.headers)
+        check_no_secret(settings.headers, "--app-header")
     elif settings.body is not None or settings.headers:
         raise UserError("--app-body and --app-header are for an address; a function takes none")
     return settings
-
-
-def _check_no_secret(headers: Mapping[str, str]) -> None:
-    """Raise UserError for a header that holds a key itself: settings are stored."""
-    for name, value in headers.items():
-        if _SECRET_NAME.search(name) and not _VARIABLE.search(value):
-            raise UserError(
-                f"--app-header {name}=...: put the value into an environment variable and name "
-                f"that, as settings are stored: --app-header '{name}=$NAME'"
-            )
-
-
-def app_function(target: str) -> Any:
-    """The function "module:name". Raises UserError for one that nobody chose or that is not
-    there."""
-    registry.check_trusted(target)
-    function = registry.import_target(target)
-    if not callable(function):
-        raise UserError(f"--app {target}: is no function")
-    return function
-
-
-def _with_variables(value: str) -> str:
-    """A header's value with environment variables in place of their names."""
-
-    def of_environment(found: re.Match[str]) -> str:
-        name = found.group(1)
-        text = os.environ.get(name, "").strip()
-        if not text:
-            raise Missing(
-                f"the environment variable {name}, which a header of the application needs, is "
-                f"not set; set it with: export {name}=...",
-                f"the header's value in {name}",
-            )
-        return text
-
-    return _VARIABLE.sub(of_environment, value)

@@ -6,7 +6,7 @@ RunConfig
 ├── model     ModelConfig    the reader
 ├── roles     {role: ModelConfig}     builder, searcher, compressor, refiner: default the reader
 ├── encoder / reranker  EncoderConfig
-└── seed, limit, failed, keep_prompts, cache, profile
+└── seed, limit, failed, keep_prompts, cache, profile, retriever
 """
 
 import dataclasses
@@ -279,13 +279,35 @@ class EncoderConfig(_Weights):
     price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
+class RetrieverConfig(Frozen):
+    """A retriever of the user's own (--retriever): how it is asked, and what its reply means.
+
+    base_url, or function "module:name"; format: a known form of requests and replies; map: field ->
+    place in a reply; body: jinja2 template of a request; headers: "$NAME" is the value of an
+    environment variable; price: money of one search, None = unknown.
+    """
+
+    name: str
+    base_url: str | None = None
+    function: str | None = None
+    format: str = "json"
+    map: dict[str, str] = Field(default_factory=dict)
+    body: str | None = None
+    headers: dict[str, str] = Field(default_factory=dict)
+    api_key_env: str | None = None
+    timeout: float = Field(default=30.0, gt=0)
+    retries: int = Field(default=4, ge=0)
+    price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
 class GeneralSettings(Frozen):
     """What a run has beside its parts.
 
     limit, sample, failed, keep_prompts, cache change no prediction and are left out of the hash.
     limit: the first questions; sample: about so many drawn by sample_seed (question_kinds.py);
     keep_prompts: whether the run folder holds every request as it was sent; cache: whether requests
-    that earlier runs have sent are sent again.
+    that earlier runs have sent are sent again; retriever: in place of the ranking of methods that
+    retrieve, part of the hash of these.
     """
 
     seed: int = Field(default=0, ge=0)
@@ -296,6 +318,7 @@ class GeneralSettings(Frozen):
     keep_prompts: bool = False
     cache: Literal["replies"] | None = None
     profile: str | None = None
+    retriever: RetrieverConfig | None = Field(default=None, exclude_if=operator.not_)
 
 
 class RunConfig(GeneralSettings):

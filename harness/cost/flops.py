@@ -125,7 +125,7 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
     return float(2 * weights * event.new + shape.pair * pairs)
 
 
-Kind = Literal["prefill", "decode", "probe", "score", "embed", "rerank"]
+Kind = Literal["prefill", "decode", "probe", "score", "embed", "rerank", "search"]
 PHASES = ("index", "search", "answer", "study")
 
 
@@ -167,7 +167,7 @@ class Event:
         None  # written tokens that a server takes money for, beside `new`; None: not from a server
     )
     reply: str = ""  # what is wrong with a reply (`Written.problem`), in an event of its own
-    charged: float | None = None  # money that the reply itself says, of an application
+    charged: float | None = None  # money that an application's reply says, or of a search
     tokens_known: bool = True  # False where an application's reply does not say them
     money_known: bool = True  # False where neither its reply nor a price says it
     answered: bool = True  # False for requests that were sent and got no usable reply

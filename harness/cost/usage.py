@@ -16,6 +16,8 @@ from typing import Any
 
 from harness.cost.flops import CONVENTIONS, DEFAULT, Event, ModelShape, flops
 
+_NO_LANGUAGE_MODEL = ("embed", "rerank", "search")
+
 
 def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str, dict[str, Any]]:
     """Sum events by phase: phase -> name -> sum. shapes: sizes of models by the keys
@@ -24,11 +26,11 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     tokens_in         tokens read (prefill, probe, score, embed, rerank)
     tokens_cached     context that a request did not have to send again
     uncounted         events of models whose shape is unknown
-    encoder_requests  requests that went to an encoder or reranker
+    encoder_requests  requests that went to an encoder, a reranker or a retriever
     roles             FLOPs (convention "all-params") by role
     Other counts are sums of fields of Event; markers_broken (docs/security.md#forged-turns) and
     recalled only if not 0. Only in phases that had any:
-    charged           money that the replies of an application say
+    charged           money that the replies of an application say, and of searches
     tokens_unknown, money_unknown    calls of an application whose reply does not say them; the phase then has no
                       tokens_in and tokens_out
     probes            {requests, tokens, flops} of probes, which read the words that close the turn
@@ -64,7 +66,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
             "retries": e.retries,
             "endings_cut": e.endings,
             "recounted": e.recounted,
-            "encoder_requests": e.requests if e.kind in ("embed", "rerank") else 0,
+            "encoder_requests": e.requests if e.kind in _NO_LANGUAGE_MODEL else 0,
             "roles": {} if shape is None else {e.role: spent[DEFAULT]},
         }
         usage |= {

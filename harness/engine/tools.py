@@ -4,7 +4,7 @@ answers."""
 import contextlib
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,12 +15,14 @@ import numpy as np
 
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
+from harness.engine.metered_retriever import MeteredRetriever
 from harness.engine.plan import PlannedRun
 from harness.llm import backend
-from harness.method import Encoder, Reranker, Task
+from harness.method import Encoder, Reranker, Retriever, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
+from harness.retrieval.served import ServedRetriever
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.reply_cache import ReplyCache
@@ -78,6 +80,7 @@ class Models:
         self._note = note
         self._loaded: dict[str, LanguageModel] = {}
         self._replies: dict[str, ReplyCache] = {}
+        self._retriever: ServedRetriever | None = None
         self._loading = KeyedLocks()
         self.seed = 0
         self.workers: dict[Any, list[str]] = {}
@@ -152,6 +155,18 @@ class Models:
             raise LookupError(_undeclared_role("encoders", role, self.plan.encoders))
         with self._loading.hold("encoders"), _global_draws_restored(self.seed):
             return load(config, meter, role, self.plan.config.model.deterministic)
+
+    def retriever(self) -> ServedRetriever | None:
+        """The retriever of the run, None for none. Raises CannotRun where it does not answer."""
+        config = self.plan.config.retriever
+        if config is None:
+            return None
+        with self._loading.hold("retriever"):
+            if self._retriever is None:
+                served = ServedRetriever(config)
+                served.check()
+                self._retriever = served
+        return self._retriever
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
         """Role -> the first prompt sent to its model ({"text", "ids"}), where the back end keeps
@@ -264,6 +279,20 @@ class EngineTools:
 
         self._check_role(role)
         return self._models.encoder(load_reranker, role, self.meter)
+
+    def retriever(self) -> Retriever | None:
+        """The run's retriever, metered; None where it has none."""
+        served, plan = self._models.retriever(), self._models.plan
+        if served is None or plan.config.retriever is None:
+            return None
+        price = plan.config.retriever.price
+        return MeteredRetriever(served, price, self.meter, plan.dataset, self._query_vector)
+
+    def _query_vector(self, query: str) -> Sequence[float]:
+        """The vector of a query by the run's encoder."""
+        (vector,) = self.encoder().encode([query], "query")
+        values: list[float] = vector.tolist()
+        return values
 
     def _check_role(self, role: str) -> None:
         """Raise LookupError where an index is being built whose cache key does not cover `role`."""

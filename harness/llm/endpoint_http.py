@@ -186,6 +186,11 @@ class Server:
         )  # not the global generator: waiting changes no draw of a method
         self._exchange = threading.local()  # end: when the one of this thread must be over
 
+    @property
+    def address_setting(self) -> str:
+        """What names the address, for messages."""
+        return f"{self.part}.base_url"
+
     def post(
         self,
         path: str,
@@ -267,7 +272,7 @@ class Server:
                 why = str(e)
                 if not why.startswith(_NO_REPLY):
                     return
-        way_out = f"start it, or correct its address ({self.part}.base_url)"
+        way_out = f"start it, or correct its address ({self.address_setting})"
         raise CannotRun(f"no server answers at {self.base_url} ({why}); {way_out}")
 
     def _send_once(

@@ -18,13 +18,14 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.errors import unknown
-from harness.method.tools import Encoder, IndexTools, Reranker, Task, Tools
+from harness.method.tools import Encoder, Hit, IndexTools, Reranker, Retriever, Task, Tools
 from harness.models import CAPABILITIES, ROLES
 from harness.prompts import Prompt, Replaced, turn_texts
 from harness.types import Answer, Document, Question
 
 __all__ = [
     "Encoder",
+    "Hit",
     "Index",
     "IndexTools",
     "Indexes",
@@ -32,6 +33,7 @@ __all__ = [
     "MethodConfig",
     "Needs",
     "Reranker",
+    "Retriever",
     "Task",
     "Tools",
     "Traits",
@@ -67,6 +69,8 @@ class Traits:
     draws: more than the reader's sampling depends on the run's seed; counts for the class that
     declares it alone, a subclass states it anew (`draws_by_seed`).
     floor: it is only what others must beat, as an answer without reading: tables never propose it.
+    takes_retriever: a retriever of the user's own (--retriever) takes the place of its ranking; it
+    then builds no index.
     """
 
     one_document: bool = True
@@ -74,6 +78,7 @@ class Traits:
     one_request: bool = False
     draws: bool = True
     floor: bool = False
+    takes_retriever: bool = False
 
 
 class Method(abc.ABC):

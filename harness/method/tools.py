@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -76,6 +77,28 @@ class Reranker(Protocol):
         """Scores of shape [passages], higher is better."""
 
 
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that a retriever found.
+
+    page: the name of its page, "" where the retriever says none; text: None where it gives none;
+    score: higher is better, None where it gives none.
+    """
+
+    page: str = ""
+    text: str | None = None
+    score: float | None = None
+
+
+class Retriever(Protocol):
+    """A retriever bound to a meter: what `tools.retriever()` returns. name: as in tables."""
+
+    name: str
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """At most k passages for a query, best first, each with its text."""
+
+
 class Tools(Protocol):
     """What a method may use; the meter counts the cost of everything. seed: of the run, for a
     method's own draws.
@@ -98,6 +121,10 @@ class Tools(Protocol):
 
     def reranker(self, role: str = "reranker") -> Reranker:
         """The cross-encoder of a role."""
+
+    def retriever(self) -> Retriever | None:
+        """The retriever that takes the place of the method's own ranking; None where the run has
+        none."""
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Return [fn(item), ...] in order; items must not depend on each other: the engine may run

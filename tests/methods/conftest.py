@@ -83,6 +83,9 @@ class FakeTools:
     def reranker(self, role="reranker"):
         return self._reranker
 
+    def retriever(self):
+        return None
+
     def map(self, fn, items):
         return [fn(i) for i in items]
 

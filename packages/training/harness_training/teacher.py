@@ -219,6 +219,9 @@ class SceneTools:
 
     reranker = encoder
 
+    def retriever(self) -> None:
+        """None: a skill has no retriever."""
+
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Apply fn to the items one after the other."""
         return [fn(item) for item in items]

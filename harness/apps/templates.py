@@ -1,0 +1,150 @@
+"""What users say of requests and replies: templates of bodies, headers, and places in JSON.
+
+rendered('{"q": {{ question | tojson }}}', {"question": "Who?"}, "--app-body")     -> '{"q": "Who?"}'
+header_values({"X-Key": "$WIKI_KEY"}, "--app-header")                  the value of the environment variable
+compiled({"answer": "data.text"}, ("answer",), "--app-map")            -> {"answer": a JMESPath expression}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jmespath
+from jinja2 import Environment, StrictUndefined, TemplateError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jmespath.exceptions import JMESPathError
+
+from harness.errors import CannotRun, Missing, ModelOutputError, UserError, unknown
+
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+_SECRET_NAME = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
+
+
+def rendered(template: str, variables: Mapping[str, Any], option: str) -> str:
+    """A body of JSON.
+
+    Args:
+        template: In jinja2.
+        variables: Name -> value.
+        option: What names the template, for messages.
+
+    Raises:
+        CannotRun: The template gives no JSON.
+    """
+    environment = ImmutableSandboxedEnvironment(autoescape=False, undefined=StrictUndefined)
+    try:
+        text = environment.from_string(template).render(variables)
+        json.loads(text)
+    except (TemplateError, ValueError, TypeError) as error:
+        example = next(iter(variables))
+        raise CannotRun(
+            f"{option}: the template gives no JSON ({error}); write texts as "
+            f"{{{{ {example} | tojson }}}}"
+        ) from None
+    return text
+
+
+def variables_of(template: str) -> frozenset[str]:
+    """The names of the variables of a template; none where it cannot be read."""
+    try:
+        return frozenset(meta.find_undeclared_variables(Environment().parse(template)))
+    except TemplateError:
+        return frozenset()
+
+
+def header_values(headers: Mapping[str, str], owner: str) -> dict[str, str]:
+    """The headers with the values of environment variables.
+
+    Args:
+        headers: Name -> value, "$NAME" for the value of a variable.
+        owner: Whose they are, for messages.
+
+    Raises:
+        Missing: A variable is not set.
+    """
+    return {name: _with_variables(value, owner) for name, value in headers.items()}
+
+
+def _with_variables(value: str, owner: str) -> str:
+    """A header's value with environment variables in place of their names."""
+
+    def of_environment(found: re.Match[str]) -> str:
+        name = found.group(1)
+        text = os.environ.get(name, "").strip()
+        if not text:
+            raise Missing(
+                f"the environment variable {name}, which a header of the {owner} needs, is "
+                f"not set; set it with: export {name}=...",
+                f"the header's value in {name}",
+            )
+        return text
+
+    return _VARIABLE.sub(of_environment, value)
+
+
+def check_no_secret(headers: Mapping[str, str], option: str) -> None:
+    """Raise UserError for a header that holds a key itself: settings are stored."""
+    for name, value in headers.items():
+        if _SECRET_NAME.search(name) and not _VARIABLE.search(value):
+            raise UserError(
+                f"{option} {name}=...: put the value into an environment variable and name "
+                f"that, as settings are stored: {option} '{name}=$NAME'"
+            )
+
+
+def compiled(places: Mapping[str, str], fields: Sequence[str], option: str) -> dict[str, Any]:
+    """The places of fields, ready to be searched.
+
+    Args:
+        places: Field -> its place, in JMESPath.
+        fields: Those that there are.
+        option: What names the places, for messages.
+
+    Raises:
+        UserError: An unknown field, or no JMESPath.
+    """
+    expressions: dict[str, Any] = {}
+    for field, place in places.items():
+        if field not in fields:
+            raise unknown(f"field '{field}' ({option})", field, fields)
+        try:
+            expressions[field] = jmespath.compile(place)
+        except JMESPathError as error:
+            first_line = str(error).splitlines()[0]
+            raise UserError(f"{option} {field}={place}: no JMESPath ({first_line})") from None
+    return expressions
+
+
+def found_at(place: Any, value: Any, field: str, option: str) -> Any:
+    """What stands at a compiled place of JSON values; None for nothing.
+
+    Args:
+        place: Of `compiled`.
+        value: The JSON values.
+        field: Its field, for messages.
+        option: What names the place, for messages.
+
+    Raises:
+        ModelOutputError: The expression does not fit.
+    """
+    try:
+        return place.search(value)
+    except JMESPathError as error:
+        raise wrong_field(field, str(error).splitlines()[0], option) from None
+
+
+def wrong_field(field: str, problem: str, option: str) -> ModelOutputError:
+    """The error for a field of a reply that cannot be read."""
+    return ModelOutputError(f"{field} of the reply: {problem}; correct {option} {field}=PATH")
+
+
+def described(value: Any) -> str:
+    """What a reply is, in words without its texts."""
+    if isinstance(value, dict):
+        keys = ", ".join(map(str, value))
+        return f"it has {keys[:200] or 'no keys'}"
+    return f"it is a {type(value).__name__}"

@@ -1,0 +1,104 @@
+"""The retriever of a run, bound to a meter: what `tools.retriever()` returns.
+
+Each search is an event with its seconds, retries and price. Where the retriever gives no price its
+money is unknown; what its own models read is in no count of tokens.
+
+    Hit("setup.md", None, 7.2) -> Hit("setup.md", "The warranty ...", 7.2)    the text of the page
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from harness.cost.flops import Event
+from harness.cost.meter import Meter
+from harness.datasets.base import Dataset
+from harness.errors import ModelOutputError
+from harness.llm.endpoint_http import Tries
+from harness.method import Hit
+from harness.parallel.scheduler import Took, timed
+from harness.retrieval.served import ServedRetriever
+
+ROLE = "retriever"
+
+
+class MeteredRetriever:
+    """Implements harness.method.Retriever for one question."""
+
+    def __init__(
+        self,
+        served: ServedRetriever,
+        price: float | None,
+        meter: Meter,
+        dataset: Dataset,
+        embed: Callable[[str], Sequence[float]],
+    ) -> None:
+        """Bind a retriever.
+
+        Args:
+            served: It.
+            price: Money of a search, None where unknown.
+            meter: Counts its cost.
+            dataset: Has the texts of pages that come without one.
+            embed: Gives the vector of a query, asked for only where a request holds it.
+        """
+        self.name = served.name
+        self._served = served
+        self._price = price
+        self._meter = meter
+        self._dataset = dataset
+        self._embed = embed
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """At most k passages, best first, each with its text. Raises as ServedRetriever.search."""
+        vector: Sequence[float] | None = None
+        if self._served.needs_vector:
+            vector = self._embed(query)
+        took, tries = Took(), Tries()
+        try:
+            with timed() as took:
+                hits = self._served.search(query, k, vector, tries)
+        finally:
+            self._book(took, tries)
+        return [self._with_text(hit) for hit in hits]
+
+    def _book(self, took: Took, tries: Tries) -> None:
+        """Count a search, also one that failed."""
+        event = Event(
+            ROLE,
+            self.name,
+            self._meter.current_phase,
+            "search",
+            0,
+            requests=1,
+            seconds=took.seconds,
+            queued=took.queued,
+            retries=tries.retries,
+            charged=self._price,
+            money_known=self._price is not None,
+        )
+        self._meter.record(event, None)
+
+    def _with_text(self, hit: Hit) -> Hit:
+        """The hit with a text. Raises ModelOutputError for a page that is not there."""
+        if hit.text is not None:
+            return hit
+        text = self._text_of_page(hit.page)
+        if text is None:
+            raise ModelOutputError(
+                f"the retriever found '{hit.page}' without a text, and no page of the documents "
+                "has this name; say where text and page are: --retriever-map text=PATH page=PATH"
+            )
+        return replace(hit, text=text)
+
+    def _text_of_page(self, name: str) -> str | None:
+        """The text of a page, section or document of the data set."""
+        documents = self._dataset.documents
+        for document_id, named in self._dataset.pages.items():
+            if name in named:
+                place = named[name]
+                return documents[document_id].text[place.start : place.end]
+        if name in documents:
+            return documents[name].text
+        return None

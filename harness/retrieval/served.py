@@ -1,0 +1,216 @@
+"""A retriever of the user's own, over HTTP or as a function.
+
+    served = ServedRetriever(RetrieverConfig(name="wiki", base_url="http://localhost:9000/search"))
+    served.check()                              CannotRun where no server answers
+    served.search("How long is the warranty?", 5)  -> [Hit("setup.md", "The warranty ...", 7.2), ...]
+
+It knows nothing of gold answers, methods or meters: the engine books what a search costs. Any
+thread may search. A function is called with the query and k, and may be async.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.apps.calls import Address, FunctionCall, HttpCall, own_function
+from harness.apps.templates import (
+    check_no_secret,
+    compiled,
+    described,
+    found_at,
+    header_values,
+    rendered,
+    variables_of,
+    wrong_field,
+)
+from harness.config.schema import ModelConfig, RetrieverConfig
+from harness.errors import HarnessError, ModelOutputError, UserError, attempt, unknown
+from harness.llm.endpoint_http import RetryPolicy, Tries
+from harness.llm.endpoint_info import address_problems, api_key
+from harness.method import Hit
+from harness.retrieval.served_formats import FIELDS, FORMATS
+from harness.storage.own_code_hash import own_code
+
+OPTION = "--retriever"
+_MAP = "--retriever-map"
+_BODY = "--retriever-body"
+
+
+class ServedRetriever:
+    """A retriever that can be asked."""
+
+    def __init__(self, config: RetrieverConfig) -> None:
+        """Prepare requests. Raises UserError, CannotRun for wrong settings."""
+        self.name = config.name
+        self.needs_vector = needs_vector(config)
+        self._template = template_of(config)
+        self._places = compiled(_places(config), FIELDS, _MAP)
+        self._server: HttpCall | None = None
+        self._function: FunctionCall | None = None
+        if config.function is None:
+            self._server = HttpCall(_address(config), OPTION)
+        else:
+            self._function = FunctionCall(config.function, config.timeout, OPTION)
+
+    def check(self) -> None:
+        """Raise CannotRun where no server answers at the address."""
+        if self._server is not None:
+            self._server.check()
+
+    def search(
+        self,
+        query: str,
+        k: int,
+        vector: Sequence[float] | None = None,
+        tries: Tries | None = None,
+    ) -> list[Hit]:
+        """Find passages.
+
+        Args:
+            query: What is looked for.
+            k: Most passages.
+            vector: Of the query, where the body has the variable of that name (`needs_vector`).
+            tries: Counts how often the request was sent.
+
+        Returns:
+            The passages in the order of the reply, k at most.
+
+        Raises:
+            RequestFailed, ModelOutputError: This query has no usable reply.
+            CannotRun: No query would have one.
+        """
+        tries = tries or Tries()
+        if self._function is not None:
+            reply = self._function.reply_to(tries, query, k)
+        else:
+            assert self._server is not None  # one of the two is there
+            reply = self._server.reply_to(self._body(query, k, vector), tries)
+        return self._hits(reply)[:k]
+
+    def _body(self, query: str, k: int, vector: Sequence[float] | None) -> str:
+        """The body of a request."""
+        variables: dict[str, Any] = {"query": query, "k": k}
+        if vector is not None:
+            variables["vector"] = [float(number) for number in vector]
+        return rendered(self._template, variables, _BODY)
+
+    def _hits(self, reply: Any) -> list[Hit]:
+        """The passages of a reply. Raises ModelOutputError."""
+        entries = found_at(self._places["hits"], reply, "hits", _MAP)
+        if not isinstance(entries, list):
+            place = self._places["hits"].expression
+            raise ModelOutputError(
+                f"the retriever's reply has no list at '{place}' ({described(reply)}); say where "
+                f"its hits are: {_MAP} hits=PATH"
+            )
+        return [self._hit(entry) for entry in entries]
+
+    def _hit(self, entry: Any) -> Hit:
+        """The passage of an entry: an object, or a text alone. Raises ModelOutputError."""
+        if isinstance(entry, str):
+            return Hit(text=entry)
+        found: dict[str, Any] = {}
+        for name in FIELDS[1:]:
+            found[name] = found_at(self._places[name], entry, name, _MAP)
+        hit = Hit(_page(found["page"]), _text(found["text"]), _score(found["score"]))
+        if not hit.page and hit.text is None:
+            raise ModelOutputError(
+                f"a hit of the retriever has neither a text nor a page ({described(entry)}); say "
+                f"where they are: {_MAP} text=PATH page=PATH"
+            )
+        return hit
+
+
+def _page(value: Any) -> str:
+    """The name of a page; a number, as ids of points are, as text."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise wrong_field("page", "should be a text or a number", _MAP)
+    return str(value)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise wrong_field("text", "should be a text", _MAP)
+
+
+def _score(value: Any) -> float | None:
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):
+        raise wrong_field("score", "should be a number", _MAP)
+    return float(value)
+
+
+def _places(config: RetrieverConfig) -> dict[str, str]:
+    """Field -> where it stands in a reply."""
+    return {**FORMATS[config.format].map, **config.map}
+
+
+def template_of(config: RetrieverConfig) -> str:
+    """The jinja2 template of a request's body."""
+    if config.body is not None:
+        return config.body
+    return FORMATS[config.format].body
+
+
+def needs_vector(config: RetrieverConfig) -> bool:
+    """Whether a request holds the vector of the query, which the run's encoder makes."""
+    return config.function is None and "vector" in variables_of(template_of(config))
+
+
+def _address(config: RetrieverConfig) -> Address:
+    """Where requests are sent."""
+    model = _as_model(config)
+    return Address(
+        str(config.base_url),
+        api_key(model),
+        config.api_key_env,
+        header_values(config.headers, "retriever"),
+        RetryPolicy(config.timeout, config.retries),
+    )
+
+
+def _as_model(config: RetrieverConfig) -> ModelConfig:
+    """The settings of an address, as the checks of servers take them."""
+    return ModelConfig(name=config.name, base_url=config.base_url, api_key_env=config.api_key_env)
+
+
+def problems_of(config: RetrieverConfig) -> list[HarnessError]:
+    """What is wrong with the settings of a retriever, found without asking it."""
+    problems: list[HarnessError] = []
+    if config.format not in FORMATS:
+        what = f"format '{config.format}' ({OPTION}-format)"
+        return [unknown(what, config.format, FORMATS)]
+    attempt(problems, compiled, _places(config), FIELDS, _MAP)
+    if config.function is not None:
+        attempt(problems, own_function, config.function, OPTION)
+        if config.body is not None or config.headers:
+            sentence = f"{_BODY} and {OPTION}-header are for an address; a function takes none"
+            problems.append(UserError(sentence))
+        return problems
+    for sentence in address_problems(_as_model(config)):
+        problems.append(UserError(sentence.replace("model.base_url", OPTION)))  # noqa: PERF401
+    attempt(problems, check_no_secret, config.headers, f"{OPTION}-header")
+    variables = {"query": "Is this JSON?", "k": 5, "vector": [0.0]}
+    attempt(problems, rendered, template_of(config), variables, _BODY)
+    attempt(problems, _address, config)
+    return problems
+
+
+def identity_of(config: RetrieverConfig) -> Mapping[str, Any]:
+    """All that changes what is found, as far as it is known here."""
+    identity: dict[str, Any] = {"retriever": config.name, "map": _places(config)}
+    if config.function is None:
+        identity["address"] = config.base_url
+        identity["body"] = template_of(config)
+        identity["headers"] = dict(config.headers)
+    else:
+        identity["function"] = config.function
+        identity["code"] = own_code(own_function(config.function, OPTION))
+    return identity
