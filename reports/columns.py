@@ -44,21 +44,6 @@ class Section(NamedTuple):
     frame: pd.DataFrame
 
 
-def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
-    """Rows by data set, within one by `score` (default: its headline), best first; ties keep their
-    order.
-
-    Runs of other questions (`asked_otherwise`) come last.
-    """
-    values = [row.get(score or row["headline"]) for row in frame.to_dict("records")]
-    table = frame.copy().assign(_value=pd.Series(values, index=frame.index, dtype="float64"))
-    keys = ["dataset", "asked_otherwise", "_value"]
-    table = table.sort_values(
-        keys, ascending=[True, True, False], kind="stable", na_position="last"
-    )
-    return table.drop(columns="_value").reset_index(drop=True)
-
-
 def pick_columns(
     frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None
 ) -> pd.DataFrame:

@@ -56,6 +56,14 @@ class Scored:
     clusters: NDArray[np.int32]
     missing: int = 0
 
+    def by_question(self) -> dict[str, float]:
+        """Question id -> value."""
+        return dict(zip(self.ids, self.values, strict=True))
+
+    def clusters_by_question(self) -> dict[str, int]:
+        """Question id -> cluster."""
+        return dict(zip(self.ids, self.clusters.tolist(), strict=True))
+
 
 def hash8(run: StoredRun) -> str:
     """The hash at the end of the folder's name."""

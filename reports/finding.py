@@ -11,20 +11,23 @@ cheaper method where the best one is not better than a floor, where nothing coul
 the data leave open that it loses more than half of the best score.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
 
 from harness.errors import UserError
 from harness.stats.bootstrap import FEWEST
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.best import beside_best
-from reports.compare import compare
+from reports.compare import paired_rows
+from reports.table_row import TableRow
 
-_COST_NAMES = {"money": "money", "tflops.total": "FLOPs", "tokens": "tokens"}
+_COSTS: Mapping[str, Callable[[TableRow], float | None]] = {
+    "money": lambda row: row.money,
+    "FLOPs": lambda row: row.numbers.tflops_total.mean,
+    "tokens": lambda row: row.tokens,
+}
+"""By what methods are compared: the first one that is known of all of them."""
 _MOST_NAMES = 4  # of methods in a list; the others are counted
 _CLEARLY_CHEAPER = 0.995  # of another cost: a smaller difference is not worth a sentence
 
@@ -78,7 +81,7 @@ class Group:
         floors: Runs that only mark what others must beat.
         upper_bounds: Runs that were shown the evidence alone.
         score: Name of the score.
-        cost: Column of the costs that all methods have, or None.
+        cost: The kind of cost that all methods have ("FLOPs"), or None.
         without_flops: Names of the methods whose FLOPs are unknown.
         several_models: Whether the runs differ in their model.
     """
@@ -97,88 +100,124 @@ class Group:
         return [each for each in self.methods if each.points == self.methods[0].points]
 
 
-def finding(means: pd.DataFrame, runs: Sequence[StoredRun]) -> str:
+def finding(rows: Sequence[TableRow]) -> str:
     """The sentences.
 
     Args:
-        means: The rows of reports.main_table.frame for `runs`, which are of one data set.
-        runs: The runs.
+        rows: The rows of one data set (main_table.best_first).
     """
-    rows = facts.records(means)
-    group = _group(rows, runs)
+    runs = [row.run for row in rows]
+    group = _group(rows)
     if not group.methods:
         sentences = [_without_methods(group)]
     elif len(group.methods) == 1 and not group.floors:
         sentences = _one_method(group)
     else:
         sentences = _several(group, runs)
-    if all(row["unfinished"] for row in rows):
+    if all(row.is_unfinished for row in rows):
         sentences.insert(
             0, "No run is finished yet: what follows is about the questions answered so far."
         )
     if group.methods and group.upper_bounds:
         sentences.append(_no_choice(group.upper_bounds))
-    return " ".join([*sentences, *_caveats(rows, runs)])
+    return " ".join([*sentences, *_caveats(rows)])
 
 
-def _group(rows: Sequence[Mapping[str, Any]], runs: Sequence[StoredRun]) -> Group:
+def _group(rows: Sequence[TableRow]) -> Group:
     """The rows sorted into methods, floors and upper bounds; without those of other questions."""
-    ranked = [row for row in rows if not row["asked_otherwise"]] or list(rows)
-    score = str(ranked[0]["headline"])
-    ranked = [row for row in ranked if pd.notna(row[score])]
-    methods = [row for row in ranked if not (row["floor"] or row["upper_bound"])]
-    cost = _known_cost(methods)
-    several_models = len({row["model"] for row in ranked}) > 1
-    stored = {run.name: run for run in runs}
-
-    def name(row: Mapping[str, Any]) -> str:
-        return f"{row['method']} with {row['model']}" if several_models else str(row["method"])
-
-    def entry(row: Mapping[str, Any]) -> Ranked:
-        questions, documents = _scored(row, stored[row["run"]], score)
-        return Ranked(
-            method=name(row),
-            run=str(row["run"]),
-            score=float(row[score]),
-            low=_known(row[f"{score}.low"]),
-            high=_known(row[f"{score}.high"]),
-            questions=questions,
-            documents=documents,
-            cost=0.0 if cost is None else float(row[cost]),
-        )
-
-    candidates = [entry(row) for row in methods]
+    ranked = _ranked(rows)
+    score = ranked[0].headline
+    scored = [row for row in ranked if row.score(score).mean is not None]
+    methods = [row for row in scored if not row.is_floor and not row.is_upper_bound]
+    floors = [row for row in scored if row.is_floor]
+    upper_bounds = [row for row in scored if row.is_upper_bound]
+    entries = _Entries(
+        score=score,
+        cost=_known_cost(methods),
+        with_model=len({row.model for row in scored}) > 1,
+    )
+    candidates = entries.of_rows(methods)
     candidates.sort(key=lambda each: (-float(each.points), each.cost))
     return Group(
         methods=candidates,
-        floors=[entry(row) for row in ranked if row["floor"]],
-        upper_bounds=[entry(row) for row in ranked if row["upper_bound"]],
+        floors=entries.of_rows(floors),
+        upper_bounds=entries.of_rows(upper_bounds),
         score=score,
-        cost=cost,
-        without_flops=[name(row) for row in methods if pd.isna(row["tflops.total"])],
-        several_models=several_models,
+        cost=entries.cost,
+        without_flops=[
+            entries.name(row) for row in methods if row.numbers.tflops_total.mean is None
+        ],
+        several_models=entries.with_model,
     )
 
 
-def _scored(row: Mapping[str, Any], run: StoredRun, score: str) -> tuple[int, int]:
+def _ranked(rows: Sequence[TableRow]) -> list[TableRow]:
+    """The rows that were asked the same questions; all of them where none was."""
+    ranked = [row for row in rows if not row.asked_otherwise]
+    if not ranked:
+        return list(rows)
+    return ranked
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Makes entries of a group from rows of the main table.
+
+    Args:
+        score: Name of the score.
+        cost: A key of _COSTS, or None.
+        with_model: Whether a name has the model too.
+    """
+
+    score: str
+    cost: str | None
+    with_model: bool
+
+    def of_rows(self, rows: Sequence[TableRow]) -> list[Ranked]:
+        """An entry a row, in their order."""
+        return [self._entry(row) for row in rows]
+
+    def name(self, row: TableRow) -> str:
+        """ "bm25", or "bm25 with llama-8b"."""
+        if self.with_model:
+            return f"{row.label} with {row.model}"
+        return row.label
+
+    def _entry(self, row: TableRow) -> Ranked:
+        estimate = row.score(self.score)
+        assert estimate.mean is not None
+        questions, documents = _scored(row, self.score)
+        cost = None
+        if self.cost is not None:
+            cost = _COSTS[self.cost](row)
+        return Ranked(
+            method=self.name(row),
+            run=row.run.name,
+            score=estimate.mean,
+            low=estimate.low,
+            high=estimate.high,
+            questions=questions,
+            documents=documents,
+            cost=cost or 0.0,
+        )
+
+
+def _scored(row: TableRow, score: str) -> tuple[int, int]:
     """The questions that a score is the mean of, and their clusters; of a score of all answers
     those of the run."""
-    if score in facts.corpus_scores(run):
-        return int(row["n"]), int(row["documents"])
-    scored = facts.scored(run, score)
+    if score in facts.corpus_scores(row.run):
+        return row.n_questions, row.n_documents
+    scored = facts.scored(row.run, score)
     return len(scored.ids), len(set(scored.clusters))
 
 
-def _known_cost(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """The column of costs that every method has; None where there is none."""
-    for name in _COST_NAMES:
-        if all(pd.notna(row[name]) and row[name] > 0 for row in rows):
+def _known_cost(rows: Sequence[TableRow]) -> str | None:
+    """The kind of cost that every method has; None where there is none."""
+    for name, cost_of in _COSTS.items():
+        costs = [cost_of(row) for row in rows]
+        if all(cost is not None and cost > 0 for cost in costs):
             return name
     return None
-
-
-def _known(value: Any) -> float | None:
-    return None if pd.isna(value) else float(value)
 
 
 def _without_methods(group: Group) -> str:
@@ -277,7 +316,7 @@ def from_best(group: Group, runs: Sequence[StoredRun]) -> dict[str, FromBest] | 
     best, *others = (each.run for each in (*group.methods, *group.floors))
     compared = [run for run in runs if run.name in {best, *others}]
     try:
-        compare(compared, reference=best)
+        paired_rows(compared, reference=best)
     except UserError:
         return None
     found = {}
@@ -378,8 +417,8 @@ def _best_is_cheapest(group: Group, cost: str) -> str:
     which = f"{cheapest.method}, the cheapest of the others" if len(others) > 1 else cheapest.method
     if _is_cheaper(best, cheapest):
         share = f"{100 * best.cost / cheapest.cost:.0f} %"
-        return f"{best.method} takes {share} of the {_COST_NAMES[cost]} of {which}."
-    return f"{best.method} costs about the same as {which}, by {_COST_NAMES[cost]}."
+        return f"{best.method} takes {share} of the {cost} of {which}."
+    return f"{best.method} costs about the same as {which}, by {cost}."
 
 
 def _keeps_half(best: Ranked, found: FromBest) -> bool:
@@ -411,36 +450,34 @@ def _ends(found: FromBest) -> str | None:
 
 
 def _share(one: Ranked, best: Ranked, cost: str) -> str:
-    return f"takes {100 * one.cost / best.cost:.0f} % of the {_COST_NAMES[cost]} of {best.method}"
+    return f"takes {100 * one.cost / best.cost:.0f} % of the {cost} of {best.method}"
 
 
-def _caveats(rows: Sequence[Mapping[str, Any]], runs: Sequence[StoredRun]) -> list[str]:
+def _caveats(rows: Sequence[TableRow]) -> list[str]:
     """Failed questions, unfinished runs and runs of other questions, a sentence each."""
-    skipping = {run.name for run in runs if run.config.get("failed") == "skip"}
-    ranked = [row for row in rows if not row["asked_otherwise"]] or list(rows)
+    ranked = _ranked(rows)
     unranked = [row for row in rows if row not in ranked]
-    failed = [row for row in ranked if row["failed"]]
-    some_finished = not all(row["unfinished"] for row in rows)  # else the page opens with that
+    failed = [row for row in ranked if row.n_failed]
     sentences = {
         "Failed questions, which count 0": [
-            _failures(row) for row in failed if row["run"] not in skipping
+            _failures(row) for row in failed if not _skips_failed(row)
         ],
-        "Failed questions, left out": [_failures(row) for row in failed if row["run"] in skipping],
-        "Not finished": [
-            str(row["method"]) for row in ranked if row["unfinished"] and some_finished
-        ],
-        "Not finished, so not ranked": [
-            str(row["method"]) for row in unranked if row["unfinished"]
-        ],
-        "Asked otherwise, so not ranked": [
-            str(row["method"]) for row in unranked if not row["unfinished"]
-        ],
+        "Failed questions, left out": [_failures(row) for row in failed if _skips_failed(row)],
+        "Not finished": [],
+        "Not finished, so not ranked": [row.label for row in unranked if row.is_unfinished],
+        "Asked otherwise, so not ranked": [row.label for row in unranked if not row.is_unfinished],
     }
+    if not all(row.is_unfinished for row in rows):  # else the page opens with that
+        sentences["Not finished"] = [row.label for row in ranked if row.is_unfinished]
     return [f"{head}: {_listed(names)}." for head, names in sentences.items() if names]
 
 
-def _failures(row: Mapping[str, Any]) -> str:
-    return f"{row['failed']:.0f} of {row['method']}"
+def _skips_failed(row: TableRow) -> bool:
+    return bool(row.run.config.get("failed") == "skip")
+
+
+def _failures(row: TableRow) -> str:
+    return f"{row.n_failed} of {row.label}"
 
 
 def _named(ranked: Sequence[Ranked]) -> str:

@@ -9,72 +9,123 @@ gives each data set a column.
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
-import pandas as pd
-
+from harness.stats.bootstrap import Interval, with_interval
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.markup import Html, filled, text
+from reports.number_formats import percent
 from reports.provenance import date
-from reports.table_formats import Cells
+from reports.run_columns import cells, format_of
+from reports.table_row import TableRow
 
-_COUNTS = ("n", "documents", "failed", "left_out")
-_NUMERIC = (
-    "score",
-    "tokens",
-    "tflops",
-    "ratio",
-    "ratio.search",
-    "money",
-    "seconds.p50",
-    "seconds.p95",
-    *_COUNTS,
-)
+_SCORE = "score"
+_LEFT_OUT = "left_out"
+_COSTS = ("tokens", "tflops", "ratio", "ratio.search", "money", "seconds.p50", "seconds.p95")
+_NUMERIC = (_SCORE, *_COSTS, "n", "documents", "failed", _LEFT_OUT)
 _COLUMNS = ("method", "model", "data set", *_NUMERIC, "date", "suite", "folder")
 
 
-def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], links: Mapping[str, str]) -> Html:
-    """The table of the rows of main_table.frame; links: data set -> its section."""
-    by_key = {facts.run_key(run): run for run in runs}
-    folders = sources(runs)
-    rows = []
-    for row in facts.records(means):
-        run = by_key[row["dataset"], row["run"]]
-        scores = {
-            f"score{end}": row.get(f"{row['headline']}{end}") for end in ("", ".low", ".high")
-        }
-        run_facts = {"date": date(run), "suite": facts.suite(run), "folder": folders[run.path]}
-        run_facts |= {"data set": row["dataset"], "tflops": row["tflops.total"]}
-        rows.append(row | scores | run_facts)
-    table = pd.DataFrame(rows)
-    hidden = [name for name in ("suite", "folder") if table[name].nunique() == 1]
-    hidden += [] if table["left_out"].any() else ["left_out"]
-    cells = Cells(
-        table[[*_NUMERIC, "score.low", "score.high"]].astype("float64")
-    )  # numbers as the tables write them
-    for row, texts in zip(rows, cells.rows, strict=True):
-        row["texts"] = dict(zip(cells.heads, texts, strict=True))
-        # What the script groups and sorts by.
-        data: dict[str, Any] = {
-            name: text(row[name])
-            for name in ("method", "model", "data set", "suite", "folder", "date")
-        }
-        numbers = {name: row[name] for name in _NUMERIC if row[name] is not None}
-        data |= {name: float(value) for name, value in numbers.items() if not pd.isna(value)}
-        data |= {"asked-otherwise": ""} if row["asked_otherwise"] else {}
-        row["attributes"] = {
-            f"data-{re.sub('[ _]', '-', name)}": value for name, value in data.items()
-        }
+@dataclass(frozen=True)
+class BoardRow:
+    """A run in the leaderboard, as templates/leaderboard.html shows it.
+
+    Args:
+        words: Column -> text: method, model, data set, suite, folder, date.
+        numbers: Column -> number, of those that are known.
+        texts: Column -> number as it is written, with its interval; a column without one is a dash.
+        headline: Name of the score.
+        upper_bound: Whether it was shown the evidence alone.
+        asked_otherwise: Whether it is ranked with none.
+    """
+
+    words: Mapping[str, str]
+    numbers: Mapping[str, float]
+    texts: Mapping[str, str]
+    headline: str
+    upper_bound: bool
+    asked_otherwise: bool
+
+    @property
+    def attributes(self) -> dict[str, Html | float | str]:
+        """What the script groups and sorts by: attributes of the row."""
+        data: dict[str, Html | float | str] = {}
+        for name, word in self.words.items():
+            data[_attribute(name)] = text(word)
+        for name, number in self.numbers.items():
+            data[_attribute(name)] = number
+        if self.asked_otherwise:
+            data[_attribute("asked-otherwise")] = ""
+        return data
+
+
+def _attribute(name: str) -> str:
+    return f"data-{re.sub('[ _]', '-', name)}"
+
+
+def leaderboard(rows: Sequence[TableRow], links: Mapping[str, str]) -> Html:
+    """The table of all runs.
+
+    Args:
+        rows: The rows of the main table.
+        links: Data set -> the place of its section.
+    """
+    folders = sources([row.run for row in rows])
+    board = [_board_row(row, folders[row.run.path]) for row in rows]
+    hidden = set()
+    for name in ("suite", "folder"):
+        if len({row.words[name] for row in board}) == 1:
+            hidden.add(name)
+    if not any(row.numbers.get(_LEFT_OUT) for row in board):
+        hidden.add(_LEFT_OUT)
     shown = [name for name in _COLUMNS if name not in hidden]
-    return filled("leaderboard.html", rows=rows, shown=shown, numeric=_NUMERIC, links=links)
+    return filled("leaderboard.html", rows=board, shown=shown, numeric=_NUMERIC, links=links)
 
 
-def sources(runs: Sequence[StoredRun]) -> dict[Any, str]:
+def _board_row(row: TableRow, folder: str) -> BoardRow:
+    """The row of a run; folder: its results folder."""
+    score = row.score(row.headline)
+    columns = cells(row)
+    columns["tflops"] = columns["tflops.total"]
+    columns[_SCORE] = score.mean
+    numbers = {}
+    for name in _NUMERIC:
+        if columns[name] is not None:
+            numbers[name] = float(columns[name])
+    return BoardRow(
+        words={
+            "method": row.label,
+            "model": row.model,
+            "data set": row.dataset,
+            "suite": facts.suite(row.run),
+            "folder": folder,
+            "date": date(row.run),
+        },
+        numbers=numbers,
+        texts={name: _number_text(name, number, score) for name, number in numbers.items()},
+        headline=row.headline,
+        upper_bound=row.is_upper_bound,
+        asked_otherwise=row.asked_otherwise,
+    )
+
+
+def _number_text(name: str, number: float, score: Interval) -> str:
+    """A number as the tables write it; the score with its interval."""
+    if name == _SCORE:
+        return with_interval(percent, number, score.low, score.high)
+    write = format_of(name) or "{:g}".format
+    return write(number)
+
+
+def sources(runs: Sequence[StoredRun]) -> dict[Path, str]:
     """The results folder of each run by the run's path, without what all of them share."""
-    folders = {run.path: run.path.parent.parent for run in runs}
-    shared = os.path.commonpath([folder.resolve() for folder in folders.values()])
-    relative = {path: os.path.relpath(folder.resolve(), shared) for path, folder in folders.items()}
-    return {
-        path: os.path.basename(shared) if name == "." else name for path, name in relative.items()
-    }
+    folders = {run.path: run.path.parent.parent.resolve() for run in runs}
+    shared = os.path.commonpath(list(folders.values()))
+    names = {}
+    for path, folder in folders.items():
+        names[path] = os.path.relpath(folder, shared)
+        if names[path] == ".":
+            names[path] = os.path.basename(shared)
+    return names

@@ -40,6 +40,7 @@ Columns of `frame`, in order:
     scorers notes run                   versions; sentences to print below the table; the folder's name
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,16 +72,37 @@ def frame(
     reference: str = REFERENCE,
     checks: Checks | None = None,
 ) -> pd.DataFrame:
-    """The rows of `table_rows` as a frame (columns: see the module), by data set and in the given
-    order within one; arguments as there."""
-    rows = table_rows(runs, convention=convention, reference=reference, checks=checks)
+    """The rows of `table_rows` as a frame (columns: see the module); arguments as there."""
+    return as_frame(table_rows(runs, convention=convention, reference=reference, checks=checks))
+
+
+def as_frame(rows: Sequence[TableRow]) -> pd.DataFrame:
+    """The rows as a frame, in their order (columns: see the module)."""
     table = pd.DataFrame([cells(row) for row in rows])
     for key in rows[0].settings:
         # As objects, so that whole numbers stay whole beside a missing one.
         values = [row.settings[key] for row in rows]
         table[key] = pd.Series(values, dtype=object, index=table.index)
-    table = table.sort_values("dataset", kind="stable", ignore_index=True)
     return facts.as_floats(table)
+
+
+def best_first(rows: Sequence[TableRow], score: str | None = None) -> list[TableRow]:
+    """Rows by data set, within one by a score; ties keep their order.
+
+    Runs that were asked otherwise come last in their data set, before them those without the score.
+
+    Args:
+        rows: The rows.
+        score: The name of the score; by default each run's headline.
+    """
+
+    def place(row: TableRow) -> tuple[str, bool, float]:
+        mean = row.score(score or row.headline).mean
+        if mean is None:
+            return row.dataset, row.asked_otherwise, math.inf
+        return row.dataset, row.asked_otherwise, -mean
+
+    return sorted(rows, key=place)
 
 
 def table_rows(
@@ -90,7 +112,7 @@ def table_rows(
     reference: str = REFERENCE,
     checks: Checks | None = None,
 ) -> list[TableRow]:
-    """A row a run, in the order of the runs.
+    """A row a run, by data set and in the order of the runs within one.
 
     Means come from the records, so they hold for an unfinished run too; costs are means over
     answered questions. A run with other questions, or another task, than most of its data set says
@@ -114,7 +136,8 @@ def table_rows(
     rows = []
     for run, name, settings in zip(runs, names, _settings_of(names), strict=True):
         numbers = RunNumbers(run, convention, cache)
-        rows.append(TableRow(run, name.label, numbers, name.base, settings))
+        dataset = facts.run_key(run)[0]
+        rows.append(TableRow(run, dataset, name.label, numbers, name.base, settings))
     score_names = _all_score_names(runs)
     for row in rows:
         row.notes += facts.notes(row.run, row.numbers.clusters)
@@ -124,7 +147,7 @@ def table_rows(
     references = _reference_runs(rows, reference)
     for row in rows:
         _add_ratios(row, _reference_of(row.run, references), reference)
-    return rows
+    return sorted(rows, key=lambda row: row.dataset)
 
 
 def _all_score_names(runs: Sequence[StoredRun]) -> list[str]:

@@ -1,9 +1,9 @@
 """Methods by data sets: one row a method, one column a data set and the mean over data sets, as
 papers print it.
 
-    wide_table(frame(runs))                       the headline of each data set (frame: reports.main_table)
-    wide_table(frame(runs), "musique.answer_f1")        method model musique qasper mean notes
-    sections(wide_table(frame(runs)))                   one table a model, best mean first
+    wide = wide_table(table_rows(runs))       the headline of each data set (reports.main_table)
+    wide.frame()                              method model musique qasper mean notes
+    wide.sections()                           one table a model, best mean first
 
 A cell is a mean in [0, 1], with .low and .high beside it where intervals are asked for; a missing
 run is a gap. The mean over data sets is given only where a method has a value for every one of
@@ -17,143 +17,253 @@ Medicine 2008, section 2).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
 from harness.errors import UnknownName
+from harness.stats.bootstrap import NOTHING, Interval
 from reports import costs, facts
+from reports.columns import Section
+from reports.compare import PairedRow
+from reports.table_row import TableRow
 
 MEAN = "mean"
-_ENDS = (".low", ".high")
-_NO_SET = ("method", "notes", "upper_bound", MEAN)
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """A method with one model over several data sets.
+
+    Args:
+        method: Its name, with the settings in which runs of it differ.
+        model: The reader.
+        by_dataset: Its row of the main table, by data set.
+        datasets: All data sets of the table.
+        score: The name of the score; None for the headline of each data set.
+        legend: The first notes of every row.
+        p_values: By data set, those of the differences to a reference.
+    """
+
+    method: str
+    model: str
+    by_dataset: Mapping[str, TableRow]
+    datasets: Sequence[str]
+    score: str | None
+    legend: Sequence[str]
+    p_values: Mapping[str, float | None]
+
+    def estimate(self, dataset: str) -> Interval:
+        """The score on a data set; NOTHING where there is no run, or no such score."""
+        row = self.by_dataset.get(dataset)
+        if row is None:
+            return NOTHING
+        return row.score(self.score or row.headline)
+
+    @cached_property
+    def mean(self) -> Interval:
+        """The mean over all data sets (see the module); NOTHING where one of them has no value."""
+        estimates = [self.estimate(dataset) for dataset in self.datasets]
+        values = [estimate.mean for estimate in estimates if estimate.mean is not None]
+        if len(values) < len(estimates):
+            return NOTHING
+        ends = [(estimate.low, estimate.high) for estimate in estimates]
+        mean, interval = facts.mean_of_samples(values, ends)
+        low, high = interval or (None, None)
+        return Interval(mean, low, high, n=len(values), clusters=len(values))
+
+    @property
+    def is_upper_bound(self) -> bool:
+        """Whether one of its runs was shown the evidence alone."""
+        return any(row.is_upper_bound for row in self.by_dataset.values())
+
+    @property
+    def asked_otherwise(self) -> list[str]:
+        """The data sets on which it was asked otherwise than most."""
+        return [name for name, row in self.by_dataset.items() if row.asked_otherwise]
+
+    def place(self) -> tuple[str, bool, float, str]:
+        """Sorts rows by model, then the best mean first."""
+        return self.model, self.mean.mean is None, -(self.mean.mean or 0.0), self.method
+
+    def notes(self) -> list[str]:
+        """The legend, why there is no mean, and the notes of its runs.
+
+        Notes of every run stand once, others with the data set; those on probes and shares of 0 %
+        stand in the table of the data set alone.
+        """
+        notes = [*self.legend, *self._missing()]
+        texts: dict[str, None] = {}
+        for row in self.by_dataset.values():
+            texts.update(dict.fromkeys(row.notes))
+        for text in texts:
+            if text.startswith(costs.PROBES) or "(0 %)" in text:
+                continue
+            noted = [name for name, row in self.by_dataset.items() if text in row.notes]
+            if len(noted) < len(self.by_dataset):
+                text = f"{', '.join(noted)}: {text}"
+            notes.append(text)
+        return notes
+
+    def _missing(self) -> list[str]:
+        """A sentence on what the mean lacks; [] for nothing."""
+        missing = [name for name in self.datasets if name not in self.by_dataset]
+        unscored = [name for name in self.by_dataset if self.estimate(name).mean is None]
+        lacks = []
+        if missing:
+            lacks.append(f"no run on {', '.join(missing)}")
+        if unscored:
+            lacks.append(f"no such score on {', '.join(unscored)}")
+        if not lacks:
+            return []
+        return [f"no mean: {' and '.join(lacks)}"]
+
+
+@dataclass(frozen=True)
+class WideTable:
+    """The table: a row a method and model, a column a data set.
+
+    Args:
+        rows: Best mean first.
+        datasets: Names of the columns.
+        intervals: Whether the columns of intervals are there.
+        only_cells: Whether the mean and the notes are left out.
+    """
+
+    rows: Sequence[MethodRow]
+    datasets: Sequence[str]
+    intervals: bool = False
+    only_cells: bool = False
+
+    def frame(self) -> pd.DataFrame:
+        """The table as it is exported."""
+        return facts.as_floats(pd.DataFrame([self._cells(row) for row in self.rows]))
+
+    def sections(self, score: str | None = None) -> list[Section]:
+        """A table for each model, titled by it and the score."""
+        table = self.frame()
+        with_mean = len(self.datasets) > 1 and not self.only_cells
+        columns = [*self.datasets]
+        if with_mean:
+            columns.append(MEAN)
+        tables = []
+        for model, rows in table.groupby("model", sort=False):
+            shown = rows.drop(columns="model").reset_index(drop=True)
+            if not with_mean:
+                # The mean of one data set is its own.
+                of_mean = [name for name in shown if str(name).partition(".")[0] == MEAN]
+                shown = shown.drop(columns=of_mean)
+            shown.attrs |= {"names": list(self.datasets), "asked": (), "gaps": columns}
+            title = str(model)
+            if score:
+                title = f"{score} · {model}"
+            tables.append(Section(title, shown))
+        return tables
+
+    def _cells(self, row: MethodRow) -> dict[str, Any]:
+        """A row as columns."""
+        cells: dict[str, Any] = {"method": row.method, "model": row.model}
+        for dataset in self.datasets:
+            cells |= self._estimate_cells(dataset, row.estimate(dataset))
+        if not self.only_cells:
+            cells |= self._estimate_cells(MEAN, row.mean)
+        if any(other.asked_otherwise for other in self.rows):
+            for dataset in self.datasets:
+                cells[f"{dataset}.asked_otherwise"] = dataset in row.asked_otherwise
+            cells[f"{MEAN}.asked_otherwise"] = bool(row.asked_otherwise)
+        cells["upper_bound"] = row.is_upper_bound
+        if not self.only_cells:
+            cells["notes"] = tuple(row.notes())
+        for dataset, p in row.p_values.items():
+            cells[f"{dataset}.p"] = p
+        return cells
+
+    def _estimate_cells(self, name: str, estimate: Interval) -> dict[str, float | None]:
+        if self.intervals:
+            return facts.interval_columns(name, estimate)
+        return {name: estimate.mean}
 
 
 def wide_table(
-    means: pd.DataFrame,
+    rows: Sequence[TableRow],
     score: str | None = None,
     *,
     intervals: bool = False,
-    differences: pd.DataFrame | None = None,
-) -> pd.DataFrame:
-    """A row a method and model, a column a data set, from `means` (reports.main_table.frame); best
-    mean first.
+    differences: Sequence[PairedRow] | None = None,
+) -> WideTable:
+    """The table of methods by data sets.
 
-    score: by default each data set's headline; differences: to a reference
-    (reports.compare.compare), whose p-values become the columns `musique.p`. Raises UnknownName for
-    a score that no run has.
+    Args:
+        rows: The rows of the main table, by data set.
+        score: The name of the score; by default each data set's headline.
+        intervals: Whether to give the intervals too.
+        differences: To a reference; their p-values become the columns `musique.p`.
+
+    Raises:
+        UnknownName: No run has the score.
     """
-    with_interval = [
-        n for n in means.columns if f"{n}.low" in means and not n.startswith("tflops")
-    ]  # not costs
-    if score is not None and score not in with_interval:
-        raise UnknownName(
-            "score", score, with_interval, "harness score RUN --scorers NAME adds a score"
-        )
-    datasets = list(dict.fromkeys(means["dataset"]))
-    groups: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for row in facts.records(means):
-        groups.setdefault((row["model"], row["method"]), {})[row["dataset"]] = row
-    descriptions = []  # of each data set the headline, where `score` is None, and the number of questions
-    for name, group in means.groupby("dataset", sort=False):
-        least, most = int(group["n"].min()), int(group["n"].max())
-        count = f"{least} questions" if least == most else f"{least} to {most} questions"
-        descriptions.append(
-            f"{name}: {'' if score else ', '.join(dict.fromkeys(group['headline'])) + ', '}{count}"
-        )
-    legend = ["; ".join(descriptions)]
+    known = list(rows[0].scores)
+    if score is not None and score not in known:
+        hint = "harness score RUN --scorers NAME adds a score"
+        raise UnknownName("score", score, known, hint)
+    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    legend = [_questions_sentence(rows, datasets, score)]
     if len(datasets) > 1:
         legend.append(f"mean: over the {len(datasets)} data sets, each weighs the same")
-    tested = (
-        {}
-        if differences is None
-        else {(d["dataset"], d["run"]): d["p_holm"] for d in facts.records(differences)}
-    )
     if differences is not None:
-        against = ", ".join(dict.fromkeys(differences["reference"]))
-        test = f"paired sign flips by document, Holm over {len(tested)} tests"
-        legend.append(f"†: differs from {against}, p < 0.05 ({test})")
-    rows: list[dict[str, Any]] = []
-    for (model, method), part in groups.items():
-        rows.append({"method": method, "model": model} | _method_row(part, score, datasets, legend))
-        if tested:
-            rows[-1] |= {f"{name}.p": tested.get((name, run["run"])) for name, run in part.items()}
-    rows.sort(key=lambda row: (row["model"], row[MEAN] is None, -(row[MEAN] or 0.0), row["method"]))
-    ends = {f"{name}{end}" for name in (*datasets, MEAN) for end in _ENDS}
-    table = pd.DataFrame(rows)
-    flags = [
-        f"{name}.asked_otherwise" for name in (*datasets, MEAN)
-    ]  # columns only where a run was asked other questions
-    table = table if table[flags].to_numpy().any() else table.drop(columns=flags)
-    if not intervals:
-        table = table.drop(columns=[name for name in table.columns if name in ends])
-    return facts.as_floats(table)
+        legend.append(_test_sentence(differences))
+    groups: dict[tuple[str, str], dict[str, TableRow]] = {}
+    for row in rows:
+        groups.setdefault((row.model, row.label), {})[row.dataset] = row
+    method_rows = [
+        MethodRow(
+            method=method,
+            model=model,
+            by_dataset=by_dataset,
+            datasets=datasets,
+            score=score,
+            legend=legend,
+            p_values=_p_values(by_dataset, differences or ()),
+        )
+        for (model, method), by_dataset in groups.items()
+    ]
+    method_rows.sort(key=MethodRow.place)
+    return WideTable(method_rows, datasets, intervals)
 
 
-def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, pd.DataFrame]]:
-    """A table for each model, titled by it and the score."""
-    tables = []
-    for model, rows in table.groupby("model", sort=False):
-        title = " · ".join(filter(None, [score, str(model)]))
-        rows = rows.drop(columns="model").reset_index(drop=True)
-        sets = [
-            name
-            for name in rows.columns
-            if name not in _NO_SET and not name.endswith((*_ENDS, ".p", ".asked_otherwise"))
-        ]
-        if len(sets) == 1:  # the mean of one data set is its own
-            rows = rows.drop(
-                columns=[name for name in rows.columns if name.partition(".")[0] == MEAN]
-            )
-        rows.attrs |= {"names": sets, "asked": ()}
-        no_gaps = ("method", "notes", "upper_bound")
-        rows.attrs["gaps"] = [
-            n for n in rows.columns if n not in no_gaps and not n.endswith(".asked_otherwise")
-        ]
-        tables.append((title, rows))
-    return tables
-
-
-def _method_row(
-    by_dataset: Mapping[str, Mapping[str, Any]],
-    score: str | None,
-    datasets: Sequence[str],
-    legend: Sequence[str],
-) -> dict[str, Any]:
-    """The values of a method from its row of `means` by data set; legend: its first notes."""
-    cells: dict[str, float | None] = {}
+def _questions_sentence(
+    rows: Sequence[TableRow], datasets: Sequence[str], score: str | None
+) -> str:
+    """The number of questions of each data set, and its headline where no score is named."""
+    parts = []
     for dataset in datasets:
-        run = by_dataset.get(dataset, {})
-        name = score or str(run.get("headline"))
-        for end in ("", *_ENDS):
-            value = run.get(f"{name}{end}")
-            cells[f"{dataset}{end}"] = None if value is None or pd.isna(value) else float(value)
-    missing = [dataset for dataset in datasets if dataset not in by_dataset]
-    unscored = [dataset for dataset in datasets if dataset in by_dataset and cells[dataset] is None]
-    lacks = [f"no run on {', '.join(missing)}"] if missing else []
-    lacks += [f"no such score on {', '.join(unscored)}"] if unscored else []
-    notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else [])]
-    # Notes of every run stand once, others with the data set; those on probes and shares of 0 % in
-    # its own table alone.
-    for text in dict.fromkeys(note for run in by_dataset.values() for note in run["notes"]):
-        if not text.startswith(costs.PROBES) and "(0 %)" not in text:
-            shared = [dataset for dataset, run in by_dataset.items() if text in run["notes"]]
-            notes.append(text if len(shared) == len(by_dataset) else f"{', '.join(shared)}: {text}")
-    values = [value for name in datasets if (value := cells[name]) is not None]
-    mean, ends = None, None  # where a data set has no value, or no interval
-    if len(values) == len(datasets):
-        bounds = [(cells[f"{name}.low"], cells[f"{name}.high"]) for name in datasets]
-        mean, ends = facts.mean_of_samples(
-            values, bounds
-        )  # the formula of the ends: see the module
-    low, high = ends or (None, None)
-    row: dict[str, Any] = {**cells, MEAN: mean, f"{MEAN}.low": low, f"{MEAN}.high": high}
-    otherwise = {name: bool(by_dataset.get(name, {}).get("asked_otherwise")) for name in datasets}
-    row |= {
-        f"{name}.asked_otherwise": other
-        for name, other in {**otherwise, MEAN: any(otherwise.values())}.items()
-    }
-    return row | {
-        "upper_bound": any(run["upper_bound"] for run in by_dataset.values()),
-        "notes": tuple(notes),
-    }
+        group = [row for row in rows if row.dataset == dataset]
+        numbers = [row.n_questions for row in group]
+        count = f"{min(numbers)} to {max(numbers)} questions"
+        if min(numbers) == max(numbers):
+            count = f"{max(numbers)} questions"
+        headlines = ""
+        if not score:
+            headlines = ", ".join(dict.fromkeys(row.headline for row in group)) + ", "
+        parts.append(f"{dataset}: {headlines}{count}")
+    return "; ".join(parts)
+
+
+def _test_sentence(differences: Sequence[PairedRow]) -> str:
+    """What the dagger says."""
+    against = ", ".join(dict.fromkeys(row.pair.base_label for row in differences))
+    test = f"paired sign flips by document, Holm over {len(differences)} tests"
+    return f"†: differs from {against}, p < 0.05 ({test})"
+
+
+def _p_values(
+    by_dataset: Mapping[str, TableRow], differences: Sequence[PairedRow]
+) -> dict[str, float | None]:
+    """Data set -> p of the difference to the reference, None for the reference; {} without
+    differences."""
+    if not differences:
+        return {}
+    tested = {row.key: row.p_holm for row in differences}
+    return {name: tested.get(facts.run_key(row.run)) for name, row in by_dataset.items()}

@@ -15,12 +15,9 @@ What is seen first needs no script. Questions, searches and the figures' files a
 content security policy lets no other script run, and nothing load but pictures that the page made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from urllib.parse import quote
-
-import pandas as pd
 
 from harness.config import registry
 from harness.cost.flops import DEFAULT
@@ -28,20 +25,20 @@ from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts, paper
 from reports.by_kind import BY, kinds_of, split_by_kind
-from reports.columns import ordered, sections, shortened
+from reports.columns import Section, sections, shortened
 from reports.compare import SideBySide, side_by_side
 from reports.compressed_json import compress_bytes
 from reports.details import Limits, Questions, questions
 from reports.figures import front
 from reports.finding import finding
-from reports.gold_rows import rows_of
+from reports.gold_rows import Rows, rows_of
 from reports.html_tables import table
 from reports.leaderboard import leaderboard
-from reports.main_table import REFERENCE, frame
+from reports.main_table import REFERENCE, as_frame, best_first, table_rows
 from reports.markup import Html, filled, read_template, sha256
-from reports.methods_by_dataset import sections as wide_sections
 from reports.methods_by_dataset import wide_table
 from reports.provenance import Written, header
+from reports.table_row import TableRow
 
 _SCRIPTS = ("page", "save", "player", "answers", "differences", "questions", "leaderboard", "start")
 
@@ -50,17 +47,25 @@ _SCRIPTS = ("page", "save", "player", "answers", "differences", "questions", "le
 class Comparison:
     """How the runs of a page are compared.
 
-    reference, force: as in reports.compare.compare; runs that must not be compared get no paired
-    differences, and the page says why. convention: how FLOPs are counted, see main_table.frame; by
-    default DEFAULT, and beside published numbers the papers' own. margin: points of a score, or
-    percent of a cost, within which a measured number is called equivalent to the published one;
-    None for a page without published numbers.
+    Args:
+        reference: As in reports.compare.compare.
+        force: As there. Runs that must not be compared get no paired differences, and the page says
+            why.
+        convention: How FLOPs are counted; None for DEFAULT, and beside published numbers for the
+            papers' own.
+        margin: Points of a score, or percent of a cost, within which a measured number is called
+            equivalent to the published one; None for a page without published numbers.
     """
 
     reference: str | None = None
     force: bool = False
     convention: str | None = None
     margin: float | None = None
+
+    @property
+    def counted(self) -> str:
+        """How FLOPs are counted in tables of runs."""
+        return self.convention or DEFAULT
 
 
 PLAIN, LIMITS = Comparison(), Limits()
@@ -76,145 +81,335 @@ def page(
     written: Written | None = None,
     live: float | None = None,
 ) -> str:
-    """The page as text. Raises UserError for no runs, unless it is live, or runs without records.
+    """The page as text.
 
-    title, description: the heading, and a paragraph below it; written: when and by which command,
-    None for a page that equal runs make again; live: for a page that `harness watch` serves,
-    seconds between two versions of it; what runs answer meanwhile stands on top.
+    Args:
+        runs: Stored runs.
+        title: The heading.
+        description: A paragraph below it.
+        comparison: How the runs are compared.
+        limits: How much of the questions is there.
+        written: When and by which command; None for a page that equal runs make again.
+        live: Of a page that `harness watch` serves, the seconds between two versions of it; what
+            runs answer meanwhile stands on top.
+
+    Raises:
+        UserError: There are no runs, unless the page is live, or runs without records.
     """
     if runs or live is None:
         facts.check_runs(runs)
+    is_live = live is not None
+    parts = _parts(runs, comparison, limits, is_live=is_live)
+    links = {part.name: _link(part.name) for part in parts}
+    style = read_template("page.css")
+    script = _script(is_live=is_live)
+    return str(
+        filled(
+            "page.html",
+            title=title,
+            top=_opening(description, parts, is_live=is_live),
+            live=live,
+            answers=_answers(runs),
+            sections=[part.section for part in parts],
+            links=links,
+            board=_leaderboard(parts, links),
+            about=_about(runs, written),
+            heads=[part.questions.head for part in parts],
+            blocks=_blocks(parts),
+            style=style,
+            script=script,
+            policy=_policy(style, script, is_live=is_live),
+        )
+    )
+
+
+@dataclass(frozen=True)
+class DatasetSection:
+    """What templates/section.html shows of a data set.
+
+    Args:
+        name: The data set.
+        title: Its heading, with the model where all runs share it.
+        main: The columns that fit a screen.
+        full: All columns.
+        figure: Score against cost.
+        kinds: Titled tables of the headline by kinds of question.
+        problem: Why the runs cannot be compared, or None.
+        differences: Titled tables of paired differences.
+        added: What packages add.
+        printed: Tables beside published numbers; None where these were not wanted.
+        legend: What these tables say; None likewise.
+        notes: Sentences above the questions.
+    """
+
+    name: str
+    title: str
+    main: Html
+    full: Html
+    figure: Html
+    kinds: Sequence[tuple[str, Sequence[Html]]]
+    problem: str | None
+    differences: Sequence[tuple[str, Html]]
+    added: Sequence[Html | None]
+    printed: Sequence[Html] | None
+    legend: Sequence[str] | None
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _DatasetPart:
+    """All that the page has of one data set: rows of the main table, best first, its section, its
+    questions, and the files of its figure by the name of their block."""
+
+    name: str
+    rows: Sequence[TableRow]
+    section: DatasetSection
+    questions: Questions
+    files: Mapping[str, str]
+
+
+def _parts(
+    runs: Sequence[StoredRun], comparison: Comparison, limits: Limits, *, is_live: bool
+) -> list[_DatasetPart]:
+    """The data sets by name, each with a share of the limits by its number of answers."""
     by_name: dict[str, list[StoredRun]] = {}
     for run in runs:
         by_name.setdefault(facts.run_key(run)[0], []).append(run)
-    answers = sum(len(run.records) for run in runs)
-    heads, shown, means, blocks = [], [], [], dict[str, Html]()
-    top = [description] * bool(description)
-    for number, (name, group) in enumerate(sorted(by_name.items())):
-        tables, problem = _compared(group, comparison)
-        place = {
-            run: i for i, run in enumerate(tables.means["run"])
-        }  # every list on the page has the table's order
-        group.sort(key=lambda run: place[run.name])
-        part = sum(len(run.records) for run in group) / answers
-        share = replace(limits, size=int(limits.size * part), graphs=int(limits.graphs * part))
-        section, listed, files = _section(name, group, tables, comparison, share, live is None)
-        heads.append(listed.head)
-        shown.append(section | {"problem": problem})
-        means.append(tables.means)
-        blocks |= {f"d{number}-{key}": Html(text) for key, text in (files | listed.blocks).items()}
-        if live is None:  # while runs go on, nothing has been found yet
-            sentence = finding(tables.means, group)
-            top.append(f"{name}: {sentence}" if len(by_name) > 1 else sentence)
-    links = {
-        name: f"#d={quote(name, safe='')}" for name in sorted(by_name)
-    }  # links to questions begin like this
-    several = len({(facts.run_key(run)[0], run.config["model"]["name"]) for run in runs}) > 1
-    style = read_template("page.css")
-    scripts = [*_SCRIPTS, *(["live"] if live is not None else [])]
-    script = Html("").join(read_template(f"{name}.js") for name in scripts)
-    policy = f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; script-src '{sha256(script)}'"
-    policy += "" if live is None else "; connect-src 'self'"
-    board = leaderboard(pd.concat(means), runs, links) if several else ""
-    about = header(runs, written) if runs else ""
-    parts = {
-        "sections": shown,
-        "links": links,
-        "board": board,
-        "about": about,
-        "heads": heads,
-        "blocks": blocks,
-    }
-    code = {"style": style, "script": script, "policy": policy}
-    return str(
-        filled("page.html", title=title, top=top, live=live, answers=answers, **parts, **code)
+    parts = []
+    for name, group in sorted(by_name.items()):
+        share = _answers(group) / _answers(runs)
+        own_limits = replace(
+            limits, size=int(limits.size * share), graphs=int(limits.graphs * share)
+        )
+        parts.append(_part(name, group, comparison, own_limits, is_live=is_live))
+    return parts
+
+
+def _answers(runs: Sequence[StoredRun]) -> int:
+    """The number of records of all runs."""
+    return sum(len(run.records) for run in runs)
+
+
+def _part(
+    name: str,
+    runs: Sequence[StoredRun],
+    comparison: Comparison,
+    limits: Limits,
+    *,
+    is_live: bool,
+) -> _DatasetPart:
+    """What the page has of one data set.
+
+    Args:
+        name: The data set.
+        runs: Its runs.
+        comparison: How they are compared.
+        limits: How much of the questions is there.
+        is_live: Whether runs go on; packages then add nothing.
+    """
+    tables, problem = _compared(runs, comparison)
+    rows = tables.rows
+    ordered = [row.run for row in rows]  # every list on the page has the table's order
+    loaded = rows_of(ordered)
+    listed = questions(
+        ordered,
+        [row.label for row in rows],
+        _reference_place(tables),
+        loaded,
+        limits,
+        comparison.counted,
     )
+    figure, files = front.to_html(
+        front.points(rows, cost=_cost_of_figure(rows)), listed.head["score"]
+    )
+    means = as_frame(rows)
+    (main,) = sections(means)
+    (full,) = sections(means, ())
+    printed, legend = _printed(ordered, comparison)
+    section = DatasetSection(
+        name=name,
+        title=main.title,
+        main=table(main.frame, sortable=True),
+        full=table(full.frame.drop(columns=["scorers", "notes"]), sortable=True),
+        figure=figure,
+        kinds=_by_kind(name, ordered),
+        problem=problem,
+        differences=_titled(tables.paired()),
+        added=[] if is_live else _added(ordered, loaded),
+        printed=printed,
+        legend=legend,
+        notes=listed.notes,
+    )
+    blocks = {f"front-{form}": compress_bytes(content) for form, content in files.items()}
+    return _DatasetPart(name, rows, section, listed, blocks)
 
 
 def _compared(runs: Sequence[StoredRun], comparison: Comparison) -> tuple[SideBySide, str | None]:
     """(tables of the runs of one data set, why they cannot be compared or None)."""
-    counted = comparison.convention or DEFAULT
-    reference = comparison.reference if len(runs) > 1 else None
+    reference = None
+    if len(runs) > 1:
+        reference = comparison.reference
     try:
-        return side_by_side(
-            runs, reference=reference, force=comparison.force, convention=counted
-        ), None
-    except UserError as e:
-        means = frame(runs, convention=counted, reference=comparison.reference or REFERENCE)
-        return SideBySide(ordered(means), None), str(e)
-
-
-def _section(
-    name: str,
-    runs: Sequence[StoredRun],
-    tables: SideBySide,
-    comparison: Comparison,
-    limits: Limits,
-    with_plugins: bool,
-) -> tuple[dict[str, Any], Questions, dict[str, str]]:
-    """What section.html shows of a data set; its questions; blocks of its figure."""
-    means, differences = tables.means, tables.differences
-    # By default the reference of the differences is the first run.
-    base = None if differences is None else differences["reference_run"].iloc[0]
-    reference = next((i for i, run in enumerate(runs) if run.name == base), 0)
-    rows = rows_of(runs)
-    listed = questions(
-        runs, list(means["method"]), reference, rows, limits, comparison.convention or DEFAULT
-    )
-    cost = "money" if means["tflops.total"].isna().all() else "total"
-    figure, files = front.to_html(front.points(means, runs, cost=cost), listed.head["score"])
-    whole = [
-        (replace(run, records=run.whole_records), loaded)
-        for run, loaded in zip(runs, rows, strict=True)
-    ]
-    plugins = registry.plugins("harness.page_sections").values() if with_plugins else ()
-    (main,), (full,) = (sections(means, columns) for columns in (None, ()))
-    printed = legend = None  # published numbers beside the runs', where they were asked for
-    if (margin := comparison.margin) is not None:
-        beside = paper.frame(runs, margin=margin, convention=comparison.convention)
-        printed = (
-            [] if beside.empty else [part.frame for part in sections(shortened(beside, "row"), ())]
+        tables = side_by_side(
+            runs,
+            reference=reference,
+            force=comparison.force,
+            convention=comparison.counted,
         )
-        legend = paper.legend(margin)
-    shown = {
-        "name": name,
-        "title": main.title,
-        "main": table(main.frame, sortable=True),
-        "full": table(full.frame.drop(columns=["scorers", "notes"]), sortable=True),
-        "figure": figure,
-        "kinds": _by_kind(name, runs),
-        "differences": [(part.title, table(part.frame, sortable=True)) for part in tables.paired()],
-        "added": [registry.import_target(plugin)(whole) for plugin in plugins],
-        "printed": printed if printed is None else [table(part, sortable=True) for part in printed],
-        "legend": legend,
-        "notes": listed.notes,
-    }
-    return shown, listed, {f"front-{form}": compress_bytes(file) for form, file in files.items()}
+    except UserError as error:
+        rows = table_rows(
+            runs,
+            convention=comparison.counted,
+            reference=comparison.reference or REFERENCE,
+        )
+        return SideBySide(best_first(rows)), str(error)
+    return tables, None
+
+
+def _reference_place(tables: SideBySide) -> int:
+    """The place of the run that the differences are to; by default the first."""
+    if not tables.pairs:
+        return 0
+    name = tables.pairs[0].pair.base.name
+    for place, row in enumerate(tables.rows):
+        if row.run.name == name:
+            return place
+    return 0
+
+
+def _cost_of_figure(rows: Sequence[TableRow]) -> str:
+    """The cost that the figure shows: money where no FLOPs are known."""
+    if all(row.numbers.tflops_total.mean is None for row in rows):
+        return "money"
+    return "total"
+
+
+def _titled(tables: Sequence[Section]) -> list[tuple[str, Html]]:
+    return [(part.title, table(part.frame, sortable=True)) for part in tables]
+
+
+def _added(runs: Sequence[StoredRun], rows: Sequence[Rows]) -> list[Html | None]:
+    """What packages add to the section of a data set.
+
+    Args:
+        runs: Its runs.
+        rows: Of each run.
+    """
+    whole = []
+    for run, loaded in zip(runs, rows, strict=True):
+        whole.append((replace(run, records=run.whole_records), loaded))
+    plugins = registry.plugins("harness.page_sections").values()
+    return [registry.import_target(plugin)(whole) for plugin in plugins]
+
+
+def _printed(
+    runs: Sequence[StoredRun], comparison: Comparison
+) -> tuple[list[Html] | None, Sequence[str] | None]:
+    """(tables of published numbers beside measured ones, their legend); None twice where they were
+    not wanted."""
+    margin = comparison.margin
+    if margin is None:
+        return None, None
+    beside = paper.frame(runs, margin=margin, convention=comparison.convention)
+    if beside.empty:
+        return [], paper.legend(margin)
+    parts = sections(shortened(beside, "row"), ())
+    return [table(part.frame, sortable=True) for part in parts], paper.legend(margin)
 
 
 def _by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]]]:
     """The headline by kinds of question: a row a method, a column a kind."""
-    kind_tables = []
     kinds_by_run = [kinds_of(run) for run in runs]
+    kind_tables = []
     for by in BY:
-        if len({kind for run_kinds in kinds_by_run for kind in run_kinds[by]} - {None}) > 1:
-            means = frame(split_by_kind(runs, by, kinds_by_run))
-            most = means.groupby("dataset")["n"].transform("max")
-            names = (
-                means["dataset"].str.removeprefix(f"{name}, {by} ")
-                + " (n = "
-                + most.astype(str)
-                + ")"
-            )
-            means["dataset"], means["notes"] = (
-                names,
-                pd.Series([()] * len(means), index=means.index),
-            )
-            counted = wide_table(
-                means, intervals=True
-            ).drop(  # kinds are no data sets: no mean of them
-                columns=["mean", "mean.low", "mean.high", "notes"]
-            )
-            tables = [table(rows, sortable=True) for _, rows in wide_sections(counted)]
-            kind_tables.append((f"{means['headline'].iloc[0]} by {by}", tables))
+        kinds: set[str | None] = set()
+        for run_kinds in kinds_by_run:
+            kinds.update(run_kinds[by])
+        if len(kinds - {None}) < 2:
+            continue
+        rows = table_rows(split_by_kind(runs, by, kinds_by_run))
+        wide = wide_table(_named_by_kind(rows, f"{name}, {by} "), intervals=True)
+        found = replace(wide, only_cells=True).sections()
+        tables = [table(part.frame, sortable=True) for part in found]
+        kind_tables.append((f"{rows[0].headline} by {by}", tables))
     return kind_tables
+
+
+def _named_by_kind(rows: Sequence[TableRow], prefix: str) -> list[TableRow]:
+    """The rows with their kind and its number of questions, "2 (n = 5)", in place of the data set.
+
+    Args:
+        rows: The rows of runs that were split by kind.
+        prefix: What stands before the kind in the names of their data sets.
+    """
+    most: dict[str, int] = {}
+    for row in rows:
+        most[row.dataset] = max(row.n_questions, most.get(row.dataset, 0))
+    named = []
+    for row in rows:
+        kind = row.dataset.removeprefix(prefix)
+        named.append(replace(row, dataset=f"{kind} (n = {most[row.dataset]})", notes=[]))
+    return named
+
+
+def _link(name: str) -> str:
+    """The place of a data set's section; links to its questions begin like this."""
+    return f"#d={quote(name, safe='')}"
+
+
+def _opening(description: str, parts: Sequence[_DatasetPart], *, is_live: bool) -> list[str]:
+    """The paragraphs at the head of the page. While runs go on, nothing has been found yet."""
+    paragraphs = []
+    if description:
+        paragraphs.append(description)
+    if is_live:
+        return paragraphs
+    for part in parts:
+        sentence = finding(part.rows)
+        if len(parts) > 1:
+            sentence = f"{part.name}: {sentence}"
+        paragraphs.append(sentence)
+    return paragraphs
+
+
+def _leaderboard(parts: Sequence[_DatasetPart], links: Mapping[str, str]) -> Html | str:
+    """The table of all runs, where they are of several data sets or models; else ""."""
+    rows: list[TableRow] = []
+    for part in parts:
+        rows += part.rows
+    if len({(row.dataset, row.model) for row in rows}) < 2:
+        return ""
+    return leaderboard(rows, links)
+
+
+def _about(runs: Sequence[StoredRun], written: Written | None) -> Html | str:
+    if not runs:
+        return ""
+    return header(runs, written)
+
+
+def _blocks(parts: Sequence[_DatasetPart]) -> dict[str, Html]:
+    """What scripts unpack when it is read: files of the figures, and questions."""
+    blocks = {}
+    for number, part in enumerate(parts):
+        for key, content in {**part.files, **part.questions.blocks}.items():
+            blocks[f"d{number}-{key}"] = Html(content)
+    return blocks
+
+
+def _script(*, is_live: bool) -> Html:
+    names = list(_SCRIPTS)
+    if is_live:
+        names.append("live")
+    return Html("").join(read_template(f"{name}.js") for name in names)
+
+
+def _policy(style: str, script: str, *, is_live: bool) -> str:
+    """The content security policy: nothing runs but the page's own script."""
+    policy = (
+        f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; "
+        f"script-src '{sha256(script)}'"
+    )
+    if is_live:
+        policy += "; connect-src 'self'"
+    return policy

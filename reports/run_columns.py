@@ -7,19 +7,17 @@ A new column is a function of the row and an entry. It is exported to csv and js
 it stands here.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
-
-import numpy as np
 
 from harness.stats.bootstrap import Interval
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.number_formats import money, percent, probability, signed, three_digits, times, whole
 from reports.search_notes import declined
-from reports.table_row import TableRow
+from reports.table_row import TableRow, known_mean
 
 
 class Shown(Enum):
@@ -92,20 +90,9 @@ def legends(names: Collection[str]) -> list[str]:
     return [column.legend for column in columns]
 
 
-def _mean(values: Sequence[float] | None) -> float | None:
-    """The mean; None where nothing is known."""
-    if not values:
-        return None
-    return sum(values) / len(values)
-
-
 def _unobserved(run: StoredRun) -> bool:
     """Whether another program answered, so that it is not known what it cut or declined."""
     return facts.made_elsewhere(run) or facts.is_application(run)
-
-
-def _failed(row: TableRow) -> int:
-    return sum(record["error"] is not None for record in row.run.records)
 
 
 def _truncated(row: TableRow) -> int | None:
@@ -138,28 +125,24 @@ def _ratio_search(row: TableRow) -> float | None:
     return row.ratio_search.value
 
 
-def _model(run: StoredRun) -> str:
-    return str(run.config["model"]["name"])
-
-
 _BEFORE_SETTINGS = "hash8"
 _BEFORE_SCORES = "tokens.index"
 
 COLUMNS = (
     # The run.
-    Column("dataset", lambda row: facts.run_key(row.run)[0]),
+    Column("dataset", lambda row: row.dataset),
     Column("method", lambda row: row.label),
-    Column("model", lambda row: _model(row.run)),
+    Column("model", lambda row: row.model),
     Column("hash8", lambda row: facts.hash8(row.run), shown=Shown.NEVER),
-    Column("headline", lambda row: facts.headline(row.run), shown=Shown.NEVER),
-    Column("upper_bound", lambda row: facts.is_upper_bound(row.run), shown=Shown.NEVER),
-    Column("floor", lambda row: facts.is_floor(row.run), shown=Shown.NEVER),
-    Column("unfinished", lambda row: facts.is_unfinished(row.run), shown=Shown.NEVER),
+    Column("headline", lambda row: row.headline, shown=Shown.NEVER),
+    Column("upper_bound", lambda row: row.is_upper_bound, shown=Shown.NEVER),
+    Column("floor", lambda row: row.is_floor, shown=Shown.NEVER),
+    Column("unfinished", lambda row: row.is_unfinished, shown=Shown.NEVER),
     Column("asked_otherwise", lambda row: row.asked_otherwise, shown=Shown.NEVER),
     # Counts of questions.
-    Column("n", lambda row: len(row.run.records), whole, Shown.ALWAYS),
-    Column("documents", lambda row: len(np.unique(row.numbers.clusters)), whole, Shown.ALWAYS),
-    Column("failed", _failed, whole, Shown.ALWAYS),
+    Column("n", lambda row: row.n_questions, whole, Shown.ALWAYS),
+    Column("documents", lambda row: row.n_documents, whole, Shown.ALWAYS),
+    Column("failed", lambda row: row.n_failed, whole, Shown.ALWAYS),
     Column("truncated", _truncated, whole, Shown.ALWAYS),
     Column(
         "left_out",
@@ -171,50 +154,52 @@ COLUMNS = (
     Column("texts_cut", _texts_cut, whole, Shown.WHEN_NOT_ZERO),
     Column("declined", _declined, whole, Shown.WHEN_NOT_ZERO),
     # Tokens and TFLOPs by phase: per document for the index, else per question.
-    Column("tokens.index", lambda row: _mean(row.numbers.index.tokens), whole),
-    Column("tokens.search", lambda row: _mean(row.numbers.search.tokens), whole),
-    Column("tokens.answer", lambda row: _mean(row.numbers.answer.tokens), whole),
+    Column("tokens.index", lambda row: known_mean(row.numbers.index.tokens), whole),
+    Column("tokens.search", lambda row: known_mean(row.numbers.search.tokens), whole),
+    Column("tokens.answer", lambda row: known_mean(row.numbers.answer.tokens), whole),
     Column(
         "tflops.index",
-        lambda row: _mean(row.numbers.index.tflops),
+        lambda row: known_mean(row.numbers.index.tflops),
         three_digits,
         Shown.WITH_FLOPS,
     ),
     Column(
         "tflops.search",
-        lambda row: _mean(row.numbers.search.tflops),
+        lambda row: known_mean(row.numbers.search.tflops),
         three_digits,
         Shown.WITH_FLOPS,
     ),
     Column(
         "tflops.answer",
-        lambda row: _mean(row.numbers.answer.tflops),
+        lambda row: known_mean(row.numbers.answer.tflops),
         three_digits,
         Shown.WITH_FLOPS,
     ),
-    Column("tokens.probes", lambda row: _mean(row.numbers.probes.tokens), whole),
-    Column("tflops.probes", lambda row: _mean(row.numbers.probes.tflops), three_digits),
+    Column("tokens.probes", lambda row: known_mean(row.numbers.probes.tokens), whole),
+    Column("tflops.probes", lambda row: known_mean(row.numbers.probes.tflops), three_digits),
     Column(
         "tokens.thinking",
-        lambda row: _mean(row.numbers.thinking.tokens),
+        lambda row: known_mean(row.numbers.thinking.tokens),
         whole,
         Shown.WHEN_NOT_ZERO,
         first=True,
     ),
-    Column("tflops.thinking", lambda row: _mean(row.numbers.thinking.tflops), three_digits),
+    Column("tflops.thinking", lambda row: known_mean(row.numbers.thinking.tflops), three_digits),
     # Search and answer together, per question.
-    Column("tokens", lambda row: _mean(row.numbers.tokens), whole, Shown.WITH_FLOPS, first=True),
-    Column("tokens.in", lambda row: _mean(row.numbers.tokens_in), whole, Shown.WITHOUT_FLOPS),
-    Column("tokens.out", lambda row: _mean(row.numbers.tokens_out), whole, Shown.WITHOUT_FLOPS),
+    Column("tokens", lambda row: row.tokens, whole, Shown.WITH_FLOPS, first=True),
+    Column("tokens.in", lambda row: known_mean(row.numbers.tokens_in), whole, Shown.WITHOUT_FLOPS),
+    Column(
+        "tokens.out", lambda row: known_mean(row.numbers.tokens_out), whole, Shown.WITHOUT_FLOPS
+    ),
     Column(
         "money",
-        lambda row: _mean(row.numbers.question_money),
+        lambda row: row.money,
         money,
         Shown.WITHOUT_FLOPS,
         legend="money by model.price or as an application says, per question with its share of the "
         "index; money.run: of the whole run",
     ),
-    Column("money.index", lambda row: _mean(costs.index_money(row.run)), money),
+    Column("money.index", lambda row: known_mean(costs.index_money(row.run)), money),
     Column("money.run", lambda row: costs.run_money(row.run), money, Shown.WITHOUT_FLOPS),
     Column("tflops", lambda row: row.numbers.tflops, three_digits),
     Column("tflops.total", lambda row: row.numbers.tflops_total, three_digits),
@@ -227,7 +212,7 @@ COLUMNS = (
         "questions of its document; ratio.search: without the index, as the papers print it",
     ),
     Column("ratio.search", _ratio_search, times, Shown.WITH_FLOPS),
-    Column("seconds", lambda row: _mean(row.numbers.seconds), three_digits),
+    Column("seconds", lambda row: known_mean(row.numbers.seconds), three_digits),
     Column("seconds.p50", lambda row: row.numbers.latency(50), three_digits, Shown.WITHOUT_FLOPS),
     Column(
         "seconds.p95",
@@ -236,8 +221,8 @@ COLUMNS = (
         Shown.WITHOUT_FLOPS,
         legend="seconds: the time of a question's own requests, without the queue",
     ),
-    Column("seconds.queue", lambda row: _mean(row.numbers.queued), three_digits),
-    Column("seconds.index", lambda row: _mean(row.numbers.index.seconds), three_digits),
+    Column("seconds.queue", lambda row: known_mean(row.numbers.queued), three_digits),
+    Column("seconds.index", lambda row: known_mean(row.numbers.index.seconds), three_digits),
     # What explains the row.
     Column("convention", lambda row: row.numbers.convention, shown=Shown.NEVER),
     Column("scorers", lambda row: (facts.versions(row.run),), shown=Shown.NEVER),

@@ -1,6 +1,6 @@
 """One run in the main table: its names, scores, costs and notes, before they are columns.
 
-    row = TableRow(run, "bm25 k=3", numbers=RunNumbers(run, "causal", TflopsCache()))
+    row = TableRow(run, "musique", "bm25 k=3", numbers=RunNumbers(run, "causal", TflopsCache()))
     row.numbers.tflops          -> Interval(mean=12.5, low=11.0, high=14.1, ...)
     row.notes                   -> ["2 of 20 questions failed (scored 0)"]
 
@@ -19,6 +19,13 @@ from harness.stats.bootstrap import NOTHING, Interval, interval
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.costs import Costs
+
+
+def known_mean(values: Sequence[float] | None) -> float | None:
+    """The mean; None where nothing is known."""
+    if not values:
+        return None
+    return sum(values) / len(values)
 
 
 class TflopsCache:
@@ -166,11 +173,12 @@ class RunNumbers:
         return float(np.percentile(self.seconds, percent))
 
 
-@dataclass
+@dataclass(eq=False)
 class TableRow:
     """A run in the main table."""
 
     run: StoredRun
+    dataset: str
     label: str
     """The method, with the settings in which runs of it differ: "bm25 k=3"."""
     numbers: RunNumbers
@@ -188,6 +196,60 @@ class TableRow:
     """Whether it has other questions than most runs, or another task; it is not ranked then."""
     notes: list[str] = field(default_factory=list)
     """Sentences to print below the table."""
+
+    @property
+    def model(self) -> str:
+        """The name of the model that wrote the answers."""
+        return str(self.run.config["model"]["name"])
+
+    @property
+    def headline(self) -> str:
+        """The name of the data set's first score."""
+        return facts.headline(self.run)
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether the method only marks what others must beat."""
+        return facts.is_floor(self.run)
+
+    @property
+    def is_upper_bound(self) -> bool:
+        """Whether the method was shown the evidence alone."""
+        return facts.is_upper_bound(self.run)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether questions may be missing."""
+        return facts.is_unfinished(self.run)
+
+    @property
+    def n_questions(self) -> int:
+        """Questions recorded."""
+        return len(self.run.records)
+
+    @cached_property
+    def n_documents(self) -> int:
+        """The clusters of these questions."""
+        return len(np.unique(self.numbers.clusters))
+
+    @cached_property
+    def n_failed(self) -> int:
+        """Questions that failed."""
+        return sum(record["error"] is not None for record in self.run.records)
+
+    @cached_property
+    def tokens(self) -> float | None:
+        """Mean tokens of search and answer a question; None where unknown."""
+        return known_mean(self.numbers.tokens)
+
+    @cached_property
+    def money(self) -> float | None:
+        """Mean money a question with its share of the index; None where unknown."""
+        return known_mean(self.numbers.question_money)
+
+    def score(self, name: str) -> Interval:
+        """The score of this name; NOTHING where the run lacks it."""
+        return self.scores.get(name, NOTHING)
 
     def settings_cells(self) -> dict[str, Any]:
         """Columns for the settings, after the method without them; {} where runs differ in none."""

@@ -127,20 +127,23 @@ class Runs(list[Run]):
         from harness.errors import UserError
         from reports.figures import front
         from reports.figures.plot import FORMS
+        from reports.main_table import table_rows
 
-        table = self.table
-        if table["dataset"].nunique() > 1:
+        rows = table_rows([run.stored for run in self])
+        if len({row.dataset for row in rows}) > 1:
             raise UserError("score against cost is drawn for one data set; select its runs first")
-        form = "svg" if out is None else Path(out).suffix.lower().removeprefix(".")
+        form = "svg"
+        if out is not None:
+            form = Path(out).suffix.lower().removeprefix(".")
         if form not in FORMS:
             raise UserError(f"'{out}' should end in {', '.join('.' + form for form in FORMS)}")
-        points = front.points(table, [run.stored for run in self], score)
+        points = front.points(rows, score)
         if not points:
             raise UserError(
                 "no run has both a score and known FLOPs, so there is no figure; harness report "
                 "says what is missing"
             )
-        content = front.draw(points, score or str(table["headline"].iloc[0]), form)
+        content = front.draw(points, score or rows[0].headline, form)
         if out is not None:
             Path(out).write_bytes(content)
         return content

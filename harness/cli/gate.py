@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
-    from reports.compare import BesideBaseline
+    from reports.baseline import BesideBaseline
 
 FAILED_CHECK = 4
 Outcome = Literal["passed", "undecided", "FAILED"]
@@ -142,7 +142,7 @@ class Gate(Hook):
         )
 
     def _beside_baseline(self, run: str, folder: Path, score: str | None, drop: float) -> Check:
-        """Compare a run with the baseline, question by question (reports/compare.py).
+        """Compare a run with the baseline, question by question (reports/baseline.py).
 
         The models may differ too. Other reasons for which `compare` refuses two runs are added to
         the figures.
@@ -154,7 +154,7 @@ class Gate(Hook):
             drop: The tolerated drop, in points.
         """
         from harness.storage.run_folder import read_run
-        from reports.compare import compare_with_baseline
+        from reports.baseline import compare_with_baseline
 
         name = "not below the baseline" if score is None else f"{score} not below the baseline"
         if drop:

@@ -227,35 +227,53 @@ def _text(
     columns: as of chosen_columns. csv and json hold a single table, with every column.
     """
     from reports import paper
-    from reports.columns import ordered, pick_columns, sections
-    from reports.compare import compare
-    from reports.main_table import REFERENCE, frame
-    from reports.methods_by_dataset import sections as wide_sections
-    from reports.methods_by_dataset import wide_table
+    from reports.columns import pick_columns, sections
+    from reports.main_table import REFERENCE, as_frame, best_first, table_rows
     from reports.table_formats import render, render_sections
 
     table, page, wide = options
     if page.paper:
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
-    whole, width = form in ("csv", "json"), terminal_width(form, table.out)
     if wide.wide:
-        tested = None
-        if table.reference is not None:
-            tested = compare(runs, reference=table.reference, score=wide.score, force=page.force)
-        rows = wide_table(
-            frame(runs), wide.score, intervals=wide.intervals or whole, differences=tested
-        )
-        return (
-            render(rows, form)
-            if whole
-            else render_sections(wide_sections(rows, wide.score), form, width)
-        )
-    means = ordered(
-        frame(runs, convention=table.convention or DEFAULT, reference=table.reference or REFERENCE)
+        return _wide_text(runs, form, options)
+    rows = table_rows(
+        runs,
+        convention=table.convention or DEFAULT,
+        reference=table.reference or REFERENCE,
     )
-    if whole:
-        return render(pick_columns(means, columns) if columns else means, form)
-    return render_sections(sections(means, columns), form, width)
+    means = as_frame(best_first(rows))
+    if form not in ("csv", "json"):
+        return render_sections(sections(means, columns), form, terminal_width(form, table.out))
+    if columns:
+        means = pick_columns(means, columns)
+    return render(means, form)
+
+
+def _wide_text(runs: list[StoredRun], form: str, options: tuple[TableOutput, Page, Wide]) -> str:
+    """The table of methods by data sets, with its intervals in csv and json.
+
+    Args:
+        runs: Stored runs.
+        form: The format.
+        options: What the command was given.
+    """
+    from reports.compare import paired_rows
+    from reports.main_table import table_rows
+    from reports.methods_by_dataset import wide_table
+    from reports.table_formats import render, render_sections
+
+    table, page, wide = options
+    differences = None
+    if table.reference is not None:
+        differences = paired_rows(
+            runs, reference=table.reference, score=wide.score, force=page.force
+        )
+    rows = table_rows(runs)
+    if form in ("csv", "json"):
+        exported = wide_table(rows, wide.score, intervals=True, differences=differences)
+        return render(exported.frame(), form)
+    shown = wide_table(rows, wide.score, intervals=wide.intervals, differences=differences)
+    return render_sections(shown.sections(wide.score), form, terminal_width(form, table.out))
 
 
 def report_curves(

@@ -1,7 +1,7 @@
 """Score against cost with both intervals, one mark a method, and the front: the best score that
 each cost buys.
 
-    points(means, runs)                      -> [MethodPoint("musique", "bm25", ...), ...]
+    points(rows)                             -> [MethodPoint("musique", "bm25", ...), ...]
     draw(points, "longbench.qa_f1", "pdf")   -> the drawing as a file
 
 Cost is that of a question with its share of the index, or of search and answer alone
@@ -14,7 +14,7 @@ other questions than most runs of its data set, or with another task, takes no p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import UnknownName, UserError
+from harness.stats.bootstrap import Interval
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
@@ -35,29 +36,15 @@ from reports.figures.plot import (
     set_axis,
     wrapped,
 )
-from reports.main_table import frame
+from reports.main_table import table_rows
 from reports.markup import Html, el, joined
 from reports.number_formats import three_digits
+from reports.table_row import TableRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-
-@dataclass(frozen=True, slots=True)
-class CostKind:
-    """A cost that the figure can show: its column in the main table, and what the axis says."""
-
-    column: str
-    unit: str
-    parts: str
-
-
-COSTS = {
-    "total": CostKind("tflops.total", "TFLOPs", "with its index"),
-    "search": CostKind("tflops", "TFLOPs", "search + answer"),
-    "money": CostKind("money", "money", "with its index"),
-}
 
 BEST, BEATEN, FLOOR = "best for its cost", "beaten", "floor"
 UPPER_BOUND, OTHERWISE = "upper bound", "asked otherwise"
@@ -111,12 +98,11 @@ class Estimate:
     high: float | None = None
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any], column: str) -> Estimate | None:
-        """The estimate in columns `column`, `column`.low and `column`.high; None for no value."""
-        value = _number(row, column)
-        if value is None:
+    def of_interval(cls, found: Interval) -> Estimate | None:
+        """The mean of an interval with its ends; None for no value."""
+        if found.mean is None:
             return None
-        return cls(value, _number(row, f"{column}.low"), _number(row, f"{column}.high"))
+        return cls(found.mean, found.low, found.high)
 
     def columns(self, name: str) -> dict[str, float | None]:
         """The estimate as columns of a table."""
@@ -128,6 +114,32 @@ class Estimate:
         if self.low is None or self.high is None:
             return self.value, self.value
         return self.low, self.high
+
+
+@dataclass(frozen=True, slots=True)
+class CostKind:
+    """A cost that the figure can show: where a row has it, and what the axis says."""
+
+    of: Callable[[TableRow], Estimate | None]
+    unit: str
+    parts: str
+
+
+def _money(row: TableRow) -> Estimate | None:
+    if row.money is None:
+        return None
+    return Estimate(row.money)
+
+
+COSTS = {
+    "total": CostKind(
+        lambda row: Estimate.of_interval(row.numbers.tflops_total), "TFLOPs", "with its index"
+    ),
+    "search": CostKind(
+        lambda row: Estimate.of_interval(row.numbers.tflops), "TFLOPs", "search + answer"
+    ),
+    "money": CostKind(_money, "money", "with its index"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +214,12 @@ def figure(
         raise UnknownName("cost", cost, COSTS)
     name = _chosen_dataset(runs, dataset)
     chosen = [run for run in runs if facts.run_key(run)[0] == name]
-    means = frame(chosen, convention=convention)
-    marks = points(means, chosen, score, cost)
+    rows = table_rows(chosen, convention=convention)
+    marks = points(rows, score, cost)
     if not marks:
         unknown = f"no run has both a score and known {COSTS[cost].unit}, so there is no figure"
         raise UserError(f"{unknown}; harness report says what is missing")
-    score_name = score or str(means["headline"].iloc[0])
+    score_name = score or rows[0].headline
     table = facts.as_floats(pd.DataFrame([point.columns(score_name) for point in marks]))
     return Figure("Score against cost", table, drawing=partial(draw, marks, score_name))
 
@@ -228,13 +240,12 @@ def _chosen_dataset(runs: Sequence[StoredRun], dataset: str | None) -> str:
 
 
 def points(
-    means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None, cost: str = "total"
+    rows: Sequence[TableRow], score: str | None = None, cost: str = "total"
 ) -> list[MethodPoint]:
     """The point of each row of the main table that has both a score and a cost above 0.
 
     Args:
-        means: The main table (main_table.frame).
-        runs: The runs of its rows.
+        rows: The rows (main_table.table_rows).
         score: Name of a score; by default each data set's headline.
         cost: A key of COSTS.
 
@@ -242,10 +253,10 @@ def points(
         UnknownName: No run has the score.
     """
     if score is not None:
-        _check_score(runs, score)
+        _check_score([row.run for row in rows], score)
     found = []
-    for row in facts.records(means):
-        point = _point_of_row(row, score or row["headline"], cost)
+    for row in rows:
+        point = _point_of_row(row, score or row.headline, cost)
         if point is not None:
             found.append(point)
     return [_compared(point, found) for point in found]
@@ -262,39 +273,31 @@ def _check_score(runs: Sequence[StoredRun], score: str) -> None:
         raise UnknownName("score", score, sorted(known), hint)
 
 
-def _point_of_row(row: Mapping[str, Any], score: str, cost: str) -> MethodPoint | None:
+def _point_of_row(row: TableRow, score: str, cost: str) -> MethodPoint | None:
     """The point of a row of the main table before it is compared; None without score or cost."""
-    scored = Estimate.of_row(row, score)
-    spent = Estimate.of_row(row, COSTS[cost].column)
+    scored = Estimate.of_interval(row.score(score))
+    spent = COSTS[cost].of(row)
     if scored is None or spent is None or spent.value <= 0:
         return None
     return MethodPoint(
-        dataset=row["dataset"],
-        method=row["method"],
-        model=row["model"],
+        dataset=row.dataset,
+        method=row.label,
+        model=row.model,
         score=scored,
         spent=spent,
         cost=cost,
-        convention=row["convention"],
+        convention=row.numbers.convention,
         mark=_mark_of_row(row),
     )
 
 
-def _number(row: Mapping[str, Any], column: str) -> float | None:
-    """The number in a column; None where the column is missing or empty."""
-    value = row.get(column)
-    if value is None or pd.isna(value):
-        return None
-    return float(value)
-
-
-def _mark_of_row(row: Mapping[str, Any]) -> str:
+def _mark_of_row(row: TableRow) -> str:
     """The mark of a row of the main table before it is compared with others."""
-    if row["upper_bound"]:
+    if row.is_upper_bound:
         return UPPER_BOUND
-    if row["asked_otherwise"]:
+    if row.asked_otherwise:
         return OTHERWISE
-    if row["floor"]:
+    if row.is_floor:
         return FLOOR
     return BEST
 

@@ -11,7 +11,7 @@ from harness.config.yaml_tree import parse_assignments
 from harness.engine.plan import PlannedRun, plan_choices
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.compare import config_difference
+from reports.config_difference import config_difference
 from reports.facts import labels
 from reports.figures.rule_table import STOP_SETTINGS
 

@@ -16,7 +16,7 @@ from harness.stats.question_clusters import WHOLE_FOLDER, question_labels
 from harness.storage.run_folder import read_run
 from harness.tracking.metrics import final_metrics
 from reports.leaderboard import leaderboard
-from reports.main_table import frame
+from reports.main_table import frame, table_rows
 from tests.llm.loopback import Loopback, completion
 
 SETUP = """---
@@ -419,7 +419,7 @@ def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(
     assert "left_out" in message
     table = frame([read_run(folder)])
     assert final_metrics(read_run(folder), table)["left_out"] == 2
-    assert "left_out" in str(leaderboard(table, [read_run(folder)], {"folder": "#"}))
+    assert "left_out" in str(leaderboard(table_rows([read_run(folder)]), {"folder": "#"}))
 
 
 def test_a_question_that_retrieval_found_nothing_for_is_answered_from_no_text(tmp_path):

@@ -64,8 +64,8 @@ def test_kinds_that_every_data_set_has(by, kinds, tmp_path):
 
 def test_differences_are_corrected_over_all_kinds(tmp_path):
     runs = [run(tmp_path, name) for name in ("pecan", "full-context")]
-    differences = side_by_side(split_by_kind(runs, "hops")).differences
-    assert differences["n"].tolist() == [3, 2]
+    pairs = side_by_side(split_by_kind(runs, "hops")).pairs
+    assert [pair.test.n for pair in pairs] == [3, 2]
 
 
 def test_a_kind_that_no_question_has_is_refused_with_those_that_they_have(tmp_path):
@@ -88,3 +88,17 @@ def test_frames_and_the_page_have_them(tmp_path):
     assert "mean.low" not in made  # kinds are no data sets: no mean over them
     assert "each weighs the same" not in made
     assert "2 (n = 3)" in made
+
+
+def test_a_run_of_another_task_adds_no_column_to_the_kinds(tmp_path, command):
+    run(tmp_path / "runs", "pecan")
+    run(tmp_path / "runs", "full-context")
+    other = {"name": "musique", "scorers": [SCORE], "instruction": "Say yes or no."}
+    run(tmp_path / "runs", "bm25", settings={"dataset": other})
+    file = tmp_path / "page.html"
+    code, _, err = command("report", str(tmp_path / "runs"), "--html", str(file))
+    assert code == 0, err
+    text = file.read_text()
+    assert f"{SCORE} by hops" in text
+    assert "should not be ranked with" in text
+    assert "asked_otherwise" not in text

@@ -7,11 +7,10 @@ import math
 import pytest
 
 from harness.storage.run_folder import read_run
-from reports.columns import legended, ordered, sections
+from reports.columns import legended, sections
 from reports.comparability import most_common, reasons_not_to_rank
 from reports.figures.front import points
-from reports.main_table import frame
-from reports.methods_by_dataset import sections as wide_sections
+from reports.main_table import as_frame, best_first, frame, table_rows
 from reports.methods_by_dataset import wide_table
 from reports.page import page
 from reports.table_formats import render, render_sections
@@ -52,12 +51,12 @@ def test_a_run_that_must_not_be_ranked_with_the_others_says_so(scores, changes, 
     assert sentence.startswith("bm25 should not be ranked with full-context: ")
     assert reason in sentence
     assert others == [None, None]
-    table = ordered(frame(runs)).set_index("method")
+    table = as_frame(best_first(table_rows(runs))).set_index("method")
     assert sentence in table.loc["bm25", "notes"]
     assert sentence not in table.loc["pecan", "notes"]
     shown = " ".join(
         render_sections(
-            [(s.title, s.frame) for s in sections(ordered(frame(runs)))], "text"
+            [(s.title, s.frame) for s in sections(as_frame(best_first(table_rows(runs))))], "text"
         ).split()
     )
     assert sentence in shown
@@ -88,9 +87,9 @@ def asked_apart(root):
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_run_of_other_questions_is_never_the_best(wide, tmp_path):
-    means = frame(asked_apart(tmp_path))
-    assert list(ordered(means)["method"]) == ["bm25", "pecan", "raptor"]
-    found = wide_sections(wide_table(means)) if wide else sections(ordered(means))
+    rows = best_first(table_rows(asked_apart(tmp_path)))
+    assert [row.label for row in rows] == ["bm25", "pecan", "raptor"]
+    found = wide_table(rows).sections() if wide else sections(as_frame(rows))
     text = render_sections(found, "latex")
     assert bold(text) == ["bm25"]
     assert "raptor: asked otherwise than most, never marked as best" in text
@@ -100,8 +99,8 @@ def test_a_run_of_other_questions_is_never_the_best(wide, tmp_path):
     "rivals", [{"bm25": [0.0] * 8, "pecan": [0.0] * 8}, {"bm25": [0.5] * 8, "pecan": [0.9]}]
 )
 def test_of_zeros_and_of_runs_that_are_ranked_with_none_no_one_is_best(rivals, tmp_path):
-    means = frame([stored(tmp_path, scores, method=m) for m, scores in rivals.items()])
-    assert bold(render_sections(sections(ordered(means)), "latex")) == []
+    rows = table_rows([stored(tmp_path, scores, method=m) for m, scores in rivals.items()])
+    assert bold(render_sections(sections(as_frame(best_first(rows))), "latex")) == []
 
 
 def test_the_leaderboard_marks_a_run_of_other_questions(tmp_path):
@@ -168,7 +167,7 @@ def test_runs_of_other_questions_beat_none_and_have_a_mark_of_their_own(tmp_path
         priced(tmp_path, "other task", [0.1, 0.2, 0.3], 0.9),
     ]
     runs[-1].config["dataset"]["instruction"] = "Answer with the options at hand."
-    found = {p.method: (p.mark, p.beaten_by) for p in points(frame(runs), runs)}
+    found = {p.method: (p.mark, p.beaten_by) for p in points(table_rows(runs))}
     otherwise = dict.fromkeys(("one", "bad one", "other task"), ("asked otherwise", ()))
     best = {"dear": ("beaten", ("cheap",)), "cheap": ("best for its cost", ())}
     assert found == best | otherwise
@@ -187,7 +186,7 @@ LEGEND = (
 @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
 def test_a_line_below_the_table_says_what_costs_are_measured_by(form, tmp_path):
     runs = [stored(tmp_path, SCORES, method=m, documents=INDEX) for m in ("full-context", "pecan")]
-    whole = ordered(frame(runs))
+    whole = frame(runs)
     text = render_sections([(s.title, s.frame) for s in sections(whole)], form)
     assert " ".join(text.split()).count(LEGEND) == 1
     assert "without the index" in text

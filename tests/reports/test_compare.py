@@ -4,7 +4,8 @@ import pytest
 from harness.errors import UserError
 from harness.stats.paired_tests import detectable_difference, paired_test
 from harness.storage.run_folder import read_run
-from reports.compare import brief_difference, compare, config_difference, side_by_side
+from reports.compare import compare, side_by_side
+from reports.config_difference import brief_difference, config_difference
 from reports.page import page
 from reports.table_formats import render
 from tests.reports.build import BASE, OURS, SCORE, answered, config, record, stored, write_run

@@ -10,7 +10,7 @@ import pytest
 
 from harness.storage.run_folder import read_run
 from reports.figures.front import points
-from reports.main_table import frame
+from reports.main_table import table_rows
 from reports.page import page
 from tests.reports.build import record, usage, write_run
 
@@ -434,7 +434,7 @@ def test_where_flops_are_unknown_the_page_draws_money(tmp_path, drawn):
     body = page(runs).partition("<body>")[2]
     assert "bm25 (m): 100.0 at 0.00205 money" in body
     assert "money a question" in body
-    assert points(frame(runs), runs) == []
+    assert points(table_rows(runs)) == []
 
 
 def test_closed_book_and_random_chunks_are_floors_of_a_run_of_the_command(here, tmp_path):

@@ -9,8 +9,8 @@ import pytest
 
 from harness.errors import UnknownName
 from harness.storage.run_folder import read_run
-from reports.main_table import frame
-from reports.methods_by_dataset import sections, wide_table
+from reports.main_table import table_rows
+from reports.methods_by_dataset import wide_table
 from reports.table_formats import render_sections
 from tests.reports.build import SCORE, mistake, record, stored, write_run
 
@@ -21,13 +21,13 @@ HIGH, LOW = (1.0, 1.0, 1.0, 0.0) * 2, (0.0, 1.0, 0.0, 0.0) * 2
 def table(tmp_path):
     """pecan on both data sets, bm25 on one."""
     made = [(LOW, "pecan", "musique"), (HIGH, "pecan", "qasper"), (HIGH, "bm25", "musique")]
-    return frame(
+    return table_rows(
         [stored(tmp_path, scores, method=method, dataset=data) for scores, method, data in made]
     )
 
 
 def test_a_cell_a_data_set_and_the_mean_of_those_with_all(table):
-    pecan, bm25 = wide_table(table).to_dict("records")
+    pecan, bm25 = wide_table(table).frame().to_dict("records")
     assert [pecan[name] for name in ("method", "musique", "qasper", "mean")] == [
         "pecan",
         0.25,
@@ -45,7 +45,7 @@ def test_a_cell_a_data_set_and_the_mean_of_those_with_all(table):
 
 
 def test_the_interval_of_the_mean_adds_the_distances_in_squares(table):
-    pecan, bm25 = wide_table(table, SCORE, intervals=True).to_dict("records")
+    pecan, bm25 = wide_table(table, SCORE, intervals=True).frame().to_dict("records")
     below = [pecan[name] - pecan[f"{name}.low"] for name in ("musique", "qasper")]
     above = [pecan[f"{name}.high"] - pecan[name] for name in ("musique", "qasper")]
     assert pecan["mean.low"] == pytest.approx(0.5 - math.hypot(*below) / 2)
@@ -60,12 +60,12 @@ def test_a_score_that_a_data_set_lacks_is_a_gap(tmp_path):
         read_run(tmp_path / "musique" / "pecan--tiny--0123abcd"),
         stored(tmp_path, HIGH, dataset="qasper"),
     ]
-    (row,) = wide_table(frame(runs), "musique.answer_f1").to_dict("records")
+    (row,) = wide_table(table_rows(runs), "musique.answer_f1").frame().to_dict("records")
     assert (row["musique"], "no mean: no such score on qasper" in row["notes"]) == (0.5, True)
     with pytest.raises(
         UnknownName, match=r"unknown score 'musique.answer_f2'. Did you mean 'musique.answer_f1'"
     ):
-        wide_table(frame(runs), "musique.answer_f2")
+        wide_table(table_rows(runs), "musique.answer_f2")
 
 
 def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path):
@@ -76,7 +76,7 @@ def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path):
             for name in ("musique", "qasper")
         ]
     runs.append(stored(tmp_path, HIGH, model="b"))
-    found = sections(wide_table(frame(runs), SCORE), SCORE)
+    found = wide_table(table_rows(runs), SCORE).sections(SCORE)
     assert [title for title, _ in found] == [f"{SCORE} · a", f"{SCORE} · b"]
     assert list(found[0][1]["method"]) == ["pecan", "bm25"]
     text = render_sections(found, "text")
@@ -118,7 +118,7 @@ def test_what_rounds_to_nothing_is_noted_in_the_tables_of_the_data_sets_alone(tm
         replace(stored(tmp_path, HIGH, dataset=name), notes=shares)
         for name in ("musique", "qasper")
     ]
-    (row,) = wide_table(frame(runs)).to_dict("records")
+    (row,) = wide_table(table_rows(runs)).frame().to_dict("records")
     notes = " ".join(row["notes"])
     assert [share in notes for share in shares] == [False, True]
 

@@ -23,7 +23,7 @@ from reports.details import Limits
 from reports.figures import front
 from reports.figures.front import points
 from reports.gold_rows import read_rows
-from reports.main_table import frame
+from reports.main_table import table_rows
 from reports.markup import el
 from reports.page import page
 from tests.reports.build import SCORE, flops, record, span, stored, usage, write_run
@@ -371,18 +371,18 @@ class TestFront:
 
     def test_who_is_beaten_by_whom(self, tmp_path):
         runs = self.runs(tmp_path)
-        found = {p.method: p.beaten_by for p in points(frame(runs), runs)}
+        found = {p.method: p.beaten_by for p in points(table_rows(runs))}
         assert found == {"cheap": (), "dear": (), "bad": ("dear", "same"), "same": (), "oracle": ()}
 
     def test_a_run_without_a_cost_is_not_drawn(self, tmp_path):
         rows = [record(0, 0.5, usage={"answer": usage(0.0, uncounted=1)})]
         runs = [read_run(write_run(tmp_path, rows))]
-        assert points(frame(runs), runs) == []
+        assert points(table_rows(runs)) == []
         assert "No run of this data set" in page(runs)
 
     def test_a_mark_says_who_it_is_to_a_pointer(self, tmp_path, drawn):
         runs = self.runs(tmp_path)
-        marks = points(frame(runs), runs)
+        marks = points(table_rows(runs))
         kinds = [p.mark for p in marks]
         best = "best for its cost"
         assert kinds == [best, best, "beaten", best, "upper bound"]

@@ -9,9 +9,9 @@ import pytest
 
 from harness.errors import UserError
 from harness.storage.run_folder import read_run
-from reports.columns import ordered, sections
+from reports.columns import sections
 from reports.compare import compare, side_by_side
-from reports.main_table import frame
+from reports.main_table import best_first, frame, table_rows
 from tests.reports.build import BASE, OURS, SCORE, record, stored, write_run
 
 
@@ -126,12 +126,12 @@ class TestMachineFormats:
 class TestWhatIsCompared:
     def test_reference_is_that_of_the_ratio_too(self, tmp_path):
         found = side_by_side(three(tmp_path), reference="99990000")
-        assert set(found.differences["reference"]) == {"bm25"}
-        assert list(found.means["ratio"]) == [1.0, 1.0, 1.0]
+        assert {pair.pair.base_label for pair in found.pairs} == {"bm25"}
+        assert [row.ratio.value for row in found.rows] == [1.0, 1.0, 1.0]
 
     def test_a_single_run_has_means_only(self, tmp_path):
         run = stored(tmp_path, OURS)
-        assert side_by_side([run]).differences is None
+        assert side_by_side([run]).pairs is None
         assert "minus" not in side_by_side([run]).render("text")
 
     def test_a_search_that_answers_itself_has_the_readers_identity(self, tmp_path):
@@ -141,7 +141,7 @@ class TestWhatIsCompared:
         same = {"searcher": {"weights": "tiny"}, "builder": {"weights": "other"}}
         base = stored(tmp_path, BASE, method="full-context")
         ours = read_run(write_run(tmp_path, rows, manifest={"models": same}))
-        assert side_by_side([base, ours]).differences is not None
+        assert side_by_side([base, ours]).pairs
         other = {"searcher": {"weights": "other"}, "reader": {"weights": "tiny"}}
         with pytest.raises(UserError, match="different readers"):
             side_by_side(
@@ -182,9 +182,10 @@ class TestViews:
             )
             for m, v in (("a", 0.2), ("b", 0.7))
         )
-        table = ordered(frame([low, high, *three(tmp_path)]))
-        assert list(table["method"]) == ["pecan", "full-context", "bm25", "b", "a"]
-        assert list(ordered(frame([high, low]), "em")["method"]) == ["b", "a"]
+        rows = best_first(table_rows([low, high, *three(tmp_path)]))
+        assert [row.label for row in rows] == ["pecan", "full-context", "bm25", "b", "a"]
+        rows = best_first(table_rows([high, low]), "em")
+        assert [row.label for row in rows] == ["b", "a"]
 
     def test_a_model_that_varies_is_a_column(self, tmp_path):
         runs = [stored(tmp_path, OURS), stored(tmp_path, BASE, model="big")]

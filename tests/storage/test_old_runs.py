@@ -15,7 +15,7 @@ import pytest
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_folder import read_run
 from reports import compare, main_table
-from reports.compare import config_difference
+from reports.config_difference import config_difference
 from reports.figures import front, queries
 
 OLD = Path(__file__).with_name("old_runs")
@@ -56,7 +56,7 @@ def test_the_numbers_of_records_are_all_that_tables_read(version):
     for table in (
         main_table.frame,
         queries.frame,
-        lambda runs: pd.DataFrame(front.points(main_table.frame(runs), runs)),
+        lambda runs: pd.DataFrame(front.points(main_table.table_rows(runs))),
     ):
         pd.testing.assert_frame_equal(table(whole), table(numbers))
     texts = [compare.side_by_side(runs, force=True).render("csv") for runs in (whole, numbers)]

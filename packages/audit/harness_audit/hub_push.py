@@ -11,8 +11,8 @@ from pathlib import Path
 from harness.errors import SaveError, UserError
 from harness.storage.run_folder import read_run
 from harness_audit.bundle import Bundle, open_bundle
-from reports.columns import ordered, sections
-from reports.main_table import frame
+from reports.columns import sections
+from reports.main_table import as_frame, best_first, table_rows
 from reports.table_formats import render_sections
 
 NAME = "bundle.zip"
@@ -70,4 +70,4 @@ def card(bundle: Bundle, repository: str) -> str:
     head = _HEAD.format(
         title=title, runs=len(runs), file=NAME, digest=bundle.sha256, licences=licences
     )
-    return head + render_sections(sections(ordered(frame(runs))), "markdown")
+    return head + render_sections(sections(as_frame(best_first(table_rows(runs)))), "markdown")

@@ -1,0 +1,86 @@
+"""A run beside an earlier one, as `harness gate` judges it: the paired difference, and what speaks
+against comparing them.
+
+    compare_with_baseline(run, base).difference     -> -0.03
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.errors import UserError
+from harness.stats.paired_tests import paired_test
+from harness.storage.run_folder import StoredRun
+from reports import facts
+from reports.checks import Checks
+from reports.run_pairs import RunPair, compared_score, objections
+
+
+@dataclass(frozen=True)
+class BesideBaseline:
+    """A run's score minus that of an earlier run, on the questions of the earlier one.
+
+    Args:
+        score: Name of the score.
+        difference: Mean of run minus baseline, in [-1, 1].
+        low: Lower end of its 95 % interval; None: too few documents.
+        high: Upper end, or None.
+        questions: Questions that are compared.
+        documents: Their clusters.
+        left_out: Questions that the baseline has a score for and the run has not.
+        objections: What would have stopped `harness compare`, a sentence each.
+    """
+
+    score: str
+    difference: float
+    low: float | None
+    high: float | None
+    questions: int
+    documents: int
+    left_out: int
+    objections: Sequence[str]
+
+
+def compare_with_baseline(
+    run: StoredRun, base: StoredRun, score: str | None = None, allow_left_out: bool = False
+) -> BesideBaseline:
+    """The paired difference of two runs, also where they have one name, or models that differ.
+
+    Args:
+        run: The run that is judged.
+        base: The run that it is compared with.
+        score: Name of the score; None: the baseline's headline.
+        allow_left_out: Leave questions out that only the baseline has a score for; else they count
+            0 for the run.
+
+    Raises:
+        UserError: The two have no scored question in common.
+        UnknownName: One of them does not have the score.
+    """
+    pair = RunPair(run, "this run", base, "the baseline")
+    name = compared_score(pair, score)
+    values = facts.scored(run, name).by_question()
+    theirs = facts.scored(base, name)
+    if values.keys().isdisjoint(theirs.ids):
+        raise UserError("the two have no scored question in common")
+    missing = [question for question in theirs.ids if question not in values]
+    counted = list(theirs.ids)
+    if allow_left_out:
+        counted = [question for question in theirs.ids if question in values]
+    base_values, clusters = theirs.by_question(), theirs.clusters_by_question()
+    test = paired_test(
+        [values.get(question, 0.0) for question in counted],
+        [base_values[question] for question in counted],
+        [clusters[question] for question in counted],
+    )
+    return BesideBaseline(
+        score=name,
+        difference=test.difference,
+        low=test.low,
+        high=test.high,
+        questions=test.n,
+        documents=test.clusters,
+        left_out=len(missing),
+        objections=[
+            f"compared all the same: {sentence}" for sentence in objections(pair, name, Checks())
+        ],
+    )

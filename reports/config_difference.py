@@ -1,0 +1,109 @@
+"""The settings, versions and code in which two runs differ.
+
+config_difference(run, base)      -> ["method.params.k: 5, reference 10"]
+brief_difference(run, base)       the same, shorter where the methods are two different ones
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from harness.config.registry import short_name
+from harness.config.yaml_tree import flatten
+from harness.storage.paths import without_home
+from harness.storage.run_folder import StoredRun
+from reports import facts
+from reports.settings import code_hash, made_with
+
+_UNSET = object()
+# Neither changes a prediction: a larger limit continues the same folder, origins tell where a value
+# came from.
+_NOT_COMPARED = ("origins", "limit", "keep_prompts")
+# Where something lies, runs or is kept: the fingerprint says whether the rows are the same,
+# wherever their file is.
+_PLACES = re.compile(
+    r"dataset\.(data|keep_texts)|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size)"
+)
+
+
+def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
+    """Settings and versions in which two runs differ, "method.params.k: 5, reference 10", or the
+    hash of own code.
+
+    Of an imported run only settings that both have.
+    """
+    ours, theirs = _compared_settings(run.config), _compared_settings(base.config)
+    if facts.made_elsewhere(run) or facts.made_elsewhere(base):
+        shared = ours.keys() & theirs.keys() - {"dataset.scorers"}
+        return _differing(_only(ours, shared), _only(theirs, shared))
+    same_code = ours["method.implementation"] == theirs["method.implementation"]
+    ours |= _versions(run, base)
+    theirs |= _versions(base, run)
+    if same_code:
+        ours["code"] = code_hash(run)
+        theirs["code"] = code_hash(base)
+    return _differing(ours, theirs)
+
+
+def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
+    """`config_difference` in short: of two methods without parameters, and an encoder or reranker
+    that only one has.
+
+    For two runs of one method, its name is left out if anything else differs.
+    """
+    differences = config_difference(run, base)
+    # Runs of the first edition hold the name of the class; it counts as today's name.
+    method = short_name(run.config["method"]["implementation"])
+    if method == short_name(base.config["method"]["implementation"]):
+        without_name = [line for line in differences if not line.startswith("method.name:")]
+        return without_name or differences
+    left_out = {"method"}
+    for part in ("encoder", "reranker"):
+        if bool(run.config.get(part)) != bool(base.config.get(part)):
+            left_out.add(part)
+    return [line for line in differences if line.partition(".")[0] not in left_out]
+
+
+def _compared_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted setting ("method.params.k") -> value, of those that are compared: no paths, devices or
+    limits."""
+    compared = {key: value for key, value in config.items() if key not in _NOT_COMPARED}
+    settings = flatten(without_home(compared))
+    if isinstance(settings.get("method.implementation"), str):
+        settings["method.implementation"] = short_name(settings["method.implementation"])
+    settings.pop("method.mark", None)
+    return {key: value for key, value in settings.items() if not _PLACES.fullmatch(key)}
+
+
+def _versions(run: StoredRun, base: StoredRun) -> dict[str, Any]:
+    """What the run was made with ("made with torch"), without the weights of a model that only one
+    of the two has."""
+    versions, others = made_with(run), made_with(base)
+    found = {}
+    for key, version in versions.items():
+        if key == "rows":
+            continue
+        if key.startswith("weights ") and key not in others:
+            continue
+        found[f"made with {key}"] = version
+    return found
+
+
+def _only(settings: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key in keys}
+
+
+def _differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """A line for each setting that differs or that one of the two lacks."""
+    lines = []
+    for key in dict.fromkeys([*ours, *theirs]):
+        value, reference = ours.get(key, _UNSET), theirs.get(key, _UNSET)
+        if value != reference:
+            lines.append(f"{key}: {_value_text(value)}, reference {_value_text(reference)}")
+    return lines
+
+
+def _value_text(value: Any) -> str:
+    if value is _UNSET:
+        return "not set"
+    return repr(value)
