@@ -20,13 +20,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import model_validator
 
-from harness.method import Index, Indexes, MethodConfig, Tools, Traits
+from harness.method import Hit, Index, Indexes, MethodConfig, Retriever, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import packing
 from methods.bm25 import bm25
 from methods.chunks import Span, fixed_chunks, shown_spans
+from methods.found import MOST_HITS, in_document_order, shown_hits, steps_of, texts_of
 from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
 
 
@@ -156,6 +157,9 @@ class TopK(ReadingMethod):
         Returns:
             An answer whose stop reason is k, budget, window, or exhausted (all fit).
         """
+        retriever = tools.retriever()
+        if retriever is not None:
+            return self.read_hits(question, document, retriever, tools, request)
         chunks: list[Span] = [(start, end) for start, end in index["chunks"]]
         texts = [document.text[start:end] for start, end in chunks]
         with tools.phase("search"):
@@ -183,6 +187,58 @@ class TopK(ReadingMethod):
         shown = shown_spans(document, [chunks[i] for i in read])
         return Answer(text, shown, reason, tuple(self.steps(shown, read, scores, tools)))
 
+    def read_hits(
+        self,
+        question: Question,
+        document: Document,
+        retriever: Retriever,
+        tools: Tools,
+        request: Reading,
+    ) -> Answer:
+        """Answer from the passages of a retriever of the user's own, in place of chunks.
+
+        Args:
+            question: The question.
+            document: The document, whose order of passages may count.
+            retriever: What finds them.
+            tools: The engine's tools.
+            request: How the answer is asked for.
+
+        Returns:
+            An answer whose stop reason is k, budget, window, or exhausted (all were shown).
+        """
+        with tools.phase("search"):
+            found = retriever.search(self.query(question), self.candidates())
+            best = self.chosen(question, found, tools)[: self.config.k]
+        model = tools.model()
+        room = room_for_text(question, tools, model, request)
+        limit = room
+        if self.config.budget is not None:
+            limit = min(room, self.config.budget)
+        count = how_many_fit(self.as_read(texts_of(best)), limit, model)
+        reason = "exhausted"
+        if count < len(best):
+            reason = "budget" if limit < room else "window"
+        elif len(best) == self.config.k:
+            reason = "k"
+        read = best[:count]
+        if self.config.order == "document":
+            read = in_document_order(read, [document])
+        text = ask(question, self.as_read(texts_of(read)), tools, model, request)
+        return Answer(text, shown_hits(read), reason, tuple(steps_of(found, tools)))
+
+    def query(self, question: Question) -> str:
+        """What a retriever is asked."""
+        return question.text
+
+    def candidates(self) -> int:
+        """How many passages a retriever is asked for."""
+        return self.config.k or MOST_HITS
+
+    def chosen(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
+        """The passages of a retriever, best first; as it ranks them by default."""
+        return hits
+
     def as_read(self, texts: list[str]) -> list[str]:
         """The chunks' `texts` as the prompt shows them, in the order of the document; self_route.py
         numbers them."""
@@ -207,7 +263,7 @@ class BM25(TopK):
     """BM25 over the document's own chunks."""
 
     summary = "top-k chunks by BM25"
-    traits = Traits(one_request=True, draws=False)
+    traits = Traits(one_request=True, draws=False, takes_retriever=True)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """BM25 scores of the chunks, [chunks]."""
@@ -218,7 +274,7 @@ class Dense(TopK):
     """A sentence encoder over the document's chunks; embeddings are kept with the index."""
 
     summary = "top-k chunks by a sentence encoder"
-    traits = Traits(one_request=True, draws=False)
+    traits = Traits(one_request=True, draws=False, takes_retriever=True)
     encoders = ("encoder",)
     index_roles = ("reader", "encoder")
 
@@ -247,21 +303,35 @@ class DosRag(Dense):
 
     Config = DosRagConfig
     summary = "chunks by a sentence encoder up to a budget, in the order of the document (DOS RAG)"
-    traits = Traits(one_request=True, draws=False)
+    traits = Traits(one_request=True, draws=False, takes_retriever=True)
+
+    def query(self, question: Question) -> str:
+        """The question, with its options where it has some."""
+        if self.config.query_options:
+            return question_text(question)
+        return question.text
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Similarity of the question, with its options where it has some, to every chunk."""
-        if self.config.query_options:
-            question = replace(question, text=question_text(question))
-        return super().rank(question, texts, index, tools)
+        """Similarity of the query to every chunk."""
+        asked = replace(question, text=self.query(question))
+        return super().rank(asked, texts, index, tools)
 
 
 class Reranked(TopK):
     """A cross-encoder reads the question with every chunk: no first stage could lose one."""
 
     summary = "top-k chunks by a reranker over all chunks"
-    traits = Traits(one_request=True, draws=False)
+    traits = Traits(one_request=True, draws=False, takes_retriever=True)
     encoders = ("reranker",)
+
+    def candidates(self) -> int:
+        """Those that the reranker reads."""
+        return MOST_HITS
+
+    def chosen(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
+        """The retriever's passages, best first by the reranker."""
+        scores = tools.reranker().score(question.text, texts_of(hits))
+        return [hits[i] for i in best_first(scores)]
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """The reranker's scores of the chunks, [chunks]."""

@@ -79,7 +79,7 @@ class SelfRoute(Dense):
 
     Config = SelfRouteConfig
     summary = "answer from the nearest chunks, or decline and read the whole document (Self-Route)"
-    traits = Traits(draws=False)
+    traits = Traits(draws=False, takes_retriever=True)
     from_other_runs = {}  # noqa: RUF012 - a class variable of Method; more chunks change how often the whole document is read
     own_prompts = (DECLINE, NUMBERED)
 
@@ -104,9 +104,11 @@ class SelfRoute(Dense):
                 question, document, index, tools, Reading(task, config=self.config)
             )
         declined = REFUSAL in routed.text.lower()
-        tokens = sum(
-            tools.model().count(document.text[shown.start : shown.end]) for shown in routed.shown
-        )
+        tokens = 0
+        for shown in routed.shown:
+            if shown.kind != "source":  # the name of a page, whose text was shown too
+                text = shown.text or document.text[shown.start : shown.end]
+                tokens += tools.model().count(text)
         action = "decline" if declined else "accept"
         step = Step(
             action,

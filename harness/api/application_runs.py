@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from harness.api.option import choice, setting, split_names
 from harness.errors import UserError
 
-OF_METHODS = ("method", "methods", "model", "roles", "encoder", "reranker")
+OF_METHODS = ("method", "methods", "model", "roles", "encoder", "reranker", "retriever")
 """Settings of the methods of a command, which its applications do not have."""
 OF_APPLICATIONS = "app"
 """Settings of the applications of a command."""
@@ -25,15 +25,15 @@ def _names(texts: Sequence[str]) -> tuple[str, ...]:
 
 def _map(texts: Sequence[str]) -> Mapping[str, str]:
     """The places of --app-map. Raises UserError."""
-    return _pairs("--app-map", texts)
+    return pairs("--app-map", texts)
 
 
 def _headers(texts: Sequence[str]) -> Mapping[str, str]:
     """The headers of --app-header. Raises UserError."""
-    return _pairs("--app-header", texts)
+    return pairs("--app-header", texts)
 
 
-def _pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
+def pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
     """["answer=data.text"] -> {"answer": "data.text"}. Raises UserError."""
     pairs: dict[str, str] = {}
     for text in texts:

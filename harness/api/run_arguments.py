@@ -35,6 +35,12 @@ class RunArguments(TypedDict, total=False):
     app_body: PathLike | None
     app_header: Mapping[str, str]
     app_key: str | None
+    retriever: str | Callable[..., Any] | Mapping[str, str | Callable[..., Any]] | None
+    retriever_format: str | None
+    retriever_map: Mapping[str, str]
+    retriever_body: PathLike | None
+    retriever_header: Mapping[str, str]
+    retriever_key: str | None
     unset: Sequence[str]
     model: PathLike | None
     data: PathLike | Rows | None

@@ -40,8 +40,17 @@ from harness.api.option import (
     setting,
     split_names,
 )
-from harness.config.applications import AppOptions, ChosenApplication, chosen_applications
+from harness.api.retriever_options import (
+    Retriever,
+    RetrieverBody,
+    RetrieverFormat,
+    RetrieverHeader,
+    RetrieverKey,
+    RetrieverMap,
+)
+from harness.config.applications import CallOptions, ChosenApplication, chosen_applications
 from harness.config.layers import Choices
+from harness.config.own_retriever import retriever_settings
 from harness.config.suites import chosen_suite
 from harness.config.sweep import check_axes, parse_axes
 from harness.config.yaml_tree import parse_assignments
@@ -196,6 +205,12 @@ class Selection(RunOptions):
     app_body: AppBody = None
     app_header: AppHeader = field(default_factory=dict)
     app_key: AppKey = None
+    retriever: Retriever = None
+    retriever_format: RetrieverFormat = None
+    retriever_map: RetrieverMap = field(default_factory=dict)
+    retriever_body: RetrieverBody = None
+    retriever_header: RetrieverHeader = field(default_factory=dict)
+    retriever_key: RetrieverKey = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,10 +397,12 @@ class RunRequest(Repetition, Handling, Selection):
         """
         shared, axes = with_seeds(self.choices(), check_axes(self.sweep, "--sweep"), self.repeat)
         applications = self.applications
+        retriever = self.retriever_settings
         has_methods = bool(self.method or self.suite or not applications)
         runs: list[Choices] = []
         if has_methods:
-            of_methods = replace(shared, sets=without(shared.sets, OF_APPLICATIONS))
+            sets = without(shared.sets, OF_APPLICATIONS)
+            of_methods = replace(shared, sets=sets, retriever=retriever)
             runs += command_runs(of_methods, self.method, self.dataset, axes, note)
         if has_methods and applications:
             shared = replace(shared, sets=without(shared.sets, *OF_METHODS))
@@ -402,7 +419,8 @@ class RunRequest(Repetition, Handling, Selection):
     @property
     def applications(self) -> list[ChosenApplication]:
         """The applications to run. Raises UserError."""
-        options = AppOptions(
+        options = CallOptions(
+            "--app",
             map=self.app_map,
             format=self.app_format,
             body=self.app_body,
@@ -413,6 +431,22 @@ class RunRequest(Repetition, Handling, Selection):
         if chosen and self.suite is not None:
             raise UserError("--app is not for --suite; name data sets, or --documents, beside it")
         return chosen
+
+    @property
+    def retriever_settings(self) -> Mapping[str, Any] | None:
+        """The settings of the retriever, None for none. Raises UserError."""
+        options = CallOptions(
+            "--retriever",
+            map=self.retriever_map,
+            format=self.retriever_format,
+            body=self.retriever_body,
+            headers=self.retriever_header,
+            key=self.retriever_key,
+        )
+        settings = retriever_settings(self.retriever, options)
+        if settings is not None and self.app and not self.method and not self.suite:
+            raise UserError("--retriever is for methods, and --app has its own; name a --method")
+        return settings
 
     def _with_settings(self, run: Choices) -> Choices:
         """The run with the options that are settings of every run. Raises UserError."""

@@ -117,6 +117,8 @@ def _request(
             given[name] = os.fspath(given[name])
     if "app" in given:
         given["app"] = _applications(given["app"])
+    if "retriever" in given:
+        given["retriever"] = _retriever(given["retriever"])
     files = given.get("config", ())
     if isinstance(files, str | os.PathLike):
         files = [files]
@@ -253,6 +255,14 @@ def _applications(named: Applications) -> list[str]:
     if isinstance(named, str) or callable(named):
         return [_application(named)]
     return [_application(place) for place in named]
+
+
+def _retriever(named: Application | Mapping[str, Application]) -> str:
+    """A retriever as it is typed after --retriever. Raises UserError for several."""
+    texts = _applications(named)
+    if len(texts) != 1:
+        raise UserError("retriever: name one, as {name: address or function}")
+    return texts[0]
 
 
 def _application(place: Application) -> str:

@@ -1,6 +1,6 @@
 """Applications of the user's own: `--app NAME=URL` or `--app NAME=module:function`.
 
-    chosen = chosen_applications(["old=http://localhost:8000/ask"], AppOptions(format="json"))
+    chosen = chosen_applications(["old=http://localhost:8000/ask"], CallOptions("--app"))
     chosen[0].name        "old", the name in tables, in place of a method's
     chosen[0].settings    the layer of settings that stands for it: a method, and the back end that calls it
 
@@ -25,10 +25,11 @@ _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
-class AppOptions:
-    """How the applications of a command are called.
+class CallOptions:
+    """How the applications, or the retriever, of a command are called.
 
     Args:
+        option: That names them: "--app".
         map: Field of a reply ("answer") -> where it stands, in JMESPath.
         format: Name of a known form of requests and replies; None: "json".
         body: File with the jinja2 template of a request.
@@ -36,6 +37,7 @@ class AppOptions:
         key: Name of the environment variable that holds the key.
     """
 
+    option: str
     map: Mapping[str, str] = field(default_factory=dict)
     format: str | None = None
     body: str | None = None
@@ -45,7 +47,7 @@ class AppOptions:
     @property
     def given(self) -> bool:
         """Whether any of them is used."""
-        return self != AppOptions()
+        return self != CallOptions(self.option)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class ChosenApplication:
 
 
 def chosen_applications(
-    named: Sequence[str], options: AppOptions, base_folder: Path | None = None
+    named: Sequence[str], options: CallOptions, base_folder: Path | None = None
 ) -> list[ChosenApplication]:
     """The applications of a command.
 
@@ -71,17 +73,25 @@ def chosen_applications(
     """
     if options.given and not named:
         raise UserError("--app-map and the other --app-... options are for --app; name one")
-    extra = _extra_settings(options, base_folder or Path())
+    extra = call_settings(options, base_folder or Path())
     chosen: list[ChosenApplication] = []
     for text in named:
-        name, place = _name_and_place(text)
+        name, place = name_and_place(text, options.option, "app")
         _check_name(name, [app.name for app in chosen])
         chosen.append(ChosenApplication(name, _layer(name, place, extra, options.key)))
     return chosen
 
 
-def _extra_settings(options: AppOptions, folder: Path) -> dict[str, Any]:
-    """The settings of an application that no other model has."""
+def call_settings(options: CallOptions, folder: Path) -> dict[str, Any]:
+    """The settings that the options give.
+
+    Args:
+        options: Of the command.
+        folder: Where a relative body template is.
+
+    Raises:
+        UserError: The template cannot be read.
+    """
     extra: dict[str, Any] = {}
     if options.format is not None:
         extra["format"] = options.format
@@ -94,20 +104,32 @@ def _extra_settings(options: AppOptions, folder: Path) -> dict[str, Any]:
         try:
             extra["body"] = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"--app-body: {options.body} cannot be read ({error})") from None
+            sentence = f"{options.option}-body: {options.body} cannot be read ({error})"
+            raise UserError(sentence) from None
     return extra
 
 
-def _name_and_place(text: str) -> tuple[str, str]:
-    """The name of an application, and its address or function."""
+def name_and_place(text: str, option: str, default: str) -> tuple[str, str]:
+    """The name of what is called, and its address or function.
+
+    Args:
+        text: As typed.
+        option: That names it.
+        default: Its name where the text has an address alone.
+
+    Raises:
+        UserError: The text is neither.
+    """
     name, equals, place = text.partition("=")
     if not equals or not _NAME.fullmatch(name):
         name, place = "", text
     if "://" in place:
-        return name or "app", place
+        return name or default, place
     if _TARGET.fullmatch(place):
         return name or place.partition(":")[2], place
-    raise UserError(f"--app {text}: should be NAME=http://HOST:PORT/PATH or NAME=module:function")
+    raise UserError(
+        f"{option} {text}: should be NAME=http://HOST:PORT/PATH or NAME=module:function"
+    )
 
 
 def _check_name(name: str, taken: Sequence[str]) -> None:

@@ -63,7 +63,8 @@ class Choices:
 
     suite: its settings hold where nothing else is set; its lists of names are ignored. point: the
     swept keys with this run's values, which are in `sets` already (config/sweep.py). app: the layer
-    that stands for an application (config/applications.py).
+    that stands for an application (config/applications.py); retriever: the settings of --retriever
+    (config/own_retriever.py).
     """
 
     method: str | None = None
@@ -83,6 +84,7 @@ class Choices:
     suite: Suite | None = None
     point: Mapping[str, Any] = field(default_factory=dict)
     app: Mapping[str, Any] | None = None
+    retriever: Mapping[str, Any] | None = None
 
 
 def point_text(point: Mapping[str, Any]) -> str:
@@ -105,6 +107,9 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     if c.app is not None:
         trust(c.app["model"]["extra"])  # its function, which the user named
         layers.append(("--app", dict(c.app)))
+    if c.retriever is not None:
+        trust(dict(c.retriever))  # its function, which the user named
+        layers.append(("--retriever", {"retriever": dict(c.retriever)}))
     for key, value in c.sets.items():
         layers.append(("--set", _layer_of({key: value}, problems)))
     layers += _flag_layers(c, problems)

@@ -100,6 +100,12 @@ def _check_prices_are_known(plan: PlannedRun) -> None:
     for role, encoder in plan.encoders.items():
         if encoder.base_url and encoder.price is None:
             raise _unpriced(encoder.name, f"{role}.price=...")
+    retriever = plan.config.retriever
+    if retriever is not None and retriever.price is None:
+        raise UserError(
+            f"--max-money: what a search of '{retriever.name}' takes is not known; give it (--set "
+            "retriever.price=0 where it takes nothing)"
+        )
 
 
 def _unpriced(name: str, setting: str) -> UserError:

@@ -127,7 +127,7 @@ class Extrapolated:
 
 def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
     """How many indexes the questions need, each counted once."""
-    if plan.method.scope == "none":
+    if not plan.builds_indexes:
         return 0
     indexes: set[tuple[str, ...]] = set()
     for question in questions:

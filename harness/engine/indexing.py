@@ -69,7 +69,7 @@ class Indexer:
         each other. The question's documents count as being indexed until `documents_done`. If there
         is no such question: 0.
         """
-        if self._plan.method.scope != "document":
+        if self._plan.method.scope != "document" or not self._plan.builds_indexes:
             return 0
         with self._lock:
             for position, example in enumerate(examples):
@@ -88,7 +88,7 @@ class Indexer:
     def indexes(self, documents: Sequence[Document], question: Question) -> list[Index]:
         """The index of each document, every one a fresh copy. Raises IndexFailed when one cannot be
         built."""
-        if self._plan.method.scope == "none":
+        if not self._plan.builds_indexes:
             return [{} for _ in documents]
         of_question = question if self._plan.method.scope == "question" else None
         indexes: list[Index] = []

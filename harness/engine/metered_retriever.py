@@ -61,7 +61,7 @@ class MeteredRetriever:
                 hits = self._served.search(query, k, vector, tries)
         finally:
             self._book(took, tries)
-        return [self._with_text(hit) for hit in hits]
+        return self._with_known_pages([self._with_text(hit) for hit in hits])
 
     def _book(self, took: Took, tries: Tries) -> None:
         """Count a search, also one that failed."""
@@ -91,6 +91,13 @@ class MeteredRetriever:
                 "has this name; say where text and page are: --retriever-map text=PATH page=PATH"
             )
         return replace(hit, text=text)
+
+    def _with_known_pages(self, hits: list[Hit]) -> list[Hit]:
+        """The hits; without pages where none of them is a page of the documents, as names of other
+        things (ids of points) would count as wrong pages."""
+        if any(self._text_of_page(hit.page) is not None for hit in hits):
+            return hits
+        return [replace(hit, page="") for hit in hits]
 
     def _text_of_page(self, name: str) -> str | None:
         """The text of a page, section or document of the data set."""

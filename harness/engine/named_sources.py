@@ -1,4 +1,5 @@
-"""Where the pages that an application names, and the texts that it quotes, are in the documents.
+"""Where the pages that an application or a retriever names, and the texts that it quotes, are in the
+documents.
 
     Shown("source", text="setup.md")         -> Shown("source", "all pages", 120, 480, text="setup.md")
     Shown("quote", text="Two  years of ...") -> Shown("span", "all pages", 200, 260)
@@ -13,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.types import Answer, Document, Shown, Support
+from harness.types import Answer, Document, Shown, Step, Support
 
 _PARAGRAPH_ENDS = re.compile(r"\n\s*\n|^#{1,6} .*$", re.MULTILINE)
 _FEWEST_WORDS = 4
@@ -36,7 +37,16 @@ def with_places(answer: Answer, documents: Sequence[Document], pages: Pages) -> 
             shown += _spans_of_quote(piece, documents)
         else:
             shown.append(_placed(piece, documents, pages))
-    return replace(answer, shown=tuple(shown))
+    steps = tuple(_placed_step(step, documents) for step in answer.steps)
+    return replace(answer, shown=tuple(shown), steps=steps)
+
+
+def _placed_step(step: Step, documents: Sequence[Document]) -> Step:
+    """The step with the place of a text that it quotes, where it has one place."""
+    if step.shown is None or step.shown.kind != "quote":
+        return step
+    whole = _quoted(step.shown.text, documents)
+    return replace(step, shown=whole or step.shown)
 
 
 def _placed(piece: Shown, documents: Sequence[Document], pages: Pages) -> Shown:

@@ -73,6 +73,11 @@ class PlannedRun:
         return asked or min(rows, config.limit or config.sample or rows)
 
     @property
+    def builds_indexes(self) -> bool:
+        """Whether the method builds indexes; with a retriever of the user's own it needs none."""
+        return self.method.scope != "none" and self.config.retriever is None
+
+    @property
     def method_name(self) -> str:
         """How messages call the method, with its point of a sweep: "bm25 k=3"."""
         return " ".join(filter(None, [self.config.method.name, point_text(self.choices.point)]))
@@ -177,6 +182,7 @@ def _planned_run(
             "roles": roles,
             "encoder": models.encoders.get("encoder"),
             "reranker": models.encoders.get("reranker"),
+            "retriever": models.retriever,
         }
     )
     task = answer_prefix.task(asked.config)

@@ -13,7 +13,13 @@ from typing import Any
 
 from harness.config import presets
 from harness.config.resolve import Settings
-from harness.config.schema import SAMPLING, EncoderConfig, ModelConfig, canonical
+from harness.config.schema import (
+    SAMPLING,
+    EncoderConfig,
+    ModelConfig,
+    RetrieverConfig,
+    canonical,
+)
 from harness.cost.flops import ModelShape
 from harness.embed import encoder_info
 from harness.engine.findings import Findings
@@ -27,6 +33,7 @@ from harness.llm.backend import ModelFacts
 from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.model_info import needs_conversion
 from harness.method.abilities import ChecksModels, TrainsAdapters, UsesAdapters, used_adapters
+from harness.retrieval.served import identity_of, needs_vector, problems_of
 
 _AS_READER = "as the reader"
 _LOADED_ONLY = {"attention": "attention", "plain_model": "the transformers model itself"}
@@ -37,13 +44,15 @@ _LOADED_ONLY = {"attention": "attention", "plain_model": "the transformers model
 class PlannedModels:
     """The models and encoders of a run by role, and what identifies each.
 
-    method_name: the method's, with an encoder that is not the preset's own: "dragon[minilm]".
+    method_name: the method's, with an encoder that is not the preset's own: "dragon[minilm]", or
+    with the retriever: "bm25[wiki]"; retriever: where the method takes one.
     """
 
     models: dict[str, ModelConfig]
     encoders: dict[str, EncoderConfig]
     identities: dict[str, dict[str, Any]]
     method_name: str
+    retriever: RetrieverConfig | None
 
 
 @dataclass
@@ -71,11 +80,15 @@ class ModelPlanner:
         self._check_reply_cache(models)
         self._warn_of_unused_roles()
         self._warn_of_compressor()
-        encoders = self._encoders()
+        retriever = self._retriever()
+        encoders = self._encoders(retriever)
         self._warn_of_unused_encoders()
         if not self.findings.problems:  # else nothing is known of a model that cannot be used
             self._check_prompts(models)
-        return PlannedModels(models, encoders, self._identities, self._named_by_encoders(encoders))
+        name = self._named_by_encoders(encoders)
+        if retriever is not None:
+            name += f"[{retriever.name}]"
+        return PlannedModels(models, encoders, self._identities, name, retriever)
 
     def _model(self, role: str) -> ModelConfig:
         """The checked model of a role."""
@@ -275,10 +288,32 @@ class ModelPlanner:
         if folders:
             self.findings.warnings += unknown_prompts(folders)
 
-    def _encoders(self) -> dict[str, EncoderConfig]:
-        """The checked encoder and reranker that the method uses, by role."""
+    def _retriever(self) -> RetrieverConfig | None:
+        """The checked retriever that takes the place of the method's ranking; None for none."""
+        config = self.settings.general.retriever
+        if config is None or not self._method.traits.takes_retriever:
+            return None
+        problems = problems_of(config)
+        if problems:
+            self.findings.problems += problems
+            return None
+        self._identities["retriever"] = dict(identity_of(config))
+        return config
+
+    def _encoder_roles(self, retriever: RetrieverConfig | None) -> list[str]:
+        """The roles of encoders that are used: with a retriever the encoder makes the vectors of
+        queries, if anything."""
+        if retriever is None:
+            return list(self._method.encoders)
+        roles = [role for role in self._method.encoders if role != "encoder"]
+        if needs_vector(retriever):
+            roles.append("encoder")
+        return roles
+
+    def _encoders(self, retriever: RetrieverConfig | None) -> dict[str, EncoderConfig]:
+        """The checked encoder and reranker that are used, by role."""
         encoders: dict[str, EncoderConfig] = {}
-        for role in self._method.encoders:
+        for role in self._encoder_roles(retriever):
             config = self.settings.encoder_of(role)
             if config is not None:
                 encoders[role] = config

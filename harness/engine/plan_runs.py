@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import resolve
-from harness.engine.plan import plan_choices
+from harness.engine.plan import PlannedRun, plan_choices
 from harness.engine.runs_in_turn import Lost, Planned, bug_sentence
 from harness.errors import ConfigError, HarnessError, UserError, attempt, raise_all
 
@@ -58,7 +58,9 @@ def plan_runs(
         UserError: A name or key is wrong, or no run at all can be planned.
     """
     if len(choices) == 1:
-        return Planned([plan_choices(choices[0], elsewhere)])
+        plan = plan_choices(choices[0], elsewhere)
+        _check_retriever(choices, [plan])
+        return Planned([plan])
     _check_names(choices)
     planned, mistakes = Planned(), _Mistakes()
     for run in choices:
@@ -68,11 +70,23 @@ def plan_runs(
     problems += missing
     if not planned.plans and not planned.code:
         raise ConfigError(problems, missing)
+    _check_retriever(choices, planned.plans)
     for problem in problems:
         note(f"error: {problem}")
     if problems and not planned.code:
         planned.code = 2
     return planned
+
+
+def _check_retriever(choices: Sequence[Choices], plans: Sequence[PlannedRun]) -> None:
+    """Raise UserError for a retriever that no method of the command uses."""
+    is_given = any(run.retriever is not None for run in choices)
+    if is_given and not any(plan.config.retriever is not None for plan in plans):
+        names = ", ".join(dict.fromkeys(plan.config.method.name for plan in plans))
+        raise UserError(
+            f"--retriever takes the place of a ranking of passages, and {names} has none that it "
+            "replaces; run a method that retrieves, as --method bm25"
+        )
 
 
 def _check_names(choices: Sequence[Choices]) -> None:

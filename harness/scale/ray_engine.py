@@ -403,7 +403,7 @@ class _Waiting:
         self.position = [places[example.question.id] for example in examples]
         groups: dict[Any, _Group] = {}
         self._group: list[_Group] = []
-        shares_indexes = plan.method.scope == "document"
+        shares_indexes = plan.builds_indexes and plan.method.scope == "document"
         for number, example in enumerate(examples):
             documents: frozenset[str] = frozenset()
             if shares_indexes:

@@ -1,0 +1,44 @@
+"""A retriever of the user's own: `--retriever NAME=URL` or `--retriever NAME=module:function`.
+
+    retriever_settings("wiki=http://localhost:9200/wiki/_search", CallOptions("--retriever", format="elasticsearch"))
+    -> {"name": "wiki", "base_url": "http://localhost:9200/wiki/_search", "format": "elasticsearch"}
+
+What the settings mean is in harness/config/schema.py, what is asked in harness/retrieval/served.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.config.applications import CallOptions, call_settings, name_and_place
+from harness.errors import UserError
+
+
+def retriever_settings(text: str | None, options: CallOptions) -> Mapping[str, Any] | None:
+    """The settings of the retriever of a command; None for none.
+
+    Args:
+        text: As typed: "URL", "module:function", or either after "NAME=".
+        options: How it is asked.
+
+    Raises:
+        UserError: The text names no retriever, or there are options without one.
+    """
+    if text is None:
+        if options.given:
+            raise UserError(
+                "--retriever-map and the other --retriever-... options are for --retriever; name "
+                "one"
+            )
+        return None
+    name, place = name_and_place(text, options.option, "retriever")
+    settings: dict[str, Any] = {"name": name, **call_settings(options, Path())}
+    if "://" in place:
+        settings["base_url"] = place
+    else:
+        settings["function"] = place
+    if options.key is not None:
+        settings["api_key_env"] = options.key
+    return settings

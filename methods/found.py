@@ -1,0 +1,65 @@
+"""Passages that a retriever of the user's own found (--retriever), as a method shows them.
+
+    Hit("setup.md", "The warranty ...", 7.2)  ->  Shown("quote", text="The warranty ...")    what the reader sees
+                                                  Shown("source", text="setup.md")           its page
+                                                  Step("retrieve", 0, {"retriever": 7.2})    its place and score
+
+Where the text is in the documents is found afterwards (harness/engine/named_sources.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.method import Hit, Tools
+from harness.types import Document, Shown, Step
+
+MOST_HITS = 100
+"""Passages that are asked for where a method shows as many as fit, or lets a reranker choose."""
+
+
+def texts_of(hits: Sequence[Hit]) -> list[str]:
+    """The texts of the passages."""
+    return [hit.text or "" for hit in hits]
+
+
+def shown_hits(hits: Sequence[Hit]) -> tuple[Shown, ...]:
+    """What the reader sees of the passages: their texts, then the pages that they are on."""
+    quotes = [Shown("quote", text=text) for text in texts_of(hits)]
+    pages = [Shown("source", text=hit.page) for hit in hits if hit.page]
+    return (*quotes, *pages)
+
+
+def steps_of(hits: Sequence[Hit], tools: Tools) -> list[Step]:
+    """A step for each passage that was found, best first."""
+    model, flops = tools.model(), tools.meter.flops()
+    steps: list[Step] = []
+    for place, (hit, text) in enumerate(zip(hits, texts_of(hits), strict=True)):
+        scores: dict[str, float] = {}
+        if hit.score is not None:
+            scores["retriever"] = hit.score
+        steps.append(
+            Step(
+                "retrieve",
+                place,
+                scores=scores,
+                tokens=model.count(text),
+                flops=flops,
+                shown=Shown("quote", text=text),
+                note=hit.page,
+            )
+        )
+    return steps
+
+
+def in_document_order(hits: Sequence[Hit], documents: Sequence[Document]) -> list[Hit]:
+    """The passages as they stand in the documents; those that are in none come last."""
+    whole_text = "\n\n".join(document.text for document in documents)
+
+    def place(hit: Hit) -> int:
+        found = whole_text.find((hit.text or "").strip())
+        if found < 0:
+            return len(whole_text)
+        return found
+
+    return sorted(hits, key=place)
