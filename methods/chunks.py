@@ -9,7 +9,7 @@ Chunks that end where sentences do are in packing.py.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from harness.models import MeteredModel
@@ -61,6 +61,21 @@ def trimmed(text: str, start: int, end: int) -> Span:
     >= end."""
     inside = text[start:end]
     return end - len(inside.lstrip()), start + len(inside.rstrip())
+
+
+def shifted(spans: Iterable[Span], by: int) -> list[Span]:
+    """The `spans` of a part of a text as spans of the text; by: the part's first character."""
+    return [(start + by, end + by) for start, end in spans]
+
+
+def texts_at(text: str, spans: Iterable[Span]) -> list[str]:
+    """What stands at the `spans` of `text`."""
+    return [text[start:end] for start, end in spans]
+
+
+def stored(spans: Iterable[Span]) -> list[list[int]]:
+    """Spans as an index holds them: JSON lists."""
+    return [list(span) for span in spans]
 
 
 def shown_spans(document: Document, spans: Sequence[Span]) -> tuple[Shown, ...]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import abc
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -26,7 +26,7 @@ from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import packing
 from methods.bm25 import bm25
-from methods.chunks import Span, fixed_chunks, shown_spans
+from methods.chunks import Span, fixed_chunks, shown_spans, stored, texts_at
 from methods.found import MOST_HITS, in_document_order, shown_hits, steps_of, texts_of
 from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
 
@@ -112,8 +112,8 @@ class TopK(ReadingMethod):
         """The index: "chunks" as [start, end] in characters, and what `prepare` adds for the
         ranking."""
         chunks = self.config.cut(document, tools.model())
-        texts = [document.text[start:end] for start, end in chunks]
-        return {"chunks": [list(chunk) for chunk in chunks], **self.prepare(texts, tools)}
+        texts = texts_at(document.text, chunks)
+        return {"chunks": stored(chunks), **self.prepare(texts, tools)}
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
         """What the ranking needs beside the chunks' `texts` in the document's index (nothing by
@@ -161,31 +161,14 @@ class TopK(ReadingMethod):
         if retriever is not None:
             return self.read_hits(question, document, retriever, tools, request)
         chunks: list[Span] = [(start, end) for start, end in index["chunks"]]
-        texts = [document.text[start:end] for start, end in chunks]
+        texts = texts_at(document.text, chunks)
         with tools.phase("search"):
             scores = self.rank(question, texts, index, tools)
-        model = tools.model()
-        room = room_for_text(question, tools, model, request)
-        limit = room
-        if self.config.budget is not None:
-            limit = min(room, self.config.budget)
-        shown_texts = self.as_read(texts)
         order = best_first(scores)
-        best = order[: self.config.k]
-        count = how_many_fit([shown_texts[i] for i in best], limit, model)
-        reason = "exhausted"
-        if count < len(best):
-            reason = "budget" if limit < room else "window"
-            if count == 0:
-                reason += ": not even one chunk fits"
-        elif len(best) < len(order):
-            reason = "k"
-        read = best[:count]
-        if self.config.order == "document":
-            read.sort()
-        text = ask(question, [shown_texts[i] for i in read], tools, model, request)
-        shown = shown_spans(document, [chunks[i] for i in read])
-        return Answer(text, shown, reason, tuple(self.steps(shown, read, scores, tools)))
+        read = read_best_fitting(question, self.as_read(texts), order, tools, request)
+        shown = shown_spans(document, [chunks[i] for i in read.numbers])
+        steps = self.steps(shown, read.numbers, scores, tools)
+        return Answer(read.answer, shown, read.stop_reason, tuple(steps))
 
     def read_hits(
         self,
@@ -210,22 +193,9 @@ class TopK(ReadingMethod):
         with tools.phase("search"):
             found = retriever.search(self.query(question), self.candidates())
             best = self.chosen(question, found, tools)[: self.config.k]
-        model = tools.model()
-        room = room_for_text(question, tools, model, request)
-        limit = room
-        if self.config.budget is not None:
-            limit = min(room, self.config.budget)
-        count = how_many_fit(self.as_read(texts_of(best)), limit, model)
-        reason = "exhausted"
-        if count < len(best):
-            reason = "budget" if limit < room else "window"
-        elif len(best) == self.config.k:
-            reason = "k"
-        read = best[:count]
-        if self.config.order == "document":
-            read = in_document_order(read, [document])
-        text = ask(question, self.as_read(texts_of(read)), tools, model, request)
-        return Answer(text, shown_hits(read), reason, tuple(steps_of(found, tools)))
+        read = read_hits_fitting(question, document, best, tools, request, self.as_read)
+        steps = tuple(steps_of(found, tools))
+        return Answer(read.answer, shown_hits(read.hits), read.stop_reason, steps)
 
     def query(self, question: Question) -> str:
         """What a retriever is asked."""
@@ -243,6 +213,101 @@ class TopK(ReadingMethod):
         """The chunks' `texts` as the prompt shows them, in the order of the document; self_route.py
         numbers them."""
         return texts
+
+
+@dataclass(frozen=True)
+class BestRead:
+    """What was read of pieces in their rank order, and what the reader answered.
+
+    numbers: of the pieces, as the prompt showed them; stop_reason: k, budget, window, or exhausted
+    where all fit.
+    """
+
+    answer: str
+    numbers: list[int]
+    stop_reason: str
+
+
+def read_best_fitting(
+    question: Question, texts: Sequence[str], order: Sequence[int], tools: Tools, request: Reading
+) -> BestRead:
+    """Answer from the best texts, as many as the settings of `request` and the window allow.
+
+    Args:
+        question: The question.
+        texts: The pieces as the prompt shows them.
+        order: Their numbers, best first.
+        tools: The engine's tools.
+        request: How the answer is asked for; its `config` is a RetrievalConfig.
+    """
+    config: Any = request.config
+    model = tools.model()
+    room = room_for_text(question, tools, model, request)
+    limit = room
+    if config.budget is not None:
+        limit = min(room, config.budget)
+    best = order[: config.k]
+    count = how_many_fit([texts[i] for i in best], limit, model)
+    reason = "exhausted"
+    if count < len(best):
+        reason = "budget" if limit < room else "window"
+        if count == 0:
+            reason += ": not even one chunk fits"
+    elif len(best) < len(order):
+        reason = "k"
+    read = list(best[:count])
+    if config.order == "document":
+        read.sort()
+    answer = ask(question, [texts[i] for i in read], tools, model, request)
+    return BestRead(answer, read, reason)
+
+
+@dataclass(frozen=True)
+class HitsRead:
+    """What was read of a retriever's passages, and what the reader answered.
+
+    hits: as the prompt showed them; stop_reason: k, budget, window, or exhausted where all fit.
+    """
+
+    answer: str
+    hits: list[Hit]
+    stop_reason: str
+
+
+def read_hits_fitting(
+    question: Question,
+    document: Document,
+    best: Sequence[Hit],
+    tools: Tools,
+    request: Reading,
+    as_read: Callable[[list[str]], list[str]] = list,
+) -> HitsRead:
+    """Answer from the best passages of a retriever, as many as the settings and the window allow.
+
+    Args:
+        question: The question.
+        document: The document, whose order of passages may count.
+        best: The passages to show, best first.
+        tools: The engine's tools.
+        request: How the answer is asked for; its `config` is a RetrievalConfig.
+        as_read: The passages' texts -> as the prompt shows them.
+    """
+    config: Any = request.config
+    model = tools.model()
+    limit = room = room_for_text(question, tools, model, request)
+    if config.budget is not None:
+        limit = min(room, config.budget)
+    count = how_many_fit(as_read(texts_of(best)), limit, model)
+    reason = "exhausted"
+    if count < len(best):
+        reason = "budget" if limit < room else "window"
+    elif len(best) == config.k:
+        reason = "k"
+    read = list(best[:count])
+    if config.order == "document":
+        read = in_document_order(read, [document])
+    answer = ask(question, as_read(texts_of(read)), tools, model, request)
+    return HitsRead(answer, read, reason)
 
 
 def similarity_to(query: str, vectors: Any, tools: Tools) -> np.ndarray:

@@ -1,0 +1,109 @@
+"""Queries that a model writes for a question, before anything is retrieved.
+
+HyDE           passages that would answer the question; a search by the mean of their vectors
+multi-query    the question in other words; a search by each
+
+    "1. repair time of a pump\n2. how long does a pump repair take"
+        -> ["repair time of a pump", "how long does a pump repair take"]
+
+Sources and defaults: docs/methods/stages.md#rewriting.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from harness.method import MethodConfig, Tools
+from harness.prompts import Pieces, Prompt, feed
+from harness.stats.rng import derived_seed
+from harness.types import Question
+
+HYPOTHESIS = Prompt(
+    "hypothetical passage",
+    "Write a passage that answers the question below, as it might stand in a document. If you do "
+    "not know the answer, write what is plausible.\n\nQuestion: {question}\n\nPassage:",
+)
+QUERIES = Prompt(
+    "rewritten queries",
+    "Somebody searches documents for the answer to the question below. Write {count} search "
+    "queries that ask for it in different words, one a line, and nothing else.\n\nQuestion: "
+    "{question}\n\nQueries:",
+)
+_END_OF_PASSAGE = "\n\n\n"
+_MARK = re.compile(r"^(?:[*\u2022-]|\d{1,2}[.):])\s+")
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How queries are written. tokens: most of a reply; temperature: 0 is greedy; config: of the
+    method, for prompts that it replaces."""
+
+    tokens: int
+    temperature: float
+    config: MethodConfig
+
+
+def hypothetical_passages(
+    question: Question, count: int, writing: Writing, tools: Tools
+) -> list[str]:
+    """Passages that would answer the question, each drawn with a seed of its own.
+
+    Args:
+        question: The question.
+        count: How many are written; empty ones are left out.
+        writing: How.
+        tools: The engine's tools.
+    """
+    pieces = HYPOTHESIS.of(writing.config).fill(question=question.text)
+
+    def passage(number: int) -> str:
+        seed = derived_seed(tools.seed, question.id, "hypothetical passage", str(number))
+        return _reply(pieces, writing, seed, tools, stop=(_END_OF_PASSAGE,))
+
+    written = tools.map(passage, range(count))
+    return [text for text in written if text]
+
+
+def rewritten_queries(question: Question, count: int, writing: Writing, tools: Tools) -> list[str]:
+    """The question in other words, in one reply.
+
+    Args:
+        question: The question.
+        count: How many are asked for; the model may write fewer.
+        writing: How.
+        tools: The engine's tools.
+    """
+    pieces = QUERIES.of(writing.config).fill(question=question.text, count=str(count))
+    seed = derived_seed(tools.seed, question.id, "rewritten queries")
+    reply = _reply(pieces, writing, seed, tools)
+    return parse_queries(reply, question.text, count)
+
+
+def parse_queries(reply: str, question: str, count: int) -> list[str]:
+    """The first queries of a reply: its lines without list marks.
+
+    Left out are a line that ends with a colon, which announces the list, what stands there twice,
+    and the question itself.
+
+    Args:
+        reply: What the model wrote.
+        question: The question that was rewritten.
+        count: Most queries.
+    """
+    queries: list[str] = []
+    for line in reply.splitlines():
+        query = _MARK.sub("", line.strip()).strip()
+        if query and not query.endswith(":") and query not in (question, *queries):
+            queries.append(query)
+    return queries[:count]
+
+
+def _reply(
+    pieces: Pieces, writing: Writing, seed: int, tools: Tools, stop: tuple[str, ...] = ()
+) -> str:
+    """The reader's reply to one request, without white space around it."""
+    with tools.model().session() as s:
+        feed(s, pieces)
+        written = s.write(writing.tokens, stop, temperature=writing.temperature, seed=seed)
+    return written.text.strip()

@@ -1,0 +1,431 @@
+"""Retrieval in stages, each a setting of one method.
+
+    question ──► queries ──► a ranking by each query and ranker ──► one order ──► reranked ──► pieces
+                 rewritten   BM25, an encoder, or both              fused         the first n  chunks,
+                 or passages                                                                   or sections
+
+Every stage but the ranking can be left out. Sources of the defaults: docs/methods/stages.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import model_validator
+
+from harness.method import Hit, Index, Indexes, MethodConfig, Retriever, Tools, Traits
+from harness.method.settings import index_setting, setting
+from harness.models import MeteredModel
+from harness.prompts import Prompt
+from harness.types import Answer, Document, Question, Step
+from methods.bm25 import bm25
+from methods.chunks import Span, shifted, shown_spans, stored, texts_at
+from methods.found import MOST_HITS, shown_hits, steps_of, texts_of
+from methods.fusion import reciprocal_rank_fusion
+from methods.packing import passage_chunks
+from methods.reading import Reading, ReadingMethod
+from methods.retrieval import RetrievalConfig, best_first, read_best_fitting, read_hits_fitting
+from methods.rewriting import (
+    HYPOTHESIS,
+    QUERIES,
+    Writing,
+    hypothetical_passages,
+    rewritten_queries,
+)
+
+Ranker = Literal["bm25", "dense"]
+RANKERS: dict[str, tuple[Ranker, ...]] = {
+    "bm25": ("bm25",),
+    "dense": ("dense",),
+    "hybrid": ("bm25", "dense"),
+}
+"""Value of the setting `ranking` -> what ranks the chunks."""
+
+
+class StagedConfig(RetrievalConfig):
+    """The stages. Chunks, k, budget and order are those of top-k retrieval."""
+
+    # Index
+    section_tokens: int | None = index_setting(
+        None,
+        gt=0,
+        help=(
+            "Show the section of the document that a chunk is of, in place of the chunk; one of "
+            "more tokens is cut at the ends of sentences. k and budget then count sections. "
+            "None: chunks are shown."
+        ),
+    )
+    # Search
+    ranking: Literal["bm25", "dense", "hybrid"] = setting(
+        "hybrid",
+        help='What ranks chunks: "bm25", "dense" (a sentence encoder), or "hybrid" (both, fused).',
+    )
+    rrf_k: int = setting(
+        60, gt=0, help="The constant of reciprocal rank fusion (Cormack et al. 2009)."
+    )
+    rerank: int | None = setting(
+        None,
+        gt=0,
+        help="A reranker orders so many of the first chunks anew. None: there is no reranker.",
+    )
+    hypothetical_passages: int | None = setting(
+        None,
+        gt=0,
+        help=(
+            "HyDE: the model writes so many passages that would answer the question, and the "
+            "encoder searches by the mean of their vectors and the question's."
+        ),
+    )
+    rewritten_queries: int | None = setting(
+        None,
+        gt=0,
+        help=(
+            "The model writes so many queries more; the rankings of all and of the question are "
+            "fused."
+        ),
+    )
+    rewrite_tokens: int = setting(512, gt=0, help="Most tokens of a reply that holds queries.")
+    rewrite_temperature: float = setting(
+        0.0, ge=0, help="Temperature of replies that hold queries; 0 is greedy."
+    )
+
+    @model_validator(mode="after")
+    def _check_stages(self) -> StagedConfig:
+        """Raise ValueError for settings that exclude each other."""
+        if self.hypothetical_passages is not None and self.ranking == "bm25":
+            raise ValueError(
+                "hypothetical_passages are searched by an encoder; set ranking=dense or hybrid"
+            )
+        if self.hypothetical_passages is not None and self.rewritten_queries is not None:
+            raise ValueError("set one of hypothetical_passages and rewritten_queries, not both")
+        return self
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether a model writes queries."""
+        return self.hypothetical_passages is not None or self.rewritten_queries is not None
+
+    @property
+    def rankers(self) -> tuple[Ranker, ...]:
+        """What ranks the chunks."""
+        return RANKERS[self.ranking]
+
+    def sections(self, document: Document, model: MeteredModel) -> list[Span]:
+        """What may be shown in place of chunks, as spans of characters; [] where chunks are."""
+        if self.section_tokens is None:
+            return []
+        return passage_chunks(document, self.section_tokens, model)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What is searched for.
+
+    texts: the question and other words for it; passages: HyDE's, which stand beside the question
+    in the encoder's search.
+    """
+
+    texts: list[str]
+    passages: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Chunks in an order, and why.
+
+    order: numbers of all chunks, best first; ranks: ranker -> its ranking by the question itself;
+    fused: scores [chunks] where several rankings were fused; logits: chunk -> the reranker's.
+    """
+
+    order: list[int]
+    ranks: dict[str, list[int]]
+    fused: list[float] = field(default_factory=list)
+    logits: dict[int, float] = field(default_factory=dict)
+
+    def scores_of(self, chunk: int) -> dict[str, float]:
+        """What is recorded of a chunk: "bm25 rank" and "dense rank" from 1 on, "fused",
+        "reranker"."""
+        scores: dict[str, float] = {}
+        for ranker, ranking in self.ranks.items():
+            if chunk in ranking:
+                scores[f"{ranker} rank"] = float(ranking.index(chunk) + 1)
+        if self.fused:
+            scores["fused"] = self.fused[chunk]
+        if chunk in self.logits:
+            scores["reranker"] = self.logits[chunk]
+        return scores
+
+
+class StagedRetrieval(ReadingMethod):
+    """Queries, rankings, their fusion, a reranker, and what is shown."""
+
+    Config = StagedConfig
+    summary = "top-k retrieval in stages: hybrid ranking, a reranker, sections, rewritten queries"
+    scope = "document"
+    encoders: ClassVar[tuple[str, ...]] = ("encoder", "reranker")
+    index_roles: ClassVar[tuple[str, ...]] = ("reader", "encoder")
+
+    def __init__(self, config: MethodConfig) -> None:
+        super().__init__(config)
+        stages: StagedConfig = self.config
+        dense = "dense" in stages.rankers
+        reranked = stages.rerank is not None
+        self.encoders = ("encoder",) * dense + ("reranker",) * reranked  # type: ignore[misc]
+        self.index_roles = ("reader",) + ("encoder",) * dense  # type: ignore[misc]
+        self.traits = Traits(  # type: ignore[misc]
+            one_request=not stages.rewrites, takes_retriever=stages.section_tokens is None
+        )
+
+    def templates(self) -> Sequence[Prompt]:
+        """The prompt that its settings ask queries with, and the shared reading prompts."""
+        stages: StagedConfig = self.config
+        own: list[Prompt] = []
+        if stages.hypothetical_passages is not None:
+            own.append(HYPOTHESIS)
+        if stages.rewritten_queries is not None:
+            own.append(QUERIES)
+        return (*own, *super().templates())
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The index of a document.
+
+        Returns:
+            "chunks" and "sections" as [start, end] in characters; "section_of": the section of
+            each chunk, where there are any; "embeddings" [chunks, width] for a dense ranking.
+        """
+        model = tools.model()
+        sections = self.config.sections(document, model)
+        chunks: list[Span] = []
+        section_of: list[int] = []
+        for number, section in enumerate(sections):
+            inside = self._chunks_inside(document, section, model)
+            chunks += inside
+            section_of += [number] * len(inside)
+        if not sections:
+            chunks = self.config.cut(document, model)
+        index: Index = {
+            "chunks": stored(chunks),
+            "sections": stored(sections),
+            "section_of": section_of,
+        }
+        if "dense" in self.config.rankers:
+            texts = texts_at(document.text, chunks)
+            index["embeddings"] = tools.encoder().encode(texts, "passage")
+        return index
+
+    def _chunks_inside(self, document: Document, section: Span, model: MeteredModel) -> list[Span]:
+        """The chunks of one section, as spans of the document."""
+        start, end = section
+        inside = Document(document.id, document.text[start:end])
+        return shifted(self.config.cut(inside, model), start)
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Write queries, rank, rerank, show the best that fits, answer."""
+        (document,) = documents
+        (index,) = indexes
+        retriever = tools.retriever()
+        if retriever is not None:
+            return self.read_hits(question, document, retriever, tools)
+        texts = texts_at(document.text, index["chunks"])
+        with tools.phase("search"):
+            queries, steps = self.queries(question, tools)
+            ranked = self.first_stage(queries, texts, index, tools)
+            ranked = self.reranked(question, ranked, texts, tools)
+            cost = tools.meter.flops()
+        found = Found.of(ranked, index)
+        pieces = texts_at(document.text, found.pieces)
+        request = Reading(tools.task, config=self.config)
+        read = read_best_fitting(question, pieces, found.order, tools, request)
+        shown = shown_spans(document, [found.pieces[i] for i in read.numbers])
+        for piece, place in zip(read.numbers, shown, strict=True):
+            chunk = found.best_chunk[piece]
+            scores = ranked.scores_of(chunk)
+            tokens = tools.model().count(pieces[piece])
+            step = Step("retrieve", chunk, scores=scores, tokens=tokens, flops=cost, shown=place)
+            steps.append(step)
+        return Answer(read.answer, shown, read.stop_reason, tuple(steps))
+
+    def read_hits(
+        self, question: Question, document: Document, retriever: Retriever, tools: Tools
+    ) -> Answer:
+        """Answer from the passages of a retriever of the user's own, which ranks in place of BM25
+        and the encoder.
+
+        Args:
+            question: The question.
+            document: The document, whose order of passages may count.
+            retriever: What finds them, by each query; several rankings are fused.
+            tools: The engine's tools.
+        """
+        with tools.phase("search"):
+            queries, steps = self.queries(question, tools)
+            found = self.fused_hits(queries, retriever)
+            best = self.reranked_hits(question, found, tools)[: self.config.k]
+        request = Reading(tools.task, config=self.config)
+        read = read_hits_fitting(question, document, best, tools, request)
+        steps += steps_of(found, tools)
+        return Answer(read.answer, shown_hits(read.hits), read.stop_reason, tuple(steps))
+
+    def fused_hits(self, queries: Queries, retriever: Retriever) -> list[Hit]:
+        """What a retriever finds for all queries and passages, best first by the fusion of its
+        rankings."""
+        asked = [*queries.texts, *queries.passages]
+        count = max(self.config.k or MOST_HITS, self.config.rerank or 0)
+        if len(asked) == 1:
+            return list(retriever.search(asked[0], count))
+        hits: list[Hit] = []
+        numbers: dict[str, int] = {}
+        rankings: list[list[int]] = []
+        for query in asked:
+            ranking: dict[int, None] = {}  # each passage once
+            for hit in retriever.search(query, count):
+                text = hit.text or ""
+                if text not in numbers:
+                    numbers[text] = len(hits)
+                    hits.append(hit)
+                ranking[numbers[text]] = None
+            rankings.append(list(ranking))
+        fused = reciprocal_rank_fusion(rankings, len(hits), self.config.rrf_k)
+        return [hits[number] for number in best_first(fused)]
+
+    def reranked_hits(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
+        """The first passages in the order of the reranker, the others behind them as they were."""
+        count = self.config.rerank
+        if count is None:
+            return hits
+        scores = tools.reranker().score(question.text, texts_of(hits[:count]))
+        return [hits[place] for place in best_first(scores)] + hits[count:]
+
+    def queries(self, question: Question, tools: Tools) -> tuple[Queries, list[Step]]:
+        """What is searched for, and a step for each text that the model wrote for it."""
+        stages: StagedConfig = self.config
+        writing = Writing(stages.rewrite_tokens, stages.rewrite_temperature, stages)
+        queries = Queries([question.text])
+        if stages.hypothetical_passages is not None:
+            count = stages.hypothetical_passages
+            written = hypothetical_passages(question, count, writing, tools)
+            return replace(queries, passages=written), self._rewrite_steps(written, tools)
+        if stages.rewritten_queries is not None:
+            count = stages.rewritten_queries
+            written = rewritten_queries(question, count, writing, tools)
+            return Queries([question.text, *written]), self._rewrite_steps(written, tools)
+        return queries, []
+
+    def _rewrite_steps(self, written: Sequence[str], tools: Tools) -> list[Step]:
+        """A step for each text that the model wrote to search by."""
+        flops = tools.meter.flops()
+        model = tools.model()
+        return [Step("rewrite", tokens=model.count(t), flops=flops, note=t) for t in written]
+
+    def first_stage(
+        self, queries: Queries, texts: Sequence[str], index: Index, tools: Tools
+    ) -> Ranked:
+        """All chunks in one order: by the one ranking, or by the fusion of several.
+
+        Args:
+            queries: What is searched for.
+            texts: The chunks' texts.
+            index: As `index` built it.
+            tools: The engine's tools.
+        """
+        rankings: list[list[int]] = []
+        ranks: dict[str, list[int]] = {}
+        for ranker in self.config.rankers:
+            by_query = [rank(ranker, text, queries, texts, index, tools) for text in queries.texts]
+            ranks[ranker] = by_query[0]
+            rankings += by_query
+        if len(rankings) == 1:
+            return Ranked(completed(rankings[0], len(texts)), ranks)
+        fused = reciprocal_rank_fusion(rankings, len(texts), self.config.rrf_k)
+        return Ranked(best_first(fused), ranks, fused.tolist())
+
+    def reranked(
+        self, question: Question, ranked: Ranked, texts: Sequence[str], tools: Tools
+    ) -> Ranked:
+        """The first chunks in the order of the reranker, the others behind them as they were.
+
+        Args:
+            question: The question, as it was asked.
+            ranked: What the first stage found.
+            texts: The chunks' texts.
+            tools: The engine's tools.
+        """
+        count = self.config.rerank
+        if count is None:
+            return ranked
+        first = ranked.order[:count]
+        rest = ranked.order[count:]
+        logits = np.asarray(tools.reranker().score(question.text, [texts[i] for i in first]))
+        order = [first[place] for place in best_first(logits)]
+        by_chunk = dict(zip(first, logits.tolist(), strict=True))
+        return replace(ranked, order=[*order, *rest], logits=by_chunk)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What may be shown: chunks, or the sections that they are of.
+
+    pieces: spans of the document; order: their numbers, best first; best_chunk: piece -> the chunk
+    that found it.
+    """
+
+    pieces: list[Span]
+    order: list[int]
+    best_chunk: dict[int, int]
+
+    @classmethod
+    def of(cls, ranked: Ranked, index: Index) -> Found:
+        """Chunks as they are ranked, or each section once, at the rank of its best chunk."""
+        if not index["sections"]:
+            return cls(index["chunks"], ranked.order, {chunk: chunk for chunk in ranked.order})
+        best_chunk: dict[int, int] = {}
+        for chunk in ranked.order:
+            best_chunk.setdefault(index["section_of"][chunk], chunk)
+        return cls(index["sections"], list(best_chunk), best_chunk)
+
+
+def rank(
+    ranker: Ranker, query: str, queries: Queries, texts: Sequence[str], index: Index, tools: Tools
+) -> list[int]:
+    """Numbers of the chunks that a ranker finds for one query, best first.
+
+    Args:
+        ranker: "bm25" finds the chunks with a word of the query, "dense" finds all.
+        query: One of the queries' texts.
+        queries: With the passages that stand beside it in the encoder's search.
+        texts: The chunks' texts.
+        index: As StagedRetrieval.index built it.
+        tools: The engine's tools.
+    """
+    if ranker == "bm25":
+        scores = bm25(query, texts)
+        return [chunk for chunk in best_first(scores) if scores[chunk] > 0]
+    return ranked_by_encoder(query, queries.passages, index, tools)
+
+
+def ranked_by_encoder(query: str, passages: Sequence[str], index: Index, tools: Tools) -> list[int]:
+    """Numbers of all chunks, most similar first.
+
+    Args:
+        query: The query.
+        passages: Passages that a model wrote for it: the search is by the mean of all vectors.
+        index: With the "embeddings" of the chunks.
+        tools: The engine's tools.
+    """
+    encoder = tools.encoder()
+    vector = encoder.encode([query], "query")
+    if passages:
+        written = encoder.encode(passages, "passage")
+        vector = np.concatenate([vector, written]).mean(axis=0, keepdims=True)
+    return best_first(encoder.similarity(vector[0], np.asarray(index["embeddings"])))
+
+
+def completed(ranking: Sequence[int], count: int) -> list[int]:
+    """A ranking of `count` items with those that it leaves out at its end, in their order."""
+    ranked = set(ranking)
+    return [*ranking, *(item for item in range(count) if item not in ranked)]
