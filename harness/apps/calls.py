@@ -16,11 +16,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any
 
-import httpx2
-
 from harness.config import registry
 from harness.errors import CannotRun, ModelOutputError, RequestFailed, UserError
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries, key_mask, parse_json
+from harness.llm.http_loop import HttpReply
 
 _MOST_BYTES = 64 * 2**20
 """Of a reply; its texts may be long."""
@@ -58,10 +57,10 @@ class OwnServer(Server):
         """The option that names the address."""
         return self.part
 
-    def error_of_status(self, reply: httpx2.Response, content: bytes | None) -> Exception:
+    def error_of_status(self, reply: HttpReply, content: bytes | None) -> Exception:
         """The exception for a reply by its HTTP status; any status says that the server is
         alive."""
-        code = reply.status_code
+        code = reply.status
         if content is None:
             return RequestFailed(f"status {code}")
         if 300 <= code < 400:

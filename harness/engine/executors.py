@@ -45,7 +45,7 @@ class Executor(abc.ABC):
         Args:
             examples: The questions, none of which is recorded.
             answer: Answers one, in any thread.
-            record: Records an answer, in the calling thread.
+            record: Records answers, in the calling thread.
 
         Raises:
             UserError, SaveError, FirstFailure: The run cannot go on.
@@ -68,7 +68,7 @@ class InTurn(Executor):
     def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
         """The same with any function that answers."""
         for example in examples:
-            record(answer(example))
+            record([answer(example)])
 
 
 class InFlight(InTurn):
@@ -83,7 +83,7 @@ class InFlight(InTurn):
         return self._most
 
     def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
-        """Answer the questions in threads, and record each answer as it is finished."""
+        """Answer the questions in threads, and record answers as they are finished."""
         if not examples:
             return
         run = record.run

@@ -1,10 +1,13 @@
-"""From an answer on disk to its record: score it, append it, show the progress.
+"""From answers on disk to their records: score them, append them, show the progress.
 
-Only here does gold meet the answer. Called in the thread of the run, one answer after the other.
+Only here does gold meet the answer. Called in the thread of the run; of several questions in flight,
+those that have been answered meanwhile are recorded together, with one sync of the disk.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Any
 
 from harness.engine.answer_question import Unscored
@@ -12,6 +15,9 @@ from harness.engine.open_run import OpenRun
 from harness.engine.scoring import score_record
 from harness.errors import FirstFailure
 from harness.storage.failures import one_line
+
+_LONGEST = 0.05
+"""Seconds that a scored answer waits for others to be written with."""
 
 
 class RecordAnswer:
@@ -25,26 +31,41 @@ class RecordAnswer:
         self.recorded = 0
         self._fail_fast = fail_fast
 
-    def __call__(self, unscored: Unscored | None) -> None:
-        """Score, append and count an answer; nothing for None, a question that was not asked.
+    def __call__(self, answers: Sequence[Unscored | None]) -> None:
+        """Score, append and count answers; nothing for None, a question that was not asked.
 
         Raises FirstFailure for a failed question where `fail_fast`.
         """
-        if unscored is None:
+        records: list[dict[str, Any]] = []
+        began = time.monotonic()
+        try:
+            for answer in answers:
+                if answer is None:
+                    continue
+                records.append(self._scored(answer))
+                if time.monotonic() - began > _LONGEST:
+                    self.append(records)
+                    records = []
+                    began = time.monotonic()
+        finally:  # also where one cannot be scored
+            self.append(records)
+
+    def _scored(self, answer: Unscored) -> dict[str, Any]:
+        return score_record(answer.record, self.run.plan.config.dataset, answer.example.gold)
+
+    def append(self, records: Sequence[dict[str, Any]]) -> None:
+        """Write lines of records.jsonl, and show them once they are on disk."""
+        if not records:
             return
-        config = self.run.plan.config
-        record = score_record(unscored.record, config.dataset, unscored.example.gold)
-        self.append(record)
-        if config.dataset.keep_texts:
+        self.run.store.append_records(records)
+        for record in records:
+            self.recorded += 1
+            self.run.progress.done(record)
+        if self.run.plan.config.dataset.keep_texts:
             self.run.manifest.keep_first_prompts(self.run.models.first_prompts())
         if self._fail_fast:
-            self._stop_at_failure(record)
-
-    def append(self, record: dict[str, Any]) -> None:
-        """Write one line of records.jsonl and show it."""
-        self.run.store.append_record(record)
-        self.recorded += 1
-        self.run.progress.done(record)
+            for record in records:
+                self._stop_at_failure(record)
 
     def _stop_at_failure(self, record: dict[str, Any]) -> None:
         failure = record["error"]

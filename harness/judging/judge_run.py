@@ -9,7 +9,7 @@ those of this judge if they have the same version.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -245,7 +245,7 @@ class _JudgeWork:
                 self._finish(self._ask(case))
             return
         places = places_for([self._judge.model], parallel, self._progress.note)
-        in_flight(open_cases, places, self._ask, self._finish)
+        in_flight(open_cases, places, self._ask, self._finish_all)
 
     def _ask(self, case: Case) -> tuple[Case, Judgement | QuestionError, Meter]:
         """The case with the model's judgement, or the error that prevented it, and what was
@@ -260,6 +260,12 @@ class _JudgeWork:
         except SaveError as error:
             self._warn(error)
         return case, judgement, meter
+
+    def _finish_all(
+        self, outcomes: Sequence[tuple[Case, Judgement | QuestionError, Meter]]
+    ) -> None:
+        for outcome in outcomes:
+            self._finish(outcome)
 
     def _finish(self, outcome: tuple[Case, Judgement | QuestionError, Meter]) -> None:
         """Keep what `_ask` returned and show progress. Raises CannotRun after MAX_IN_A_ROW failures

@@ -25,11 +25,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
-import httpx2
-
 from harness.config.schema import digest
 from harness.errors import CannotRun, LimitReached, RequestFailed
 from harness.llm.endpoint_http import Server, Tries
+from harness.llm.http_loop import FormPart, HttpReply
 from harness.models import WaitsForBatch
 from harness.storage.files import read_object, write_atomic
 
@@ -100,9 +99,8 @@ class Batches:
         response = line.get("response") or {}
         reply = response.get("body")
         if line.get("error") or response.get("status_code", 200) != 200:
-            answer = httpx2.Response(
-                response.get("status_code") or 500, json=line.get("error") or reply
-            )
+            said = json.dumps(line.get("error") or reply).encode()
+            answer = HttpReply(response.get("status_code") or 500, said)
             fields = json.dumps(
                 {**body, **json.loads(self._server.encoded(body))}
             ).encode()  # under both names
@@ -147,8 +145,11 @@ class Batches:
         SaveError."""
         batches = []
         for file in self._files:  # one that is sent twice costs nothing
-            file.flush()
-            form = {"purpose": (None, b"batch"), "file": ("batch.jsonl", file, "application/jsonl")}
+            file.seek(0)
+            form = [
+                FormPart("purpose", b"batch"),
+                FormPart("file", file.read(), "batch.jsonl", "application/jsonl"),
+            ]
             try:
                 sent = self._server.request(
                     "/files", _id_problem, _MOST_FILE_BYTES, Tries(), form=form
@@ -270,9 +271,8 @@ class Batches:
             if state["status"] == "failed":
                 self._batches = [batch for batch in self._batches if batch.get("id") != name]
                 self._save_state() if self._batches else self.forget()
-                problem = self._server.error_of_status(
-                    httpx2.Response(400, json=state.get("errors")), None
-                )
+                said = json.dumps(state.get("errors")).encode()
+                problem = self._server.error_of_status(HttpReply(400, said), None)
                 raise CannotRun(
                     f"the batch {name} failed: {problem}; correct it, then run the same command"
                 )

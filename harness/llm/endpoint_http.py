@@ -35,10 +35,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import httpx2
-
 from harness.errors import CannotRun, RequestFailed
-from harness.llm.endpoint_info import is_loopback
+from harness.llm.http_loop import (
+    NO_REPLY,
+    ExchangeFailed,
+    FormPart,
+    HttpReply,
+    HttpRequest,
+    http_loop,
+    proxy_for,
+)
 from harness.parallel.members import current
 from harness.parallel.scheduler import add_queued
 
@@ -76,11 +82,9 @@ _SETTINGS = {
 _MOST_REPLY_BYTES = 64 * 2**20
 _MAX_QUOTED = 300  # characters of a server's own words in a message
 _MAX_NAMES = 10  # models of a server that a message lists
-_NO_REPLY = "nothing came back"
 _LIST_TIMEOUT = 10.0  # seconds for a list of models, which is no work
 _SHORTEST_MASKED = 8  # characters; masking a shorter one would mask words
 _POLL_SECONDS = 0.1  # seconds between two looks whether the run ends
-_KEEPALIVE = 2.0  # seconds that an idle connection is kept for the next request; common servers close theirs after 5
 
 
 def key_mask(key: str | None) -> Callable[[str], str]:
@@ -171,11 +175,8 @@ class Server:
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         headers |= self.headers
-        self._client = httpx2.Client(
-            headers=headers,
-            limits=httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE),
-            trust_env=not is_loopback(httpx2.URL(self.base_url).host),  # no proxy to this machine
-        )
+        self._headers = headers
+        self._proxy = proxy_for(self.base_url)
         self.mask_key = key_mask(self.key)
         self._lock = threading.Lock()
         self._closed_until = 0.0  # what a 429 says holds for every thread
@@ -184,7 +185,6 @@ class Server:
         self._draw = (
             random.Random()
         )  # not the global generator: waiting changes no draw of a method
-        self._exchange = threading.local()  # end: when the one of this thread must be over
 
     @property
     def address_setting(self) -> str:
@@ -270,7 +270,7 @@ class Server:
                 return
             except _Retryable as e:
                 why = str(e)
-                if not why.startswith(_NO_REPLY):
+                if not why.startswith(NO_REPLY):
                     return
         way_out = f"start it, or correct its address ({self.address_setting})"
         raise CannotRun(f"no server answers at {self.base_url} ({why}); {way_out}")
@@ -281,67 +281,48 @@ class Server:
         content: bytes | None,
         timeout: float,
         max_bytes: int,
-        form: Mapping[str, Any] | None = None,
+        form: Sequence[FormPart] = (),
         parse: Callable[[str, bytes], Any] | None = None,
     ) -> Any:
-        """Try one request (a GET without `content` and `form`); returns its parsed JSON reply.
+        """Try one request; returns its parsed JSON reply.
 
-        timeout: seconds until all of the reply is there; max_bytes: of it; form: fields and files
-        of a form instead of `content`; parse: a reply of another kind, from its content type and
-        body. Raises _Retryable, RequestFailed, CannotRun.
+        Args:
+            path: Below the address of the server.
+            content: JSON to post; a GET without it and without `form`.
+            timeout: Seconds until all of the reply is there.
+            max_bytes: Of the reply.
+            form: Fields and files of a form, instead of `content`.
+            parse: Reads a reply of another kind, from its content type and body.
+
+        Raises:
+            _Retryable, RequestFailed, CannotRun: There is no usable reply.
         """
-        self._exchange.end = time.monotonic() + timeout
-        scheduler, body = current(), bytearray()
-        method, headers, problem = "POST" if content is not None or form else "GET", {}, _NO_REPLY
-        url = self.base_url.rstrip("/") + path
-        limits: Any = {"timeout": timeout, "extensions": {"trace": self._limit_reads}}
+        headers = self._headers
         if content is not None:
-            headers["Content-Type"] = "application/json"
+            headers = {**headers, "Content-Type": "application/json"}
+        url = self.base_url.rstrip("/") + path
+        request = HttpRequest(url, headers, timeout, max_bytes, content, form, self._proxy)
+        reply = self._exchange(request)
+        if not reply.is_success:
+            raise self.error_of_status(reply, content)
+        kind = " ".join(self.mask_key(reply.kind).split())[:_MAX_QUOTED]
+        return (parse or parse_json)(kind, reply.body)
+
+    def _exchange(self, request: HttpRequest) -> HttpReply:
+        """The reply to a request; no batch waits meanwhile for the question that sent it. Raises
+        _Retryable."""
+        scheduler = current()
         try:
-            with (
-                contextlib.nullcontext() if scheduler is None else scheduler.waiting_for_server(),
-                self._client.stream(
-                    method, url, content=content, files=form, headers=headers, **limits
-                ) as reply,
-            ):
-                if not reply.is_success:
-                    raise self.error_of_status(reply, content)
-                kind = (
-                    reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-                    or "text/plain"
-                )
-                problem = "the reply was not whole"
-                for piece in reply.iter_bytes():
-                    body += piece
-                    if len(body) > max_bytes:
-                        most = f"{max_bytes:,} bytes, more than the tokens asked for can take"
-                        raise _Retryable(f"the reply was cut at {most}")
-                return (parse or parse_json)(
-                    " ".join(self.mask_key(kind).split())[:_MAX_QUOTED], bytes(body)
-                )
-        except httpx2.TimeoutException:
-            raise _Retryable(f"{problem} within {timeout:g} seconds") from None
-        except httpx2.ConnectError as e:
-            raise _Retryable(f"{_NO_REPLY}: {self.mask_key(str(e))}", sent=False) from None
-        except (httpx2.TransportError, httpx2.DecodingError) as e:
-            raise _Retryable(f"the reply was cut off ({type(e).__name__})") from None
+            if scheduler is None:
+                return http_loop().exchange(request)
+            with scheduler.waiting_for_server():
+                return http_loop().exchange(request)
+        except ExchangeFailed as error:
+            raise _Retryable(self.mask_key(str(error)), sent=error.sent) from None
 
-    def _limit_reads(self, event: str, info: Mapping[str, Any]) -> None:
-        """Let every read of a new connection end with the exchange: httpx limits each alone, and a
-        head may drip."""
-        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            stream, read = info["return_value"], info["return_value"].read
-            stream.read = lambda size, timeout=None: read(size, self._seconds_left())
-
-    def _seconds_left(self) -> float:
-        left = self._exchange.end - time.monotonic()
-        if left <= 0:
-            raise httpx2.ReadTimeout("the exchange is over")
-        return float(left)
-
-    def error_of_status(self, reply: httpx2.Response, content: bytes | None) -> Exception:
+    def error_of_status(self, reply: HttpReply, content: bytes | None) -> Exception:
         """The exception for a reply by its HTTP status; content: the request's, None for a GET."""
-        code = reply.status_code
+        code = reply.status
         if 300 <= code < 400:
             return CannotRun(
                 f"{self.base_url} answers with a redirect ({code}); give the final address as "
@@ -393,7 +374,7 @@ class Server:
                 name,
             )
         if code in _RETRIED_STATUS or code >= 500:
-            return _Retryable(status, _retry_after(reply.headers.get("retry-after", "")))
+            return _Retryable(status, _retry_after(reply.retry_after))
         return RequestFailed(f"{self.base_url} refused the request: {status}")
 
     def offered_models(self) -> list[str]:
@@ -407,13 +388,10 @@ class Server:
             return []
         return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
 
-    def _server_words(self, reply: httpx2.Response) -> tuple[str, dict[str, Any]]:
+    def _server_words(self, reply: HttpReply) -> tuple[str, dict[str, Any]]:
         """The message of an error reply after ": ", shortened and without keys, "" for none; and
         the parsed error."""
-        try:
-            text = next(reply.iter_bytes(), b"").decode("utf-8", "replace")
-        except (httpx2.TransportError, httpx2.DecodingError):
-            return "", {}
+        text = reply.body.decode("utf-8", "replace")
         error: Any = {}
         try:
             error = _error_in(json.loads(text))

@@ -2,7 +2,7 @@
 
 in_flight(items, places, work, finish)
     member thread    work(item) ──┐
-    member thread    work(item) ──┼─► queue ──► calling thread: finish(outcome), one after the other
+    member thread    work(item) ──┼─► queue ──► calling thread: finish([outcome, ...]) of all that are there
     member thread    work(item) ──┘
 
 tools.map with several items at work at once: order kept, the first failure in order raised, costs
@@ -19,6 +19,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from harness.cost.meter import Meter
@@ -108,76 +109,134 @@ def in_flight(
     examples: Sequence[E],
     places: int,
     answer: Callable[[E], O],
-    finish: Callable[[O], None],
+    finish: Callable[[Sequence[O]], None],
     choose: Callable[[Iterable[E]], int] = lambda _: 0,
 ) -> None:
-    """Call answer(example) for every example, `places` at once, and finish(outcome) in this thread
-    for each.
+    """Call answer(example) for every example, `places` at once, and finish(outcomes) in this thread
+    with those that have come meanwhile.
 
-    choose: the position, among the examples left, of the next one (by default 0); called by one
-    thread at a time. Raises an interrupt or what `finish` raised (then outcomes are dropped), or,
-    of the errors of `answer`, that of the first example. First all threads end (an interrupt gives
-    them a moment), and outcomes that they had are finished.
+    First all threads end (an interrupt gives them a moment), and outcomes that they had are
+    finished.
+
+    Args:
+        examples: What is worked on.
+        places: How many at once.
+        answer: Called in threads.
+        finish: Called in this thread, with outcomes in the order in which they came.
+        choose: The position, among the examples left, of the next one (by default 0); called by one
+            thread at a time.
+
+    Raises:
+        BaseException: An interrupt, what `finish` raised (then outcomes are dropped), or, of the
+            errors of `answer`, that of the first example.
     """
-    outcomes: queue.SimpleQueue[tuple[int, O | None, BaseException | None]] = queue.SimpleQueue()
-    waiting = list(enumerate(examples))
-    turn = threading.Lock()
-
-    def work() -> None:  # of each thread: answer examples until none is left, or one fails
-        while True:
-            scheduler.check()
-            with turn:
-                if not waiting:
-                    return
-                n, example = waiting.pop(choose(example for _, example in waiting))
-            try:
-                outcomes.put((n, answer(example), None))
-            except Stopped:
-                raise
-            except BaseException as error:  # noqa: BLE001 - raised in the thread that runs the run
-                outcomes.put((n, None, error))
-                return
-
-    scheduler = Scheduler(places)
-    errors: dict[int, BaseException] = {}
-
-    def take(
-        block: bool,
-    ) -> bool:  # finish one outcome; False if it is an error. Raises queue.Empty unless `block`
-        n, outcome, error = outcomes.get(block)
-        if error is not None:
-            errors[n] = error
-        elif outcome is not None:
-            finish(outcome)
-        return error is None
-
+    flight = _Flight(examples, places, answer, finish, choose)
     try:
-        scheduler.start_threads(*[work] * min(places, len(examples)))
-        if all(take(block=True) for _ in examples):
-            scheduler.wait()
+        flight.start()
+        if flight.finish_all():
+            flight.scheduler.wait()
             return
     except BaseException as error:  # an interrupt, or what `finish` raised
         interrupted = isinstance(error, KeyboardInterrupt)
-        _end(scheduler, take if interrupted else None, interrupted=interrupted)
+        flight.end(_LONGEST_WAIT if interrupted else None)
+        if interrupted:
+            flight.finish_waiting()
         raise
-    _end(scheduler, take)
-    raise errors[min(errors)]
+    flight.end(None)
+    flight.finish_waiting()
+    raise flight.errors[min(flight.errors)]
 
 
-def _end(
-    scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupted: bool = False
-) -> None:
-    """Stop all threads, wait for them, and finish the outcomes that they had by `take` (None: drop
-    them).
+@dataclass(frozen=True)
+class _Failed:
+    """The error of `answer` for the example at `position`."""
 
-    interrupted: wait at most _LONGEST_WAIT seconds after the current pass: a thread may wait for a
-    server's reply.
-    """
-    scheduler.stop()
-    scheduler.wait(_LONGEST_WAIT if interrupted else None)
-    with contextlib.suppress(queue.Empty):
-        while take is not None:
-            take(False)
+    position: int
+    error: BaseException
+
+
+@dataclass(frozen=True)
+class _Answered(Generic[O]):
+    """What `answer` returned."""
+
+    outcome: O
+
+
+class _Flight(Generic[E, O]):
+    """The state of one `in_flight`. errors: of `answer`, by the example's position."""
+
+    def __init__(
+        self,
+        examples: Sequence[E],
+        places: int,
+        answer: Callable[[E], O],
+        finish: Callable[[Sequence[O]], None],
+        choose: Callable[[Iterable[E]], int],
+    ) -> None:
+        self.scheduler = Scheduler(places)
+        self.errors: dict[int, BaseException] = {}
+        self._answer, self._finish, self._choose = answer, finish, choose
+        self._left = list(enumerate(examples))
+        self._threads = min(places, len(examples))
+        self._unfinished = len(examples)
+        self._turn = threading.Lock()
+        self._ended: queue.SimpleQueue[_Answered[O] | _Failed] = queue.SimpleQueue()
+
+    def start(self) -> None:
+        """Start the threads."""
+        self.scheduler.start_threads(*[self._work] * self._threads)
+
+    def _work(self) -> None:
+        """Of each thread: answer examples until none is left, or one fails."""
+        while True:
+            self.scheduler.check()
+            with self._turn:
+                if not self._left:
+                    return
+                next_one = self._choose(example for _, example in self._left)
+                position, example = self._left.pop(next_one)
+            try:
+                self._ended.put(_Answered(self._answer(example)))
+            except Stopped:
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that runs the run
+                self._ended.put(_Failed(position, error))
+                return
+
+    def finish_all(self) -> bool:
+        """Finish outcomes as they come, until all are finished; False once one is an error."""
+        while self._unfinished:
+            self._take([self._ended.get()])
+            if self.errors:
+                return False
+        return True
+
+    def finish_waiting(self) -> None:
+        """Finish what is there."""
+        self._take([])
+
+    def _take(self, ended: list[_Answered[O] | _Failed]) -> None:
+        """Finish `ended` and all that is there, except errors, which are kept."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                ended.append(self._ended.get_nowait())
+        self._unfinished -= len(ended)
+        outcomes: list[O] = []
+        for one in ended:
+            if isinstance(one, _Failed):
+                self.errors[one.position] = one.error
+            else:
+                outcomes.append(one.outcome)
+        if outcomes:
+            self._finish(outcomes)
+
+    def end(self, seconds: float | None) -> None:
+        """Stop all threads and wait for them.
+
+        seconds: to wait at most after the current pass, as a thread may wait for a server's reply.
+        """
+        self.scheduler.stop()
+        self.scheduler.wait(seconds)
 
 
 def places_for(

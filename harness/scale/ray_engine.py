@@ -339,7 +339,7 @@ class _Round:
             return
         self._waiting.ended(call.number)
         lost = WorkerLost(f"{_TRIES} workers ended while they answered this question")
-        self._record(self._answer.failed(self._waiting.asked[call.number], lost))
+        self._record([self._answer.failed(self._waiting.asked[call.number], lost)])
 
     def _store(self, call: _Call, answered: _Answered) -> None:
         """Write what a worker's question would have written, count its cost, and record it."""
@@ -356,7 +356,7 @@ class _Round:
         self._run.budget.spend(answered.record["usage"])
         if answered.manifest:
             self._add_manifest(answered.manifest)
-        self._record(Unscored(self._waiting.asked[call.number], answered.record))
+        self._record([Unscored(self._waiting.asked[call.number], answered.record)])
 
     def _add_manifest(self, there: dict[str, Any]) -> None:
         """Add what differs on a worker's machine, and its first prompts."""

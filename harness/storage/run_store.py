@@ -1,4 +1,4 @@
-"""The one writer of a run folder: every answer is on disk before the next question starts.
+"""The one writer of a run folder: an answer is on disk before its thread starts the next question.
 
 with RunStore.open(folder, fingerprint, note) as store:
     store.describe(config, origins)      run.yaml
@@ -17,6 +17,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from harness.storage.run_files import (
     read_json,
     used_settings,
 )
+from harness.storage.shared_writes import SharedWrites
 from harness.types import has_answer
 
 _KEYS = {
@@ -79,6 +81,10 @@ class RunStore:
         self._closed = False
         self._document_keys: set[tuple[str | bool | None, ...]] = set()
         self._text_checksums: set[str] = set()
+        # Questions in flight are answered at about the same time: one sync serves several.
+        self._answers = SharedWrites(self._append_answers)
+        self._texts = SharedWrites(self._append_texts)
+        self._requests = SharedWrites(self._append_requests)
 
     @classmethod
     @contextlib.contextmanager
@@ -214,41 +220,58 @@ class RunStore:
     def keep_answer(self, row: dict[str, Any]) -> None:
         """Append an answer that is not scored yet, a record without scores, to answered.jsonl.
         Raises SaveError."""
+        self._answers.write(row)
+
+    def _append_answers(self, rows: Sequence[dict[str, Any]]) -> None:
         with self._lock:
             if self._closed:
                 return
-            self._append(UNSCORED, [row])
-            self.unscored[row["question_id"]] = row
-            check_in_place(
-                self._fds[RECORDS], self.folder / RECORDS
-            )  # before further questions are asked
+            self._append(UNSCORED, rows)
+            for row in rows:
+                self.unscored[row["question_id"]] = row
+            # Before further questions are asked.
+            check_in_place(self._fds[RECORDS], self.folder / RECORDS)
 
     def append_record(self, row: dict[str, Any]) -> None:
         """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""
+        self.append_records([row])
+
+    def append_records(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Append records to records.jsonl; they are on disk when this returns, all or, with a
+        SaveError, none."""
         with self._lock:
-            if self._closed:
+            if self._closed or not rows:
                 return
-            self._append(RECORDS, [row])
-            self.unscored.pop(row["question_id"], None)
+            self._append(RECORDS, rows)
+            for row in rows:
+                self.unscored.pop(row["question_id"], None)
             if not self.unscored:
-                with contextlib.suppress(
-                    OSError
-                ):  # what is left there is recorded, so it counts as nothing
+                # What is left there is recorded, so it counts as nothing.
+                with contextlib.suppress(OSError):
                     os.ftruncate(self._fds[UNSCORED], 0)
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
         """Append texts (checksum -> text) that texts.jsonl lacks, before a row points to them.
         Raises SaveError."""
+        if texts:
+            self._texts.write(texts)
+
+    def _append_texts(self, each: Sequence[Mapping[str, str]]) -> None:
         with self._lock:
-            new = texts.keys() - self._text_checksums
-            self._append(
-                TEXTS, [{"sha256": key, "text": texts[key]} for key in texts if key in new]
-            )
-            self._text_checksums |= texts.keys()
+            new: dict[str, str] = {}
+            for texts in each:
+                for key in texts.keys() - self._text_checksums:
+                    new[key] = texts[key]
+            self._append(TEXTS, [{"sha256": key, "text": text} for key, text in new.items()])
+            self._text_checksums |= new.keys()
 
     def keep_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append the requests of a question or an index to requests.jsonl. Raises SaveError."""
-        self._append(REQUESTS, rows)
+        if rows:
+            self._requests.write(rows)
+
+    def _append_requests(self, each: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+        self._append(REQUESTS, list(chain.from_iterable(each)))
 
     def index_lines(self) -> Iterator[IndexLine]:
         """Stream the lines of documents.jsonl in order."""

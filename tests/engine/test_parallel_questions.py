@@ -214,8 +214,29 @@ def test_of_several_errors_that_of_the_first_question_is_raised():
         raise KeyError(n)
 
     with pytest.raises(KeyError) as caught:
-        in_flight([0, 1], 2, answer, lambda outcome: None)
+        in_flight([0, 1], 2, answer, lambda outcomes: None)
     assert caught.value.args == (0,)
+
+
+def test_a_question_is_shown_as_done_once_its_record_is_synced(tmp_path, monkeypatch):
+    synced = {}
+
+    def sync(fd):
+        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        if path.is_file():
+            synced[path.name] = path.read_text()
+
+    class Watching(Silent):
+        early = 0
+
+        def done(self, record):
+            self.early += record["question_id"] not in synced["records.jsonl"]
+            super().done(record)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    progress = Watching()
+    go(make_plan(WORLD.dataset(), quiet()), tmp_path, parallel=5, progress=progress)
+    assert (progress.early, progress.left) == (0, 0)
 
 
 def test_draws_from_the_shared_generators_are_said(tmp_path, monkeypatch):

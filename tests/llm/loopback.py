@@ -5,18 +5,12 @@ with Loopback(["500", "ok"]) as server: ...       a mood a chat request; the las
 """
 
 import contextlib
-import functools
 import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-
-import httpcore2
-
-# Every client reads the certificates of this machine, for 50 ms; a server here needs none.
-httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 
 Answer = Callable[[dict[str, Any]], dict[str, Any] | str]
 CANNED = {

@@ -32,7 +32,7 @@ def server(url, policy=QUICK):
         ("408", "status 408"),
         ("hang", "nothing came back within 0.4 seconds"),
         ("drip", "the reply was not whole within 0.4 seconds"),
-        ("cut", "the reply was cut off (RemoteProtocolError)"),
+        ("cut", "the reply was cut off (ClientPayloadError)"),
         ("html", "the reply is text/html instead of application/json"),
         ("garbled", "is no JSON, so it was cut off or garbled"),
         *(
@@ -246,6 +246,30 @@ def test_a_connection_is_kept_for_the_next_request():
         for _ in range(3):
             complete(asked, BODY)
         assert (len(loopback.asked), len(loopback.connections)) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("variable", "host", "asked"),
+    [
+        ("http_proxy", "model.example", True),
+        ("all_proxy", "model.example", True),
+        ("http_proxy", "127.0.0.1:9", False),
+        ("http_proxy", "elsewhere.example", False),
+    ],
+)
+def test_a_proxy_of_the_environment_is_used_but_not_to_this_machine(
+    variable, host, asked, monkeypatch
+):
+    with Loopback() as proxy:
+        monkeypatch.setenv(variable, proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("no_proxy", "elsewhere.example")
+        endpoint = server(f"http://{host}/v1", RetryPolicy(timeout=2, retries=0))
+        if asked:
+            assert complete(endpoint, BODY).text == "Paris"
+        else:
+            with pytest.raises(RequestFailed, match="nothing came back"):
+                complete(endpoint, BODY)
+        assert len(proxy.asked) == asked
 
 
 def test_retry_after_holds_for_every_thread():

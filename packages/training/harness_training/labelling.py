@@ -87,7 +87,7 @@ class LabelWriter:
             if left:
                 self.tell(f"{self.task.name}: labelling {len(left):,} items")
             if left and (count := places()) > 1:
-                in_flight(left, count, self.ask, self.finish)
+                in_flight(left, count, self.ask, self.finish_all)
             else:
                 for item in left:
                     self.finish(self.ask(item))
@@ -113,6 +113,11 @@ class LabelWriter:
         spent = sum_phases([usage_of(branch.events, {})])
         line |= {"read": spent.get("tokens_in", 0), "written": spent.get("tokens_out", 0)}
         return line | {"scenes": [scene_to_json(scene) for scene in scenes]}
+
+    def finish_all(self, lines: Sequence[dict[str, Any] | RequestFailed]) -> None:
+        """Finish several lines."""
+        for line in lines:
+            self.finish(line)
 
     def finish(self, line: dict[str, Any] | RequestFailed) -> None:
         """Write an item's line, or count a failure: CannotRun after IN_A_ROW. Raises

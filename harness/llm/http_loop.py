@@ -1,0 +1,262 @@
+"""HTTP requests of any number of threads, sent by one event loop in a thread of its own.
+
+    thread 1  exchange(request) ──┐
+    thread 2  exchange(request) ──┼─► event loop: one aiohttp session ─► each thread goes on with its HttpReply
+    thread 3  exchange(request) ──┘
+
+A thread that asks waits at one lock; connections are kept for the next request, of any thread. Why
+aiohttp: bench/README.md#servers.
+
+A request has one time limit, from the search for a connection to the last byte of its reply.
+Redirects are not followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+
+from harness.llm.endpoint_info import is_loopback
+
+NO_REPLY = "nothing came back"
+_NOT_WHOLE = "the reply was not whole"
+_KEEPALIVE = 2.0  # seconds that an idle connection is kept for the next request; common servers close theirs after 5
+_CLOSING = 1.0  # seconds that the end of the process waits for connections to close
+
+
+@dataclass(frozen=True)
+class FormPart:
+    """One field or file of a form."""
+
+    name: str
+    content: bytes
+    filename: str | None = None
+    kind: str | None = None
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """A POST of `content` or of a form; a GET where it has neither.
+
+    timeout: seconds until all of the reply is there; max_bytes: of the reply; proxy: its address,
+    None for none.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    timeout: float
+    max_bytes: int
+    content: bytes | None = None
+    form: Sequence[FormPart] = ()
+    proxy: str | None = field(default=None, repr=False)
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        if self.content is None and not self.form:
+            return "GET"
+        return "POST"
+
+    def data(self) -> bytes | aiohttp.FormData | None:
+        """What is sent."""
+        if not self.form:
+            return self.content
+        form = aiohttp.FormData()
+        for part in self.form:
+            form.add_field(part.name, part.content, filename=part.filename, content_type=part.kind)
+        return form
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    """A reply; one that is no success has the first piece of its body.
+
+    kind: its content type; retry_after: that header, "" for none.
+    """
+
+    status: int
+    body: bytes
+    kind: str = "application/json"
+    retry_after: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is 2xx."""
+        return 200 <= self.status < 300
+
+
+class ExchangeFailed(Exception):
+    """There is no whole reply. sent: whether there was a connection."""
+
+    def __init__(self, why: str, sent: bool = True) -> None:
+        super().__init__(why)
+        self.sent = sent
+
+
+class _Exchange:
+    """A request on its way. gate: released once it has a reply or an error."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.request = request
+        self.reply: HttpReply | None = None
+        self.error: BaseException | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.given_up = False
+        self.gate = threading.Lock()  # a third of an Event's cost
+        self.gate.acquire()
+
+
+class HttpLoop:
+    """The event loop of this process, with its thread and its connections."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._session: aiohttp.ClientSession | None = None
+        self._new: list[_Exchange] = []
+        self._lock = threading.Lock()
+        threading.Thread(target=self._loop.run_forever, name="http", daemon=True).start()
+
+    def exchange(self, request: HttpRequest) -> HttpReply:
+        """Send a request and wait for its reply. Raises ExchangeFailed."""
+        exchange = _Exchange(request)
+        with self._lock:
+            self._new.append(exchange)
+            is_first = len(self._new) == 1
+        if is_first:  # those of other threads go with it
+            self._loop.call_soon_threadsafe(self._begin_new)
+        try:
+            exchange.gate.acquire()
+        except BaseException:  # an interrupt
+            exchange.given_up = True
+            self._loop.call_soon_threadsafe(_cancel, exchange)
+            raise
+        if exchange.error is not None:
+            raise exchange.error
+        assert exchange.reply is not None
+        return exchange.reply
+
+    def close(self) -> None:
+        """Close all connections; at the end of the process."""
+        if self._session is None:
+            return
+        with contextlib.suppress(TimeoutError, RuntimeError):
+            closing = asyncio.run_coroutine_threadsafe(self._session.close(), self._loop)
+            closing.result(_CLOSING)
+
+    def _begin_new(self) -> None:
+        """Begin the requests that have come since the last call."""
+        with self._lock:
+            new, self._new = self._new, []
+        for exchange in new:
+            if not exchange.given_up:
+                exchange.task = self._loop.create_task(self._finish(exchange))
+
+    async def _finish(self, exchange: _Exchange) -> None:
+        """Send a request, and let its thread go on."""
+        try:
+            exchange.reply = await self._reply_to(exchange.request)
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
+            exchange.error = error
+        finally:
+            exchange.gate.release()
+
+    async def _reply_to(self, request: HttpRequest) -> HttpReply:
+        """The reply to a request. Raises ExchangeFailed."""
+        problem = NO_REPLY
+        try:
+            async with self._opened_session().request(
+                request.method,
+                request.url,
+                data=request.data(),
+                headers=request.headers,
+                allow_redirects=False,
+                proxy=request.proxy,
+                timeout=aiohttp.ClientTimeout(total=request.timeout),
+            ) as reply:
+                problem = _NOT_WHOLE
+                return await _read(reply, request.max_bytes)
+        except TimeoutError:
+            raise ExchangeFailed(f"{problem} within {request.timeout:g} seconds") from None
+        except aiohttp.ClientConnectorError as error:
+            raise ExchangeFailed(f"{NO_REPLY}: {_connection_problem(error)}", sent=False) from None
+        except aiohttp.ClientError as error:
+            raise ExchangeFailed(f"the reply was cut off ({type(error).__name__})") from None
+
+    def _opened_session(self) -> aiohttp.ClientSession:
+        """The session; made at the first request, as it needs a loop that runs."""
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE)
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+
+@cache
+def http_loop() -> HttpLoop:
+    """The event loop of this process, begun at the first call."""
+    loop = HttpLoop()
+    atexit.register(loop.close)
+    return loop
+
+
+os.register_at_fork(after_in_child=http_loop.cache_clear)  # threads are not forked
+
+
+def _cancel(exchange: _Exchange) -> None:
+    """End a request whose thread does not wait for it any more."""
+    if exchange.task is not None:
+        exchange.task.cancel()
+
+
+async def _read(reply: aiohttp.ClientResponse, max_bytes: int) -> HttpReply:
+    """All of a reply that is a success, the first piece of any other. Raises ExchangeFailed where
+    it is too long."""
+    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    retry_after = reply.headers.get("retry-after", "")
+    if not 200 <= reply.status < 300:
+        return HttpReply(reply.status, await _first_piece(reply), kind, retry_after)
+    body = bytearray()
+    async for piece in reply.content.iter_any():
+        body += piece
+        if len(body) > max_bytes:
+            most = f"{max_bytes:,} bytes, more than the tokens asked for can take"
+            raise ExchangeFailed(f"the reply was cut at {most}")
+    return HttpReply(reply.status, bytes(body), kind or "text/plain", retry_after)
+
+
+async def _first_piece(reply: aiohttp.ClientResponse) -> bytes:
+    """What came first of a body; nothing where it was cut off."""
+    try:
+        return await reply.content.readany()
+    except (aiohttp.ClientError, TimeoutError):
+        return b""
+
+
+def _connection_problem(error: aiohttp.ClientConnectorError) -> str:
+    """Why there is no connection, in the words of the system."""
+    number = error.os_error.errno
+    if number is not None and number > 0:
+        return f"[Errno {number}] {os.strerror(number)}"
+    return str(error.os_error)
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment (HTTPS_PROXY, ALL_PROXY, NO_PROXY) names for an address; none
+    for this machine."""
+    parts = urlsplit(url)
+    host = parts.hostname
+    if host is None or is_loopback(host) or proxy_bypass(host):
+        return None
+    proxies = getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
