@@ -104,9 +104,11 @@ def _longbench(name: str) -> dict[str, Rows]:
     }
 
 
+NO_SHOTS: dict[str, str | int] = {"dataset.shots": 0}  # made-up rows have no file of examples
 RULER: dict[str, str | int] = {"dataset.tokens": 2048, "dataset.questions": QUESTIONS}
 DATA: dict[str, Rows] = {  # shortest texts first
     **{name: Rows() for name in MADE},
+    **{name: Rows(sets=NO_SHOTS) for name in MADE if name.startswith("helmet/")},
     **{name: Rows(sets=RULER) for name in presets.names("datasets") if name.startswith("ruler/")},
     "nq": Rows("nq/nq_open_oracle_sample.jsonl"),
     "popqa": Rows("popqa/popqa_sample.jsonl"),

@@ -55,6 +55,8 @@ FACT = Prompt("filter, one fact", "\n{number}. {fact}", first=False)
 
 FILTER_TOKENS = 512  # of the reply that names facts, as in the released code
 SYNONYMS = 100  # of a phrase at most, likewise
+TOLERANCE = 1e-10  # of the ranks, all together; the released code's solver (prpack) has this too
+MOST_ITERATIONS = 10_000  # a walk that ends here has a damping very near 1
 Fact = tuple[str, str, str]
 _PARTS = (
     "subject",
@@ -318,7 +320,15 @@ def passage_ranks(
     starts = dict(heaviest)
     for passage, value in enumerate(similarity):
         starts[len(phrases) + passage] = config.passage_weight * float(value)
-    ranks = networkx.pagerank(graph, alpha=config.damping, personalization=starts, weight="weight")
+    ranks = networkx.pagerank(
+        graph,
+        alpha=config.damping,
+        personalization=starts,
+        weight="weight",
+        # networkx stops at the number of nodes times `tol`; all changes together stay below TOLERANCE.
+        tol=TOLERANCE / len(graph),
+        max_iter=MOST_ITERATIONS,
+    )
     return np.array([ranks[len(phrases) + i] for i in range(len(similarity))])
 
 

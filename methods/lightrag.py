@@ -10,6 +10,7 @@ Entities, relations and chunks of both levels are read. Source: docs/methods/ret
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ GRAPH = Prompt(
 )
 SEPARATOR = "<SEP>"  # as in the released code, between descriptions of one name
 JOIN_TOKENS = 500  # likewise: descriptions of as many are joined by the model, into as many at most
+_NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+")
 LEVELS = {"hybrid": ("high", "low"), "local": ("low",), "global": ("high",)}  # of keywords
 
 
@@ -513,11 +515,17 @@ def _record(value: list[Any]) -> list[Any] | None:
         return [[name.upper()], text, label.upper(), 0.0]
     if kind == "relation" and len(parts) >= 4 and parts[0] and parts[1]:
         first, second, text, keywords = parts[:4]
-        weight = 1.0
-        if isinstance(value[-1], int | float):
-            weight = float(value[-1])
-        return [[first.upper(), second.upper()], text, keywords, weight]
+        return [[first.upper(), second.upper()], text, keywords, _strength(parts[-1])]
     return None
+
+
+def _strength(text: str) -> float:
+    """The strength of a relation, "7" also in quotation marks; 1 for what is no number, as in the
+    released code."""
+    plain = text.strip("\"'")
+    if _NUMBER.fullmatch(plain):
+        return float(plain)
+    return 1.0
 
 
 def keywords_in(reply: str) -> dict[str, list[str]] | None:

@@ -14,7 +14,7 @@ from harness.method.settings import setting
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
-from methods.chunks import fixed_chunks
+from methods.chunks import Span, fixed_chunks
 from methods.reading import options, question_text
 from methods.retry import require_room
 
@@ -28,16 +28,24 @@ UPDATE = Prompt(
     "new information that "
     "helps to answer the problem. Be sure to retain all relevant details from the previous memory "
     "while adding any "
-    "new, useful information.\n\n<problem>\n{question}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\n<section>\n"
-    "{section}\n</section>\n\nUpdated memory:",
+    "new, useful information.\n\n<problem> \n{question}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\n<section>\n"
+    "{section}\n</section>\n\nUpdated memory:\n",
 )
 FINAL = Prompt(
     "answer from memory",
     "You are presented with a problem and a previous memory. Please answer the problem based on "
     "the previous memory. "
-    "{instruction}\n\n<problem>\n{question}{options}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\nYour answer:",
+    "{instruction}\n\n<problem> \n{question}{options}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\nYour answer:\n",
 )
 NOTHING = "No previous memory"
+
+
+def _segments(text: str, size: int, model: MeteredModel) -> list[Span]:
+    """Spans of `size` tokens in the text without white space at its ends, as in the released
+    code."""
+    first = len(text) - len(text.lstrip())
+    spans = fixed_chunks(text.strip(), size, model)
+    return [(first + start, first + end) for start, end in spans]
 
 
 class MemAgent(Method):
@@ -73,7 +81,7 @@ class MemAgent(Method):
         not fit.
         """
         (document,), config, model = documents, self.config, tools.model()
-        spans = fixed_chunks(document.text, config.segment_tokens, model)
+        spans = _segments(document.text, config.segment_tokens, model)
         memory, steps = NOTHING, list[Step]()
         with tools.phase("search"):
             for number, (start, end) in enumerate(spans):
@@ -83,7 +91,7 @@ class MemAgent(Method):
                     section=[document.text[start:end]],
                 )
                 reply, tokens = self._write(pieces, config.memory_tokens, model)
-                memory = reply.strip()
+                memory = reply  # with its white space, as in the released code
                 shown = Shown("span", document.id, start, end)
                 steps.append(
                     Step(

@@ -35,7 +35,10 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"dataset\.(name|hub|subset|revision|data|licence|citation|keep_texts)", "neutral"),
     (r"dataset\.headline", "answers"),
     (r"dataset\.scorers", "neutral"),
-    (r"dataset\.swap_seed|dataset\.shots_(from|by|seed|ids)|dataset\.(shots|swap)", "answers"),
+    (
+        r"dataset\.swap_seed|dataset\.shots_(from|by|seed|ids|passages)|dataset\.(shots|swap)",
+        "answers",
+    ),
     (r"dataset\.(format|split|instruction|answer_prefix|demonstration)", "answers"),
     (r"dataset\.(max_answer_tokens|raw_replies|chat)|dataset\.options(\..*)?", "answers"),
     # run.yaml: the reader.

@@ -64,7 +64,8 @@ def judge(
             "--kind NAME",
             "What is judged: correctness (beside the gold answers), faithfulness (whether what was "
             "shown supports the "
-            "answer) or relevance (whether what was shown answers the question).",
+            "answer), relevance (whether what was shown answers the question) or rubric (what "
+            "--prompt and --scale say).",
         ),
     ] = "correctness",
     prompt: Annotated[
@@ -78,8 +79,8 @@ def judge(
         str | None,
         setting(
             "--scale LOW-HIGH",
-            "With --prompt, a rubric: the reply is a whole number; placeholders as wanted, also "
-            "{shown}.",
+            "With --prompt, a rubric: the reply is a number, perhaps in brackets behind an argument; "
+            "placeholders as wanted, also {shown}.",
         ),
     ] = None,
     labels: Annotated[
@@ -96,7 +97,10 @@ def judge(
     max_tokens: Annotated[
         int | None,
         setting(
-            "--max-tokens N", "Length of a reply; more for a model that thinks first.", "32", min=1
+            "--max-tokens N",
+            "Length of a reply; more for a model that thinks first.",
+            "32, of a rubric 1024, of published prompts as they say",
+            min=1,
         ),
     ] = None,
     data: MovedData = None,

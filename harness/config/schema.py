@@ -90,7 +90,7 @@ class DatasetConfig(Frozen):
     which a licence may forbid; swap: "entities" for a copy with other names and numbers
     (packages/audit),
     "entities:rules" with the recogniser named; swap_seed: another one makes another copy; shots,
-    shots_from, shots_by, shots_ids, shots_seed: solved examples of training rows
+    shots_from, shots_by, shots_passages, shots_ids, shots_seed: solved examples of training rows
     (harness/datasets/few_shot.py).
     """
 
@@ -115,7 +115,8 @@ class DatasetConfig(Frozen):
     swap_seed: int = Field(default=0, ge=0)
     shots: int = Field(default=0, ge=0)
     shots_from: PathOrName = "train"
-    shots_by: Literal["seed", "similarity"] = "seed"
+    shots_by: Literal["seed", "similarity", "question"] = "seed"
+    shots_passages: bool = False
     shots_ids: tuple[str, ...] = ()
     shots_seed: int = Field(default=0, ge=0)
     options: dict[str, Any] = Field(default_factory=dict)

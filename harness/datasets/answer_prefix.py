@@ -15,7 +15,7 @@ from harness.config.schema import DatasetConfig
 from harness.method import Task
 
 ASK = " Put '{prefix}' before your final answer."
-_SHOT_OPTIONS = ("shots", "shots_from", "shots_by", "shots_ids", "shots_seed")
+_SHOT_OPTIONS = ("shots", "shots_from", "shots_by", "shots_passages", "shots_ids", "shots_seed")
 EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 

@@ -4,26 +4,33 @@ asked.
     shots = shots_of(config)         None without dataset.shots
     shots.text(question)             "\\n\\nExamples:\\n\\nQuestion: ...\\nAnswer: ...\\n", behind the instruction
 
-dataset.shots        how many, 0 for none
-dataset.shots_from   a split of the data set, or a file of rows in its format
-dataset.shots_by     seed: the same ones for every question; similarity: those whose questions are nearest by BM25
-                     (Okapi), the nearest last
-dataset.shots_ids    these, in this order, and no others
+dataset.shots            how many, 0 for none
+dataset.shots_from       a split of the data set, or a file of rows in its format; a file that is not there is looked
+                         for beside dataset.data, in that folder or archive, or on the hub
+dataset.shots_by         seed: the same ones for every question; similarity: those whose questions are nearest by BM25
+                         (Okapi), the nearest last; question: drawn anew for each question by its hash, as HELMET does
+dataset.shots_passages   each example begins with its passages
+dataset.shots_ids        these, in this order, and no others
 
-A row that is asked too, by its id or by its question without case and punctuation, is left out.
+A row that is asked too, by its id or by its question without case and punctuation, is left out. By
+"question", only the question itself is left out: PopQA's examples are its other questions (HELMET,
+data.py, `load_qa`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rank_bm25 import BM25Okapi
 
 from harness.config.schema import DatasetConfig, canonical, digest
 from harness.datasets import load_once
+from harness.datasets.archives import is_archive
 from harness.datasets.base import Dataset
 from harness.errors import UserError
 from harness.method.tools import SHOTS
@@ -32,22 +39,50 @@ from harness.types import Example, Question
 from harness.words import words
 
 SHOT = "Question: {question}\nAnswer: {answer}\n"
+DRAW_KEY = "draw_key"
+"""In Gold.extra: what identifies a question for a draw by question; without it, its words."""
 # Ids that only count: a training row may have one of them too.
 COUNTER = re.compile(r"(?:[A-Za-z]+[_-])?\d{1,7}")
 _shots_by_config: dict[str, Shots] = {}
 
 
-class Shots:
-    """Solved examples for questions."""
+def draw_key(example: Example) -> str:
+    """What identifies the question of `example` for a draw by question."""
+    return str(example.gold.extra.get(DRAW_KEY, example.question.text))
 
-    def __init__(self, config: DatasetConfig, pool: Sequence[Example]) -> None:
-        """config: how many, chosen how; pool: training rows that the run does not ask. Raises
-        UserError for an unknown id."""
+
+class Shots:
+    """Solved examples for questions.
+
+    texts: the documents of the examples, by id; asked_keys: the draw key of each question that is
+    asked, by its id.
+    """
+
+    def __init__(
+        self,
+        config: DatasetConfig,
+        pool: Sequence[Example],
+        texts: Mapping[str, str],
+        asked_keys: Mapping[str, str],
+    ) -> None:
+        """Choose the examples, or prepare their choice for each question.
+
+        Args:
+            config: How many, chosen how.
+            pool: Training rows that may be shown.
+            texts: Texts of their documents, by document id.
+            asked_keys: The draw key of each asked question, by question id.
+
+        Raises:
+            UserError: An id of dataset.shots_ids that the pool does not have.
+        """
         self._config = config
+        self._texts = texts
+        self._asked_keys = asked_keys
         self._index: BM25Okapi | None = None
         self.identity = ""
-        # By question: a method asks for its task several times.
-        self._nearest: dict[str, list[Example]] = {}
+        # By question id and text: a method asks for its task several times.
+        self._chosen: dict[tuple[str, str], list[Example]] = {}
         by_id = {example.question.id: example for example in pool}
         missing = [id_ for id_ in config.shots_ids if id_ not in by_id]
         if missing:
@@ -58,29 +93,69 @@ class Shots:
         elif config.shots_by == "similarity":
             self._pool = list(by_id.values())
             self._index = BM25Okapi([words(example.question.text) for example in self._pool])
-            texts = [_shot_text(example, config) for example in self._pool]
-            self.identity = digest(list(map(canonical, texts)))[:16]
+            self.identity = self._hash_of_pool()
+        elif config.shots_by == "question":
+            self._pool = list(by_id.values())
+            self.identity = self._hash_of_pool()
         else:
             drawn = Dice("shots", config.shots_seed).shuffled(sorted(by_id))
             self._pool = [by_id[id_] for id_ in drawn[: config.shots]]
 
+    def _hash_of_pool(self) -> str:
+        """A hash of all examples that a question may get."""
+        texts = [self._shot_text(example) for example in self._pool]
+        return digest(list(map(canonical, texts)))[:16]
+
     def text(self, question: Question | None = None) -> str:
-        """The examples for a question as text; "" without a question if they are chosen by
-        similarity to it."""
-        examples = self._pool
+        """The examples for a question as text; "" without a question if each question has its
+        own."""
+        if not self.identity:
+            return self._listed(self._pool)
+        if question is None:
+            return ""
+        key = (question.id, question.text)
+        if key not in self._chosen:
+            self._chosen[key] = self._chosen_for(question)
+        return self._listed(self._chosen[key])
+
+    def _listed(self, examples: Iterable[Example]) -> str:
+        return SHOTS + "\n".join(self._shot_text(example) for example in examples)
+
+    def _chosen_for(self, question: Question) -> list[Example]:
+        """The examples of a question that has its own."""
         if self._index is not None:
-            if question is None:
-                return ""
-            examples = self._most_similar(self._index, question.text)
-        return SHOTS + "\n".join(_shot_text(example, self._config) for example in examples)
+            return self._most_similar(self._index, question.text)
+        return self._drawn_by_hash(self._asked_keys.get(question.id, question.text))
 
     def _most_similar(self, index: BM25Okapi, question: str) -> list[Example]:
         """The examples whose questions are nearest, the nearest last."""
-        if question not in self._nearest:
-            scores = index.get_scores(words(question))
-            nearest = np.argsort(-scores, kind="stable")[: self._config.shots]
-            self._nearest[question] = [self._pool[i] for i in reversed(nearest)]
-        return self._nearest[question]
+        scores = index.get_scores(words(question))
+        nearest = np.argsort(-scores, kind="stable")[: self._config.shots]
+        return [self._pool[i] for i in reversed(nearest)]
+
+    def _drawn_by_hash(self, key: str) -> list[Example]:
+        """The first rows of different questions, other than `key`, in an order drawn by the hash of
+        `key`: HELMET's draw (`datasets` shuffles by numpy's generator)."""
+        others = [example for example in self._pool if draw_key(example) != key]
+        seed = int(hashlib.sha256(key.encode()).hexdigest(), 16) % 2**31
+        drawn: dict[str, Example] = {}
+        for number in np.random.default_rng(seed).permutation(len(others)):
+            drawn.setdefault(draw_key(others[number]), others[number])
+        return list(drawn.values())[: self._config.shots]
+
+    def _shot_text(self, example: Example) -> str:
+        """A solved example as the prompt shows it: its passages if they are asked for, question,
+        lettered options, first gold answer after its prefix."""
+        question = example.question.text
+        for number, option in enumerate(example.question.options or ()):
+            question += f"\n({chr(ord('A') + number)}) {option}"
+        parts = [self._config.answer_prefix, example.gold.answers[0]]
+        answer = " ".join(part for part in parts if part)
+        shot = SHOT.format(question=question, answer=answer)
+        if not self._config.shots_passages:
+            return shot
+        passages = [self._texts[id_] for id_ in example.question.document_ids]
+        return "\n\n".join([*passages, shot])
 
 
 def shots_of(config: DatasetConfig) -> Shots | None:
@@ -95,22 +170,25 @@ def shots_of(config: DatasetConfig) -> Shots | None:
         return None
     key = canonical(config.model_dump(mode="json"))
     if key not in _shots_by_config:
-        _shots_by_config[key] = Shots(config, _training_rows(config))
+        _shots_by_config[key] = _load_shots(config)
     return _shots_by_config[key]
 
 
 def _refuse_settings_of_shots(config: DatasetConfig) -> None:
-    """Raise UserError for a setting that says which examples are shown, where none are."""
-    for name in ("shots_from", "shots_by", "shots_ids", "shots_seed"):
+    """Raise UserError for a setting that says which examples are shown, where none are; but not
+    where dataset.shots=0 was said."""
+    if "shots" in config.model_fields_set:
+        return
+    for name in ("shots_from", "shots_by", "shots_ids", "shots_seed", "shots_passages"):
         if getattr(config, name) != DatasetConfig.model_fields[name].default:
             raise UserError(
                 f"dataset.{name} says which solved examples are shown; set dataset.shots=N too"
             )
 
 
-def _training_rows(config: DatasetConfig) -> list[Example]:
-    """Load training rows, without those that the run asks (same id or question). Raises UserError
-    for too few."""
+def _load_shots(config: DatasetConfig) -> Shots:
+    """Load training rows, without those that the run asks (same id or question) but for a draw by
+    question. Raises UserError for too few."""
     if config.shots_ids and len(config.shots_ids) != config.shots:
         raise UserError(
             f"dataset.shots={config.shots}, but dataset.shots_ids names {len(config.shots_ids)}"
@@ -118,25 +196,42 @@ def _training_rows(config: DatasetConfig) -> list[Example]:
     without_shots = config.model_copy(update={"shots": 0, "shots_ids": ()})
     source = _training_source(config)
     training = load_once.load_once(without_shots.model_copy(update=source), None)
-    unasked = _unasked(training, load_once.load_once(without_shots, None))
-    if len(unasked) < config.shots:
+    asked = load_once.load_once(without_shots, None)
+    asked_keys = {example.question.id: draw_key(example) for example in asked.examples}
+    texts = {id_: document.text for id_, document in training.documents.items()}
+    pool = _unasked(training, asked)
+    available = len(pool)
+    if config.shots_by == "question":
+        pool = [example for example in training.examples if example.gold.answers]
+        keys = set(map(draw_key, pool))
+        available = len(keys) - (not keys.isdisjoint(asked_keys.values()))
+    if available < config.shots:
         raise UserError(
             f"dataset.shots={config.shots}: of the {len(training.examples)} rows of "
-            f"{training.source} {len(unasked)} are not asked themselves; name training rows: "
+            f"{training.source} {available} are not asked themselves; name training rows: "
             "dataset.shots_from=FILE"
         )
-    return unasked
+    return Shots(config, pool, texts, asked_keys)
 
 
-def _training_source(config: DatasetConfig) -> dict[str, str]:
-    """The settings of the data set that holds the training rows: a file, else another split. Raises
-    UserError for a file that is not there."""
+def _training_source(config: DatasetConfig) -> dict[str, Any]:
+    """The settings of the data set that holds the training rows: a file, a file of its name beside
+    the rows that are asked, else another split. Raises UserError for a file that is not there."""
     file = Path(config.shots_from).expanduser()
     if file.exists():
         return {"data": str(file)}
-    if file.suffix:
-        raise UserError(f"dataset.shots_from: there is no file '{file}'")
-    return {"split": config.shots_from}
+    if not file.suffix:
+        return {"split": config.shots_from}
+    data = Path(config.data or "").expanduser()
+    if config.data is None or data.is_dir() or is_archive(data.name):
+        return {"options": {**config.options, "files": (file.name,)}}
+    beside = data.parent / file.name
+    if not beside.exists():
+        raise UserError(
+            f"dataset.shots_from: there is no file '{file}', and none of that name beside "
+            f"'{config.data}'; put it there, or ask without examples: dataset.shots=0"
+        )
+    return {"data": str(beside)}
 
 
 def _unasked(training: Dataset, asked: Dataset) -> list[Example]:
@@ -150,14 +245,3 @@ def _unasked(training: Dataset, asked: Dataset) -> list[Example]:
         if example.gold.answers and not same:
             unasked.append(example)
     return unasked
-
-
-def _shot_text(example: Example, config: DatasetConfig) -> str:
-    """A solved example as the prompt shows it: question, lettered options, first gold answer after
-    its prefix."""
-    question = example.question.text
-    for number, option in enumerate(example.question.options or ()):
-        question += f"\n({chr(ord('A') + number)}) {option}"
-    parts = [config.answer_prefix, example.gold.answers[0]]
-    answer = " ".join(part for part in parts if part)
-    return SHOT.format(question=question, answer=answer)

@@ -3,15 +3,27 @@ PopQA.
 
     {"question": "..", "answers": ["..", ".."], "ctxs": [{"title": "..", "text": ".."}, ..]}
 
-A document is a question's passages in the file's order: a question comes several times, its answer
-at other depths, so ids have the hash of the passages. Of PopQA (`s_pop`) only subjects with fewer
-than 1,000 views are asked, as by the authors (popqa_3). The solved examples that they put first
-(`demo_files`) are left out.
+A document is a question's passages in the file's order, each as "Document (Title: T): text" (data.py,
+`load_qa`). A question comes several times, its answer at other depths, so ids have the hash of the
+passages. Of PopQA (`s_pop`) only subjects with fewer than 1,000 views are asked, as by the authors
+(popqa_3). Gold.extra has what identifies a question for the draw of its solved examples: its id,
+else its words (harness/datasets/few_shot.py).
 """
 
 from typing import Any
 
-from harness.datasets.rows import Records, Row, Skip, StrictRow, clean_answers, made_id
+from harness.datasets.rows import (
+    SEPARATOR,
+    Group,
+    Records,
+    RowError,
+    Skip,
+    StrictRow,
+    clean_answers,
+    made_id,
+    refuse_blank,
+)
+from harness.types import Document, Example, Gold, Passage, Question
 
 KNOWN = "of a subject with 1,000 views or more"
 
@@ -19,6 +31,10 @@ KNOWN = "of a subject with 1,000 views or more"
 class _Passage(StrictRow):
     title: str
     text: str
+
+    def shown(self) -> str:
+        """The passage as the authors' prompt shows it."""
+        return f"Document (Title: {self.title}): {self.text}"
 
 
 class _Row(StrictRow):
@@ -29,16 +45,32 @@ class _Row(StrictRow):
     s_pop: int | None = None
 
 
-def parse_row(raw: dict[str, Any]) -> Row | Skip:
+def parse_row(raw: dict[str, Any]) -> Group | Skip:
     """One row of HELMET's kilt files. Raises RowError naming the field."""
     row = _Row.read(raw)
     if row.s_pop is not None and row.s_pop >= 1000:
         return Skip(KNOWN)
-    passages = tuple((passage.title, passage.text) for passage in row.ctxs)
-    key = made_id("helmet", row.question, 8) if row.id is None else str(row.id)
-    return Row(
-        made_id(key, str(passages), 8),
-        row.question,
-        passages,
-        clean_answers(row.answers, "answers"),
-    )
+    refuse_blank({"question": row.question})
+    if not row.ctxs:
+        raise RowError("ctxs", "is empty")
+    draw_key = row.question
+    id_ = made_id("helmet", row.question, 8)
+    if row.id is not None:
+        draw_key = id_ = str(row.id)
+    document = _document(id_, row.ctxs)
+    question = Question(document.id, row.question, (document.id,))
+    gold = Gold(clean_answers(row.answers, "answers"), extra={"draw_key": draw_key})
+    return Group(document, (Example(question, gold),))
+
+
+def _document(key: str, passages: Records[_Passage]) -> Document:
+    """The passages as one document; its id is `key` and a hash of the passages."""
+    spans = []
+    start = 0
+    for passage in passages:
+        end = start + len(passage.shown())
+        spans.append(Passage(passage.title, start, end))
+        start = end + len(SEPARATOR)
+    text = SEPARATOR.join(passage.shown() for passage in passages)
+    hashed = str(tuple((passage.title, passage.text) for passage in passages))
+    return Document(made_id(key, hashed, 8), text, passages=tuple(spans))

@@ -8,7 +8,9 @@ verdicts at once.
      "docs": "OpenMoE: ..\\n# OpenMoE ..\\n\\n..."}
 
 `docs` holds the documents' texts, which the authors' file only names: step 1 of their program adds
-them. The question is the filled template without them.
+them. The question is the filled template without them. A model rates the answers, by the prompt of
+configs/judges/loong.yaml; it sees the question as the authors' code fills it (get_evaluate_prompts),
+where papers keep the placeholder of the documents.
 """
 
 from typing import Any
@@ -21,6 +23,7 @@ _LEVELS = {1: "spotlight locating", 2: "comparison", 3: "clustering", 4: "chain 
 class _Row(StrictRow):
     id: str
     level: int
+    set: int | None = None
     type: str
     question: str
     instruction: str
@@ -28,15 +31,29 @@ class _Row(StrictRow):
     answer: Any
     docs: str
 
+    def filled(self) -> str:
+        """The prompt's template with question and instruction, and the place of the documents."""
+        with_question = self.prompt_template.replace("{question}", self.question)
+        return with_question.replace("{instruction}", self.instruction)
+
 
 def parse_row(raw: dict[str, Any]) -> Group:
-    """One Loong row. Gold.extra: type (the task), level (the kind of documents). Raises RowError
-    naming the field."""
+    """One Loong row. Gold.extra: type (the task), level (the kind of documents), set (the length of
+    the documents, 1 to 4), and what the judge sees. Raises RowError naming the field."""
     row = _Row.read(raw)
     refuse_blank({"docs": row.docs, "prompt_template": row.prompt_template})
-    asked = row.prompt_template.replace("{docs}", "").replace("{question}", row.question)
-    extra = {"type": _LEVELS.get(row.level, str(row.level)), "level": row.type}
-    asked = asked.replace("{instruction}", row.instruction).strip()
+    asked = row.filled().replace("{docs}", "").strip()
+    judged = row.filled()
+    if row.type != "paper":
+        judged = judged.replace("{docs}", "")
+    extra: dict[str, Any] = {
+        "type": _LEVELS.get(row.level, str(row.level)),
+        "level": row.type,
+        "judge": "loong/rating",
+        "question": judged,
+    }
+    if row.set is not None:
+        extra["set"] = row.set
     return text_with_question(
         "loong", row.docs, (row.id, asked), clean_answers([str(row.answer)], "answer"), extra
     )

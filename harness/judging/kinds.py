@@ -3,9 +3,10 @@
 correctness     is the answer right, beside the gold answers                                        yes or no
 faithfulness    does what was shown to the reader support all that the answer says                  yes or no
 relevance       do the texts that were shown hold what answers the question                         yes or no
-rubric          whatever a prompt of one's own asks (--prompt FILE --scale 1-5)                     a whole number
+rubric          whatever a prompt of one's own asks (--prompt FILE --scale 1-5)                     a number
 
-A number n of a scale from a to b is the score (n - a) / (b - a).
+A number n of a scale from a to b is the score (n - a) / (b - a). Published prompts may ask for a
+rating up to a highest one (configs/judges), of which it is the share.
 """
 
 import re
@@ -22,6 +23,8 @@ VERSION = "1"
 not comparable."""
 
 MAX_TOKENS = 32
+RUBRIC_TOKENS = 1024
+"""Of a reply to a rubric, which may argue before it rates."""
 CORRECTNESS, RUBRIC = "correctness", "rubric"
 YES, NO, UNCLEAR = "yes", "no", "unclear"
 PLACES = ("question", "answers", "answer", "shown")
@@ -74,9 +77,29 @@ PROMPTS = {
 """Kind -> its prompt and the prompt's version."""
 
 
+_RATINGS = (
+    re.compile(r"\[\[(\d*\.?\d+)\]\]", re.ASCII),
+    re.compile(r"\[(\d*\.?\d+)\]", re.ASCII),
+)
+
+
+def parse_rating(reply: str) -> str:
+    """The first number in double brackets, else in single ones, as Loong's code reads it; else
+    UNCLEAR.
+
+    >>> parse_rating("Of [3] points one lacks. Rating: [[87.5]]"), parse_rating("Rating: 87")
+    ('87.5', 'unclear')
+    """
+    for pattern in _RATINGS:
+        found = pattern.search(reply)
+        if found is not None:
+            return found.group(1)
+    return UNCLEAR
+
+
 @dataclass(frozen=True)
 class Scale:
-    """Whole numbers from low to high that a judge may give."""
+    """Numbers from low to high that a judge may give."""
 
     low: int
     high: int
@@ -95,27 +118,39 @@ class Scale:
         return f"{self.low}-{self.high}"
 
     def verdict(self, reply: str) -> str:
-        """The number that is the first or the last word of a reply, else UNCLEAR; "4/5" and "4 out
-        of 5" are 4.
+        """The number in brackets, else the one that is the first or the last word of a reply, else
+        UNCLEAR; "4/5" and "4 out of 5" are 4.
 
         >>> Scale(1, 5).verdict("4/5"), Scale(1, 5).verdict("Score: 2."), Scale(1, 5).verdict("Perhaps 7")
         ('4', '2', 'unclear')
         """
+        rating = parse_rating(reply)
+        if rating != UNCLEAR:
+            return self._within(rating)
         without_highest = re.sub(rf"\s*(/|out of)\s*{self.high}\b", "", reply)
-        words = re.findall(r"\w+", without_highest)
+        words = re.findall(r"\d+\.\d+|\w+", without_highest)
         numbers: set[str] = set()
         for word in words[:1] + words[-1:]:
-            if word.isdecimal() and self.low <= int(word) <= self.high:
-                numbers.add(word)
+            numbers.add(self._within(word))
+        numbers.discard(UNCLEAR)
         if len(numbers) != 1:
             return UNCLEAR
-        return str(int(numbers.pop()))
+        return numbers.pop()
+
+    def _within(self, word: str) -> str:
+        """A number of the scale as it is written without leading zeros, else UNCLEAR."""
+        if not re.fullmatch(r"\d*\.?\d+", word):
+            return UNCLEAR
+        number = float(word)
+        if not self.low <= number <= self.high:
+            return UNCLEAR
+        return f"{number:g}"
 
     def score(self, verdict: str) -> float:
         """The score of a number; 0 for another verdict."""
-        if not verdict.isdecimal():
+        if self._within(verdict) == UNCLEAR:
             return 0.0
-        return (int(verdict) - self.low) / (self.high - self.low)
+        return (float(verdict) - self.low) / (self.high - self.low)
 
 
 def parse_verdict(reply: str) -> str:
@@ -139,7 +174,7 @@ def read_prompt(
 
     Args:
         path: File with a prompt of one's own, None for that of `kind`.
-        kind: One of PROMPTS.
+        kind: One of PROMPTS, or RUBRIC.
         scale: Of a rubric, whose prompt may hold any of PLACES.
 
     Returns:
@@ -148,8 +183,14 @@ def read_prompt(
     Raises:
         UserError: No such kind, a file that cannot be read, or a prompt without what it needs.
     """
+    if kind == RUBRIC and (path is None or scale is None):
+        raise UserError(
+            "--kind rubric is a rubric of your own; add --prompt FILE and --scale LOW-HIGH"
+        )
+    if kind == RUBRIC:
+        kind = CORRECTNESS
     if kind not in PROMPTS:
-        raise UnknownName("kind of judge", kind, PROMPTS, "--kind")
+        raise UnknownName("kind of judge", kind, [*PROMPTS, RUBRIC], "--kind")
     prompt, version = PROMPTS[kind]
     if path is None and scale is not None:
         raise UserError("--scale belongs to a rubric of your own; add --prompt FILE")

@@ -11,11 +11,12 @@ configs/judges/NAME.yaml.
 
     source: repository and file
     max_tokens: 10                              of a reply
+    highest_rating: 100                         where the reply is a rating and not yes or no
     prompts: {fact: "..", abstention: ".."}     with {question}, {answers}: the gold answer, {answer}
 
 A gold answer names its prompt: `judge: NAME/fact` in Gold.extra. As in the authors' code the
-question is asked without what the data set added to it (`question` in Gold.extra), and a reply is a
-yes where "yes" stands anywhere in it.
+question is asked as they show it to the judge (`question` in Gold.extra), and a reply is a yes where
+"yes" stands anywhere in it, or the rating in brackets (kinds.parse_rating).
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ from harness.judging.kinds import (
     MAX_TOKENS,
     NO,
     RUBRIC,
+    RUBRIC_TOKENS,
     UNCLEAR,
     YES,
     Scale,
+    parse_rating,
     parse_verdict,
     read_prompt,
 )
@@ -110,13 +113,17 @@ class Judgement:
 
 @dataclass(frozen=True)
 class PublishedPrompts:
-    """The judge's prompts of one file of configs/judges. version: its name and hash; prompts: by
-    kind, as "fact"."""
+    """The judge's prompts of one file of configs/judges.
+
+    version: its name and hash; prompts: by kind, as "fact"; highest_rating: of which a rating is a
+    share, None where the reply is yes or no.
+    """
 
     version: str
     source: str
     max_tokens: int
     prompts: Mapping[str, Prompt]
+    highest_rating: float | None = None
 
 
 def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
@@ -131,7 +138,9 @@ def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
     values = read_yaml(_PUBLISHED[name], f"configs/judges/{name}.yaml")
     prompts = {kind: Prompt(kind, text) for kind, text in values["prompts"].items()}
     version = f"{name} {file_hash(_PUBLISHED[name])[:8]}"
-    return PublishedPrompts(version, values["source"], values["max_tokens"], prompts)
+    return PublishedPrompts(
+        version, values["source"], values["max_tokens"], prompts, values.get("highest_rating")
+    )
 
 
 def _question_with_options(case: Case) -> str:
@@ -267,18 +276,35 @@ class Judge:
     ) -> Judgement:
         """The judgement that a reply gives."""
         verdict = self._verdict(reply)
-        score = float(verdict == YES)
-        if self.scale is not None:
-            score = self.scale.score(verdict)
+        score = self._score(verdict)
         return Judgement(case.question_id, verdict, score, reply, usage, cached)
+
+    @property
+    def _highest_rating(self) -> float | None:
+        """The highest rating that the published prompts ask for; None where they ask for none."""
+        if self.published is None:
+            return None
+        return self.published.highest_rating
+
+    def _score(self, verdict: str) -> float:
+        """The score, from 0 to 1, of a verdict."""
+        if self.scale is not None:
+            return self.scale.score(verdict)
+        if self._highest_rating is None:
+            return float(verdict == YES)
+        if verdict == UNCLEAR:
+            return 0.0
+        return float(verdict) / self._highest_rating
 
     def _verdict(self, reply: str) -> str:
         """What a reply says. As in the authors' code, one to a published prompt is a yes where
-        "yes" stands anywhere in it."""
+        "yes" stands anywhere in it, or the rating in brackets."""
         if self.scale is not None:
             return self.scale.verdict(reply)
         if self.published is None:
             return parse_verdict(reply)
+        if self._highest_rating is not None:
+            return parse_rating(reply)
         if YES in reply.lower():
             return YES
         return NO
@@ -365,8 +391,10 @@ def make_judge(
     if name is not None and not re.fullmatch(r"\w[\w.-]*", name):
         raise UserError(f"--name '{name}': use letters, digits, '.', '_' and '-'")
     text, version = read_prompt(prompt, kind, numbers)
+    reply_tokens = MAX_TOKENS
     if numbers is not None:
         kind = RUBRIC
+        reply_tokens = RUBRIC_TOKENS
     if not name:
         name = re.sub(r"[^\w./-]+", "_", config.name)
         if kind != CORRECTNESS:
@@ -377,7 +405,7 @@ def make_judge(
         identity=facts.identity,
         prompt=text,
         prompt_version=version,
-        max_tokens=max_tokens or MAX_TOKENS,
+        max_tokens=max_tokens or reply_tokens,
         replies=JudgeReplies(home() / "judge"),
         kind=kind,
         scale=numbers,

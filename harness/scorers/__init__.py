@@ -53,6 +53,7 @@ _FILES = (
     "evidence",
     "flashrag",
     "groups",
+    "helmet",
     "hotpotqa",
     "infinitebench",
     "longbench",

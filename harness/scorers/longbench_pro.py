@@ -4,8 +4,9 @@ score("[Answer]\\nBo\\nCy", ..., lines=["Bo", "Cy"], type="T5.1 ..")     -> 1.0 
 score("Cy\\nBo", ..., lines=["Bo", "Cy"], type="T2.1 ..")               -> 0.0   (share of the pairs in order)
 
 The answer is what stands behind the last "[Answer]" or "[答案]", a line an item, without case and
-double spaces. Summaries (T4) are not scored: theirs is half the similarity of an embedding model of
-8 billion parameters.
+double spaces. A value above 1, which pairs of repeated gold lines can give, counts 0 as in theirs
+(evaluation.py, calculate_metric). Summaries (T4) are not scored: theirs is half the similarity of an
+embedding model of 8 billion parameters.
 """
 
 import itertools
@@ -69,7 +70,21 @@ def _pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
     return right / math.comb(len(answered), 2)
 
 
-@scorer("longbench_pro.score", "the metric of the question's task; no summaries")
+def _metric_of_task(task: str, gold: Sequence[str], answered: Sequence[str]) -> float:
+    """The metric of a task, "T3.2", for the lines of the gold answer and of the reply."""
+    if task in _RANKING:
+        return _ndcg(gold, answered)
+    if task in _PAIRS:
+        return _pairs_in_order(gold, answered)
+    if task in _FIRST_LINE:
+        return float(gold[0] == answered[0])
+    if task in _RECALL:
+        return sum(line in answered for line in gold) / len(gold)
+    common = set(gold) & set(answered)
+    return 2 * len(common) / (len(set(gold)) + len(set(answered)))
+
+
+@scorer("longbench_pro.score", "the metric of the question's task; no summaries", version="2")
 def score(
     prediction: str,
     _references: Sequence[str],
@@ -91,14 +106,7 @@ def score(
     if prediction == "" or not lines:
         return 0.0
     gold = [_plain(line) for line in lines]
-    answered = _answer_lines(prediction)
-    if task in _RANKING:
-        return _ndcg(gold, answered)
-    if task in _PAIRS:
-        return _pairs_in_order(gold, answered)
-    if task in _FIRST_LINE:
-        return float(gold[0] == answered[0])
-    if task in _RECALL:
-        return sum(line in answered for line in gold) / len(gold)
-    common = set(gold) & set(answered)
-    return 2 * len(common) / (len(set(gold)) + len(set(answered)))
+    value = _metric_of_task(task, gold, _answer_lines(prediction))
+    if value > 1.0:
+        return 0.0
+    return value

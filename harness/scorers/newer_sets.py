@@ -36,11 +36,11 @@ def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
 
 def _synth_answer(reply: str) -> str:
     """The answer that the published code reads: after the last colon; without one the last word of
-    a long reply."""
+    a long reply, "" of one of spaces (for which the published code fails)."""
     if ":" not in reply:
         if len(reply) < 20:
             return reply
-        return reply.split()[-1]
+        return (reply.split() or [""])[-1]
     text = reply.split(":")[-1].strip().translate(str.maketrans("", "", "*[]"))
     if len(text) < 20:
         return text

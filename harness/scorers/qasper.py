@@ -2,11 +2,12 @@
 
 token_f1_score("blue car", ["a blue car", "red"])            -> 1.0
 paragraph_f1_score(["p1", "p2"], ["p1"])                     -> 0.667
+paragraph_f1_score(["p1", "p1"], ["p1"])                     -> 0.667   (a repeated paragraph counts in the length)
 """
 
 from collections.abc import Sequence
 
-from harness.scorers.base import best, published, set_overlap
+from harness.scorers.base import best, published
 from harness.scorers.squad import token_f1
 
 scorer = published("allenai/qasper-led-baseline scripts/evaluator.py")
@@ -18,7 +19,15 @@ def token_f1_score(prediction: str, references: Sequence[str]) -> float:
     return best(token_f1, prediction, references)
 
 
-@scorer("qasper.paragraph_f1_score", "F1 of evidence paragraphs", "paragraphs")
+@scorer("qasper.paragraph_f1_score", "F1 of evidence paragraphs", "paragraphs", version="2")
 def paragraph_f1_score(prediction: Sequence[str], references: Sequence[str]) -> float:
-    """F1 over sets of evidence paragraphs; two empty sets agree (1.0)."""
-    return set_overlap(prediction, references).f1 if prediction or references else 1.0
+    """F1 of the different paragraphs in common over the lengths of both lists, repeats included; two
+    empty lists agree (1.0)."""
+    if not prediction and not references:
+        return 1.0
+    same = len(set(prediction) & set(references))
+    if same == 0:
+        return 0.0
+    precision = same / len(prediction)
+    recall = same / len(references)
+    return 2 * precision * recall / (precision + recall)

@@ -10,7 +10,7 @@ import pytest
 import harness
 from harness.engine.spending_limits import Budget
 from harness.storage.run_folder import read_run
-from tests.datasets.support import longmemeval
+from tests.datasets.support import longmemeval, loong
 from tests.llm.endpoints import POCKET, content
 from tests.llm.loopback import Loopback, completion
 from tests.made_up import musique_rows, write_rows
@@ -216,6 +216,28 @@ def test_published_prompts_judge_where_there_are_some(here):
     assert facts_with("--prompt", "mine.txt")["prompt"] == "{question} {answers} {answer}"
     harness.judge(folder, model="scripted", set={"model.script": "judge.yaml"}, name="api")
     assert stored("judge.api") == facts_with()
+
+
+def test_answers_of_loong_are_rated_by_its_prompt_and_a_rubric_of_ones_own(here):
+    data = ("--data", str(write_rows(Path.cwd() / "loong.jsonl", [loong(1), loong(2)])))
+    done = here("run", "-m", "echo", "-d", "loong/paper", *data, "--mlflow", "off", "--json")
+    folder = Path(last(done.stdout)["run"])
+    argument = "It names Bo, as it should. " * 9
+    replies = [
+        {"when": "#The paper:\nMill 1\n\n[Gold Answer]", "reply": f"{argument}\nRating: [[87.5]]"},
+        {"reply": "I cannot rate it."},
+    ]
+    Path("judge.yaml").write_text(json.dumps({"replies": replies}))
+    Path("mine.txt").write_text("How polite is {answer}?")
+    here("judge", str(folder), *SCRIPTED).checked()
+    records = read_run(folder).records
+    assert [record["scores"]["judge.scripted"] for record in records] == [0.875, 0.0]
+    assert "no verdict" in records[1]["notes"]["flags"]["judge.scripted"]
+    rubric = ("--kind", "rubric", "--prompt", "mine.txt", "--scale", "1-100")
+    here("judge", str(folder), *SCRIPTED, *rubric).checked()
+    assert read_run(folder).manifest["judges"]["judge.scripted.rubric"]["max_tokens"] == 1024
+    refused = here("judge", str(folder), *SCRIPTED, "--kind", "rubric").checked(2)
+    assert "add --prompt FILE and --scale LOW-HIGH" in refused.stderr
 
 
 @pytest.mark.parametrize(

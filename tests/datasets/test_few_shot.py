@@ -49,11 +49,9 @@ def files(tmp_path):
 
 
 def config(files, shots=2, **more):
-    sets = {
-        "dataset.shots": shots,
-        "dataset.shots_from": files[1],
-        **{f"dataset.{k}": v for k, v in more.items()},
-    }
+    sets = {"dataset.shots_from": files[1], **{f"dataset.{k}": v for k, v in more.items()}}
+    if shots is not None:
+        sets["dataset.shots"] = shots
     return resolved("datasets", dataset="musique", data=files[0], sets=sets)
 
 
@@ -98,7 +96,7 @@ def test_the_nearest_question_stands_last(files):
 @pytest.mark.parametrize(
     ("shots", "more", "said"),
     [
-        (0, {}, "set dataset.shots=N too"),
+        (None, {}, "set dataset.shots=N too"),
         (9, {}, "4 are not asked themselves"),
         (1, {"shots_ids": ["2hop__7_70"]}, "is no training row of 'musique', or is asked itself"),
         (2, {"shots_ids": ["2hop__1_10"]}, "dataset.shots_ids names 1"),

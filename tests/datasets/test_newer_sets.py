@@ -1,7 +1,7 @@
 """MRCR, OOLONG, Loong, LongBench Pro and HELMET: official rows as used, and mistakes named.
 
 Their scorers equal the authors' code on 39,385 and 40,000 (OOLONG) and 55,280 made-up replies
-(LongBench Pro).
+(LongBench Pro; 5,600 more with repeated gold lines), and on 4,000 of HELMET.
 """
 
 import pytest
@@ -54,6 +54,7 @@ def test_gold_answers_of_oolong_are_read_as_python_writes_them(tmp_path, answer,
         ("Answer: spam is more common than ham", "more common than", "COMPARISON", 1.0),
         ("Date: May 1, 2023", "2023-05-01", "DATE", 1.0),
         ("Date: May 2023", "2023-05-01", "DATE", 0.0),
+        (" " * 25, "spam", "LABEL", 0.0),
     ],
 )
 def test_scores_of_oolong_synth(reply, gold, kind, value):
@@ -75,11 +76,13 @@ def test_scores_of_oolong_real(reply, gold, value):
 
 
 def test_the_question_of_loong_is_its_template_without_the_documents(tmp_path):
-    example, text, _ = first_of(tmp_path, "loong", support.loong(1), support.loong(2))
+    example, text, _ = first_of(tmp_path, "loong", support.loong(1, set=2), support.loong(2))
     assert text == support.loong()["docs"]
     assert example.question.text == "#Papers:\n\n\nFind what it cites.\n\n#The paper:\nMill 1"
     assert example.gold.answers == ("{'Reference': ['Bo']}",)
-    assert example.gold.extra == {"type": "clustering", "level": "paper"}
+    marks = {"type": "clustering", "level": "paper", "set": 2, "judge": "loong/rating"}
+    rated = "#Papers:\n{docs}\n\nFind what it cites.\n\n#The paper:\nMill 1"
+    assert example.gold.extra == {**marks, "question": rated}
 
 
 @pytest.mark.parametrize(
@@ -101,11 +104,20 @@ def test_a_task_of_longbench_pro_has_its_metric(tmp_path, task, reply, value):
     assert found == (value if value is None else pytest.approx(value))
 
 
+def test_pairs_of_repeated_gold_lines_of_longbench_pro_count_0_above_1():
+    marks = {"lines": [" Cy", "Bo", "Ada", "Ada", "bo "], "type": "T2.1 Global Timeline"}
+    assert score("longbench_pro.score", "Ada\nBo", ["x"], **marks) == 0.0
+    assert score("longbench_pro.score", "Cy\nBo\nAda\nDi", ["x"], **marks) == 1.0
+
+
 def test_a_question_of_helmet_comes_with_its_passages_at_several_depths(tmp_path):
     row = support.helmet(1)
     turned = {**row, "ctxs": row["ctxs"][::-1]}
     _, text, data = first_of(tmp_path, "helmet", row, turned, {**support.helmet(2), "s_pop": 1000})
-    assert text == "Mill\nAda built mill 1.\n\nBo\nBo left."
+    shown = ["Document (Title: Mill): Ada built mill 1.", "Document (Title: Bo): Bo left."]
+    assert text == "\n\n".join(shown)
+    (document,) = [d for d in data.documents.values() if d.text == text]
+    assert [text[p.start : p.end] for p in document.passages] == shown
     assert len(data) == 2
     assert data.skipped == {"of a subject with 1,000 views or more": 1}
 

@@ -66,7 +66,7 @@ OWN_CAPS |= (
 )
 HEADLINES = {
     **{f"mrcr/{n}needle": "mrcr.match" for n in (2, 4, 8)},
-    **dict.fromkeys(HELMET, "flashrag.acc"),
+    **dict.fromkeys(HELMET, "helmet.substring_exact_match.first_line"),
     "oolong/synth": "oolong.synth",
     "oolong/real": "oolong.real",
     "longbench-pro": "longbench_pro.score",

@@ -182,6 +182,8 @@ def test_other_kinds_see_what_was_shown_and_no_gold_answer(kind, asked, tmp_path
         ("Score: 1.", "1", 0.0),
         ("5/5", "5", 1.0),
         ("3 out of 5, as it is vague", "3", 0.5),
+        ("It thanks in 2 places. Rating: [[4.5]]", "4.5", 0.875),
+        ("Rating: [[9]]", "unclear", 0.0),
         ("2 or 3", "unclear", 0.0),
         ("9", "unclear", 0.0),
         ("good", "unclear", 0.0),
@@ -282,6 +284,33 @@ def test_a_published_prompt_asks_and_reads_as_its_authors_do(tmp_path):
 @pytest.mark.parametrize("name", ["", "../judges/longmemeval/fact", "other/fact"])
 def test_a_name_that_is_no_file_of_published_prompts(name):
     assert published(name) is None
+
+
+RATINGS = [
+    ("Rating: [[100]]", "100", 1.0),
+    ("Rating: [[87.5]]", "87.5", 0.875),
+    ("[[1]]", "1", 0.01),
+    ("Evidence [3] of 5. Rating: [[40]]", "40", 0.4),
+    ("Rating: [75]", "75", 0.75),
+    ("[[.5]]", ".5", 0.005),
+    ("[[80]] then [[20]]", "80", 0.8),
+    ("[[0]]", "0", 0.0),
+    ("score [[99.99]].", "99.99", 0.9999),
+    ("[[100]", "100", 1.0),
+    ("Rating: 75", "unclear", 0.0),
+    ("Rating: [[ 75 ]]", "unclear", 0.0),
+    ("Rating: [[75/100]]", "unclear", 0.0),
+    ("", "unclear", 0.0),
+]
+"""Made-up replies, and what the authors' `extract_number` reads in them."""
+
+
+@pytest.mark.parametrize(("reply", "verdict", "score"), RATINGS)
+def test_a_rating_of_loong_is_read_as_its_authors_do(reply, verdict, score, tmp_path):
+    judge = make_judge(tmp_path, Rule(reply=reply), published=published("loong/rating"))
+    judgement = judge.request(replace(CASE, prompt="rating"))
+    assert (judgement.verdict, judgement.score) == (verdict, pytest.approx(score))
+    assert (judgement.flag is not None) is (verdict == "unclear")
 
 
 RIGHT, WRONG = Rule(when="judge: w0\n", reply="Yes."), Rule(reply="no")

@@ -3,12 +3,14 @@
 import json
 from collections import Counter
 
+import networkx
 import numpy as np
 import pytest
+import scipy.sparse.linalg
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
-from methods.hipporag import HippoRAG, _graph, _similar_phrases
+from methods.hipporag import HippoRAG, _graph, _similar_phrases, passage_ranks
 from tests.methods.conftest import FakeTools, WordEncoder, answered
 
 PARAGRAPHS = [
@@ -132,6 +134,27 @@ def test_a_similarity_takes_the_place_of_how_often_triples_join_two_phrases():
         {**index, "synonyms": []}, [("velindra", "is by", "toren")], {"velindra": 0, "toren": 1}
     )
     assert graph[0][1]["weight"] == 8
+
+
+def test_ranks_of_a_large_graph_are_those_of_the_equations():
+    """A ring of 6,000 phrases with a passage each. PageRank is the solution of linear equations."""
+    n = 6000
+    facts = [[f"p{i}", "is by", f"p{(i + 1) % n}"] for i in range(n)]
+    index = {"facts": facts, "of": [[i] for i in range(n)], "synonyms": []}
+    similarity = np.linspace(0, 1, n)
+    config = HippoRAG.Config()
+    ranks = passage_ranks(index, np.ones(n), [7], similarity, config)
+
+    phrases = {f"p{i}": i for i in range(n)}
+    graph, _ = _graph(index, [tuple(fact) for fact in facts], phrases)
+    links = networkx.to_scipy_sparse_array(graph, nodelist=range(2 * n), weight="weight")
+    starts = np.zeros(2 * n)
+    starts[[7, 8]] = 0.5  # each phrase is in two passages
+    starts[n:] = config.passage_weight * similarity
+    starts /= starts.sum()
+    walk = scipy.sparse.eye_array(2 * n) - config.damping * links / links.sum(axis=1)
+    exact = scipy.sparse.linalg.spsolve(walk.tocsc(), (1 - config.damping) * starts)
+    assert np.abs(ranks - exact[n:]).max() < 1e-10
 
 
 def test_the_question_is_encoded_once_as_it_is():

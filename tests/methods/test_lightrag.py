@@ -205,6 +205,9 @@ def test_without_keywords_or_a_match_it_declines_but_asks_by_both_levels(mode, r
         ("[['entity', ' Ann ', 'person', 'lives']]", [[["ANN"], "lives", "PERSON", 0.0]]),
         ('[["relation", "b", "a", "is", "k", 3.5]]', [[["B", "A"], "is", "k", 3.5]]),
         ('[["relation", "b", "a", "is", "k"]]', [[["B", "A"], "is", "k", 1.0]]),
+        ('[["relation", "b", "a", "is", "k", "7"]]', [[["B", "A"], "is", "k", 7.0]]),
+        ('[["relation", "b", "a", "is", "k", " .5"]]', [[["B", "A"], "is", "k", 0.5]]),
+        ('[["relation", "b", "a", "is", "k", "7/10"]]', [[["B", "A"], "is", "k", 1.0]]),
         (
             '[["relation", "b", "", "is", "k", 1], ["entity", "a", "b"], ["note", "a", "b", "c", "d"]]',
             None,

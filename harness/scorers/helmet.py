@@ -1,0 +1,83 @@
+"""HELMET's scores of short answers (Yen et al., ICLR 2025; `calculate_metrics` and
+`default_post_process` of its repository).
+
+    f1("Answer: Paris", ["Paris"])                     -> 1.0   (the whole reply gives 0.667, the parsed one 1.0)
+    f1("no, it was not", ["no"])                       -> 0.0   (yes, no and noanswer match only themselves)
+    parsed("It is so.\\nanswer: Paris\\nOr Rome")        -> "Paris"
+
+Each score is taken of the whole reply and of the answer parsed out of it, and the larger one counts.
+With `.first_line`, the reply ends at its first line break, where generation stops in HELMET's
+configuration of questions with retrieved passages (`stop_new_line`).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+
+from harness.scorers.base import best, need, published
+from harness.scorers.flashrag import acc
+from harness.scorers.hotpotqa import answer_overlap, em
+
+scorer = published("princeton-nlp/HELMET utils.py and data.py")
+
+_Metric = Callable[[str, Sequence[str]], float]
+_PREFIX = "answer:"
+_ANSWER = re.compile(f"{_PREFIX}(.*)", re.IGNORECASE)
+
+
+def parsed(reply: str) -> str:
+    """The answer that HELMET reads in a reply: its line after the first "Answer:", else its first
+    line."""
+    found = _ANSWER.search(reply)
+    line = reply.partition("\n")[0]
+    if found is not None:
+        line = found.group(1)
+    line = line.strip()
+    if re.match(_PREFIX, line, re.IGNORECASE):
+        line = line[len(_PREFIX) :]
+    return line.strip()
+
+
+@cache
+def _rouge_scorer(kind: str) -> Callable[[str, str], tuple[float, float, float]]:
+    """(reference, prediction) -> precision, recall and F1 of Google's ROUGE with its stemmer."""
+    score = need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=True).score
+    return lambda reference, prediction: score(reference, prediction)[kind]  # type: ignore[no-any-return]
+
+
+def _rouge(prediction: str, references: Sequence[str], *, kind: str, part: int) -> float:
+    """ROUGE with the stemmer, best over the references. kind: "rougeL" or "rougeLsum"; part: 1 for
+    recall, 2 for F1."""
+    score = _rouge_scorer(kind)
+    return best(lambda text, gold: float(score(gold, text)[part]), prediction, references)
+
+
+def of_reply(prediction: str, references: Sequence[str], *, metric: _Metric) -> float:
+    """The larger of `metric` of the whole reply and of the answer parsed out of it."""
+    return max(metric(prediction, references), metric(parsed(prediction), references))
+
+
+def of_first_line(prediction: str, references: Sequence[str], *, metric: _Metric) -> float:
+    """`of_reply` for the reply up to its first line break."""
+    return of_reply(prediction.partition("\n")[0], references, metric=metric)
+
+
+_METRICS: dict[str, tuple[str, _Metric, tuple[str, ...]]] = {
+    "exact_match": ("exact match", em, ()),
+    "f1": ("token F1 with the yes/no rule", partial(answer_overlap, part="f1"), ()),
+    "substring_exact_match": ("a reference is contained in the text", acc, ()),
+}
+for _kind in ("rougeL", "rougeLsum"):
+    for _name, _part in (("recall", 1), ("f1", 2)):
+        _METRICS[f"{_kind}_{_name}"] = (
+            f"{_kind} {_name}, Porter stemmer",
+            partial(_rouge, kind=_kind, part=_part),
+            ("rouge_score",),
+        )
+for _name, (_summary, _metric, _packages) in _METRICS.items():
+    scorer(f"helmet.{_name}", f"{_summary}; whole or parsed", packages=_packages)(
+        partial(of_reply, metric=_metric)
+    )
+    scorer(f"helmet.{_name}.first_line", f"{_summary}; up to a line break", packages=_packages)(
+        partial(of_first_line, metric=_metric)
+    )
