@@ -1,9 +1,7 @@
 """The one-turn prompt that all methods without a turn structure of their own share,
 "longbench-style".
 
-Its layout follows LongBench (docs/methods/shared.md#reading-prompt: instruction, context,
-instruction again, question); the words are this project's, so no byte parity with LongBench is
-claimed. The answer instruction is the data set's.
+Its words are in harness/method/reading_prompt.py.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.errors import WindowExceeded
 from harness.method import Method, MethodConfig, Task, Tools
+from harness.method.reading_prompt import ANSWER
 from harness.method.tools import SHOTS
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
@@ -23,12 +22,6 @@ from harness.types import Question
 if TYPE_CHECKING:
     from harness.method.training import Scene, Skill
 
-ANSWER = Prompt(
-    "answer",
-    "Read the text below, then answer a question about it. {instruction}\n\nText:\n{text}\n\nThe "
-    "text ends here. "
-    "{instruction}\n\nQuestion: {question}{options}\nAnswer:",
-)
 CLOSED = Prompt(
     "answer without text",
     "Answer a question from what you know. {instruction}\n\nQuestion: {question}{options}\nAnswer:",

@@ -4,9 +4,10 @@
     FILE, rows: FILE}
 
 Tasks, sentences and sizes are those of the authors' repository (NVIDIA/RULER,
-scripts/synthetic.yaml and scripts/data/synthetic). `tokens` covers text, question and answer;
-without a tokenizer four characters count as one. What differs: docs/datasets.md#ruler. Where no
-files are named, the made-up world gives essays and questions.
+scripts/synthetic.yaml and scripts/data/synthetic). `tokens` covers the shared prompt with text,
+question and solved example, and the answer; without a tokenizer four characters count as one. What
+differs: docs/datasets.md#ruler. Where no files are named, the made-up world gives essays and
+questions.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
 from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS
 from harness.errors import ConfigError, DataError
+from harness.method.reading_prompt import ANSWER
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 Task = Literal[
@@ -41,6 +43,7 @@ Task = Literal[
     "niah_multivalue", "niah_multiquery", "vt", "cwe", "fwe", "qa_1", "qa_2",
 ]  # fmt: skip
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
+VT_ANSWER_TOKENS = 30  # of a reply to vt
 NEEDLE = "One of the special magic {kind} for {key} is: {value}."
 
 
@@ -51,7 +54,7 @@ class Options(BaseModel):
 
     task: Task = Field(description="one of the 13 tasks")
     tokens: StrictInt = Field(
-        default=4096, ge=1, description="length of text, question and answer together"
+        default=4096, ge=1, description="length of the prompt with its text, and the answer"
     )
     tokenizer: str | None = Field(
         default=None, description="folder of the tokenizer that counts; null: characters / 4"
@@ -475,10 +478,21 @@ def _text_maker(options: Options) -> TextMaker:
     return TextMaker(among_paragraphs, 1)
 
 
+def _prompt(made: RulerText, instruction: str) -> list[str]:
+    """The pieces of the shared prompt for a text, up to where the answer goes on."""
+    pieces: list[str] = ANSWER.fill(
+        instruction=instruction, text=[made.text], question=made.question, options=""
+    )
+    if made.begins:
+        pieces.append(f" {made.begins}")
+    return pieces
+
+
 @dataclass(frozen=True)
 class _ExampleMaker:
-    """Makes the solved example in front of a question: vt, a chain of names of three letters in as
-    much noise as 500 tokens hold; cwe, a list of 20 or 40 words; "" for the other tasks."""
+    """Makes the solved example in front of a question, in the form of the question's own prompt: vt,
+    a chain of names of three letters in as much noise as 500 tokens hold; cwe, a list of 20 or 40
+    words; "" for the other tasks."""
 
     options: Options
     instruction: str
@@ -487,12 +501,9 @@ class _ExampleMaker:
     def __call__(self, number: int) -> str:
         """The example of question `number`."""
         if self.options.task == "vt":
-            made = self._made(number, self._vt_size)
-            return f"{self._prompt(made)} {' '.join(made.answers)}\n\n"
+            return f"{self._solved(self._made(number, self._vt_size))}\n\n"
         if self.options.task == "cwe":
-            made = self._made(number, self._cwe_size)
-            listed = [f"{place}. {word}" for place, word in enumerate(made.answers, start=1)]
-            return f"{self._prompt(made)} {' '.join(listed)}\n"
+            return f"{self._solved(self._made(number, self._cwe_size))}\n\n"
         return ""
 
     @property
@@ -503,10 +514,11 @@ class _ExampleMaker:
 
     @cached_property
     def _vt_size(self) -> int:
-        """The sentences of noise with which the prompt still has 500 tokens."""
+        """The sentences of noise, a multiple of 5, with which prompt and answer still have 500
+        tokens."""
         size = 5
-        while self.count(self._prompt(self._made(0, size + 1))) <= 500:
-            size += 1
+        while self.count(self._solved(self._made(0, size + 5))) + VT_ANSWER_TOKENS <= 500:
+            size += 5
         return size
 
     def _made(self, number: int, size: int) -> RulerText:
@@ -519,13 +531,13 @@ class _ExampleMaker:
             repeats = (10, 3)
         return _common_words(dice, size, repeats)
 
-    def _prompt(self, made: RulerText) -> str:
-        """The prompt of an example up to where its answer begins."""
-        gap = "\n"
-        if self.options.task == "vt":
-            gap = "\n\n"
-        question = f"Question: {made.question} Answer: {made.begins}"
-        return f"{self.instruction}{gap}{made.text}\n{question}"
+    def _solved(self, made: RulerText) -> str:
+        """The prompt of an example with its answer."""
+        answers = list(made.answers)
+        if self.options.task == "cwe":
+            answers = [f"{place}. {word}" for place, word in enumerate(answers, start=1)]
+        prompt = "".join(_prompt(made, self.instruction)).rstrip()
+        return f"{prompt} {' '.join(answers)}"
 
 
 class _LongestTexts:
@@ -557,10 +569,10 @@ class _LongestTexts:
         return replace(self._maker.make(dice, size, number), example=self._example(number))
 
     def _length(self, made: RulerText) -> int:
-        """Tokens of the prompt and the answer."""
-        instruction = f"{made.example}{self._config.instruction}"
-        prompt = f"{instruction}\n{made.text}\n{made.question} {made.begins}"
-        return self._count(prompt.rstrip()) + self._config.max_answer_tokens
+        """Tokens of the prompt, encoded in pieces as a model reads it, and the answer."""
+        first, *others = _prompt(made, self._config.instruction)
+        pieces = [made.example + first, *others]
+        return sum(map(self._count, pieces)) + self._config.max_answer_tokens
 
     def _fits(self, made: RulerText) -> bool:
         return self._length(made) <= self._options.tokens
@@ -653,7 +665,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         number_made = min(limit, options.questions)
     examples: list[Example] = []
     documents: dict[str, Document] = {}
-    settings = canonical(["ruler 1", config.instruction, options.model_dump()])
+    settings = canonical(["ruler 2", config.instruction, options.model_dump()])
     hashed = hashlib.sha256(settings.encode())
     for number in range(number_made):
         made = texts.text(number)

@@ -5,27 +5,31 @@ import itertools
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from typing import get_args
 
+import pocket
 import pytest
 
 from harness.config import presets
 from harness.config.resolve import resolved
 from harness.config.schema import DatasetConfig
-from harness.datasets import load
-from harness.datasets.ruler import Task
+from harness.datasets import answer_prefix, load
+from harness.datasets.ruler import Task as RulerTask
 from harness.errors import ConfigError, DataError
 from harness.llm.backend import load_model
 from harness.llm.scripted import Rule
+from harness.method import Task
 from harness.scorers import score
+from harness.types import Question
 from methods.kv_eviction import BoundedCache
 from methods.long_context import FullContext
-from methods.reading import ask
+from methods.reading import Reading, ask
 from tests.llm.endpoints import loaded
 from tests.llm.loopback import Loopback, completion
 from tests.methods.conftest import FakeTools
 
-TASKS = get_args(Task)
+TASKS = get_args(RulerTask)
 NIAH = [task for task in TASKS if task.startswith("niah")]
 
 
@@ -134,22 +138,42 @@ def test_a_servers_user_turn_ends_with_the_answer_prefix():
 @pytest.mark.parametrize(
     ("task", "tokens", "answers", "lines"),
     [
-        ("vt", 4096, r"(?:[A-Z]{3} ){4}[A-Z]{3}\n\n", 24),
-        ("cwe", 4096, r"(?:\d+\. [a-z]+ ?){10}\n", 190),
-        ("cwe", 2048, r"(?:\d+\. [a-z]+ ?){10}\n", 40),
+        ("vt", 4096, r"(?:[A-Z]{3} ){4}[A-Z]{3}", 23),
+        ("cwe", 4096, r"(?:\d+\. [a-z]+ ?){10}", 198),
+        ("cwe", 2048, r"(?:\d+\. [a-z]+ ?){10}", 48),
     ],
 )
-def test_a_solved_example_stands_in_front_of_the_prompt(task, tokens, answers, lines):
+def test_a_solved_example_stands_in_front_in_the_form_of_the_question(task, tokens, answers, lines):
     first, second = (data := made(task, tokens=tokens)).examples
     question, documents = first.question, [*data.documents.values()][:1]
     assert question.example != second.question.example
-    text, _, reply = question.example.partition(" Answer: ")
-    assert re.fullmatch(r".* (?:they are|in the list are): *" + answers, reply)
-    assert text.count("\n") + len(re.findall(r"\d\. ", text)) in range(lines - 4, lines + 4)
-    for asked in ("behind", "before"):
+    solved, _, reply = question.example.rpartition("they are: " if task == "vt" else "list are: ")
+    assert re.fullmatch(rf"{answers}\n\n", reply)
+    assert solved.count("\n") + len(re.findall(r"\d\. ", solved)) in range(lines - 4, lines + 4)
+    shown = re.search(r"Text:\n(.*)\n\nThe text .*Question: (.*)\nAnswer:", solved, re.DOTALL)
+    asked = Question("e", shown[2], ("d",))
+    instruction = resolved("datasets", dataset=f"ruler/{task}").instruction
+    reading = Reading(Task(instruction=instruction, max_answer_tokens=9))
+    assert question.example.startswith("".join(reading.pieces(asked, [shown[1]])))
+    for place in ("behind", "before"):
         tools = FakeTools([Rule(reply="one")])
-        BoundedCache(BoundedCache.Config(asked=asked)).answer(question, documents, [{}], tools)
+        BoundedCache(BoundedCache.Config(asked=place)).answer(question, documents, [{}], tools)
         assert tools.reader.prompts[0].startswith(f"\n[user]{question.example}Read the text below")
+
+
+@pytest.mark.parametrize("task", ["vt", "cwe", "niah_single_1", "qa_2"])
+def test_the_prompt_that_is_sent_has_the_length_that_is_asked_for(task):
+    folder = str(Path(pocket.__file__).parent / "model")
+    data = made(task, tokens=2048, tokenizer=folder, questions=5)
+    dataset = resolved("datasets", dataset=f"ruler/{task}")
+    model = load_model(resolved("models", model="pocket-llama"))
+    for example in data.examples:
+        text = data.documents[example.question.document_ids[0]].text
+        pieces = Reading(answer_prefix.task(dataset)).pieces(example.question, [text])
+        tokens = sum(map(model.count, pieces)) + dataset.max_answer_tokens
+        if example.question.begins:
+            tokens += model.count(f" {example.question.begins}")
+        assert 1800 < tokens <= 2048
 
 
 @pytest.mark.parametrize(("task", "count"), [("cwe", 10), ("fwe", 3)])
@@ -250,8 +274,8 @@ def test_scores(name, reply, value):
 
 def test_texts_and_evidence_keep_their_hashes():
     first = {
-        "niah_single_1": "10bf05dfac41",
-        "niah_single_2": "0f3656c07c3a",
-        "qa_2": "4e7b9824b421",
+        "niah_single_1": "9d5abe5814fe",
+        "niah_single_2": "f21aa83870ca",
+        "qa_2": "6b941277ad2a",
     }
     assert {task: made(task, questions=1).fingerprint[:12] for task in first} == first
