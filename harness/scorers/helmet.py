@@ -42,7 +42,7 @@ def parsed(reply: str) -> str:
 def _rouge_scorer(kind: str) -> Callable[[str, str], tuple[float, float, float]]:
     """(reference, prediction) -> precision, recall and F1 of Google's ROUGE with its stemmer."""
     score = need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=True).score
-    return lambda reference, prediction: score(reference, prediction)[kind]  # type: ignore[no-any-return]
+    return lambda reference, prediction: score(reference, prediction)[kind]
 
 
 def _rouge(prediction: str, references: Sequence[str], *, kind: str, part: int) -> float:
