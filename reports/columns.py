@@ -18,7 +18,14 @@ from reports.settings import as_printed, settings
 
 _RUN_COLUMNS = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
-_SCORE_COLUMNS = (_BLEU, "evidence_recall", "evidence_hit", "evidence_mrr", "evidence_pages")
+_SCORE_COLUMNS = (
+    _BLEU,
+    "assertions",
+    "evidence_recall",
+    "evidence_hit",
+    "evidence_mrr",
+    "evidence_pages",
+)
 _CARRIED_COLUMNS = ("base", *columns_shown(Shown.NEVER), "changed")
 """They come with any choice of columns: what ranks, titles and explains the rows."""
 PAIRED = (

@@ -5,10 +5,10 @@
                             "gold_pages": ["guide/setup#Warranty"]}; also .json, .csv, .tsv and
                             .yaml
 
-Only "question" and an answer ("answer" or "answers") are needed. A question that names no
-"document" (or "documents") is asked about the whole folder: its document is all pages, one after
-another. The sections of a page are the document's passages, so "gold_pages", a page or a page and a
-heading, mark what supports an answer.
+Only "question" is needed; what else a row may say of the right answer is in folder_gold.py. A
+question that names no "document" (or "documents") is asked about the whole folder: its document is
+all pages, one after another. The sections of a page are the document's passages, so "gold_pages", a
+page or a page and a heading, mark what supports an answer.
 
 A question about a page that was not read is asked all the same, so that it counts: from its other
 pages, or from no text.
@@ -26,9 +26,9 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.check_rows import RowChecker
 from harness.datasets.find_files import FileOptions, Source
+from harness.datasets.folder_gold import parse_folder_row
 from harness.datasets.folder_pages import FolderPages, Page, read_pages
 from harness.datasets.folder_questions import parse_columns, read_questions
-from harness.datasets.open_rows import parse_question
 from harness.datasets.rows import Group, Retrieved, RowError, Skip, canonical_line, type_name
 from harness.errors import ConfigError
 from harness.stats.question_clusters import WHOLE_FOLDER
@@ -104,15 +104,12 @@ class _Questions:
         """The question of a row with its document. Raises RowError.
 
         Returns:
-            The question with its documents; Skip where it has no answer, or where it names a page
-            that was not read and such questions are to be left out.
+            The question with its documents; Skip where it names a page that was not read and such
+            questions are to be left out.
         """
-        given = {key: value for key, value in raw.items() if value not in (None, "")}
-        if raw.get("is_impossible") in (True, "true") and not raw.get("answers"):
-            return Skip("without an answer (is_impossible)")
-        row = parse_question(given)
         names = [*_page_names(raw, "document"), *_page_names(raw, "documents")]
         gold_pages = _page_names(raw, "gold_pages")
+        row = parse_folder_row(raw, gold_pages)
         for name in (*names, *gold_pages):
             self._refuse_ambiguous(name)
         named = tuple(self._ids[name] for name in names if name in self._ids)
@@ -222,6 +219,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         notes.append(f"{file.name} is not UTF-8 and was read as {questions.assumed}")
     asked = {example.question.id for example in examples}
     notes += _unread_note({key: names for key, names in parser.unread.items() if key in asked})
+    notes += _unanswered_note(examples)
     source = Source([file], file.name)
     suffix = f" with {folder.resolve().name}"
     dataset = checker.dataset(config.name, source, suffix, examples, documents, tuple(notes))
@@ -244,6 +242,18 @@ def _places(config: DatasetConfig) -> tuple[Path, Path]:
     if not file.is_file():
         raise ConfigError([f"questions: {file} is not there"])
     return folder, file
+
+
+def _unanswered_note(examples: Sequence[Example]) -> list[str]:
+    """A sentence on the questions without an accepted answer; none without any."""
+    unknown = 0
+    for example in examples:
+        if not example.gold.answers and not example.gold.extra.get("declined"):
+            unknown += 1
+    if not unknown:
+        return []
+    noun = "question has" if unknown == 1 else "questions have"
+    return [f"{unknown} {noun} no accepted answer, so scores of answers do not count these"]
 
 
 def _unread_note(unread: dict[str, list[str]]) -> list[str]:

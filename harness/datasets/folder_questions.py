@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from harness.assertions import NAMES as ASSERTIONS
 from harness.datasets.files import TEXT_JSON, as_row, json_value, read_rows, read_text_file
 from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import RowError, type_name
@@ -25,9 +26,13 @@ from harness.errors import ConfigError, DataError
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".yaml", ".yml", ".parquet")
-FIELDS = ("question", "answer", "answers", "document", "documents", "gold_pages", "id")
+FIELDS = (
+    "question", "answer", "answers", "document", "documents", "gold_pages", "id", "answerable",
+    *ASSERTIONS,
+)  # fmt: skip
 _RAGAS = {"user_input": "question", "reference": "answer"}
 _GROUND_TRUTH = ("ground_truth", "ground_truths")  # of ragas before 0.2, whose answer is a model's
+_ANSWERS = ("answer", "answers", "golden_answers", "possible_answers", "annotations", "Answer")
 _QUESTIONS = ("question", "Question", "ambiguous_question")
 # What other tools call the two, for the sentence that proposes --columns.
 _LIKELY_QUESTIONS = ("input", "query", "user_input", "prompt", "problem", "question_text")
@@ -165,7 +170,19 @@ def _renamed(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
             row = {**row, "answer": None, "answers": row[name]}
     if not _found_question(row):
         raise RowError(None, _no_question(row))
+    _refuse_other_answer(row)
     return _without_input(row)
+
+
+def _refuse_other_answer(row: Mapping[str, Any]) -> None:
+    """Raise RowError for a row without an answer that has a column which looks like one."""
+    if any(name in row for name in (*_ANSWERS, *_GROUND_TRUTH)) or _is_kilt(row):
+        return
+    likely = next((name for name in _LIKELY_ANSWERS if name in row), None)
+    if likely is not None:
+        raise RowError(
+            "answer", f"is not there, but '{likely}' is; name it: --columns answer={likely}"
+        )
 
 
 def _without_input(row: dict[str, Any]) -> dict[str, Any]:
@@ -259,13 +276,12 @@ def _is_beir_query(row: Mapping[str, Any]) -> bool:
     return "_id" in row and isinstance(row.get("text"), str) and "question" not in row
 
 
-def _beir_question(row: dict[str, Any], pages: list[str]) -> dict[str, Any] | BrokenRow:
-    """A question of a query; HotpotQA's queries have their answer among the metadata."""
+def _beir_question(row: dict[str, Any], pages: list[str]) -> dict[str, Any]:
+    """A question of a query; HotpotQA's queries have their answer among the metadata, others
+    none."""
     metadata = row.get("metadata")
     known = metadata if isinstance(metadata, dict) else {}
     answer = row.get("answer", known.get("answer"))
-    if answer is None:
-        return BrokenRow("BEIR's queries have no answers: add an 'answer' to each row")
     return {"id": row["_id"], "question": row["text"], "answer": answer, "gold_pages": pages}
 
 

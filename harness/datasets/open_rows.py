@@ -209,6 +209,12 @@ def _plain_row(raw: dict[str, Any]) -> OpenRow:
     return OpenRow(row_id, question, answers, extra)
 
 
+def parse_without_answer(raw: dict[str, Any]) -> OpenRow:
+    """The question of a row that has no accepted answer. Raises RowError."""
+    question = _string(raw, "question")
+    return OpenRow(_row_id(raw, question, "id", "sample_id", "question_id"), question, ())
+
+
 _FORMS: tuple[tuple[str, Callable[[dict[str, Any]], OpenRow]], ...] = (
     ("golden_answers", _flashrag_row),
     ("ambiguous_question", _asqa_row),

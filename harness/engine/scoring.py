@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import scorers
+from harness.assertions import failed_assertions
 from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import text_after
 from harness.errors import UserError
@@ -39,7 +40,9 @@ from harness.types import (
     parse_shown,
 )
 
-SCORING_NOTES = ("flags", PREFIX, "scored", COUNTS)
+ASSERTIONS = "failed_assertions"
+ASSERTED = "assertions"  # the scorer, and its input in Gold.extra
+SCORING_NOTES = ("flags", PREFIX, "scored", COUNTS, ASSERTIONS)
 """Keys of a record's notes that come from scoring."""
 
 
@@ -51,16 +54,32 @@ class Verdict:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-def score_reply(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold) -> Verdict:
-    """Score a reply, or its text after the data set's answer prefix. shown: its evidence. Raises as
-    score_answer."""
+def score_reply(
+    dataset: DatasetConfig,
+    reply: str,
+    shown: Sequence[Shown],
+    gold: Gold,
+    seconds: float | None = None,
+) -> Verdict:
+    """Score a reply, or its text after the data set's answer prefix. Raises as score_answer.
+
+    Args:
+        dataset: Of the question.
+        reply: The reply.
+        shown: Its evidence.
+        gold: Of the question.
+        seconds: That it took, None where unknown.
+    """
     notes: dict[str, Any] = {}
     text = reply
     if dataset.answer_prefix is not None:
         answer = text_after(reply, dataset.answer_prefix)
         text = reply if answer is None else answer
         notes |= {PREFIX: MISSING} if answer is None else {PREFIX: "found", "scored": answer}
-    sheet = scorers.score_answer(dataset.scorers, text, shown, gold)
+    sheet = scorers.score_answer(dataset.scorers, text, shown, gold, seconds)
+    failed = failed_assertions(gold.extra.get(ASSERTED, {}), text, seconds)
+    if failed and ASSERTED in sheet.scores:
+        notes[ASSERTIONS] = failed
     flags, scores = dict(sheet.flags), {}
     for name, value in sheet.scores.items():
         scores[name] = float(value) if math.isfinite(value) else 0.0
@@ -95,11 +114,20 @@ def scorer_applies(name: str, gold: Gold) -> bool:
 def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet | None:
     """The scores of an empty answer; None where a scorer fails on it."""
     try:
-        return scorers.score_answer(names, "", (), gold)
+        return scorers.score_answer(names, "", (), gold, math.inf)
     except STOPS:
         raise
     except Exception:  # noqa: BLE001 - a user's scorer may break on an empty answer; the question failed all the same
         return None
+
+
+def _seconds_of(record: Mapping[str, Any]) -> float | None:
+    """The seconds of searching and answering, None where a record does not say them."""
+    phases = [record["usage"].get(phase, {}) for phase in ("search", "answer")]
+    known = [float(phase["seconds"]) for phase in phases if "seconds" in phase]
+    if not known:
+        return None
+    return sum(known)
 
 
 def score_record(
@@ -118,9 +146,9 @@ def score_record(
         verdict = unanswered_verdict(dataset, gold)
     else:
         try:
-            verdict = score_reply(
-                dataset, record["prediction"], list(map(parse_shown, record["shown"])), gold
-            )
+            shown = list(map(parse_shown, record["shown"]))
+            seconds = _seconds_of(record)
+            verdict = score_reply(dataset, record["prediction"], shown, gold, seconds)
             error = None
         except STOPS:
             raise

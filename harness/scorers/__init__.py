@@ -43,12 +43,14 @@ __all__ = [
 ]
 
 NO_MARKS = "no supporting marks"
+NO_ANSWERS = "no accepted answer"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 # Those whose scorers have names; a new file is added here.
 _FILES = (
     "abstention",
     "alce",
+    "assertions",
     "bleu",
     "evidence",
     "flashrag",
@@ -66,6 +68,7 @@ _FILES = (
     "newer_sets",
     "qasper",
     "quality",
+    "right",
     "rouge_score",
     "ruler",
     "triviaqa",
@@ -107,7 +110,7 @@ def lookup(name: str) -> Scorer:
     (config/registry).
     """
     # A name begins with that of its file, so that the others need not be imported.
-    files = [file for file in _FILES if name.startswith((f"{file}.", f"{file}_"))]
+    files = [file for file in _FILES if name == file or name.startswith((f"{file}.", f"{file}_"))]
     if name not in TABLE and files:
         importlib.import_module(f"harness.scorers.{max(files, key=len)}")
     scorer = TABLE.get(name) or table().get(name) or _installed_scorers().get(name)
@@ -259,11 +262,13 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _check_inputs(name: str, kind: str, prediction: Any, references: Any) -> None:
-    """Raise ScoreError for inputs not of the shape of `kind` (see Scorer), such as a string for a
-    list of answers."""
+def _check_inputs(name: str, scorer: Scorer, prediction: Any, references: Any) -> None:
+    """Raise ScoreError for inputs not of the shape of the scorer's kind (see Scorer), such as a
+    string for a list of answers."""
+    kind = scorer.kind
     problem = _prediction_problem(kind, prediction)
-    problem = problem or _references_problem(kind, references)
+    if references or scorer.needs_answers:
+        problem = problem or _references_problem(kind, references)
     if problem:
         raise ScoreError(f"{name}: {problem}")
     if kind == "text" and references:
@@ -317,7 +322,7 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
     registry.trust(name)
     scorer = lookup(name)
     inputs = extras(name, extra)
-    _check_inputs(name, scorer.kind, prediction, references)
+    _check_inputs(name, scorer, prediction, references)
     function = _load_function(scorer)
     if scorer.kind == "text":
         return function(prediction)
@@ -325,19 +330,25 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
 
 
 def score_answer(
-    names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold
+    names: Iterable[str],
+    prediction: str,
+    shown: Sequence[Shown],
+    gold: Gold,
+    seconds: float | None = None,
 ) -> ScoreSheet:
     """Judge one answer by every scorer in `names`, order kept.
 
     A scorer that raises ScoreError scores 0.0 and is flagged with the reason; evidence recall of a
-    question without supporting marks, and a group's score of a question of another group, are left
-    out and flagged. A scorer's extra inputs are taken from gold.extra by name.
+    question without supporting marks, a score of answers where none is known, and a group's score
+    of a question of another group, are left out and flagged. A scorer's extra inputs are taken from
+    gold.extra by name.
 
     Args:
         names: Names of scorers.
         prediction: The answer.
         shown: What the reader saw.
         gold: The accepted answers, supporting passages and extra inputs.
+        seconds: That the answer took, None where unknown; a scorer's input of that name.
 
     Raises:
         UnknownName: A scorer that is not there.
@@ -347,11 +358,11 @@ def score_answer(
     sheet = ScoreSheet()
     for name in names:
         scorer = lookup(name)
-        if scorer.counts:
+        if scorer.counts and gold.answers:
             with suppress(ScoreError):  # as for the score itself, which is flagged below
                 sheet.counts[name] = list(scorer.counts(prediction, gold.answers))
         try:
-            value = _value_of_answer(name, prediction, shown, gold)
+            value = _value_of_answer(name, prediction, shown, gold, seconds)
         except ScoreError as error:
             sheet.scores[name] = 0.0
             sheet.flags[name] = str(error)
@@ -363,15 +374,22 @@ def score_answer(
     return sheet
 
 
-def _value_of_answer(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -> Any:
-    """What scorer `name` returns for an answer. Raises ScoreError where it is undefined."""
+def _value_of_answer(
+    name: str, prediction: str, shown: Sequence[Shown], gold: Gold, seconds: float | None
+) -> Any:
+    """What scorer `name` returns for an answer; arguments and errors as of `score_answer`. Raises
+    ScoreError where it is undefined."""
     scorer = lookup(name)
+    if scorer.kind == "answer" and scorer.needs_answers and not gold.answers:
+        return None
     if scorer.kind not in _PER_QUESTION:
         raise ScoreError(f"{name} does not judge a single answer")
     if scorer.kind == "short_answers" and "short_answers" not in gold.extra:
         raise ScoreError(f"{name} needs short_answers, which this question does not have")
     known = _extra_inputs(_load_function(scorer))
     inputs = {key: gold.extra[key] for key in known if key in gold.extra}
+    if "seconds" in known:
+        inputs["seconds"] = seconds
     if scorer.kind == "shown":
         return score(name, shown, gold.supporting, **inputs)
     if scorer.kind == "short_answers":
@@ -381,6 +399,8 @@ def _value_of_answer(name: str, prediction: str, shown: Sequence[Shown], gold: G
 
 def _why_no_score(scorer: Scorer, gold: Gold) -> str:
     """The flag of a scorer that gave a question no score."""
+    if scorer.kind != "shown" and not gold.answers:
+        return NO_ANSWERS
     if scorer.kind != "shown":
         return OTHER_GROUP
     if gold.supporting:

@@ -41,7 +41,12 @@ def _to_be_declined(
     return declined if declined is not None else marks.pop() if len(marks) == 1 else None
 
 
-@scorer("abstention.declines", "of questions without an answer: the reply declines", version="3")
+@scorer(
+    "abstention.declines",
+    "of questions without an answer: the reply declines",
+    version="3",
+    needs_answers=False,
+)
 def declines(
     prediction: str,
     references: Sequence[str],
@@ -60,7 +65,10 @@ def declines(
 
 
 @scorer(
-    "abstention.answers", "of questions with an answer: the reply does not decline", version="3"
+    "abstention.answers",
+    "of questions with an answer: the reply does not decline",
+    version="3",
+    needs_answers=False,
 )
 def answers(
     prediction: str,

@@ -51,6 +51,8 @@ class Scorer:
     retrieval       for each question a list of texts, and a list of accepted answers
     text            one text, no references; the value is a text
 
+    needs_answers: whether it has no value where no accepted answer is known (kind "answer").
+
     function: the function, or "module:function" of one that is not this project's; version: raise
     it whenever the same inputs give another value, tables and comparisons go by it; packages: what
     must be importable; maximum: the best possible value (1, or 100 for percent).
@@ -66,6 +68,7 @@ class Scorer:
     version: str = "1"
     packages: tuple[str, ...] = ()
     maximum: float = 1.0
+    needs_answers: bool = True
     corpus: str = ""
     counts: Callable[..., Sequence[int]] | None = None
     total: Callable[..., float] | None = None

@@ -67,14 +67,22 @@ def _shown_spans(shown: Sequence[Shown]) -> list[Span]:
 
 
 @scorer("evidence_recall", "share of supporting passages shown", "shown")
-def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
+def evidence_recall(
+    shown: Sequence[Shown], supporting: Sequence[Support], *, whole_pages: bool = False
+) -> float | None:
     """Hits / number of supporting passages, in 0..1; None without supporting passages.
+
+    Args:
+        shown: What the reader saw.
+        supporting: The passages that support the answer.
+        whole_pages: Whether these are whole pages, of which no passage is known: recall by page
+            (`evidence_pages`) is then all that can be said, and this is None.
 
     A supporting passage is hit when at least half of its characters lie in the union of the shown
     spans of its document. Raises ScoreError for a span that ends before it starts and for a
     supporting passage without characters.
     """
-    if not supporting or _unknown_texts(shown):
+    if not supporting or whole_pages or _unknown_texts(shown):
         return None
     return mean(_hits(_shown_spans(shown), supporting))
 

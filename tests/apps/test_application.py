@@ -13,9 +13,10 @@ def test_answers_pages_contexts_and_costs_are_scored_and_nothing_is_invented(run
         run(f"wiki={server.url}/ask").checked()
     assert app.asked == [*ANSWERS]
     row = table()["wiki"]
-    assert row["flashrag.em"] == pytest.approx(0.8)
+    assert row["headline"] == "right"
+    assert row["right"] == row["flashrag.em"] == pytest.approx(0.8)
     assert row["evidence_pages"] == row["evidence_hit"] == pytest.approx(0.8)
-    assert row["evidence_recall"] == 0  # three words of a page are less than half of it
+    assert row.get("evidence_recall") is None  # whole pages are marked, and no passage of them is known
     assert (row["tokens.in"], row["tokens.out"]) == (100, 4)
     assert row["money"] == pytest.approx(0.002)
     assert row["tflops"] is None
@@ -66,6 +67,19 @@ def test_seconds_are_the_applications_own(run, records):
     seconds = [row["usage"]["answer"]["seconds"] for row in records("wiki").values()]
     for measured, logged in zip(seconds, app.took, strict=True):
         assert logged <= measured <= logged + 0.15
+
+
+def test_a_reply_that_takes_too_long_fails_its_assertion(run, records, wiki):
+    rows = [
+        {"id": question, "question": question, "max_seconds": most}
+        for question, most in zip(ANSWERS, (0.1, 60), strict=False)
+    ]
+    (wiki / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with WikiApp(seconds=0.2).server() as server:
+        run(f"wiki={server.url}/ask").checked()
+    slow, fast = records("wiki").values()
+    assert [row["scores"] for row in (slow, fast)] == [{"assertions": 0}, {"assertions": 1}]
+    assert "s, more than 0.1 s" in slow["notes"]["failed_assertions"][0]
 
 
 def test_a_stopped_run_goes_on_with_the_questions_that_are_left(run, records, here):

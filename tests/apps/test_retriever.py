@@ -93,7 +93,10 @@ def test_methods_without_a_ranking_stand_beside_it_and_alone_refuse_it(ask, tabl
     assert "closed-book has none that it replaces" in alone.stderr
 
 
-def test_a_page_without_a_text_is_read_from_the_folder(ask, records):
+def test_a_page_without_a_text_is_read_from_the_folder(ask, records, wiki):
+    row = {"id": "q1", "question": "How long is the warranty?", "answer": "two years"}
+    row["gold_pages"] = ["setup.md#Warranty"]
+    (wiki / "questions.jsonl").write_text(json.dumps(row))
     with Loopback([lambda body: [{"id": PAGE_OF[body["query"]]}]]) as server:
         ask("bm25", "--retriever", f"wiki={server.url}", "--limit", "1").checked()
     record = records("bm25*")["q1"]

@@ -210,7 +210,7 @@ def test_without_pypdf_a_pdf_is_named(wiki, monkeypatch):
     ("row", "problem"),
     [
         ({"question": " ", "answer": "b"}, "is empty"),
-        ({"question": "a?"}, "answer"),
+        ({"question": "a?", "expected": "b"}, "'expected' is; name it: --columns answer=expected"),
         (
             {"question": "a?", "answer": "b", "document": {}},
             "should be a page's name or a list of names, is an object",

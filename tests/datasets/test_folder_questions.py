@@ -338,17 +338,18 @@ def test_qrels_that_are_not_there_are_named(ask, files, problem):
     assert problem in ended.checked(2).stderr
 
 
-def test_queries_without_answers_say_what_to_add(ask):
+def test_queries_without_answers_are_scored_by_their_pages_alone(ask):
     rows = lines({"_id": "1", "text": "Who?"})
-    ended, _ = ask("queries.jsonl", rows, files={"qrels/test.tsv": QRELS})
-    assert "BEIR's queries have no answers: add an 'answer' to each row" in ended.checked(2).stderr
+    qrels = QRELS.replace("d1", "a")
+    ended, records = ask("queries.jsonl", rows, files={"qrels/test.tsv": qrels})
+    assert "1 question has no accepted answer" in ended.checked().stderr
+    assert sorted(records[0]["scores"]) == ["evidence_hit", "evidence_mrr", "evidence_pages"]
 
 
-def test_questions_without_an_answer_are_left_out_and_counted(ask):
+def test_an_impossible_question_of_squad_is_one_to_decline(ask):
     impossible = {"question": "Why?", "answers": [], "is_impossible": True}
-    ended, records = ask("q.jsonl", lines(impossible, {"question": "Who?", "answer": "Ann"}))
-    assert golds(records) == [("Who?", "Ann")]
-    assert "left out: 1 (without an answer (is_impossible))" in ended.stdout + ended.stderr
+    _, records = ask("q.jsonl", lines(impossible, {"question": "Who?", "answer": "Ann"}))
+    assert records[0]["scores"] == {"right": 0.0, "abstention.declines": 0.0}
 
 
 @pytest.mark.parametrize(("more", "asked"), [((), 2), (("--allow-left-out",), 1)])

@@ -1,0 +1,206 @@
+"""What a row says that a reply must be, whatever the accepted answers are.
+
+    read_assertions({"contains": "two years", "max_seconds": "5"}) -> {"contains": ["two years"], "max_seconds": 5.0}
+    failed_assertions({"contains": ["two years"]}, "A year.", 1.2) -> ["does not contain 'two years'"]
+
+contains, not_contains   a text or several, as written
+regex                    one or several, found anywhere in the reply; of the package regex
+json_schema              the reply is JSON that fits this schema (draft 2020-12 unless it says another)
+max_seconds              the answer took no longer
+
+A pattern may take a second a reply, and one that takes longer fails. A schema refers to nothing
+outside itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import regex
+
+NAMES = ("contains", "not_contains", "regex", "json_schema", "max_seconds")
+_SECONDS = 1.0  # that a pattern may take
+_LONGEST = 60  # characters of a text in a sentence
+
+
+class WrongAssertion(ValueError):
+    """An assertion that cannot be checked. field: its name; problem: the rest of the sentence."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field = field
+        self.problem = problem
+
+
+def read_assertions(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The assertions of a row, checked.
+
+    Args:
+        row: Name -> value; texts, as tables have them, in place of numbers and schemas too.
+
+    Returns:
+        Name -> value as JSON: lists of texts, a schema, a number; {} for none.
+
+    Raises:
+        WrongAssertion: One cannot be checked.
+    """
+    given = {name: row[name] for name in NAMES if row.get(name) not in (None, "", [])}
+    assertions: dict[str, Any] = {}
+    for name, value in given.items():
+        if name == "json_schema":
+            assertions[name] = _schema(value)
+        elif name == "max_seconds":
+            assertions[name] = _seconds(value)
+        else:
+            assertions[name] = _texts(name, value)
+    for pattern in assertions.get("regex", ()):
+        _check_pattern("regex", pattern)
+    return assertions
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    """A text, or a list of texts."""
+    values = value
+    if isinstance(value, str):
+        values = [value]
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        raise WrongAssertion(name, "should be a text or a list of texts")
+    return list(values)
+
+
+def _seconds(value: Any) -> float:
+    """A number of seconds above 0."""
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise WrongAssertion("max_seconds", "should be a number of seconds above 0")
+    return seconds
+
+
+def _check_pattern(field: str, pattern: str) -> None:
+    """Raise WrongAssertion for what is no regular expression."""
+    try:
+        regex.compile(pattern)
+    except regex.error as error:
+        problem = f"'{_short(pattern)}' is no regular expression ({error})"
+        raise WrongAssertion(field, problem) from None
+
+
+def _schema(value: Any) -> dict[str, Any]:
+    """A JSON schema that can be checked."""
+    import jsonschema
+
+    schema = value
+    if isinstance(value, str):
+        try:
+            schema = json.loads(value)
+        except (ValueError, RecursionError):
+            raise WrongAssertion("json_schema", "is no JSON") from None
+    if not isinstance(schema, dict):
+        raise WrongAssertion("json_schema", "should be a schema, {...}")
+    try:
+        _validator_class(schema).check_schema(schema)
+    except jsonschema.SchemaError as error:
+        problem = f"is no JSON schema ({_short(error.message)})"
+        raise WrongAssertion("json_schema", problem) from None
+    _check_patterns_and_references(schema)
+    return schema
+
+
+def _check_patterns_and_references(schema: Any) -> None:
+    """Raise WrongAssertion for a pattern that is none, and a reference to another document."""
+    if isinstance(schema, list):
+        for part in schema:
+            _check_patterns_and_references(part)
+    if not isinstance(schema, dict):
+        return
+    for key, part in schema.items():
+        if key == "patternProperties":
+            raise WrongAssertion("json_schema", "has patternProperties, which are not checked")
+        if key == "pattern" and isinstance(part, str):
+            _check_pattern("json_schema", part)
+        if key in ("$ref", "$dynamicRef") and not str(part).startswith("#"):
+            problem = f"refers to '{_short(str(part))}'; a schema may refer to its own parts alone"
+            raise WrongAssertion("json_schema", problem)
+        _check_patterns_and_references(part)
+
+
+def _validator_class(schema: Mapping[str, Any]) -> Any:
+    """The validator of a schema's draft, whose patterns have a limit of time."""
+    from jsonschema import Draft202012Validator, validators
+
+    of_draft = validators.validator_for(schema, default=Draft202012Validator)
+    return validators.extend(of_draft, {"pattern": _pattern_errors})
+
+
+def _pattern_errors(validator: Any, pattern: str, instance: Any, _: Any) -> Any:
+    """The errors of a schema's `pattern` for a value, as jsonschema asks for them."""
+    import jsonschema
+
+    if validator.is_type(instance, "string") and not _is_found(pattern, instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _is_found(pattern: str, text: str) -> bool:
+    """Whether a pattern is found in a text; False where that takes too long."""
+    try:
+        return regex.search(pattern, text, timeout=_SECONDS) is not None
+    except TimeoutError:
+        return False
+
+
+def failed_assertions(
+    assertions: Mapping[str, Any], reply: str, seconds: float | None
+) -> list[str] | None:
+    """What a reply is not that it must be.
+
+    Args:
+        assertions: Of `read_assertions`.
+        reply: The answer.
+        seconds: That it took, None where unknown.
+
+    Returns:
+        The end of a sentence "the reply ..." for each that does not hold; None where all that can be
+        checked hold, and one cannot.
+    """
+    missing = [text for text in assertions.get("contains", ()) if text not in reply]
+    unwanted = [text for text in assertions.get("not_contains", ()) if text in reply]
+    unmatched = [text for text in assertions.get("regex", ()) if not _is_found(text, reply)]
+    failed = [f"does not contain '{_short(text)}'" for text in missing]
+    failed += [f"contains '{_short(text)}'" for text in unwanted]
+    failed += [f"does not match '{_short(text)}'" for text in unmatched]
+    if "json_schema" in assertions:
+        failed += _schema_failures(assertions["json_schema"], reply)
+    most = assertions.get("max_seconds")
+    if most is not None and seconds is not None and seconds > most:
+        failed.append(f"took {seconds:.3g} s, more than {most:g} s")
+    if most is not None and seconds is None and not failed:
+        return None
+    return failed
+
+
+def _schema_failures(schema: Mapping[str, Any], reply: str) -> Sequence[str]:
+    """Why a reply does not fit a schema."""
+    from jsonschema.exceptions import best_match
+    from referencing import Registry
+
+    try:
+        value = json.loads(reply)
+    except (ValueError, RecursionError):
+        return ["is no JSON"]
+    validator = _validator_class(schema)(schema, registry=Registry())
+    error = best_match(validator.iter_errors(value))
+    if error is None:
+        return []
+    return [f"does not fit the schema: {_short(error.message)}"]
+
+
+def _short(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST - 3]}..."

@@ -1,0 +1,74 @@
+"""What a row of a file of questions says of the right answer.
+
+    {"question": "Who leads?", "answers": ["Mira", "M. Oz"]}          several accepted answers
+    {"question": "Who left?", "answerable": false}                    no page says it: declining is right
+    {"question": "Who pays?"}                                         not known: no score of answers counts it
+    {"question": "As JSON?", "json_schema": {"type": "object"}}       assertions (harness/assertions.py)
+
+Nothing of it reaches a method, an application or a retriever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.assertions import WrongAssertion, read_assertions
+from harness.datasets.open_rows import OpenRow, parse_question, parse_without_answer
+from harness.datasets.rows import RowError
+
+_ANSWERS = (
+    "answer", "answers", "golden_answers", "possible_answers", "output", "ambiguous_question",
+    "Answer",
+)  # fmt: skip
+_TRUE = ("true", "yes", "1")
+_FALSE = ("false", "no", "0")
+
+
+def parse_folder_row(raw: dict[str, Any], gold_pages: Sequence[str]) -> OpenRow:
+    """The question of a row with what is known of its answer.
+
+    Args:
+        raw: The row.
+        gold_pages: The pages, or sections, that support the answer.
+
+    Raises:
+        RowError: A field cannot be used.
+    """
+    given = {key: value for key, value in raw.items() if value not in (None, "", [])}
+    parse = parse_without_answer
+    if any(name in given for name in _ANSWERS):
+        parse = parse_question
+    row = parse(given)
+    extra = dict(row.extra)
+    answerable = _answerable(raw)
+    if answerable is not None:
+        extra["declined"] = not answerable
+    if gold_pages and not any("#" in name for name in gold_pages):
+        extra["whole_pages"] = True
+    assertions = _assertions(raw)
+    if assertions:
+        extra["assertions"] = assertions
+    return replace(row, extra=extra)
+
+
+def _answerable(raw: Mapping[str, Any]) -> bool | None:
+    """Whether the pages answer the question; None where the row does not say so. Raises RowError."""
+    if raw.get("is_impossible") in (True, "true"):  # SQuAD
+        return False
+    value = raw.get("answerable")
+    if value in (None, ""):
+        return None
+    text = str(value).strip().lower()
+    if text in (*_TRUE, *_FALSE):
+        return text in _TRUE
+    raise RowError("answerable", f"should be true or false, is '{text[:40]}'")
+
+
+def _assertions(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The assertions of a row. Raises RowError."""
+    try:
+        return read_assertions(raw)
+    except WrongAssertion as error:
+        raise RowError(error.field, error.problem) from None

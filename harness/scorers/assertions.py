@@ -1,0 +1,38 @@
+"""Whether a reply is all that its row says it must be (harness/assertions.py).
+
+assertions("The warranty is two years.", [], assertions={"contains": ["two years"]})   -> 1.0
+assertions("No idea.", [], assertions={"contains": ["two years"]})                    -> 0.0
+assertions("No idea.", [])                                                             -> None
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.assertions import failed_assertions
+from harness.scorers.base import published
+
+scorer = published("this project")
+
+
+@scorer("assertions", "1 where all assertions of the row hold", needs_answers=False)
+def assertions(
+    prediction: str,
+    references: Sequence[str],  # noqa: ARG001 - every scorer of answers is given them
+    *,
+    assertions: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
+) -> float | None:
+    """1.0 where all assertions hold, else 0.0; None without any.
+
+    Args:
+        prediction: The reply.
+        references: Not used.
+        assertions: Of the row.
+        seconds: That the answer took, None where unknown.
+    """
+    if not assertions:
+        return None
+    failed = failed_assertions(assertions, prediction, seconds)
+    if failed is None:
+        return None
+    return float(not failed)
