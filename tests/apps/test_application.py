@@ -16,7 +16,8 @@ def test_answers_pages_contexts_and_costs_are_scored_and_nothing_is_invented(run
     assert row["headline"] == "right"
     assert row["right"] == row["flashrag.em"] == pytest.approx(0.8)
     assert row["evidence_pages"] == row["evidence_hit"] == pytest.approx(0.8)
-    assert row.get("evidence_recall") is None  # whole pages are marked, and no passage of them is known
+    # Whole pages are marked, and no passage of them is known.
+    assert row.get("evidence_recall") is None
     assert (row["tokens.in"], row["tokens.out"]) == (100, 4)
     assert row["money"] == pytest.approx(0.002)
     assert row["tflops"] is None
