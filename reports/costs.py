@@ -1,22 +1,17 @@
 """What a run, a question and a step of a search cost, by convention (harness.cost.flops).
 
-phase_costs(run, "search", convention)     tokens, TFLOPs and seconds of each question answered, or index built
-part_costs(run, "probes", ["search"])      those of a part of phases
-question_tflops(run, convention)           a question's search and answer, and its share of the indexes it needed:
-question_money(run)                        likewise in money, of requests to servers (harness/cost/usage.py)
+    phase_costs(run, "search").tokens     -> [812.0, 790.0, ...]      one a question answered
+    question_tflops(run)                  -> {"q1": 12.5, ...}        search, answer and share of the index
 
-    share of an index = what building it cost / questions of this run that were asked of its
-    document
+    share of an index = what building it cost / questions of this run about its document
 
-A question with a document of its own pays the whole index. One that was found in the cache costs
-what building it did. The papers print search and answer alone; that is `with_index=False`.
-
-step_flops(step["flops"], convention)      older runs kept the FLOPs of steps by "full" alone
+A question with a document of its own pays the whole index. An index that was found in the cache
+costs what building it did. The papers print search and answer alone; that is `with_index=False`.
 """
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +23,10 @@ from harness.storage.run_folder import StoredRun
 
 TERA = 1e12
 PROBES = "of the search, probes: "
+_FULL_ONLY = (
+    "this run kept the FLOPs of its steps under the convention full alone: --convention full "
+    "shows them"
+)
 
 
 def check_convention(convention: str) -> None:
@@ -40,9 +39,15 @@ def check_convention(convention: str) -> None:
 class Costs:
     """What one phase cost, an entry for each question (or index).
 
-    tflops is None where a model's shape is unknown; the others are empty where a run made
-    elsewhere, or an older one, has none. seconds: of the calls themselves; queued: that they waited
-    (harness/cost/flops.py).
+    All but `tflops` are empty where a run made elsewhere, or an older one, has none.
+
+    Args:
+        tokens: Read and written, without cached ones.
+        tflops: 1e12 FLOPs; None where a model's shape is unknown.
+        seconds: Of the calls themselves.
+        tokens_in: Read.
+        tokens_out: Written.
+        queued: Seconds that the calls waited (harness/cost/flops.py).
     """
 
     tokens: Sequence[float]
@@ -53,46 +58,67 @@ class Costs:
     queued: Sequence[float] = ()
 
 
+_UNKNOWN = Costs([], None, [])
+
+
 def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
-    """Costs of `phase` for each question answered ("search", "answer") or each document indexed
-    ("index").
+    """Costs of a phase for each question answered or document indexed.
 
     Failed questions and indexes are left out: a half-spent cost says nothing about what an answer
-    costs. Tokens are those that went through a model (read and written, without cached ones);
-    TFLOPs are 1e12 FLOPs. Where an index belongs to a question, a document's cost is that of all
-    its indexes. A run made elsewhere has costs of the whole question alone, which stand under
-    "answer"; what it lacks is an empty list.
+    costs. Where an index belongs to a question, a document's cost is that of all its indexes. A run
+    made elsewhere has costs of the whole question alone, which stand under "answer".
+
+    Args:
+        run: The run.
+        phase: "search" or "answer" for questions, "index" for documents.
+        convention: How FLOPs are counted.
     """
     if phase != "answer" and "imported" in run.manifest:
-        return Costs([], None, [])
+        return _UNKNOWN
     if phase == "index":
-        built: dict[str, dict[str, Any]] = {}
-        for line in run.documents:
-            if not line.failed:
-                add_usage(built.setdefault(line.document_id, {}), line.usage)
-        usages = (usage.get(phase, {}) for usage in built.values())
-    else:
-        usages = (
-            record["usage"].get(phase, {}) for record in run.records if record["error"] is None
-        )
+        return _columns(_index_usages(run), convention)
+    answered = (record for record in run.records if record["error"] is None)
+    return _columns((record["usage"].get(phase, {}) for record in answered), convention)
+
+
+def _index_usages(run: StoredRun) -> list[Mapping[str, Any]]:
+    """What the indexes of each document cost together."""
+    built: dict[str, dict[str, Any]] = {}
+    for line in run.documents:
+        if not line.failed:
+            add_usage(built.setdefault(line.document_id, {}), line.usage)
+    return [usage.get("index", {}) for usage in built.values()]
+
+
+def _columns(usages: Iterable[Mapping[str, Any]], convention: str) -> Costs:
+    """The costs of usages; what one of them lacks is unknown for all.
+
+    The usages are read once: a run may have a million questions.
+    """
     columns = {key: array("d") for key in ("tokens_in", "tokens_out", "seconds", "queued")}
     tflops: array[float] | None = array("d")
-    for usage in usages:  # once: a run may have a million questions
-        for key in [key for key in columns if usage and key not in usage]:
-            del columns[key]  # of a run made elsewhere
+    for usage in usages:
+        if usage:
+            lacking = [key for key in columns if key not in usage]
+            for key in lacking:
+                del columns[key]  # of a run made elsewhere
         for key, column in columns.items():
             column.append(usage.get(key, 0))
-        tflops = None if tflops is None or usage.get("uncounted") else tflops
+        if usage.get("uncounted"):
+            tflops = None
         if tflops is not None:
             tflops.append(_tflops(usage, convention))
-    tokens = zip(*(columns.get(key, ()) for key in ("tokens_in", "tokens_out")), strict=False)
-    return Costs(tokens=array("d", map(sum, tokens)), tflops=tflops, **columns)
+    read, written = columns.get("tokens_in", ()), columns.get("tokens_out", ())
+    tokens = array("d", map(sum, zip(read, written, strict=False)))
+    return Costs(tokens=tokens, tflops=tflops, **columns)
 
 
 def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Sequence[float]:
     """The cost of each question: search + answer; of a run made elsewhere all is under `answer`,
     and `search` is []."""
-    return array("d", map(sum, zip(search, answer, strict=True))) if search and answer else answer
+    if not search or not answer:
+        return answer
+    return array("d", map(sum, zip(search, answer, strict=True)))
 
 
 def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
@@ -103,37 +129,62 @@ def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
     """
     if run.config["model"].get("batch"):
         return False
+    if queued:
+        return True
     starts = run.manifest.get("starts") or ()
-    return bool(queued) or all((start.get("parallel") or 1) == 1 for start in starts)
+    return all((start.get("parallel") or 1) == 1 for start in starts)
 
 
 def part_costs(
     run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT
 ) -> Costs:
-    """What a part ("probes", "thinking") of `phases` cost for each answered question; empty where
-    no usage has it."""
-    usages = (r["usage"].get(phase, {}) for r in run.records for phase in phases)
-    if part not in run.keys[1] or not any(part in usage for usage in usages):
-        return Costs([], None, [])
-    questions = [sum_phases([r["usage"]], *phases) for r in run.records if r["error"] is None]
-    parts = [spent.get(part, {}) for spent in questions]
-    counted = not any(spent.get("uncounted") for spent in questions)
-    tflops = [_tflops(spent, convention) for spent in parts] if counted else None
+    """What a part of phases cost for each answered question; empty where no usage has it.
+
+    Args:
+        run: The run.
+        part: "probes" or "thinking".
+        phases: "search", "answer".
+        convention: How FLOPs are counted.
+    """
+    if part not in run.keys[1]:
+        return _UNKNOWN
+    has_part = False
+    parts, counted = [], True
+    for record in run.records:
+        if any(part in record["usage"].get(phase, {}) for phase in phases):
+            has_part = True
+        if record["error"] is not None:
+            continue
+        spent = sum_phases([record["usage"]], *phases)
+        parts.append(spent.get(part, {}))
+        if spent.get("uncounted"):
+            counted = False
+    if not has_part:
+        return _UNKNOWN
+    tflops = None
+    if counted:
+        tflops = [_tflops(spent, convention) for spent in parts]
     return Costs([float(spent.get("tokens", 0)) for spent in parts], tflops, [])
 
 
 def question_tflops(
     run: StoredRun, convention: str = DEFAULT, *, with_index: bool = True
 ) -> dict[str, float]:
-    """1e12 FLOPs by answered question, with its share of indexes where `with_index`.
+    """1e12 FLOPs by answered question; {} where a model's FLOPs are not known, or the run folder
+    lacks indexes that its summary counts.
 
-    {} where a model's FLOPs are not known, or the run folder lacks indexes that its summary counts.
+    Args:
+        run: The run.
+        convention: How FLOPs are counted.
+        with_index: Whether a question pays its share of the indexes.
     """
-    return _by_question(
-        run,
-        lambda usage: None if usage.get("uncounted") else _tflops(usage, convention),
-        with_index,
-    )
+
+    def tflops(usage: Mapping[str, Any]) -> float | None:
+        if usage.get("uncounted"):
+            return None
+        return _tflops(usage, convention)
+
+    return _by_question(run, tflops, with_index=with_index)
 
 
 def question_money(run: StoredRun) -> dict[str, float]:
@@ -146,18 +197,28 @@ def question_money(run: StoredRun) -> dict[str, float]:
 
 def is_billed(run: StoredRun) -> bool:
     """Whether a server took money for any question or index of the run, as far as is known."""
-    return bool({"billed", "charged"} & set(run.keys[1])) or any(
-        "billed" in phase for line in run.documents for phase in line.usage.values()
-    )
+    if not {"billed", "charged"}.isdisjoint(run.keys[1]):
+        return True
+    return any(_has_billed_phase(line.usage) for line in run.documents)
+
+
+def _has_billed_phase(usage: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any("billed" in phase for phase in usage.values())
 
 
 def index_money(run: StoredRun) -> list[float]:
     """Money of each index; [] where no server took any, or a price is unknown."""
     if not is_billed(run):
         return []
-    built = [line.usage for line in run.documents if not line.failed]
-    spent = [money(usage.get("index", {}), run.config) for usage in built]
-    return [value for value in spent if value is not None] if None not in spent else []
+    amounts = []
+    for line in run.documents:
+        if line.failed:
+            continue
+        amount = money(line.usage.get("index", {}), run.config)
+        if amount is None:
+            return []
+        amounts.append(amount)
+    return amounts
 
 
 def run_money(run: StoredRun) -> float | None:
@@ -166,53 +227,80 @@ def run_money(run: StoredRun) -> float | None:
 
     None where nobody took any, or a price is unknown.
     """
-    judge_entries = (run.manifest.get("judges") or {}).values()
-    judges = [(entry.get("usage") or {}, entry.get("price")) for entry in judge_entries]
-    if not is_billed(run) and not any("billed" in usage for usage, _ in judges):
+    judges = list((run.manifest.get("judges") or {}).values())
+    if not is_billed(run) and not any("billed" in (judge.get("usage") or {}) for judge in judges):
         return None
-    run_usage = sum_phases(run.usages())
-    by_judge = [money(usage, {"model": {"price": price}}) for usage, price in judges]
-    amounts = [money(run_usage, run.config), *by_judge]
-    return sum(map(float, amounts)) if None not in amounts else None  # type: ignore[arg-type]
+    amounts = [money(sum_phases(run.usages()), run.config)]
+    for judge in judges:
+        price = {"model": {"price": judge.get("price")}}
+        amounts.append(money(judge.get("usage") or {}, price))
+    known = [amount for amount in amounts if amount is not None]
+    if len(known) < len(amounts):
+        return None
+    return float(sum(known))
 
 
-def _by_question(
-    run: StoredRun, cost: Callable[[Mapping[str, Any]], float | None], with_index: bool
-) -> dict[str, float]:
-    """The cost of each answered question, by `cost` of a phase's usage, with its share of indexes;
-    {}: not known."""
+_IndexKey = tuple[str, str | None]
+"""Document and question of an index; None for one that all questions share."""
+_Cost = Callable[[Mapping[str, Any]], float | None]
+"""What a phase's usage cost; None where it is not known."""
+
+
+def _by_question(run: StoredRun, cost: _Cost, *, with_index: bool) -> dict[str, float]:
+    """The cost of each answered question; {} where it is not known.
+
+    Args:
+        run: The run.
+        cost: What is summed.
+        with_index: Whether a question pays its share of the indexes.
+    """
     costs: dict[str, float] = {}
     for record in run.records:
-        if record["error"] is None:
-            parts = [cost(record["usage"].get(phase, {})) for phase in ("search", "answer")]
-            if None in parts:
-                return {}
-            costs[record["question_id"]] = sum(map(float, parts))  # type: ignore[arg-type]
-    lines = [line for line in run.documents if with_index and not line.failed]
-    built = {line.place: line.usage for line in lines}
-    indexes = {key: cost(usage.get("index", {})) for key, usage in built.items()}
-    if None in indexes.values():
+        if record["error"] is not None:
+            continue
+        searched = cost(record["usage"].get("search", {}))
+        answered = cost(record["usage"].get("answer", {}))
+        if searched is None or answered is None:
+            return {}
+        costs[record["question_id"]] = searched + answered
+    if not with_index:
+        return costs
+    share = _index_shares(run, cost)
+    if share is None:
         return {}
-    n_documents = (run.summary.get("index") or {}).get("documents", 0)
-    if with_index and len({document for document, _ in built}) < n_documents:
-        return {}
-    needed = (key for record in (run.whole or run).records for key in _index_keys(record))
-    asked = Counter(key for key in needed if key in indexes)
-    share = {key: (indexes[key] or 0.0) / n for key, n in asked.items()}
     for record in run.records:
         if record["question_id"] in costs:
             costs[record["question_id"]] += sum(share.get(key, 0.0) for key in _index_keys(record))
     return costs
 
 
-def _index_keys(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """(document, question) of each index that a record may have needed; question: None for one that
-    all share."""
-    ids = record["document_ids"]
-    documents = [joined_id(ids)] if (record.get("notes") or {}).get("joined") else ids
-    return [
-        (document, question) for document in documents for question in (None, record["question_id"])
-    ]
+def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
+    """What each index costs a question that needs it; None where that is not known."""
+    usages = {line.place: line.usage for line in run.documents if not line.failed}
+    indexes: dict[_IndexKey, float] = {}
+    for place, usage in usages.items():
+        built = cost(usage.get("index", {}))
+        if built is None:
+            return None
+        indexes[place] = built
+    n_documents = (run.summary.get("index") or {}).get("documents", 0)
+    if len({document for document, _ in indexes}) < n_documents:
+        return None
+    needed: Counter[_IndexKey] = Counter()
+    for record in (run.whole or run).records:
+        needed.update(key for key in _index_keys(record) if key in indexes)
+    return {key: indexes[key] / n for key, n in needed.items()}
+
+
+def _index_keys(record: Mapping[str, Any]) -> list[_IndexKey]:
+    """The indexes that a record may have needed."""
+    documents = record["document_ids"]
+    if (record.get("notes") or {}).get("joined"):
+        documents = [joined_id(documents)]
+    keys: list[_IndexKey] = []
+    for document in documents:
+        keys += [(document, None), (document, record["question_id"])]
+    return keys
 
 
 def _tflops(usage: Mapping[str, Any], convention: str) -> float:
@@ -237,8 +325,11 @@ def probes(run: StoredRun) -> list[str]:
     an older run."""
     if "probes" not in run.keys[1]:
         return []
-    spent = sum_phases((r["usage"] for r in run.records if r["error"] is None), "search")
-    return [PROBES + share] if (share := probe_share(spent)) else []
+    usages = (record["usage"] for record in run.records if record["error"] is None)
+    share = probe_share(sum_phases(usages, "search"))
+    if not share:
+        return []
+    return [PROBES + share]
 
 
 def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
@@ -247,25 +338,35 @@ def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
     probes = search.get("probes")
     if not probes:
         return ""
+    shares = []
+    flops = search["flops"][convention]
+    if flops and not search.get("uncounted"):
+        shares.append(f"{_percent(probes['flops'][convention], flops)} % of the FLOPs")
     tokens = search["tokens_in"] + search["tokens_out"]
-    whole = {"FLOPs": search["flops"][convention], "tokens": tokens}
-    part = {"FLOPs": probes["flops"][convention], "tokens": probes["tokens"]}
-    if search.get("uncounted"):
-        del whole["FLOPs"]
-    shares = {name: 100 * part[name] / total for name, total in whole.items() if total}
-    texts = {name: "<0.1" if 0 < share < 0.05 else f"{share:.1f}" for name, share in shares.items()}
-    return ", ".join(f"{share} % of the {name}" for name, share in texts.items())
+    if tokens:
+        shares.append(f"{_percent(probes['tokens'], tokens)} % of the tokens")
+    return ", ".join(shares)
+
+
+def _percent(part: float, whole: float) -> str:
+    """A share with one decimal; "<0.1" for one that would be written as nothing."""
+    share = 100 * part / whole
+    if 0 < share < 0.05:
+        return "<0.1"
+    return f"{share:.1f}"
 
 
 def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
     """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under
-    another one.
+    another one. Older runs kept the FLOPs of steps by "full" alone.
 
     value: `flops`, `probe_flops` or `answer_flops` of a step, by convention; nothing in it is 0.
     """
     if isinstance(value, Mapping):
         return float(value.get(convention, 0.0))
-    return float(value) if convention == "full" or not value else None
+    if convention == "full" or not value:
+        return float(value)
+    return None
 
 
 def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
@@ -273,26 +374,26 @@ def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
     `step_flops`."""
     searched = step_flops(step.get("flops") or 0.0, convention)
     answered = step_flops(step.get("answer_flops") or 0.0, convention)
-    return None if searched is None or answered is None else searched + answered
+    if searched is None or answered is None:
+        return None
+    return searched + answered
 
 
 def full_only_notes(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
     """A note where steps have FLOPs under "full" alone and `convention` is another one; else
     nothing."""
-    steps = (step for record in records for step in record["steps"])
-    if all(step_flops(step.get("flops") or 0.0, convention) is not None for step in steps):
-        return []
-    return [
-        (
-            "this run kept the FLOPs of its steps under the convention full alone: --convention full "
-            "shows them"
-        )
-    ]
+    for record in records:
+        for step in record["steps"]:
+            if step_flops(step.get("flops") or 0.0, convention) is None:
+                return [_FULL_ONLY]
+    return []
 
 
 def spent_flops(record: Mapping[str, Any], convention: str) -> float | None:
     """FLOPs of search and answer of a record; None where a model's shape is unknown."""
     spent = sum_phases([record["usage"]], "search", "answer")
-    return (
-        None if spent.get("uncounted") else float(spent.get("flops", {convention: 0.0})[convention])
-    )
+    if spent.get("uncounted"):
+        return None
+    if "flops" not in spent:
+        return 0.0
+    return float(spent["flops"][convention])

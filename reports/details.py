@@ -1,24 +1,17 @@
 """What the page knows of each question of a data set: a list to search in, and details that are
-unpacked when read.
+unpacked when they are read.
 
-    questions(runs, ...) ─► Questions(head, blocks, notes)
+    found = questions(runs, labels, reference, rows, limits)
+    found.head                 -> {"name": "musique", "methods": [{"label": "bm25", ...}], "starts": [0, 24], ...}
+    found.blocks["list"]       ids, texts, gold answers, options, predictions and values of all questions
+    found.blocks["part-0"]     [[answer or null, one a method], ...], one a question of the first part
+    found.blocks["graph-0"]    a drawn graph (reports/search_player.py)
 
-    head      {"name", "score", "methods": [{"label", "model", "run", "upper_bound"}, ...], "reference": 1,
-               "count", "starts": [0, 24, ..., 5000]}      "reference" is a place in "methods", "starts" the first
-                                                           question of each part and how many have
-                                                           details
-    blocks    "list"      {"ids", "texts", "gold", "options", "predictions", "values", "failed"}
-              "part-0"    [[answer or null, one a method], ...], one a question from starts[0] to starts[1] - 1
-              "graph-0"   a drawn graph (reports/search_player.py)
+In `head`, "reference" is a place in "methods"; "starts" has the first question of each part, and at
+the end how many questions have details. In the list "predictions", "values" (the headline score,
+null where there is none) and "failed" (places of the questions that failed) have a row a method.
 
-    In the list "predictions" and "values" (the headline score, null where there is none) have one
-    row a method, and
-    "failed" the places of the questions that failed. An answer: {"prediction", "scores", "stop",
-    "error", "truncated",
-    "shown": [...], "shown_total", "steps": [...], "steps_total", "replay": {...}}, without what is
-    empty.
-
-Every question can be searched. Texts are cut, with their length behind, to the longest of LENGTHS
+Every question can be searched. Texts are cut, followed by their length, to the longest of LENGTHS
 for which the data set stays within its share of the page; if the shortest is too long, the last
 questions have no details.
 """
@@ -37,12 +30,18 @@ from reports.compressed_json import compress_json, cut_text, without_empty
 from reports.evidence import evidence
 from reports.gold_rows import Rows
 from reports.search_player import Searches
+from reports.search_steps import SearchStep, search_steps
 
 
 @dataclass(frozen=True)
 class Limits:
-    """questions: at most so many with details, None for all; size, graphs: bytes of questions and
-    of drawn graphs."""
+    """How much of the questions a page holds.
+
+    Args:
+        questions: At most so many with details; None for all.
+        size: Bytes of questions.
+        graphs: Bytes of drawn graphs.
+    """
 
     questions: int | None = None
     size: int = 26_000_000
@@ -51,8 +50,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Length:
-    """How much of an answer is kept: characters of a text and of a step's text, pieces shown,
-    steps."""
+    """How much of an answer is kept.
+
+    Args:
+        text: Characters of a text.
+        step: Characters of a step's text.
+        shown: Texts that were shown.
+        steps: Steps of the search.
+    """
 
     text: int
     step: int
@@ -66,9 +71,15 @@ LENGTHS = (
     Length(160, 80, 6, 24),
     Length(80, 60, 3, 12),
 )
-_LIST_CHARACTERS = 16_000_000  # characters of the list, which is unpacked when the page opens
-_SAMPLE_SIZE = 24  # questions by which the length is chosen
-_PART = 250_000  # bytes of JSON of a part: unpacked in a few milliseconds
+_LIST_CHARACTERS = 16_000_000
+"""Characters of the list, which is unpacked when the page opens."""
+_QUESTION_CHARACTERS = 600
+_GOLD_CHARACTERS = 300
+_MOST_GOLD = 20
+_SAMPLE_SIZE = 24
+"""Questions by which the length is chosen."""
+_PART = 250_000
+"""Bytes of JSON of a part: unpacked in a few milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -81,53 +92,67 @@ class Questions:
 
 
 @dataclass(frozen=True)
-class _KnownTexts:
-    """A run's questions; long: checksum -> (first characters, number of all) of the long texts that
-    it showed."""
+class _LongText:
+    """The first characters of a long text, and the number of all."""
 
+    start: str
+    size: int
+
+
+@dataclass(frozen=True)
+class _RunQuestions:
+    """The questions of one run.
+
+    Args:
+        run: The run.
+        label: Its method's name.
+        records: By question id.
+        rows: Its rows of the data set.
+        long_texts: The long texts that runs showed, by checksum.
+    """
+
+    run: StoredRun
+    label: str
+    records: Mapping[str, dict[str, Any]]
     rows: Rows
-    long: Mapping[str, tuple[str, int]]
+    long_texts: Mapping[str, _LongText]
 
     def text(self, piece: Mapping[str, Any], longest: int) -> str | None:
         """The text of a piece of a record's `shown`, cut to `longest` characters; None where it is
         not at hand."""
-        if (long_text := self.long.get(piece.get(POINTER) or "")) is not None:
-            first_characters, size = long_text
-            return cut_text(first_characters, longest, size)
+        long_text = self.long_texts.get(piece.get(POINTER) or "")
+        if long_text is not None:
+            return cut_text(long_text.start, longest, long_text.size)
         text = self.rows.text(piece)
-        return None if text is None else cut_text(text, longest)
+        if text is None:
+            return None
+        return cut_text(text, longest)
 
 
 @dataclass(frozen=True)
-class _Source:
-    """The runs of one data set, for each its records by question id and its known texts;
-    convention: of FLOPs."""
+class _Answers:
+    """The answers of all runs of one data set; convention: of FLOPs."""
 
-    runs: Sequence[StoredRun]
-    records: Sequence[Mapping[str, dict[str, Any]]]
-    known: Sequence[_KnownTexts]
+    of_runs: Sequence[_RunQuestions]
     convention: str
 
     def parts(
         self, ids: Sequence[str], length: Length, searches: Searches | None = None
     ) -> Iterator[list[list[Any]]]:
-        """Yield the answers to `ids`, [question][run], in parts of about _PART bytes; None where a
-        run has no record.
+        """Yield the answers, [question][run], in parts of about _PART bytes; None where a run has
+        no record.
 
-        searches: adds their replays.
+        Args:
+            ids: Of the questions.
+            length: How much of an answer is kept.
+            searches: Adds their replays.
         """
         part: list[list[Any]] = []
         size = 0
         for question_id in ids:
-            answers: list[dict[str, Any] | None] = []
-            for run, records, texts in zip(self.runs, self.records, self.known, strict=True):
-                answer = None
-                if (record := records.get(question_id)) is not None:
-                    answer = _answer_json(record, texts, length, self.convention)
-                    steps = answer.get("steps", ())
-                    if searches and (replay := searches.replay(run, record, texts.rows, steps)):
-                        answer["replay"] = replay
-                answers.append(answer)
+            answers = [
+                self._answer(of_run, question_id, length, searches) for of_run in self.of_runs
+            ]
             part.append(answers)
             size += len(json.dumps(answers))
             if size > _PART:
@@ -135,6 +160,21 @@ class _Source:
                 part, size = [], 0
         if part:
             yield part
+
+    def _answer(
+        self, of_run: _RunQuestions, question_id: str, length: Length, searches: Searches | None
+    ) -> dict[str, Any] | None:
+        """The answer of a run to a question; arguments as of `parts`."""
+        record = of_run.records.get(question_id)
+        if record is None:
+            return None
+        answer = _answer_json(record, of_run, length, self.convention)
+        if searches is not None:
+            steps = answer.get("steps", ())
+            replay = searches.replay(of_run.run, record, of_run.rows, steps)
+            if replay:
+                answer["replay"] = replay
+        return answer
 
 
 def questions(
@@ -145,177 +185,327 @@ def questions(
     limits: Limits,
     convention: str = DEFAULT,
 ) -> Questions:
-    """What the page knows of the questions of one data set's runs; labels: their methods' names;
-    rows: of each run.
+    """What the page knows of the questions of one data set's runs.
 
-    reference: the place of one in `runs`; convention: how the FLOPs of steps are counted. Raises
-    DataError for damaged texts of a run folder.
+    Args:
+        runs: The runs.
+        labels: Their methods' names.
+        reference: The place of one in `runs`.
+        rows: Of each run.
+        limits: How much is kept.
+        convention: How the FLOPs of steps are counted.
+
+    Raises:
+        DataError: The texts of a run folder are damaged.
     """
     score = facts.headline(runs[0])
-    ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
+    ids = _question_ids(runs)
     detailed_ids = ids[: limits.questions]
-    in_detail, long = set(detailed_ids), dict[str, tuple[str, int]]()
-    for run in runs:  # one text in memory at a time
-        with_details = (r for r in run.whole_records if r["question_id"] in in_detail)
-        texts = run.stream_texts(with_details)
-        long.update((key, (text[: LENGTHS[0].text], len(text))) for key, text in texts)
-    records = [ByQuestion(run.whole_records, dict) for run in runs]
-    source = _Source(runs, records, [_KnownTexts(run_rows, long) for run_rows in rows], convention)
-    listed = compress_json(_question_list(source, ids, score))
-    searches, room = Searches(limits.graphs), limits.size - len(listed)
-    length = _longest_that_fits(source, detailed_ids, room)
-    starts, blocks = [0], {"list": listed}
-    for part in source.parts(detailed_ids, length, searches):
+    long_texts = _long_texts(runs, set(detailed_ids))
+    of_runs = []
+    for run, label, run_rows in zip(runs, labels, rows, strict=True):
+        records = ByQuestion(run.whole_records, dict)
+        of_runs.append(_RunQuestions(run, label, records, run_rows, long_texts))
+    answers = _Answers(of_runs, convention)
+    blocks = {"list": compress_json(_question_list(of_runs, ids, score))}
+    room = limits.size - len(blocks["list"])
+    length = _longest_that_fits(answers, detailed_ids, room)
+    searches = Searches(limits.graphs)
+    starts = [0]
+    for part in answers.parts(detailed_ids, length, searches):
         text = compress_json(part)
         room -= len(text)
         if room < 0:
             break
         blocks[f"part-{len(starts) - 1}"] = text
         starts.append(starts[-1] + len(part))
-    detailed = starts[-1]
-    methods = [
-        {
-            "label": label,
-            "model": run.config["model"]["name"],
-            "run": run.name,
-            "upper_bound": facts.is_upper_bound(run),
-        }
-        for run, label in zip(runs, labels, strict=True)
+    for number, graph in enumerate(searches.graphs):
+        blocks[f"graph-{number}"] = graph
+    head = {
+        "name": runs[0].config["dataset"]["name"],
+        "score": score,
+        "methods": [_method_json(of_run) for of_run in of_runs],
+        "reference": reference,
+        "count": len(ids),
+        "starts": starts,
+    }
+    notes = [
+        *_missing_rows(rows),
+        *_missing_details(starts[-1], len(ids), limits, length),
+        *searches.notes(),
+        *_cost_notes(runs, convention),
     ]
-    dataset = runs[0].config["dataset"]["name"]
-    head = {"name": dataset, "score": score, "methods": methods, "reference": reference}
-    head |= {"count": len(ids), "starts": starts}
-    problems = [run_rows.problem for run_rows in rows if run_rows.problem]
-    notes = [f"No gold answers, questions and shown texts: {problem}." for problem in problems[:1]]
-    if detailed < len(ids):
-        reason = "--questions" if detailed == limits.questions else "so that the page stays small"
-        notes.append(
-            f"Details of {detailed} of {len(ids)} questions ({reason}); all can be searched."
-        )
-    if detailed and length != LENGTHS[0]:
-        kept = f"at most {length.shown} pieces and {length.steps} steps of an answer are shown"
-        cut = f"texts are cut at {length.text} characters, and {kept}; harness trace RUN QUESTION_ID shows all"
-        notes.append(f"So that the page stays small, {cut}.")
-    notes += searches.notes()
-    by_run = (costs.full_only_notes(run.whole_records, convention) for run in runs)
-    notes += dict.fromkeys(note for run_notes in by_run for note in run_notes)
-    blocks |= {f"graph-{i}": text for i, text in enumerate(searches.graphs)}
     return Questions(head, blocks, notes)
 
 
-def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length:
-    """The longest of LENGTHS at which the answers to `ids` take at most `size` bytes, judged by a
-    sample of them."""
+def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
+    """The ids of the questions of all runs, each once."""
+    ids: dict[str, None] = {}
+    for run in runs:
+        ids.update(dict.fromkeys(record["question_id"] for record in run.records))
+    return list(ids)
+
+
+def _long_texts(runs: Sequence[StoredRun], ids: set[str]) -> dict[str, _LongText]:
+    """The long texts that runs showed to questions, by checksum; one whole text in memory at a
+    time."""
+    found = {}
+    for run in runs:
+        detailed = (record for record in run.whole_records if record["question_id"] in ids)
+        for key, text in run.stream_texts(detailed):
+            found[key] = _LongText(text[: LENGTHS[0].text], len(text))
+    return found
+
+
+def _method_json(of_run: _RunQuestions) -> dict[str, Any]:
+    return {
+        "label": of_run.label,
+        "model": of_run.run.config["model"]["name"],
+        "run": of_run.run.name,
+        "upper_bound": facts.is_upper_bound(of_run.run),
+    }
+
+
+def _missing_rows(rows: Sequence[Rows]) -> list[str]:
+    """A sentence on why there are no questions and texts; [] where there are."""
+    for run_rows in rows:
+        if run_rows.problem:
+            return [f"No gold answers, questions and shown texts: {run_rows.problem}."]
+    return []
+
+
+def _missing_details(detailed: int, count: int, limits: Limits, length: Length) -> list[str]:
+    """Sentences on questions without details, and on what is cut.
+
+    Args:
+        detailed: Questions with details.
+        count: All questions.
+        limits: What the page holds.
+        length: How much of an answer is kept.
+    """
+    notes = []
+    if detailed < count:
+        reason = "so that the page stays small"
+        if detailed == limits.questions:
+            reason = "--questions"
+        notes.append(f"Details of {detailed} of {count} questions ({reason}); all can be searched.")
+    if detailed and length != LENGTHS[0]:
+        notes.append(
+            f"So that the page stays small, texts are cut at {length.text} characters, and at most "
+            f"{length.shown} pieces and {length.steps} steps of an answer are shown; harness trace "
+            "RUN QUESTION_ID shows all."
+        )
+    return notes
+
+
+def _cost_notes(runs: Sequence[StoredRun], convention: str) -> list[str]:
+    """What is not known of the FLOPs of steps, each sentence once."""
+    notes: dict[str, None] = {}
+    for run in runs:
+        notes.update(dict.fromkeys(costs.full_only_notes(run.whole_records, convention)))
+    return list(notes)
+
+
+def _longest_that_fits(answers: _Answers, ids: Sequence[str], size: int) -> Length:
+    """The longest of LENGTHS at which answers fit, judged by a sample of them.
+
+    Args:
+        answers: The answers.
+        ids: Of the questions.
+        size: Bytes that they may take.
+    """
     sample = ids
     if len(ids) > _SAMPLE_SIZE:
         sample = [ids[i * len(ids) // _SAMPLE_SIZE] for i in range(_SAMPLE_SIZE)]
     for length in LENGTHS[:-1]:
-        need = sum(len(compress_json(part)) for part in source.parts(sample, length))
+        need = sum(len(compress_json(part)) for part in answers.parts(sample, length))
         if need * len(ids) <= 0.95 * size * len(sample):
             return length
     return LENGTHS[-1]
 
 
-def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str, Any]:
-    """The block "list" of the module: texts, answers and values of `score` of all questions."""
-    texts: list[str | None] = []
-    gold: list[list[str] | None] = []
-    options: list[list[str] | None] = []
-    for question_id in ids:
-        in_rows = (run_rows.rows.examples.get(question_id) for run_rows in source.known)
-        example = next((example for example in in_rows if example is not None), None)
-        texts.append(None if example is None else cut_text(example.question.text, 600))
-        gold.append(
-            None if example is None else [cut_text(a, 300) for a in example.gold.answers[:20]]
-        )
-        of_question = () if example is None else example.question.options or ()
-        options.append([cut_text(option, 300) for option in of_question] or None)
-    has_texts = any(text is not None for text in texts)
-    longest = min(LENGTHS[0].text, max(60, _LIST_CHARACTERS // (len(ids) * len(source.runs))))
-    answers: list[dict[str, str]] = []
-    failed: list[set[str]] = []
-    values: list[dict[str, float]] = []
-    for run in source.runs:
-        answers.append(
-            {r["question_id"]: cut_text(r["prediction"], longest) for r in run.whole_records}
-        )
-        failed.append({r["question_id"] for r in run.records if r["error"] is not None})
-        values.append({})
-        if score in facts.score_names(run):
-            scored = facts.scored(run, score)
-            values[-1] = dict(zip(scored.ids, scored.values, strict=True))
+def _question_list(
+    of_runs: Sequence[_RunQuestions], ids: Sequence[str], score: str
+) -> dict[str, Any]:
+    """The block "list" of the module.
+
+    Args:
+        of_runs: The runs.
+        ids: Of all questions.
+        score: The name of the score of "values".
+    """
+    texts = [_question_texts(_example(of_runs, question_id)) for question_id in ids]
+    has_texts = any(text.question is not None for text in texts)
+    has_options = any(text.options for text in texts)
+    longest = max(60, _LIST_CHARACTERS // (len(ids) * len(of_runs)))
+    longest = min(LENGTHS[0].text, longest)
     return {
         "ids": list(ids),
-        "texts": texts if has_texts else None,
-        "gold": gold if has_texts else None,
-        "options": options if any(options) else None,
-        "predictions": [[of_run.get(question_id) for question_id in ids] for of_run in answers],
-        "values": [
-            [None if (value := of_run.get(i)) is None else round(value, 5) for i in ids]
-            for of_run in values
-        ],
-        "failed": [
-            [i for i, question_id in enumerate(ids) if question_id in of_run] for of_run in failed
-        ],
+        "texts": [text.question for text in texts] if has_texts else None,
+        "gold": [text.gold for text in texts] if has_texts else None,
+        "options": [text.options for text in texts] if has_options else None,
+        "predictions": [_predictions(of_run.run, ids, longest) for of_run in of_runs],
+        "values": [_values(of_run.run, ids, score) for of_run in of_runs],
+        "failed": [_failed_places(of_run.run, ids) for of_run in of_runs],
     }
+
+
+@dataclass(frozen=True)
+class _QuestionTexts:
+    """The texts of a question in the list; None for what is not at hand."""
+
+    question: str | None = None
+    gold: list[str] | None = None
+    options: list[str] | None = None
+
+
+def _example(of_runs: Sequence[_RunQuestions], question_id: str) -> Example | None:
+    """The question in the rows of the first run that has it."""
+    for of_run in of_runs:
+        example = of_run.rows.examples.get(question_id)
+        if example is not None:
+            return example
+    return None
+
+
+def _question_texts(example: Example | None) -> _QuestionTexts:
+    if example is None:
+        return _QuestionTexts()
+    options = [cut_text(option, _GOLD_CHARACTERS) for option in example.question.options or ()]
+    gold = [cut_text(answer, _GOLD_CHARACTERS) for answer in example.gold.answers[:_MOST_GOLD]]
+    return _QuestionTexts(
+        question=cut_text(example.question.text, _QUESTION_CHARACTERS),
+        gold=gold,
+        options=options or None,
+    )
+
+
+def _predictions(run: StoredRun, ids: Sequence[str], longest: int) -> list[str | None]:
+    """The answers of a run, cut to `longest` characters; None where it has none."""
+    answers = {}
+    for record in run.whole_records:
+        answers[record["question_id"]] = cut_text(record["prediction"], longest)
+    return [answers.get(question_id) for question_id in ids]
+
+
+def _values(run: StoredRun, ids: Sequence[str], score: str) -> list[float | None]:
+    """The score of each question, None where a run has none."""
+    if score not in facts.score_names(run):
+        return [None] * len(ids)
+    values = facts.scored(run, score).by_question()
+    rounded = {question_id: round(value, 5) for question_id, value in values.items()}
+    return [rounded.get(question_id) for question_id in ids]
+
+
+def _failed_places(run: StoredRun, ids: Sequence[str]) -> list[int]:
+    """The places in `ids` of the questions that failed."""
+    failed = {record["question_id"] for record in run.records if record["error"] is not None}
+    return [place for place, question_id in enumerate(ids) if question_id in failed]
 
 
 def _answer_json(
-    record: dict[str, Any], texts: _KnownTexts, length: Length, convention: str
+    record: dict[str, Any], of_run: _RunQuestions, length: Length, convention: str
 ) -> dict[str, Any]:
-    """A record as an answer of the module, without what is empty; length: how much of it is
-    kept."""
-    shown, steps, error = record["shown"], record["steps"], record["error"]
-    example = texts.rows.examples.get(record["question_id"])
-    numbers = {
-        name: value for name, value in record["scores"].items() if isinstance(value, int | float)
-    }
+    """A record as an answer of the page, without what is empty.
+
+    Args:
+        record: The record.
+        of_run: Its run.
+        length: How much of it is kept.
+        convention: How FLOPs are counted.
+    """
+    shown, steps = record["shown"], search_steps(record["steps"])
+    example = of_run.rows.examples.get(record["question_id"])
     return without_empty(
         prediction=cut_text(record["prediction"], LENGTHS[0].text),
-        scores={name: round(value, 5) for name, value in numbers.items()},
+        scores=_rounded(record["scores"], 5),
         stop=record["stop_reason"],
-        error=f"{error['type']}: {cut_text(error['message'], LENGTHS[0].text)}" if error else None,
+        error=_error_text(record["error"]),
         truncated=record["truncated"],
-        shown=[_piece_json(piece, example, texts, length.text) for piece in shown[: length.shown]],
+        shown=[_piece_json(piece, example, of_run, length.text) for piece in shown[: length.shown]],
         shown_total=len(shown),
-        steps=[_step_json(step, texts, length.step, convention) for step in steps[: length.steps]],
+        steps=[_step_json(step, of_run, length.step, convention) for step in steps[: length.steps]],
         steps_total=len(steps),
     )
 
 
+def _rounded(scores: Mapping[str, Any], digits: int) -> dict[str, float]:
+    """The numbers among scores, with so many decimals."""
+    found = {}
+    for name, value in scores.items():
+        if isinstance(value, int | float):
+            found[name] = round(value, digits)
+    return found
+
+
+def _error_text(error: Mapping[str, str] | None) -> str | None:
+    if not error:
+        return None
+    return f"{error['type']}: {cut_text(error['message'], LENGTHS[0].text)}"
+
+
 def _piece_json(
-    piece: dict[str, Any], example: Example | None, texts: _KnownTexts, longest: int
+    piece: dict[str, Any], example: Example | None, of_run: _RunQuestions, longest: int
 ) -> dict[str, Any]:
-    """A piece of what the reader saw as the page takes it, cut to `longest`; evidence: overlaps a
-    supporting part."""
-    if piece["kind"] == "generated":
-        sources = ", ".join(f"{d} {a}–{b}" for d, a, b in piece["sources"][:6])
-        where = f"generated from {sources}" if sources else "generated"
-    elif piece["kind"] == "quote":
-        where = "in no document"
-    elif piece["kind"] == "unknown":
-        where = "the application does not say which texts it used"
-    else:
-        where = f"{piece['document_id']} {piece['start']}–{piece['end']}"
+    """A piece of what the reader saw.
+
+    Args:
+        piece: As the record holds it.
+        example: The question, which says whether it overlaps a supporting part.
+        of_run: The run.
+        longest: Characters of its text.
+    """
     supporting = piece["kind"] == "span" and evidence(piece, example) == "yes"
-    return without_empty(where=where, text=texts.text(piece, longest), evidence=supporting)
+    return without_empty(where=_where(piece), text=of_run.text(piece, longest), evidence=supporting)
+
+
+def _where(piece: Mapping[str, Any]) -> str:
+    """Where a text that was shown comes from."""
+    kind = piece["kind"]
+    if kind == "generated":
+        sources = ", ".join(_span_text(*source) for source in piece["sources"][:6])
+        if not sources:
+            return "generated"
+        return f"generated from {sources}"
+    if kind == "quote":
+        return "in no document"
+    if kind == "unknown":
+        return "the application does not say which texts it used"
+    return _span_text(piece["document_id"], piece["start"], piece["end"])
+
+
+def _span_text(document: str, start: int, end: int) -> str:
+    return f"{document} {start}–{end}"
 
 
 def _step_json(
-    step: dict[str, Any], texts: _KnownTexts, longest: int, convention: str
+    step: SearchStep, of_run: _RunQuestions, longest: int, convention: str
 ) -> dict[str, Any]:
-    """A step of a search as the page takes it, without what is empty; longest: characters of its
-    text."""
-    shown = step["shown"] or {}
-    flops = costs.step_flops(step["flops"], convention)
+    """A step of a search, without what is empty.
+
+    Args:
+        step: The step.
+        of_run: Its run.
+        longest: Characters of its text.
+        convention: How FLOPs are counted.
+    """
+    text = cut_text(step.note, longest)
+    if not text and step.shown:
+        text = of_run.text(step.shown, longest) or ""
     return without_empty(
-        action=step["action"],
-        node=step["node"],
-        level=step["level"],
-        p_yes=None if step["p_yes"] is None else round(step["p_yes"], 4),
-        scores={name: round(value, 5) for name, value in step["scores"].items()},
-        tokens=step["tokens"],
-        tflops=None if flops is None else round(flops / costs.TERA, 6),
-        note=bool(step["note"]),  # whether the text is a note
-        text=cut_text(step["note"], longest) or (texts.text(shown, longest) if shown else ""),
+        action=step.action,
+        node=step.node,
+        level=step.level,
+        p_yes=_rounded_or_none(step.p_yes, 4),
+        scores=_rounded(step.scores, 5),
+        tokens=step.tokens,
+        tflops=_rounded_or_none(step.tflops(convention), 6),
+        note=bool(step.note),  # whether the text is a note
+        text=text,
     )
+
+
+def _rounded_or_none(value: float | None, digits: int) -> float | None:
+    if value is None:
+        return None
+    return round(value, digits)

@@ -24,21 +24,20 @@ def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
         span = shown["document_id"], shown["start"], shown["end"]
         if _overlaps_support([span], example):
             return "yes"
-    return (
-        "source"
-        if _overlaps_support(((d, a, b) for d, a, b in shown["sources"]), example)
-        else "no"
-    )
+    if _overlaps_support(shown["sources"], example):
+        return "source"
+    return "no"
 
 
-def _overlaps_support(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
+def _overlaps_support(spans: Iterable[Sequence[Any]], example: Example) -> bool:
     """Whether any span (document, start, end) overlaps a supporting passage of the question."""
-    supporting = example.gold.supporting
-    return any(
-        s.document_id == d and s.start < end and start < s.end
-        for d, start, end in spans
-        for s in supporting
-    )
+    for document, start, end in spans:
+        for passage in example.gold.supporting:
+            if passage.document_id != document:
+                continue
+            if passage.start < end and start < passage.end:
+                return True
+    return False
 
 
 def overlapping_spans(
@@ -57,8 +56,9 @@ def overlapping_spans(
         return frozenset()
     # Only lengths count here: a run folder holds no whole texts.
     documents = [Document(name, " " * sizes[name]) for name in example.question.document_ids]
-    cut = run.config["method"].get("view") == "evidence"
-    view = evidence_view(documents, example.gold.supporting) if cut else View.of(documents)
+    view = View.of(documents)
+    if run.config["method"].get("view") == "evidence":
+        view = evidence_view(documents, example.gold.supporting)
     if (record.get("notes") or {}).get("joined"):
         view = joined_view(view)
     (indexed, *more) = view.documents
@@ -69,6 +69,6 @@ def overlapping_spans(
         if span is None or not 0 <= span[0] <= span[1] <= len(indexed.text):
             continue
         shown = view.original(Answer("", (Shown("span", indexed.id, *span),))).shown
-        if _overlaps_support(((s.document_id, s.start, s.end) for s in shown), example):
+        if _overlaps_support([(s.document_id, s.start, s.end) for s in shown], example):
             nodes.add(node)
     return frozenset(nodes)

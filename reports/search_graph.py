@@ -19,19 +19,27 @@ from harness.storage.serialize import load
 
 _KEYS = ("text", "level", "higher", "lower", "weight")
 
+Edge = tuple[int, int, float]
+"""Higher node, lower node, and a weight that is a finite number."""
+Span = tuple[int, int]
+"""Start and end in the indexed text."""
+
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes by number: text[i], level[i] (1 = the lowest), span[i] = (start, end) in the indexed
-    text or None.
+    """Nodes by number.
 
-    edges: (higher, lower, weight), higher and lower being node numbers and weight a finite number.
+    Args:
+        text: Of each node.
+        level: Of each node, 1 for the lowest.
+        edges: Between nodes.
+        span: Of each node, None for a text that was written; () where no node has one.
     """
 
     text: tuple[str, ...]
     level: tuple[int, ...]
-    edges: tuple[tuple[int, int, float], ...]
-    span: tuple[tuple[int, int] | None, ...] = ()
+    edges: tuple[Edge, ...]
+    span: tuple[Span | None, ...] = ()
 
     def rows(self) -> dict[int, list[int]]:
         """The nodes of each level, the highest level first; in document order where all of them
@@ -40,7 +48,11 @@ class Graph:
         for node, level in enumerate(self.level):
             rows[level].append(node)
         for nodes in rows.values():
-            places = {node: span for node in nodes if (span := self.place(node)) is not None}
+            places: dict[int, Span] = {}
+            for node in nodes:
+                span = self.place(node)
+                if span is not None:
+                    places[node] = span
             if len(places) == len(nodes):
                 nodes.sort(key=places.__getitem__)
         return rows
@@ -49,18 +61,39 @@ class Graph:
         """A level's name on the page: "chunks" for the lowest if all of its nodes are parts of the
         text."""
         nodes = [node for node, node_level in enumerate(self.level) if node_level == level]
-        lowest = level == min(self.level) and all(self.place(node) is not None for node in nodes)
-        return "chunks" if lowest else f"level {level}"
+        if level == min(self.level) and all(self.place(node) is not None for node in nodes):
+            return "chunks"
+        return f"level {level}"
 
-    def place(self, node: int) -> tuple[int, int] | None:
-        """Where the text of `node` stands in the indexed text; None for a text that was written."""
-        return self.span[node] if self.span else None
+    def place(self, node: int) -> Span | None:
+        """Where the text of a node stands in the indexed text; None for a text that was written."""
+        if not self.span:
+            return None
+        return self.span[node]
+
+
+@dataclass(frozen=True)
+class CachedGraph:
+    """The graph of an index in the cache, or what is wrong with it: "is not in the cache ...".
+    Neither for an index that is no graph."""
+
+    graph: Graph | None = None
+    problem: str | None = None
+
+
+KnownGraphs = dict[str, CachedGraph]
+"""What was read before, by the key of its index."""
 
 
 @dataclass(frozen=True)
 class GraphResult:
-    """The graph of a record; `problem` says why there is none where there should be one; key: of
-    the cache."""
+    """The graph of a record.
+
+    Args:
+        graph: The graph, or None.
+        problem: A sentence on why there is none where there should be one.
+        key: Of its index in the cache.
+    """
 
     graph: Graph | None = None
     problem: str | None = None
@@ -72,13 +105,19 @@ def parse_graph(index: Any) -> Graph | None:
     index."""
     if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
         return None
-    ends = (np.asarray(index[name]).tolist() for name in ("higher", "lower", "weight"))
-    spans = tuple(None if span is None else (span[0], span[1]) for span in index.get("span") or ())
-    return Graph(tuple(index["text"]), tuple(index["level"]), tuple(zip(*ends, strict=True)), spans)
+    ends = [np.asarray(index[name]).tolist() for name in ("higher", "lower", "weight")]
+    spans: list[Span | None] = []
+    for span in index.get("span") or ():
+        if span is None:
+            spans.append(None)
+        else:
+            spans.append((span[0], span[1]))
+    edges = tuple(zip(*ends, strict=True))
+    return Graph(tuple(index["text"]), tuple(index["level"]), edges, tuple(spans))
 
 
 def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[IndexLine]:
-    """The lines of documents.jsonl behind a record, one a document, the newest that was built.
+    """The lines of documents.jsonl that served a record, one a document, the newest that was built.
 
     A method that takes one document was handed several joined under an id of their own
     (harness.engine.made_documents).
@@ -94,64 +133,74 @@ def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[IndexLine]:
     return list(lines.values())
 
 
-def read_graph(
-    run: StoredRun, record: Mapping[str, Any], cache: dict[str, tuple[Graph | None, str | None]]
-) -> GraphResult:
+def read_graph(run: StoredRun, record: Mapping[str, Any], known: KnownGraphs) -> GraphResult:
     """The graph of a record's one index. Neither graph nor problem: no step has a node, or there is
     not one index.
 
-    cache: digest -> (graph, problem) of what was read before, for the next call. A graph that the
-    steps do not fit is not returned.
+    A graph that the steps do not fit is not returned.
+
+    Args:
+        run: The run.
+        record: The record.
+        known: Graphs that were read before; what is read now is added.
     """
     nodes = [step for step in record["steps"] if step["node"] is not None]
-    lines = index_lines(run, record) if nodes else []
-    if not lines and run.documents and nodes:
+    if not nodes:
+        return GraphResult()
+    lines = index_lines(run, record)
+    if not lines and run.documents:
         return GraphResult(problem="documents.jsonl names no index of this question.")
     if len(lines) != 1:
         return GraphResult()
     key, name = str(lines[0].key), lines[0].document_id
-    if key not in cache:
-        cache[key] = _cached_graph(key)
-    graph, problem = cache[key]
-    if graph is not None and (other := mismatch(graph, nodes)):
-        graph, problem = None, f"is not the one that was searched ({other})"
-    return GraphResult(graph, problem and f"The index of {name} {problem}.", key)
+    if key not in known:
+        known[key] = _cached_graph(key)
+    graph, problem = known[key].graph, known[key].problem
+    if graph is not None:
+        other = mismatch(graph, nodes)
+        if other:
+            return GraphResult(
+                problem=f"The index of {name} is not the one that was searched ({other}).", key=key
+            )
+    if problem:
+        return GraphResult(problem=f"The index of {name} {problem}.", key=key)
+    return GraphResult(graph, key=key)
 
 
 def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
-    """Why `steps` (those with a node) cannot be of this graph; None where nothing speaks against
+    """Why steps (those with a node) cannot be of this graph; None where nothing speaks against
     it."""
     for step in steps:
-        node, shown = step["node"], step.get("shown") or {}
+        node, level = step["node"], step["level"]
         if not 0 <= node < len(graph.text):
             return f"it has no node {node}"
-        if step["level"] is not None and step["level"] != graph.level[node]:
-            return f"its node {node} is of level {graph.level[node]}, and the search saw level {step['level']}"
+        if level is not None and level != graph.level[node]:
+            return (
+                f"its node {node} is of level {graph.level[node]}, and the search saw level {level}"
+            )
+        shown = step.get("shown") or {}
         if shown.get("kind") == "generated" and shown["text"] and shown["text"] != graph.text[node]:
             return f"its node {node} has another text"
     return None
 
 
-def _cached_graph(key: str) -> tuple[Graph | None, str | None]:
-    """The graph of the index under the digest `key` in the cache, and what is wrong: "is not in the
-    cache ...".
+def _cached_graph(key: str) -> CachedGraph:
+    """The graph of the index with this digest in the cache.
 
     The digest is unique, so the folder of the implementation that stands above it need not be
     known.
     """
     if not re.fullmatch("[0-9a-f]{64}", key):
-        return None, "has no key that could be looked up (documents.jsonl)"
+        return CachedGraph(problem="has no key that could be looked up (documents.jsonl)")
     root = cache_root()
-    folder = next(iter(sorted(root.glob(f"*/{key[:2]}/{key}"))), None)
-    if folder is None:
-        return (
-            None,
-            (
-                f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names another "
-                "one)"
-            ),
+    folders = sorted(root.glob(f"*/{key[:2]}/{key}"))
+    if not folders:
+        return CachedGraph(
+            problem=f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names "
+            "another one)"
         )
+    folder = folders[0]
     try:
-        return parse_graph(load(*read_packed(folder, key))), None
+        return CachedGraph(parse_graph(load(*read_packed(folder, key))))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return None, f"cannot be read from the cache: {folder} is damaged ({error})"
+        return CachedGraph(problem=f"cannot be read from the cache: {folder} is damaged ({error})")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.storage.run_folder import StoredRun
@@ -14,78 +15,118 @@ def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Sentences on searches that visited every node, probes that were ties, declined questions and
     cut summaries."""
     answered = [record for record in records if record["error"] is None and record["steps"]]
-    whole = sum(record["stop_reason"] == "exhausted" for record in answered)
-    probes = [
-        p for record in answered for step in record["steps"] if (p := step.get("p_yes")) is not None
+    return [
+        *_exhausted(answered),
+        *_ties(answered),
+        *_declined(answered),
+        *_cut_summaries(answered),
     ]
-    ties, lines = sum(p == 0.5 for p in probes), list[str]()
 
-    def share(count: int, of: int, noun: str, words: str) -> None:
-        """Add a sentence on a part of something that there is."""
-        lines.append(f"{count} of {of} {noun} ({100 * count / of:.0f} %) {words}")
 
-    if whole:
-        share(whole, len(answered), "searches", "visited every node")
-    if ties:
-        share(ties, len(probes), "probes", "are ties: P(Yes) is 0.5")
-    if routed := sum(
-        any(s.get("action") in ("accept", "decline") for s in r["steps"]) for r in answered
-    ):
-        share(
-            declined(answered),
-            routed,
-            "questions",
-            "were declined at first and answered from the whole document",
-        )
-    cut = {
-        tuple(r["document_ids"]): _CUT.findall(" ".join(s.get("note") or "" for s in r["steps"]))
-        for r in answered
-    }
-    if calls := sum(
-        int(count) for notes in cut.values() for count, _ in notes
-    ):  # each document counts once
-        limits = ", ".join(sorted({limit for notes in cut.values() for _, limit in notes}))
-        place = f"in {sum(map(bool, cut.values()))} of {len(cut)} indexes"
-        dropped = "an unfinished last point is dropped where there are others"
-        lines.append(f"{calls} summaries, {place}, were cut at {limits} tokens; {dropped}")
-    return lines
+def _share(count: int, total: int, noun: str) -> str:
+    """ "3 of 12 searches (25 %)" """
+    return f"{count} of {total} {noun} ({100 * count / total:.0f} %)"
+
+
+def _exhausted(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    exhausted = sum(record["stop_reason"] == "exhausted" for record in records)
+    if not exhausted:
+        return []
+    return [f"{_share(exhausted, len(records), 'searches')} visited every node"]
+
+
+def _ties(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    probes = 0
+    ties = 0
+    for record in records:
+        for step in record["steps"]:
+            p_yes = step.get("p_yes")
+            probes += p_yes is not None
+            ties += p_yes == 0.5
+    if not ties:
+        return []
+    return [f"{_share(ties, probes, 'probes')} are ties: P(Yes) is 0.5"]
+
+
+def _declined(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    routed = sum(_has_action(record, "accept", "decline") for record in records)
+    if not routed:
+        return []
+    part = _share(declined(records), routed, "questions")
+    return [f"{part} were declined at first and answered from the whole document"]
+
+
+def _cut_summaries(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What graph construction cut; each document counts once."""
+    cut_of_documents: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for record in records:
+        notes = " ".join(step.get("note") or "" for step in record["steps"])
+        cut_of_documents[tuple(record["document_ids"])] = _CUT.findall(notes)
+    summaries, n_indexes = 0, 0
+    limits = set()
+    for found in cut_of_documents.values():
+        n_indexes += bool(found)
+        for count, limit in found:
+            summaries += int(count)
+            limits.add(limit)
+    if not summaries:
+        return []
+    place = f"in {n_indexes} of {len(cut_of_documents)} indexes"
+    cut = f"{summaries} summaries, {place}, were cut at {', '.join(sorted(limits))} tokens"
+    return [f"{cut}; an unfinished last point is dropped where there are others"]
+
+
+def _has_action(record: Mapping[str, Any], *actions: str) -> bool:
+    """Whether a step of the search is one of these actions."""
+    return any(step.get("action") in actions for step in record["steps"])
 
 
 def declined(records: Sequence[Mapping[str, Any]]) -> int:
     """Number of questions whose first request was declined, so that a second one read the whole
     document."""
-    return sum(
-        any(step.get("action") == "decline" for step in record["steps"]) for record in records
-    )
+    return sum(_has_action(record, "decline") for record in records)
+
+
+_Node = tuple[int, int | None, int]
+"""Number, level and tokens of a node, as graphs may differ."""
+
+
+@dataclass(frozen=True)
+class _Visited:
+    """The nodes that the searches of a run visited, by question."""
+
+    dataset: str
+    n_questions: int
+    nodes: Mapping[str, set[_Node]]
 
 
 def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:
     """For each run a sentence that names the runs of its data set that visited the same nodes as
-    it, if there are any.
+    it, if there are any; labels: what the sentence calls the runs."""
+    visited = [_visited(run) for run in runs]
+    notes: list[list[str]] = []
+    for seen in visited:
+        alike: list[str] = []
+        if seen is not None:
+            pairs = zip(labels, visited, strict=True)
+            alike = [label for label, other in pairs if other == seen]
+        if len(alike) > 1:
+            notes.append([f"{', '.join(alike)} visited the same nodes in every question"])
+        else:
+            notes.append([])
+    return notes
 
-    labels: what the sentence calls the runs. A node is its number, level and tokens, because graphs
-    may differ.
-    """
-    visited: list[Any] = []
-    for run in runs:
-        steps = {
-            record["question_id"]: record["steps"] for record in run.records if record["steps"]
-        }
-        nodes = {
-            name: {
-                (step["node"], step["level"], step["tokens"])
-                for step in own
-                if step["node"] is not None
-            }
-            for name, own in steps.items()
-        }
-        same = run.config["dataset"]["name"], len(run.records), nodes
-        visited.append(same if any(nodes.values()) else None)
-    alike = [
-        [label for label, own in zip(labels, visited, strict=True) if own and own == seen]
-        for seen in visited
-    ]
-    return [
-        [f"{', '.join(names)} visited the same nodes in every question"] * (len(names) > 1)
-        for names in alike
-    ]
+
+def _visited(run: StoredRun) -> _Visited | None:
+    """What the searches of a run visited; None for no node at all."""
+    nodes: dict[str, set[_Node]] = {}
+    for record in run.records:
+        if not record["steps"]:
+            continue
+        seen = nodes.setdefault(record["question_id"], set())
+        for step in record["steps"]:
+            if step["node"] is not None:
+                seen.add((step["node"], step["level"], step["tokens"]))
+    if not any(nodes.values()):
+        return None
+    return _Visited(run.config["dataset"]["name"], len(run.records), nodes)

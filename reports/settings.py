@@ -1,13 +1,12 @@
 """In which settings runs of one method differ: their labels in tables, and the columns of a sweep.
 
-    name_runs(runs)  RunNames("bm25 k=3", "bm25", {"method.k": 3})                one for each run
-    labels(runs)     ["bm25 k=1", "bm25 k=3", "full-context"]
-    settings(frame)  ["method.k"]                                     the columns of a frame that hold them
+    name_runs(runs)   -> [RunNames("bm25 k=3", "bm25", {"method.k": 3}), ...]
+    labels(runs)      -> ["bm25 k=3", "bm25 k=1", "full-context"]
 
 Runs of one method, profile and model are compared. A label names the values that the user set and
-in which two of them differ, "bm25 k=3"; where that is not enough, every value in which they differ.
-Where own code changed, it has hash and date; if still alike, what differs of rows, checkout and
-packages, at last when the run was started.
+in which two of them differ. Where that is not enough, it names every value in which they differ,
+then hash and date of changed own code, then what differs of rows, checkout and packages, and at
+last when the run was started.
 """
 
 from __future__ import annotations
@@ -27,29 +26,44 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Parts of a configuration, and those of their keys that change no answer or are columns of their
-# own.
 _PARTS = ("method", "dataset", "model", "roles", "encoder", "reranker", "seed")
+"""Parts of a configuration that may change an answer."""
+# Keys of them that change no answer, or are columns of their own.
 _LEFT_OUT = re.compile(
     r"(method|dataset|model)\.name|method\.(implementation|mark|encoder|reranker)"
     r"|dataset\.(scorers|data|licence|citation|keep_texts)"
-    r"|(.+\.)?(batch_size|device|device_map|prefill_chunk|memory_fraction|embedded|small|offers\..*|timeout|retries|price|price\..*)"
+    r"|(.+\.)?(batch_size|device|device_map|prefill_chunk|memory_fraction|embedded|small"
+    r"|offers\..*|timeout|retries|price|price\..*)"
 )
-_BY_A_PRESET = ("configs/", "$", "profile ")  # beginnings of the origins of values that no user set
-_COUNTED = re.compile(r"(\d+) settings")  # a mark of more settings than it names
+_BY_A_PRESET = ("configs/", "$", "profile ")
+"""Beginnings of the origins of values that no user set."""
+_COUNTED = re.compile(r"(\d+) settings")
+"""A mark of more settings than it names."""
 _LONGEST_VALUE = 24
+NOT_RECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
 class RunNames:
-    """A run in tables. label: unlike that of any other run of its data set and model; base: its
-    method, without the settings that vary, which are in `values`: as `--set` names them, and their
-    values.
+    """A run in tables.
+
+    Args:
+        label: Unlike that of any other run of its data set and model.
+        base: The method, without the settings that vary.
+        values: These settings, as `--set` names them, with their values.
     """
 
     label: str
     base: str
     values: dict[str, Any] = field(default_factory=dict)
+
+    def with_words(self, words: str) -> RunNames:
+        """The names with words in brackets at the end of label and base."""
+        return replace(self, label=f"{self.label} ({words})", base=f"{self.base} ({words})")
+
+    def with_date(self, run: StoredRun) -> RunNames:
+        """The names with the start and hash of a run at the end of label and base."""
+        return replace(self, label=with_date(self.label, run), base=with_date(self.base, run))
 
 
 def labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str]:
@@ -60,54 +74,76 @@ def labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str
 def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[RunNames]:
     """Each run's names and the settings in which it differs from others of its method.
 
-    ignored: settings that need not tell runs apart, "method.t_n"; runs that differ in no other have
-    one label then.
+    Args:
+        runs: Stored runs.
+        ignored: Settings that need not tell runs apart, "method.t_n"; runs that differ in no other
+            have one label then.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for i, run in enumerate(runs):
-        profile = (
-            m
-            for m in _mark_parts(run)
-            if not (_COUNTED.fullmatch(m) or "=" in m or m.startswith("prompt "))
-        )
-        groups[
-            str(run.config["method"]["name"]), *profile, str(run.config["model"]["name"])
-        ].append(i)
+    for place, run in enumerate(runs):
+        method, model = str(run.config["method"]["name"]), str(run.config["model"]["name"])
+        groups[method, *_profile(run), model].append(place)
     names: dict[int, RunNames] = {}
     for places in groups.values():
-        names.update(zip(places, _name_group([runs[i] for i in places], ignored), strict=True))
-    return [names[i] for i in range(len(runs))]
+        group = [runs[place] for place in places]
+        named = _GroupNames(group, ignored).names()
+        names.update(zip(places, named, strict=True))
+    return [names[place] for place in range(len(runs))]
+
+
+def _profile(run: StoredRun) -> list[str]:
+    """The parts of a method's mark that name no settings or prompts."""
+    found = []
+    for part in _mark_parts(run):
+        if _COUNTED.fullmatch(part) or "=" in part or part.startswith("prompt "):
+            continue
+        found.append(part)
+    return found
 
 
 def with_date(label: str, run: StoredRun) -> str:
-    """The label with start and hash behind it, and the results folder where two folders have a run
+    """The label with start and hash at its end, and the results folder where two folders have a run
     of this name."""
     started = str(run.manifest.get("started") or "")[:16].replace("T", " ")
-    folder = str(run.path.parent.parent) if run.name != run.path.name else ""
-    return (
-        f"{label} ({', '.join(filter(None, [started, run.path.name.rpartition('--')[2], folder]))})"
-    )
+    words = [started, run.path.name.rpartition("--")[2]]
+    if run.name != run.path.name:
+        words.append(str(run.path.parent.parent))
+    return f"{label} ({', '.join(filter(None, words))})"
 
 
 def distinct_labels(
     labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]
 ) -> list[str]:
-    """The labels, `with_date` where another run has the same label at the same place (a table, a
-    point of a line)."""
+    """The labels, `with_date` where another run has the same label at the same place.
+
+    Args:
+        labels: One a run.
+        runs: The runs.
+        places: Of each run: a table, a point of a line.
+    """
     keys = list(zip(labels, places, strict=True))
-    keyed = zip(keys, runs, strict=True)
-    return [with_date(key[0], run) if keys.count(key) > 1 else key[0] for key, run in keyed]
+    found = []
+    for key, run in zip(keys, runs, strict=True):
+        label = key[0]
+        if keys.count(key) > 1:
+            label = with_date(label, run)
+        found.append(label)
+    return found
 
 
 def setting_values(run: StoredRun) -> dict[str, Any]:
     """Every setting of a run by the key that `--set` takes, those of its models too: "method.k",
     "model", "seed"."""
-    config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
-    values = {
-        path: value for path, value in flatten(config).items() if not _LEFT_OUT.fullmatch(path)
-    }
-    by_key = {_set_key(path): value for path, value in values.items()}
-    return {"model": run.config["model"]["name"]} | by_key
+    values = {"model": run.config["model"]["name"]}
+    for path, value in _flat_config(run).items():
+        if not _LEFT_OUT.fullmatch(path):
+            values[_set_key(path)] = value
+    return values
+
+
+def _flat_config(run: StoredRun) -> dict[str, Any]:
+    """Setting ("method.params.k") -> value, of the parts that may change an answer."""
+    return flatten({part: run.config[part] for part in _PARTS if run.config.get(part) is not None})
 
 
 def settings(frame: pd.DataFrame) -> list[str]:
@@ -118,14 +154,18 @@ def settings(frame: pd.DataFrame) -> list[str]:
 def as_printed(name: str, known: Collection[str]) -> str:
     """The one of `known` that a head of a table means: "k" is "method.k" where nothing else is
     called k."""
-    return f"method.{name}" if name not in known and f"method.{name}" in known else name
+    if name not in known and f"method.{name}" in known:
+        return f"method.{name}"
+    return name
 
 
 def is_setting(column: str) -> bool:
     """Whether a column holds the values of a setting: "method.k", "seed"; a score of the user's own
     has a colon."""
+    if column == "seed":
+        return True
     head, dot, _ = column.partition(".")
-    return column == "seed" or (bool(dot) and ":" not in column and head in _PARTS)
+    return bool(dot) and ":" not in column and head in _PARTS
 
 
 def is_number(value: Any) -> bool:
@@ -133,106 +173,167 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[RunNames]:
-    """The names of runs of one method, profile and model, in their order; ignored: as in
-    `name_runs`."""
-    values = [_answer_settings(run, ignored) for run in runs]
-    datasets = [str(run.config["dataset"]["name"]) for run in runs]
-    sets = list(zip(datasets, values, strict=True))
-    keys = [
-        key
-        for key in dict.fromkeys(k for name in values for k in name)
-        if len({(dataset, canonical(name.get(key))) for dataset, name in sets}) > len({*datasets})
-    ]
-    set_by_user = [given(run).intersection(keys) for run in runs]
-    swept = [key for key in keys if any(key in name for name in set_by_user)]
-    names = [
-        _name_run(*each, swept, ignored) for each in zip(runs, set_by_user, values, strict=True)
-    ]
-    for i in _repeated_labels(names, datasets):
-        names[i] = _name_run(runs[i], set(keys), values[i], keys, ignored)
-    for dataset in dict.fromkeys(datasets):
-        places = [i for i, name in enumerate(datasets) if name == dataset]
-        codes = [code_hash(runs[i]) for i in places]
-        if len({*codes}) > 1:
-            for i, code in zip(places, codes, strict=True):
-                started = str(runs[i].manifest.get("started") or "")[:10]
-                names[i] = _with_words(names[i], ", ".join(filter(None, [f"code {code}", started])))
-    # An ignored setting of the data set has rows of its own, one of a model weights.
-    free = {
-        "rows" if key.startswith("dataset.") else "weights"
-        for key in ignored
-        if not key.startswith("method.")
-    }
-    for alike in _alike(names, datasets):
-        made = [
-            {key: v for key, v in made_with(runs[i]).items() if key.split()[0] not in free}
-            for i in alike
-        ]
-        odd = [
-            key
-            for key in dict.fromkeys(k for name in made for k in name)
-            if len({name.get(key) for name in made}) > 1
-        ]
-        for i, name in zip(alike, made, strict=True) if odd else ():
-            names[i] = _with_words(
-                names[i], ", ".join(f"{key} {name.get(key, 'not recorded')}" for key in odd)
+class _GroupNames:
+    """Names the runs of one method, profile and model, in their order.
+
+    Each step tells runs apart that the steps before it left alike.
+    """
+
+    def __init__(self, runs: Sequence[StoredRun], ignored: Collection[str]) -> None:
+        self._runs = runs
+        self._ignored = ignored
+        self._values = [_answer_settings(run, ignored) for run in runs]
+        self._datasets = [str(run.config["dataset"]["name"]) for run in runs]
+        self._names: list[RunNames] = []
+
+    def names(self) -> list[RunNames]:
+        """The names of all runs."""
+        self._name_by_settings()
+        self._add_own_code()
+        self._add_what_made_them()
+        self._add_dates()
+        return self._names
+
+    def _name_by_settings(self) -> None:
+        """By the settings that the user set; where that is not enough, by all that vary."""
+        varying = self._varying_settings()
+        set_by_user = [given(run).intersection(varying) for run in self._runs]
+        swept = [key for key in varying if any(key in keys for keys in set_by_user)]
+        for run, keys, values in zip(self._runs, set_by_user, self._values, strict=True):
+            self._names.append(_name_run(run, keys, values, swept, self._ignored))
+        for i in _repeated_labels(self._names, self._datasets):
+            self._names[i] = _name_run(
+                self._runs[i], set(varying), self._values[i], varying, self._ignored
             )
-    for alike in _alike(names, datasets):
-        keys = [_line_key(runs[i], values[i], ignored) if ignored else str(i) for i in alike]
-        for i, key in zip(alike, keys, strict=True) if len({*keys}) > 1 else ():
-            first = runs[alike[keys.index(key)]]
-            names[i] = replace(
-                names[i],
-                label=with_date(names[i].label, first),
-                base=with_date(names[i].base, first),
-            )
-    return names
+
+    def _varying_settings(self) -> list[str]:
+        """The settings in which two runs of one data set differ."""
+        all_keys: dict[str, None] = {}
+        for values in self._values:
+            all_keys.update(dict.fromkeys(values))
+        varying = []
+        for key in all_keys:
+            found = set()
+            for dataset, values in zip(self._datasets, self._values, strict=True):
+                found.add((dataset, canonical(values.get(key))))
+            if len(found) > len(set(self._datasets)):
+                varying.append(key)
+        return varying
+
+    def _add_own_code(self) -> None:
+        """Hash and date, where own code changed between runs of a data set."""
+        for dataset in dict.fromkeys(self._datasets):
+            places = [i for i, name in enumerate(self._datasets) if name == dataset]
+            if len({code_hash(self._runs[i]) for i in places}) == 1:
+                continue
+            for i in places:
+                words = [f"code {code_hash(self._runs[i])}"]
+                started = str(self._runs[i].manifest.get("started") or "")[:10]
+                if started:
+                    words.append(started)
+                self._names[i] = self._names[i].with_words(", ".join(words))
+
+    def _add_what_made_them(self) -> None:
+        """The rows, weights, checkout and packages in which runs differ that look alike."""
+        for alike in _alike(self._names, self._datasets):
+            made = [self._made_with(i) for i in alike]
+            differing = _differing_keys(made)
+            if not differing:
+                continue
+            for i, versions in zip(alike, made, strict=True):
+                words = [f"{key} {versions.get(key, NOT_RECORDED)}" for key in differing]
+                self._names[i] = self._names[i].with_words(", ".join(words))
+
+    def _made_with(self, i: int) -> dict[str, str]:
+        """What made a run, without what its ignored settings change: one of the data set has rows
+        of its own, one of a model weights."""
+        free = set()
+        for key in self._ignored:
+            if key.startswith("dataset."):
+                free.add("rows")
+            elif not key.startswith("method."):
+                free.add("weights")
+        versions = made_with(self._runs[i])
+        return {key: text for key, text in versions.items() if key.split()[0] not in free}
+
+    def _add_dates(self) -> None:
+        """When a run was started, where runs still look alike; runs that may be one line of a
+        figure get the date of the first."""
+        for alike in _alike(self._names, self._datasets):
+            keys = [self._line_key(i) for i in alike]
+            if len(set(keys)) == 1:
+                continue
+            for i, key in zip(alike, keys, strict=True):
+                first = self._runs[alike[keys.index(key)]]
+                self._names[i] = self._names[i].with_date(first)
+
+    def _line_key(self, i: int) -> str:
+        """A key that runs share which may be one line of a figure: settings, models, and questions
+        unless those vary; without ignored settings no two runs share one."""
+        if not self._ignored:
+            return str(i)
+        run = self._runs[i]
+        ids: list[str] = []
+        if not any(key.startswith("dataset.") for key in self._ignored):
+            ids = sorted(record["question_id"] for record in run.records)
+        made_of = [self._values[i], run.config.get("failed"), run.manifest.get("models"), ids]
+        return digest(made_of)
 
 
-def _line_key(run: StoredRun, values: Mapping[str, Any], ignored: Collection[str]) -> str:
-    """A key that runs share which may be one line of a figure: settings, models, and questions
-    unless those vary."""
-    vary = any(key.startswith("dataset.") for key in ignored)
-    ids = [] if vary else sorted(record["question_id"] for record in run.records)
-    return digest([values, run.config.get("failed"), run.manifest.get("models"), ids])
+def _differing_keys(tables: Sequence[Mapping[str, str]]) -> list[str]:
+    """The keys whose values differ between tables, or that one of them lacks."""
+    keys: dict[str, None] = {}
+    for table in tables:
+        keys.update(dict.fromkeys(table))
+    return [key for key in keys if len({table.get(key) for table in tables}) > 1]
 
 
 def given(run: StoredRun) -> set[str]:
     """The settings that the user set, "method.params.k"."""
-    return {
-        key
-        for key, origin in run.origins.items()
-        if origin != "default" and not origin.startswith(_BY_A_PRESET)
-    }
+    found = set()
+    for key, origin in run.origins.items():
+        if origin != "default" and not origin.startswith(_BY_A_PRESET):
+            found.add(key)
+    return found
 
 
 def code_hash(run: StoredRun) -> str:
     """Seven digits of the hash of the user's own code; "not recorded" where there is none, or an
     older run."""
     code = run.manifest.get("code")
-    return digest(code)[:7] if code else "not recorded"
+    if not code:
+        return NOT_RECORDED
+    return digest(code)[:7]
 
 
 def made_with(run: StoredRun) -> dict[str, str]:
     """What made the run, as far as it is recorded: "rows", "commit", "weights of NAME" and each
     package -> version."""
     manifest = run.manifest
-    git = manifest.get("git") or {}
+    made = {}
     rows = (manifest.get("dataset") or {}).get("fingerprint")
-    made = {"rows": str(rows)[:7]} if rows else {}
+    if rows:
+        made["rows"] = str(rows)[:7]
+    git = manifest.get("git") or {}
     if git.get("commit"):
-        made["commit"] = str(git["commit"])[:7] + (", changed" if git.get("dirty") else "")
+        made["commit"] = str(git["commit"])[:7]
+        if git.get("dirty"):
+            made["commit"] += ", changed"
     for role, identity in (manifest.get("models") or {}).items():
-        used = (
-            run.config.get(role) or (run.config.get("roles") or {}).get(role) or run.config["model"]
-        )
-        if weights := identity.get("weights"):
+        weights = identity.get("weights")
+        if weights:
             parts = [weights, identity.get("query_weights"), identity.get("quantised")]
-            made[f"weights of {used['name']}"] = digest(parts)[:7]
-    return made | {
-        str(name): str(version) for name, version in (manifest.get("packages") or {}).items()
-    }
+            made[f"weights of {_model_of_role(run, role)['name']}"] = digest(parts)[:7]
+    for name, version in (manifest.get("packages") or {}).items():
+        made[str(name)] = str(version)
+    return made
+
+
+def _model_of_role(run: StoredRun, role: str) -> Mapping[str, Any]:
+    """The settings of the model with a role: an encoder, one of `roles`, else the reader."""
+    named = run.config.get(role) or (run.config.get("roles") or {}).get(role)
+    found: Mapping[str, Any] = named or run.config["model"]
+    return found
 
 
 def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
@@ -241,37 +342,34 @@ def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
     seeds: dict[str, set[int]] = defaultdict(set)
     keys = []
     for run in runs:
-        settings = {
-            **_answer_settings(run, ()),
-            "dataset": run.config["dataset"]["name"],
-            "seed": 0,
-        }
-        keys.append(canonical(settings))
-        seeds[keys[-1]].add(int(run.config.get("seed") or 0))
-    text = "one of {} runs that differ only in the seed ({}): report all of them, not the best"
-    several = {
-        key: text.format(len(own), ", ".join(map(str, sorted(own))))
-        for key, own in seeds.items()
-        if len(own) > 1
-    }
-    return [several.get(key) for key in keys]
-
-
-def _with_words(name: RunNames, words: str) -> RunNames:
-    """The name with words in brackets behind its label and base."""
-    return replace(name, label=f"{name.label} ({words})", base=f"{name.base} ({words})")
+        values = _answer_settings(run, ())
+        key = canonical({**values, "dataset": run.config["dataset"]["name"], "seed": 0})
+        keys.append(key)
+        seeds[key].add(int(run.config.get("seed") or 0))
+    sentences: dict[str, str] = {}
+    for key, own in seeds.items():
+        if len(own) > 1:
+            listed = ", ".join(map(str, sorted(own)))
+            sentences[key] = (
+                f"one of {len(own)} runs that differ only in the seed ({listed}): report all of "
+                "them, not the best"
+            )
+    return [sentences.get(key) for key in keys]
 
 
 def _alike(names: Sequence[RunNames], datasets: Sequence[str]) -> list[list[int]]:
     """Indices of names that look alike in a table of one data set: one label, or one base and equal
     settings."""
-    groups_by_look: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    by_look: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, (name, dataset) in enumerate(zip(names, datasets, strict=True)):
-        groups_by_look[dataset, name.base, canonical(name.values)].append(i)
-    labels = _repeated_labels(names, datasets)
-    groups = [group for group in groups_by_look.values() if len(group) > 1]
-    ungrouped = labels - {i for group in groups for i in group}
-    return groups + ([sorted(ungrouped)] if ungrouped else [])
+        by_look[dataset, name.base, canonical(name.values)].append(i)
+    groups = [group for group in by_look.values() if len(group) > 1]
+    ungrouped = _repeated_labels(names, datasets)
+    for group in groups:
+        ungrouped.difference_update(group)
+    if ungrouped:
+        groups.append(sorted(ungrouped))
+    return groups
 
 
 def _name_run(
@@ -283,27 +381,38 @@ def _name_run(
 ) -> RunNames:
     """The names of one run among those of its method, profile and model.
 
-    in_label: settings that its label names, out of `swept`, those that vary; values: setting ->
-    value of this run.
+    Args:
+        run: The run.
+        in_label: The settings that its label names, out of `swept`.
+        values: Setting -> value of this run.
+        swept: The settings that vary.
+        ignored: As in `name_runs`.
     """
     short = {_short_key(key) for key in (*swept, *ignored)}
-    marks = [mark for mark in _mark_parts(run) if mark.partition("=")[0] not in short]
-    marks = [
-        mark for mark in marks if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(in_label)
-    ]
+    marks = []
+    for mark in _mark_parts(run):
+        counted = _COUNTED.fullmatch(mark)
+        if mark.partition("=")[0] in short:
+            continue
+        if counted and int(counted[1]) <= len(in_label):
+            continue
+        marks.append(mark)
     base = label({"name": run.config["method"]["name"], "mark": ", ".join(marks)})
-    shown = [key for key in swept if key in in_label and key in values]
-    texts = [value_text(values[key]) for key in shown]
-    texts = [
-        text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
-        for text in texts
-    ]
-    words = [f"{_short_key(key)}={text}" for key, text in zip(shown, texts, strict=True)]
+    own = [key for key in swept if key in values]
+    words = [f"{_short_key(key)}={_short_value(values[key])}" for key in own if key in in_label]
     return RunNames(
-        " ".join([base, *words]),
-        base,
-        {_set_key(key): values[key] for key in swept if key in values},
+        label=" ".join([base, *words]),
+        base=base,
+        values={_set_key(key): values[key] for key in own},
     )
+
+
+def _short_value(value: Any) -> str:
+    """A value as text, cut where it is long."""
+    text = value_text(value)
+    if len(text) <= _LONGEST_VALUE:
+        return text
+    return f"{text[: _LONGEST_VALUE - 3]}..."
 
 
 def _repeated_labels(names: Iterable[RunNames], datasets: Sequence[str]) -> set[int]:
@@ -317,14 +426,12 @@ def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]
     """Setting ("method.params.k") -> value of all that may change an answer, but numbers taken from
     other runs."""
     from_runs = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
-    values = flatten(
-        {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
-    )
-    return {
-        k: v
-        for k, v in values.items()
-        if not (_LEFT_OUT.fullmatch(k) or k in from_runs or _set_key(k) in ignored)
-    }
+    found = {}
+    for key, value in _flat_config(run).items():
+        if _LEFT_OUT.fullmatch(key) or key in from_runs or _set_key(key) in ignored:
+            continue
+        found[key] = value
+    return found
 
 
 def _mark_parts(run: StoredRun) -> list[str]:
@@ -336,7 +443,8 @@ def _mark_parts(run: StoredRun) -> list[str]:
 def _set_key(path: str) -> str:
     """A setting as `--set` names it: "method.params.k" -> "method.k", "roles.builder.name" ->
     "roles.builder"."""
-    path = re.sub(r"^(method\.params|dataset\.options)\.", lambda m: m[0].split(".")[0] + ".", path)
+    path = re.sub(r"^method\.params\.", "method.", path)
+    path = re.sub(r"^dataset\.options\.", "dataset.", path)
     return re.sub(r"^(roles\.\w+|encoder|reranker)\.name$", r"\1", path)
 
 

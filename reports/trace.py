@@ -1,282 +1,456 @@
 """The stored search of one question as text, which `harness trace` prints: a tree where its graph
 is in the cache.
 
-step            node  level  p_yes  attention  similarity  tokens  TFLOPs   edge  evidence  text
-0 start           31      3  0.112                             23   0.512         source    ...
-├─ 1 visit        12      2  0.204     0.0310      0.0402      31   0.548  0.310  source    ...
-│  └─ 2 visit      4      1  0.871     0.0220      0.0511     118   0.660  0.402  yes       ...
-what a later stop would have seen
-3 study           13      2  0.902     0.0109      0.0377      29   0.691  0.112  no        ...
+    step            node  level  p_yes  attention  similarity  tokens  TFLOPs   edge  evidence  text
+    0 start           31      3  0.112                             23   0.512         source    ...
+    ├─ 1 visit        12      2  0.204     0.0310      0.0402      31   0.548  0.310  source    ...
+    │  └─ 2 visit      4      1  0.871     0.0220      0.0511     118   0.660  0.402  yes       ...
+    what a later stop would have seen
+    3 study           13      2  0.902     0.0109      0.0377      29   0.691  0.112  no        ...
 
-A node stands under the earlier step that showed its predecessor of the largest edge weight
-(search_moves.py); `edge` is that weight. `evidence`: the shown span overlaps a supporting part
-(yes, no), the text was written from one that does (source), or it is unknown (-). Steps of a search
-without a graph are a flat table.
+`edge` is the weight of the edge that led to a step (search_steps.py), `evidence` says whether it
+showed a supporting part (evidence.py). Steps of a search without a graph are a flat table.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError, printable
 from harness.storage.run_folder import StoredRun
-from reports.costs import TERA, check_convention, full_only_notes, probe_share, step_flops
+from harness.types import Example
+from reports.costs import check_convention, full_only_notes, probe_share
 from reports.evidence import UNKNOWN, evidence
 from reports.facts import headline
 from reports.gold_rows import Rows, read_rows
 from reports.search_graph import Graph, read_graph
-from reports.search_moves import LATER, Move, forest, trace_moves
+from reports.search_steps import LATER, SearchStep, as_tree, search_steps
 
-_STEP_WIDTH = 60  # characters of a step's text; JSON has all of it
-_PIECE_WIDTH = 140  # of a line of a shown piece
+_STEP_WIDTH = 60
+"""Characters of a step's text; JSON has all of it."""
+_PIECE_WIDTH = 140
+"""Characters of the line of a shown text, with its place."""
+_ANSWER_WIDTH = 24
+_HEAD_WIDTH = 10
 
 
 @dataclass(frozen=True)
 class Search:
     """One record with all that is known of its search.
 
-    moves, evidence: of each step, evidence as in reports/evidence.py; problem: why there is no
-    graph; notes: sentences on what is not known.
+    Args:
+        stored: The run.
+        record: The record.
+        rows: The rows of the data set, as far as they are at hand.
+        graph: The graph that was searched, or None.
+        steps: The steps.
+        evidence: Of each step, as in reports/evidence.py.
+        problem: Why there is no graph, or None.
+        notes: Sentences on what is not known.
+        convention: How FLOPs are counted.
     """
 
     stored: StoredRun
     record: dict[str, Any]
     rows: Rows
     graph: Graph | None
-    moves: list[Move]
+    steps: list[SearchStep]
     evidence: list[str]
     problem: str | None
     notes: list[str]
     convention: str = DEFAULT
 
-    def text(self, move: Move) -> str:
+    @property
+    def example(self) -> Example | None:
+        """The question with its right answers; None where the rows are not at hand."""
+        return self.rows.examples.get(self.record["question_id"])
+
+    def text(self, step: SearchStep) -> str:
         """What a step showed, its note in front; where its text is not at hand, the document and
         place of the span."""
-        step, shown = move.step, move.step["shown"] or {}
-        text = (self.rows.text(shown) or "") if shown else ""
-        if not text and self.graph is not None and step["node"] is not None:
-            text = self.graph.text[step["node"]]
-        if not text and shown.get("document_id") and not step["note"]:
-            text = f"{shown['document_id']} [{shown['start']}:{shown['end']}]"
-        return f"({step['note']}) {text}" if step["note"] and text else step["note"] or text
+        text = self._shown_text(step)
+        if not step.note:
+            return text
+        if not text:
+            return step.note
+        return f"({step.note}) {text}"
+
+    def _shown_text(self, step: SearchStep) -> str:
+        text = ""
+        if step.shown:
+            text = self.rows.text(step.shown) or ""
+        if not text and self.graph is not None and step.node is not None:
+            text = self.graph.text[step.node]
+        if not text and step.shown.get("document_id") and not step.note:
+            text = _place(step.shown)
+        return text
+
+
+def _place(piece: Mapping[str, Any]) -> str:
+    """ "d1 [20:80]" """
+    return f"{piece['document_id']} [{piece['start']}:{piece['end']}]"
 
 
 def search_of(stored: StoredRun, question: str, data: str | None = None) -> Search:
-    """The search of the question with that id; data: the data set's rows, instead of what the run
-    holds.
+    """The search of a question.
 
-    Raises UnknownName for another question, UserError for rows that cannot be read.
+    Args:
+        stored: The run.
+        question: The id of the question.
+        data: The data set's rows, instead of what the run holds.
+
+    Raises:
+        UnknownName: The run has no such question.
+        UserError: The rows cannot be read.
     """
     by_id = {record["question_id"]: record for record in stored.records}
     if question not in by_id:
         raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
     record = by_id[question]
-    result = read_graph(stored, record, {})
+    found = read_graph(stored, record, {})
     loaded = read_rows(replace(stored, records=[record]), data=data)
     rows = replace(loaded, texts=stored.texts([record]))
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)
     marks = [evidence(step["shown"], example) for step in record["steps"]]
-    notes = [f"{result.problem} So the steps stand in their order only."] if result.problem else []
-    if result.graph is not None and UNKNOWN in marks:
-        problem = "the data set marks nothing as supporting this question"
-        if rows.problem or example is None:
-            problem = (
-                f"{rows.problem} (--data names the rows)"
-                if rows.problem
-                else "the question is not in the data set"
-            )
-        notes.append(f"It is unknown which steps showed evidence: {problem}.")
-    moves = trace_moves(record["steps"], result.graph)
-    return Search(stored, record, rows, result.graph, moves, marks, result.problem, notes)
+    notes = []
+    if found.problem:
+        notes.append(f"{found.problem} So the steps stand in their order only.")
+    if found.graph is not None and UNKNOWN in marks:
+        why = _why_unknown(rows, example)
+        notes.append(f"It is unknown which steps showed evidence: {why}.")
+    return Search(
+        stored=stored,
+        record=record,
+        rows=rows,
+        graph=found.graph,
+        steps=search_steps(record["steps"], found.graph),
+        evidence=marks,
+        problem=found.problem,
+        notes=notes,
+    )
+
+
+def _why_unknown(rows: Rows, example: Example | None) -> str:
+    """Why it is unknown which steps showed evidence."""
+    if rows.problem:
+        return f"{rows.problem} (--data names the rows)"
+    if example is None:
+        return "the question is not in the data set"
+    return "the data set marks nothing as supporting this question"
 
 
 def question_list(stored: StoredRun) -> list[str]:
     """A line a question, failed ones first, then by the first score: what `harness trace RUN`
     prints."""
     name = headline(stored)
-    ranked = sorted(
-        stored.records, key=lambda r: (r["error"] is None, r["scores"].get(name) or 0.0)
-    )
-    lines = [
+
+    def place(record: Mapping[str, Any]) -> tuple[bool, float]:
+        return record["error"] is None, record["scores"].get(name) or 0.0
+
+    ranked = sorted(stored.records, key=place)
+    head = (
         f"{len(ranked)} questions, failed ones first, then by {name}; harness trace RUN QUESTION_ID"
-    ]
-    for record in ranked:
-        error, value = record["error"], record["scores"].get(name)
-        score = error["type"] if error else "-" if value is None else f"{100 * value:.1f}"
-        texts = (
-            _shortened(record.get("question") or "", _STEP_WIDTH),
-            _shortened(record["prediction"], _STEP_WIDTH),
-        )
-        lines.append(
-            "  ".join(
-                [f"{printable(score):>6}", printable(record["question_id"]), *filter(None, texts)]
-            )
-        )
-    return lines
+    )
+    return [head, *(_question_line(record, name) for record in ranked)]
+
+
+def _question_line(record: Mapping[str, Any], score: str) -> str:
+    """The score of a question or its error, its id, its text and its answer."""
+    texts = [record.get("question") or "", record["prediction"]]
+    cut = [_shortened(text, _STEP_WIDTH) for text in texts]
+    words = [f"{printable(_outcome(record, score)):>6}", printable(record["question_id"])]
+    return "  ".join([*words, *filter(None, cut)])
+
+
+def _outcome(record: Mapping[str, Any], score: str) -> str:
+    """The score in percent, "-" without one, or the type of the error."""
+    if record["error"]:
+        return str(record["error"]["type"])
+    value = record["scores"].get(score)
+    if value is None:
+        return "-"
+    return f"{100 * value:.1f}"
 
 
 def trace_lines(search: Search) -> list[str]:
     """The lines of `harness trace RUN QUESTION_ID`: question, steps or texts shown, notes, costs
     and scores."""
-    record, convention = search.record, search.convention
-    lines = [
-        (
-            f"question   {printable(record['question_id'])} on "
-            f"{printable(', '.join(record['document_ids']))}"
-        )
-    ]
-    if (example := search.rows.examples.get(record["question_id"])) is not None:
-        options = example.question.options or ()
-        lines.append(f"           {_one_line(example.question.text)}")
-        lines += [
-            f"{'options' if not n else '':<10} ({chr(65 + n)}) {_one_line(o)}"
-            for n, o in enumerate(options)
-        ]
-        lines.append(f"gold       {_one_line(' | '.join(example.gold.answers))}")
-    lines.append(f"answer     {printable(record['prediction'])}")
-    if (final := (record.get("notes") or {}).get("scored")) is not None:
-        lines.append(f"scored     {printable(final)}")
-    if search.moves:
+    lines = _question_lines(search)
+    if search.steps:
         lines += step_lines(search)
     else:  # of a method without a search, such as bm25, what the reader saw
-        shown = record["shown"]
-        places = [
-            f"{p['document_id']} [{p['start']}:{p['end']}]" if p["document_id"] else p["kind"]
-            for p in shown
-        ]
-        width = max(map(len, places), default=0)
-        for n, (place, piece) in enumerate(zip(places, shown, strict=True)):
-            text = _shortened(search.rows.text(piece) or "", _PIECE_WIDTH - width)
-            lines.append(f"{'' if n else 'shown':<10} {printable(place).ljust(width)}  {text}")
-        lines += [] if shown else ["shown      nothing"]
+        lines += _shown_lines(search)
     lines += [*search.notes, *search.stored.notes]
-    if share := probe_share(record["usage"].get("search", {}), convention):
-        lines.append(f"probes     {share} of the search")
-    if search.moves:
-        check_convention(convention)
-        lines += [
-            f"TFLOPs     under the convention {convention}",
-            *full_only_notes([record], convention),
-        ]
-    if record["stop_reason"]:
-        lines.append(f"stopped    {printable(record['stop_reason'])}")
-    if record["error"]:
-        error = record["error"]
-        lines.append(f"failed     {printable(error['type'])}: {printable(error['message'])}")
-    scores = [f"{name} {100 * value:.1f}" for name, value in record["scores"].items()]
-    lines += [f"{'scores' if not n else '':<10} {line}" for n, line in enumerate(scores)]
+    lines += _cost_lines(search)
+    lines += _outcome_lines(search.record)
     return lines
+
+
+def _headed(head: str, line: str) -> str:
+    """A line after a word on what it is."""
+    return f"{head:<{_HEAD_WIDTH}} {line}"
+
+
+def _headed_lines(head: str, lines: Sequence[str]) -> list[str]:
+    """Lines of which the first has a head."""
+    headed = []
+    for number, line in enumerate(lines):
+        if number:
+            head = ""
+        headed.append(_headed(head, line))
+    return headed
+
+
+def _question_lines(search: Search) -> list[str]:
+    """The question with its options, the right answers, and the answer."""
+    record, example = search.record, search.example
+    documents = printable(", ".join(record["document_ids"]))
+    lines = [_headed("question", f"{printable(record['question_id'])} on {documents}")]
+    if example is not None:
+        lines.append(_headed("", _one_line(example.question.text)))
+        options = []
+        for number, option in enumerate(example.question.options or ()):
+            options.append(f"({chr(65 + number)}) {_one_line(option)}")
+        lines += _headed_lines("options", options)
+        lines.append(_headed("gold", _one_line(" | ".join(example.gold.answers))))
+    lines.append(_headed("answer", printable(record["prediction"])))
+    scored = (record.get("notes") or {}).get("scored")
+    if scored is not None:
+        lines.append(_headed("scored", printable(scored)))
+    return lines
+
+
+def _shown_lines(search: Search) -> list[str]:
+    """The texts that the reader saw, a line each."""
+    shown = search.record["shown"]
+    if not shown:
+        return [_headed("shown", "nothing")]
+    places = [_place_or_kind(piece) for piece in shown]
+    width = max(map(len, places))
+    lines = []
+    for place, piece in zip(places, shown, strict=True):
+        text = _shortened(search.rows.text(piece) or "", _PIECE_WIDTH - width)
+        lines.append(f"{printable(place).ljust(width)}  {text}")
+    return _headed_lines("shown", lines)
+
+
+def _place_or_kind(piece: Mapping[str, Any]) -> str:
+    if piece["document_id"]:
+        return _place(piece)
+    return str(piece["kind"])
+
+
+def _cost_lines(search: Search) -> list[str]:
+    """What part probes took, and how FLOPs are counted."""
+    record, convention = search.record, search.convention
+    lines = []
+    share = probe_share(record["usage"].get("search", {}), convention)
+    if share:
+        lines.append(_headed("probes", f"{share} of the search"))
+    if search.steps:
+        check_convention(convention)
+        lines.append(_headed("TFLOPs", f"under the convention {convention}"))
+        lines += full_only_notes([record], convention)
+    return lines
+
+
+def _outcome_lines(record: Mapping[str, Any]) -> list[str]:
+    """Why the search stopped, why the question failed, and its scores."""
+    lines = []
+    if record["stop_reason"]:
+        lines.append(_headed("stopped", printable(record["stop_reason"])))
+    error = record["error"]
+    if error:
+        lines.append(
+            _headed("failed", f"{printable(error['type'])}: {printable(error['message'])}")
+        )
+    scores = [f"{name} {100 * value:.1f}" for name, value in record["scores"].items()]
+    return lines + _headed_lines("scores", scores)
 
 
 def _one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+@dataclass(frozen=True)
+class _TextColumn:
+    """A column of the table of steps."""
+
+    head: str
+    cell: Callable[[SearchStep], str]
+    is_text: bool = False
+    """Whether it is aligned to the left, as words are."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A step in the table: what stands before its number, as a branch of the tree."""
+
+    branch: str
+    step: SearchStep
+
+
 def step_lines(search: Search) -> list[str]:
     """The lines of the table of steps, with a column for each part of a score that any step has.
 
-    Over a graph each stands under the one it came from, those behind the stop last; else they stand
+    Over a graph each stands under the one it came from, those after the stop last; else they stand
     in their order.
     """
-    moves, tree = search.moves, search.graph is not None
-    scores = [score for move in moves for score in move.step["scores"].items()]
-    with_decimals = {name for name, value in scores if value != value // 1}
-    parts = {name: ".4f" if name in with_decimals else ".0f" for name, _ in scores}
-    answers = ["answer"] if any(move.step.get("answer") is not None for move in moves) else []
-    extra = ["edge", "evidence"] if tree else []
-    head = [
-        *(["step"] if tree else ["#", "action"]),
-        "node",
-        "level",
-        "p_yes",
-        *parts,
-        "tokens",
-        "TFLOPs",
+    lines = _ordered(search)
+    branches = {line.step.number: line.branch for line in lines}
+    columns = [
+        *_first_columns(search, branches),
+        _TextColumn("node", lambda step: _formatted(step.node, "d")),
+        _TextColumn("level", lambda step: _formatted(step.level, "d")),
+        _TextColumn("p_yes", lambda step: _formatted(step.p_yes, ".3f")),
+        *_score_columns(search.steps),
+        _TextColumn("tokens", lambda step: str(step.tokens)),
+        _TextColumn("TFLOPs", lambda step: _formatted(step.tflops(search.convention), ".3g")),
+        *_last_columns(search),
     ]
-    head += [*extra, *answers, "text"]
-    groups = [[m for m in moves if not m.later], [m for m in moves if m.later]] if tree else [moves]
-    rows = []
-    for group in groups:
-        numbers = {move.number for move in group}
-        for mark, move in forest(group) if tree else [("", move) for move in group]:
-            step, action = move.step, printable(move.step["action"])
-            under = ""
-            if move.parent is not None and move.parent not in numbers:
-                under = f" (under {move.parent})"
-            flops = step_flops(step["flops"], search.convention)
-            cells = [
-                *([f"{mark}{move.number} {action}{under}"] if tree else [str(move.number), action]),
-                _formatted(step["node"], "d"),
-                _formatted(step["level"], "d"),
-                _formatted(step["p_yes"], ".3f"),
-                *(_formatted(step["scores"].get(part), form) for part, form in parts.items()),
-                str(step["tokens"]),
-                "" if flops is None else f"{flops / TERA:.3g}",
-                *([_formatted(move.edge, ".3f"), search.evidence[move.number]] if tree else []),
-                *([_shortened(step.get("answer") or "", 24)] if answers else []),
-                _shortened(search.text(move), _STEP_WIDTH),
-            ]
-            rows.append((move.later, cells))
-    table = [head, *(row for _, row in rows)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    words = [
-        name in ("step", "action", "evidence", "answer", "text") for name in head
-    ]  # to the left, others right
+    cells = [[column.head for column in columns]]
+    cells += [[column.cell(line.step) for column in columns] for line in lines]
+    aligned = _aligned(cells, [column.is_text for column in columns])
+    for place, line in enumerate(lines, 1):
+        if line.step.is_later:
+            return [*aligned[:place], LATER, *aligned[place:]]
+    return aligned
+
+
+def _ordered(search: Search) -> list[_Line]:
+    """The steps in the order of the table."""
+    if search.graph is None:
+        return [_Line("", step) for step in search.steps]
     lines = []
-    for cells in table:
-        aligned = [
-            c.ljust(w) if left else c.rjust(w)
-            for c, w, left in zip(cells, widths, words, strict=True)
+    for later in (False, True):
+        group = [step for step in search.steps if step.is_later is later]
+        lines += [_Line(branch, step) for branch, step in as_tree(group)]
+    return lines
+
+
+def _first_columns(search: Search, branches: Mapping[int, str]) -> list[_TextColumn]:
+    """The number of a step and what it did; branches: by its number, over a graph."""
+    if search.graph is None:
+        return [
+            _TextColumn("#", lambda step: str(step.number)),
+            _TextColumn("action", lambda step: printable(step.action), is_text=True),
         ]
-        lines.append("  ".join(aligned).rstrip())
-    first = next(
-        (i for i, (later, _) in enumerate(rows, 1) if later), None
-    )  # behind the search's stop
-    return lines if first is None else [*lines[:first], LATER, *lines[first:]]
+
+    def cell(step: SearchStep) -> str:
+        text = f"{branches[step.number]}{step.number} {printable(step.action)}"
+        parent = step.parent
+        if parent is not None and search.steps[parent].is_later is not step.is_later:
+            text += f" (under {parent})"
+        return text
+
+    return [_TextColumn("step", cell, is_text=True)]
 
 
-def _formatted(value: Any, format_spec: str) -> str:
-    return "" if value is None else format(value, format_spec)
+def _score_columns(steps: Sequence[SearchStep]) -> list[_TextColumn]:
+    """A column for each part of a score, with decimals where one of its values has some."""
+    formats: dict[str, str] = {}
+    for step in steps:
+        for name, value in step.scores.items():
+            formats.setdefault(name, ".0f")
+            if value != value // 1:
+                formats[name] = ".4f"
+    return [_score_column(name, form) for name, form in formats.items()]
+
+
+def _score_column(name: str, form: str) -> _TextColumn:
+    return _TextColumn(name, lambda step: _formatted(step.scores.get(name), form))
+
+
+def _last_columns(search: Search) -> list[_TextColumn]:
+    """What stands after the costs: edge and evidence over a graph, answers where they were
+    recorded, and the text."""
+    columns = []
+    if search.graph is not None:
+        columns += [
+            _TextColumn("edge", lambda step: _formatted(step.edge, ".3f")),
+            _TextColumn("evidence", lambda step: search.evidence[step.number], is_text=True),
+        ]
+    if any(step.answer is not None for step in search.steps):
+        columns.append(
+            _TextColumn(
+                "answer", lambda step: _shortened(step.answer or "", _ANSWER_WIDTH), is_text=True
+            )
+        )
+    columns.append(
+        _TextColumn("text", lambda step: _shortened(search.text(step), _STEP_WIDTH), is_text=True)
+    )
+    return columns
+
+
+def _aligned(rows: Sequence[Sequence[str]], is_text: Sequence[bool]) -> list[str]:
+    """Rows as lines of aligned cells.
+
+    Args:
+        rows: Cells, all rows with as many.
+        is_text: For each column, whether it is aligned to the left.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = []
+        for cell, width, left in zip(row, widths, is_text, strict=True):
+            if left:
+                cells.append(cell.ljust(width))
+            else:
+                cells.append(cell.rjust(width))
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _formatted(value: float | None, form: str) -> str:
+    if value is None:
+        return ""
+    return format(value, form)
 
 
 def _shortened(text: str, longest: int) -> str:
     text = _one_line(text)
-    return text if len(text) <= longest else text[: longest - 3] + "..."
+    if len(text) <= longest:
+        return text
+    return text[: longest - 3] + "..."
 
 
 def search_json(search: Search) -> dict[str, Any]:
     """The search as JSON values: the record's steps, each with its parent (a step's number), edge
     and evidence.
 
-    later: whether the step lies behind the stop, recorded for other stop rules.
+    later: whether the step was taken after the stop, recorded for other stop rules.
     """
-    record, known = search.record, dict[str, Any]()
-    if (example := search.rows.examples.get(record["question_id"])) is not None:
-        question = example.question
-        known = {
-            "question": question.text,
-            "options": question.options,
-            "gold": list(example.gold.answers),
-        }
-    return {
+    record = search.record
+    found: dict[str, Any] = {
         "run": str(search.stored.path),
         "question_id": record["question_id"],
         "document_ids": record["document_ids"],
-        **known,
-        "graph": search.graph is not None,
-        "notes": [*search.notes, *search.stored.notes],
-        "steps": [
-            {
-                "step": m.number,
-                "parent": m.parent,
-                "edge": m.edge,
-                "later": m.later,
-                "evidence": seen,
-                **m.step,
-            }
-            for m, seen in zip(search.moves, search.evidence, strict=True)
-        ],
-        **{name: record[name] for name in ("stop_reason", "error", "prediction", "scores")},
     }
+    example = search.example
+    if example is not None:
+        found["question"] = example.question.text
+        found["options"] = example.question.options
+        found["gold"] = list(example.gold.answers)
+    found["graph"] = search.graph is not None
+    found["notes"] = [*search.notes, *search.stored.notes]
+    found["steps"] = [
+        _step_json(step, seen) for step, seen in zip(search.steps, search.evidence, strict=True)
+    ]
+    for name in ("stop_reason", "error", "prediction", "scores"):
+        found[name] = record[name]
+    return found
+
+
+def _step_json(step: SearchStep, evidence: str) -> dict[str, Any]:
+    place = {
+        "step": step.number,
+        "parent": step.parent,
+        "edge": step.edge,
+        "later": step.is_later,
+        "evidence": evidence,
+    }
+    return {**place, **step.stored}

@@ -33,7 +33,7 @@ from harness.types import parse_shown
 from reports import facts
 from reports.costs import spent_flops, stop_flops
 from reports.gold_rows import read_rows
-from reports.search_moves import STUDY
+from reports.search_steps import STUDY
 
 Key = tuple[str, int]
 """A question's id and the step that it was stopped at."""

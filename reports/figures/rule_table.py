@@ -25,7 +25,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import check_convention, full_only_notes
 from reports.figures.replay import Rule, Scored, Stop, Trials
-from reports.search_moves import STUDY
+from reports.search_steps import STUDY
 
 STOP_SETTINGS = tuple(
     f"method.{name}" for name in ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")

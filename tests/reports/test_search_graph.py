@@ -51,7 +51,8 @@ class TestReadGraph:
 
     @pytest.mark.parametrize("key", ["", "../../etc", "0" * 63, "*" * 64])
     def test_a_key_is_never_a_path(self, key):
-        assert _cached_graph(key) == (None, "has no key that could be looked up (documents.jsonl)")
+        found = _cached_graph(key)
+        assert found.problem == "has no key that could be looked up (documents.jsonl)"
 
     @pytest.mark.parametrize("name", ["data.json", "arrays.npz", "key.json"])
     @pytest.mark.parametrize("harm", ["", None])
@@ -62,8 +63,9 @@ class TestReadGraph:
             file.unlink()
         else:
             file.write_text(harm)
-        value, problem = _cached_graph(digest)
-        assert (value, problem[:31]) == (None, "cannot be read from the cache: ")
+        found = _cached_graph(digest)
+        assert found.graph is None
+        assert found.problem.startswith("cannot be read from the cache: ")
         assert folder_of(tmp_path / "c", digest).is_dir()
 
     @pytest.mark.parametrize(

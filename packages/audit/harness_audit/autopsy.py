@@ -29,7 +29,7 @@ from reports.answer_recall import has_answer
 from reports.comparability import question_set
 from reports.figures.replay import Rule, own_stop_index
 from reports.gold_rows import Rows
-from reports.search_moves import STUDY
+from reports.search_steps import STUDY
 
 CLASSES = {
     "read": ("right, and wrong without any text", "#009E73"),

@@ -1,0 +1,181 @@
+"""A search as a list of typed steps. The text of `harness trace`, the page and its player show these.
+
+    steps = search_steps(record["steps"], graph)
+    steps[2]            -> SearchStep(number=2, action="visit", node=4, parent=1, edge=0.402, ...)
+    as_tree(steps)      -> [("", step 0), ("├─ ", step 1), ("│  └─ ", step 2), ...]
+
+A step that shows a node stands under the earlier step that showed the predecessor with the largest
+edge weight (the earliest of equals). Without a graph, or where no predecessor had been visited (the
+similarity alone led there), it stands at the root. Steps of the action "study" were taken only to
+record what a later stop would have seen.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reports.costs import TERA, step_flops
+from reports.search_graph import Graph
+
+STUDY = "study"
+"""The action of a step that only a recording took, after the stop of the search."""
+LATER = "what a later stop would have seen"
+
+
+@dataclass(frozen=True)
+class SearchStep:
+    """A step of a search.
+
+    Args:
+        number: Its place in the record, from 0.
+        stored: The step as the record holds it.
+        parent: The number of the step that it came from, or None.
+        edge: The weight of the edge that led to it, or None.
+    """
+
+    number: int
+    stored: Mapping[str, Any]
+    parent: int | None = None
+    edge: float | None = None
+
+    @property
+    def action(self) -> str:
+        """What the search did: "visit"."""
+        return str(self.stored["action"])
+
+    @property
+    def node(self) -> int | None:
+        """The node of the graph that it showed."""
+        node: int | None = self.stored["node"]
+        return node
+
+    @property
+    def level(self) -> int | None:
+        """The level of the node."""
+        level: int | None = self.stored["level"]
+        return level
+
+    @property
+    def p_yes(self) -> float | None:
+        """The probe after the step."""
+        p_yes: float | None = self.stored["p_yes"]
+        return p_yes
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """The parts of the choice: attention, similarity, total."""
+        scores: Mapping[str, float] = self.stored["scores"]
+        return scores
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of what it showed."""
+        return int(self.stored["tokens"])
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The text that it showed, as a record holds it; {} for none."""
+        return self.stored["shown"] or {}
+
+    @property
+    def note(self) -> str:
+        """What the method wrote about it."""
+        return str(self.stored["note"])
+
+    @property
+    def answer(self) -> str | None:
+        """The answer if the search stopped here, where that was recorded."""
+        answer: str | None = self.stored.get("answer")
+        return answer
+
+    @property
+    def is_later(self) -> bool:
+        """Whether it was taken after the stop of the search."""
+        return self.action == STUDY
+
+    def tflops(self, convention: str) -> float | None:
+        """1e12 FLOPs of the question up to this step; None where that is not known."""
+        flops = step_flops(self.stored["flops"], convention)
+        if flops is None:
+            return None
+        return flops / TERA
+
+
+def search_steps(
+    stored: Sequence[Mapping[str, Any]], graph: Graph | None = None
+) -> list[SearchStep]:
+    """The steps of a record; with a graph, those that showed a node have their parents."""
+    predecessors = _predecessors(graph)
+    first_shown: dict[int, int] = {}
+    steps = []
+    for number, step in enumerate(stored):
+        node = step["node"]
+        arrival = _arrival(predecessors.get(node, ()), first_shown)
+        if arrival is None:
+            steps.append(SearchStep(number, step))
+        else:
+            steps.append(SearchStep(number, step, arrival.parent, arrival.edge))
+        if node is not None:
+            first_shown.setdefault(node, number)
+    return steps
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    """How a search came to a node: from which step, over an edge of which weight."""
+
+    parent: int
+    edge: float
+
+
+def _predecessors(graph: Graph | None) -> dict[int, list[tuple[int, float]]]:
+    """Node -> (predecessor, weight of the edge), of edges with a weight above 0."""
+    found: dict[int, list[tuple[int, float]]] = {}
+    if graph is None:
+        return found
+    for higher, lower, weight in graph.edges:
+        if weight > 0:
+            found.setdefault(lower, []).append((higher, weight))
+    return found
+
+
+def _arrival(
+    predecessors: Sequence[tuple[int, float]], first_shown: Mapping[int, int]
+) -> _Arrival | None:
+    """Over the heaviest edge from a node that was shown, of equal ones that of the earliest step.
+
+    Args:
+        predecessors: (node, weight of its edge).
+        first_shown: Node -> the step that showed it first.
+    """
+    arrivals = []
+    for node, weight in predecessors:
+        if node in first_shown:
+            arrivals.append(_Arrival(first_shown[node], weight))
+    return min(arrivals, key=lambda each: (-each.edge, each.parent), default=None)
+
+
+def as_tree(steps: Sequence[SearchStep]) -> list[tuple[str, SearchStep]]:
+    """The steps depth first, each after its branch ("│  └─ "); one whose parent is not among them
+    is a root."""
+    numbers = {step.number for step in steps}
+    roots: list[SearchStep] = []
+    children: dict[int, list[SearchStep]] = {}
+    for step in steps:
+        if step.parent in numbers and step.parent is not None:
+            children.setdefault(step.parent, []).append(step)
+        else:
+            roots.append(step)
+    # No recursion: a chain may have 1,000 nodes.
+    ordered: list[tuple[str, SearchStep]] = []
+    left = [("", "", step) for step in reversed(roots)]
+    while left:
+        branch, indent, step = left.pop()
+        ordered.append((branch, step))
+        below = children.get(step.number, [])
+        for child in reversed(below):
+            if child is below[-1]:
+                left.append((f"{indent}└─ ", f"{indent}   ", child))
+            else:
+                left.append((f"{indent}├─ ", f"{indent}│  ", child))
+    return ordered
