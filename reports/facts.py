@@ -101,6 +101,22 @@ def datasets(runs: Sequence[StoredRun]) -> list[str]:
     ]
 
 
+_OWN_FOLDER = "folder"
+"""The format of folders of the user's own, two of which may be called alike."""
+
+
+def dataset_names(runs: Sequence[StoredRun]) -> list[str]:
+    """The data set of each run as tables call it: folders of the user's own that are called alike
+    have the hash of their rows behind the name."""
+    names: list[str] = []
+    for run, name in zip(runs, datasets(runs), strict=True):
+        if run.config["dataset"].get("format") == _OWN_FOLDER:
+            names.append(name)
+        else:
+            names.append(run_key(run)[0])
+    return names
+
+
 def made_elsewhere(run: StoredRun) -> bool:
     """Whether another tool made the run (harness import); what its log lacks is then not known."""
     return "imported" in run.manifest

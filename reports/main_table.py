@@ -134,9 +134,11 @@ def table_rows(
     names = name_runs(runs)
     cache = TflopsCache()
     rows = []
-    for run, name, settings in zip(runs, names, _settings_of(names), strict=True):
+    datasets = facts.dataset_names(runs)
+    for run, name, settings, dataset in zip(
+        runs, names, _settings_of(names), datasets, strict=True
+    ):
         numbers = RunNumbers(run, convention, cache)
-        dataset = facts.run_key(run)[0]
         rows.append(TableRow(run, dataset, name.label, numbers, name.base, settings))
     score_names = _all_score_names(runs)
     for row in rows:

@@ -177,7 +177,7 @@ def test_a_folder_and_questions_are_taken_as_the_command_takes_them(tmp_path) ->
     asked = {"documents": tmp_path / "wiki", "mlflow": "off", "progress": False}
     one = harness.run("echo", questions=tmp_path / "q.jsonl", **asked)
     assert isinstance(one, harness.Run)
-    assert (one.config["dataset"]["name"], one.summary["n_total"]) == ("folder", 1)
+    assert (one.config["dataset"]["name"], one.summary["n_total"]) == ("wiki", 1)
     rows = [{"id": "a", "question": "Where?", "answer": "Turin"}]
     assert harness.run("echo", questions=rows, **asked).folder == one.folder
     with pytest.raises(UserError, match="--documents DIR and --questions FILE go together"):

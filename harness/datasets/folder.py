@@ -22,6 +22,7 @@ from typing import Any
 
 from pydantic import Field
 
+from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.check_rows import RowChecker
@@ -35,6 +36,8 @@ from harness.stats.question_clusters import WHOLE_FOLDER
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 SEPARATOR = "\n\n"
+PRESET = "folder"
+"""The preset of all folders, whose name only a folder without one of its own has."""
 
 
 class Options(FileOptions):
@@ -222,8 +225,18 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     notes += _unanswered_note(examples)
     source = Source([file], file.name)
     suffix = f" with {folder.resolve().name}"
-    dataset = checker.dataset(config.name, source, suffix, examples, documents, tuple(notes))
+    name = name_of_folder(folder)
+    dataset = checker.dataset(name, source, suffix, examples, documents, tuple(notes))
     return replace(dataset, pages=parser.named_pages())
+
+
+def name_of_folder(folder: Path) -> str:
+    """The name of a folder in tables: its own, with a suffix where a data set is called so."""
+    name = folder.resolve().name.lstrip(".") or PRESET
+    taken = {presets.fold(known) for known in presets.names("datasets")} - {presets.fold(PRESET)}
+    if presets.fold(name) in taken:
+        return f"{name}-folder"
+    return name
 
 
 def _places(config: DatasetConfig) -> tuple[Path, Path]:

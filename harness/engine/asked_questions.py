@@ -48,6 +48,7 @@ def load_asked(settings: Settings, method: Method, findings: Findings) -> AskedQ
         config = config.model_copy(update={"options": {**config.options, "documents": ()}})
         dataset = load_once(config, most)
     findings.warnings += dataset.notes
+    config = config.model_copy(update={"name": dataset.name})  # a folder has its own
     if general.sample:
         sample = random_sample(dataset, config.format, general.sample, general.sample_seed)
         return AskedQuestions(sample, config)

@@ -173,7 +173,8 @@ def _planned_run(
     hash and folder."""
     method, dataset = settled.method, asked.dataset
     name = models.method_name
-    named = settled.choice.model_copy(update={"name": name, "mark": mark_of(settled, dataset.name)})
+    mark = mark_of(settled, settings.dataset.name)
+    named = settled.choice.model_copy(update={"name": name, "mark": mark})
     roles = {role: model for role, model in settings.roles.items() if role in method.needs}
     config = settings.config.model_copy(
         update={

@@ -30,7 +30,7 @@ def records(wiki):
     """The records of the only run of a name, by question."""
 
     def read(name):
-        (file,) = (wiki / "results" / "folder").glob(f"{name}--*/records.jsonl")
+        (file,) = (wiki / "results" / "wiki").glob(f"{name}--*/records.jsonl")
         rows = [json.loads(line) for line in file.read_text().splitlines()]
         return {row["question_id"]: row for row in rows}
 

@@ -51,7 +51,7 @@ def test_a_failed_question_has_no_0_of_what_no_reply_says(run, table, wiki):
     row = table()["wiki"]
     assert row["flashrag.em"] == pytest.approx(0.8)
     assert row.get("evidence_pages") is None
-    (file,) = (wiki / "results" / "folder").glob("wiki--*/summary.json")
+    (file,) = (wiki / "results" / "wiki").glob("wiki--*/summary.json")
     assert "evidence_pages" not in json.loads(file.read_text())["scores"]
 
 
@@ -146,8 +146,8 @@ def test_two_applications_are_compared_and_gated(run, here, wiki):
         both = f"old={old_server.url}/ask,new={new_server.url}/ask"
         run(both, "--fail-under", "flashrag.em=50").checked()
         run(both, "--fail-under", "flashrag.em=90").checked(4)
-    (old,) = (wiki / "results" / "folder").glob("old--*")
-    (changed,) = (wiki / "results" / "folder").glob("new--*")
+    (old,) = (wiki / "results" / "wiki").glob("old--*")
+    (changed,) = (wiki / "results" / "wiki").glob("new--*")
     compared = here("compare", str(old), str(changed), "--score", "flashrag.em").checked()
     assert "40.0" in compared.stdout
     here("report", "results", "--html", "page.html").checked()
@@ -163,7 +163,7 @@ def test_an_application_stands_beside_a_method(run, here, table, wiki):
     rows = table()
     assert rows["wiki"]["model"] == "application"
     assert rows["closed-book"]["model"] == "pocket-llama"
-    (file,) = (wiki / "results" / "folder").glob("wiki--*/run.yaml")
+    (file,) = (wiki / "results" / "wiki").glob("wiki--*/run.yaml")
     assert "timeout: 7.0" in file.read_text()
     assert not [note for note in rows["wiki"]["notes"] if "not be ranked" in note]
 
@@ -178,7 +178,7 @@ def test_other_settings_of_an_application_are_another_run(run, wiki):
         run(address, "--app-map", "sources=contexts").checked()
         run(address, "--app-body", "body.json").checked()
         assert server.asked[-1]["k"] == 3
-    assert len([*(wiki / "results" / "folder").iterdir()]) == 5
+    assert len([*(wiki / "results" / "wiki").iterdir()]) == 5
 
 
 def test_a_key_is_sent_and_stored_nowhere(run, wiki, monkeypatch):
@@ -271,7 +271,7 @@ def test_a_reply_of_another_shape_is_read_by_a_map(run, records):
 
 
 def _all_records(records):
-    folder = records.__closure__[0].cell_contents / "results" / "folder"
+    folder = records.__closure__[0].cell_contents / "results" / "wiki"
     lines = [
         line for file in folder.glob("*/records.jsonl") for line in file.read_text().split("\n")
     ]
@@ -331,7 +331,7 @@ def test_a_mistake_is_one_sentence_and_nothing_is_run(run, wiki, case):
 def test_answers_are_judged_and_traced(run, here, table, wiki):
     with WikiApp().server() as server:
         run(f"wiki={server.url}/ask", "--mlflow", f"sqlite:///{wiki}/log.db").checked()
-    (folder,) = (wiki / "results" / "folder").iterdir()
+    (folder,) = (wiki / "results" / "wiki").iterdir()
     (wiki / "script.yaml").write_text("replies: [{reply: 'yes'}]")
     judged = here(
         "judge", str(folder), "--model", "judge",

@@ -34,7 +34,7 @@ def test_a_function_in_a_file_is_called_and_its_code_is_part_of_the_run(
     run("own_app:answer", "--parallel", "2").checked()
     assert records("answer")["q1"]["scores"]["evidence_pages"] == 1
     assert records("answer")["q1"]["scores"]["flashrag.em"] == 1
-    (file,) = (wiki / "results" / "folder").glob("answer--*/manifest.json")
+    (file,) = (wiki / "results" / "wiki").glob("answer--*/manifest.json")
     reader = json.loads(file.read_text())["models"]["reader"]
     assert reader["code"] == {"own_app": hashlib.sha256(CODE.encode()).hexdigest()}
 

@@ -61,7 +61,7 @@ def test_its_passages_are_read_recorded_and_scored(ask, records, table, wiki):
     assert record["usage"]["search"]["seconds"] > 0
     row = table()["bm25[wiki] [k=2]"]
     assert row["evidence_pages"] == row["evidence_mrr"] == 1
-    (prompts,) = (wiki / "results" / "folder").glob("bm25*/*requests*")
+    (prompts,) = (wiki / "results" / "wiki").glob("bm25*/*requests*")
     assert (
         "The warranty of the device lasts two years."
         in json.loads(prompts.read_text().splitlines()[0])["prompt"]

@@ -351,7 +351,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_lost(
     assert got == code
     if counts is not None:
         assert code_of(["report", str(tmp_path / "out")]) == 0
-        (folder,) = (tmp_path / "out/folder").iterdir()
+        (folder,) = (tmp_path / "out/wiki").iterdir()
         summary = read_run(folder).summary
         assert (
             tuple(
@@ -399,7 +399,7 @@ def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(
         message = capsys.readouterr().out
         assert f"2 questions, 0 failed, {left} left out by the loader" in message
         assert f"that the loader left out: {left} (page 'gone' is not in the folder)" in message
-        (folder,) = (tmp_path / "out/folder").iterdir()
+        (folder,) = (tmp_path / "out/wiki").iterdir()
         summary = read_run(folder).summary
         assert [summary[name] for name in ("n_scored", "n_failed", "n_left_out", "n_asked")] == [
             2,
@@ -419,7 +419,7 @@ def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(
     assert "left_out" in message
     table = frame([read_run(folder)])
     assert final_metrics(read_run(folder), table)["left_out"] == 2
-    assert "left_out" in str(leaderboard(table_rows([read_run(folder)]), {"folder": "#"}))
+    assert "left_out" in str(leaderboard(table_rows([read_run(folder)]), {"wiki": "#"}))
 
 
 def test_a_question_that_retrieval_found_nothing_for_is_answered_from_no_text(tmp_path):

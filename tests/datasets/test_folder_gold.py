@@ -175,3 +175,30 @@ def test_a_mistake_in_a_row_is_one_sentence_with_its_place(ask, case):
     assert "q.jsonl" in ended.checked(2).stderr
     assert "line 1" in ended.stderr
     assert sentence.partition(": ")[2] in ended.stderr
+
+
+def test_a_folder_has_its_own_name_and_two_never_share_one(here, tmp_path):
+    for place in ("old/handbook", "new/handbook", "musique"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "a.md").write_text(f"# Team\n\n{place} leads.")
+        (tmp_path / "q.jsonl").write_text(json.dumps({"question": "Who?", "answer": place}))
+        (tmp_path / "script.json").write_text('{"window": 999, "replies": [{"reply": "7"}]}')
+        for _ in range(2):  # the same command again resumes
+            here(
+                "run", "--method", "bm25", "--documents", place, "--questions", "q.jsonl",
+                "--model", "reader", "--set", "model.backend=scripted", "model.script=script.json",
+                "--mlflow", "off",
+            ).checked()  # fmt: skip
+    rows = json.loads(here("report", "results", "--format", "json", "--all").checked().stdout)
+    names = sorted(row["dataset"] for row in rows)
+    assert [name.partition(" (rows")[0] for name in names] == [
+        "handbook",
+        "handbook",
+        "musique-folder",
+    ]
+    assert len(set(names)) == 3
+    (stored,) = tmp_path.glob("results/musique-folder/*/run.yaml")
+    again = here(
+        "run", "--config", str(stored), "--set", "model.script=script.json", "--mlflow", "off"
+    )
+    assert "1 of 1 answers were stored" in again.checked().stderr

@@ -17,7 +17,7 @@ class Asked:
     def __init__(self, ended, folder):
         self.printed = " ".join((ended.stdout + ended.stderr).split())
         self.code = ended.returncode
-        runs = list((folder / "out").glob("folder/*/run.yaml"))
+        runs = list((folder / "out").glob("*/*/run.yaml"))
         self.record = read_run(runs[0].parent).records[0] if runs else None
         self.text = "\n".join(one["text"] for one in self.record["shown"]) if self.record else ""
 
@@ -293,7 +293,7 @@ def test_a_question_file_in_the_folder_is_no_page(here, tmp_path):
     words = "run -m full-context --documents . --questions q.jsonl --model scripted"
     words += " --set model.script=.script.yaml --mlflow off --out .out"
     here(*words.split()).checked(0)
-    (run,) = (tmp_path / ".out/folder").iterdir()
+    (run,) = (tmp_path / ".out/wiki").iterdir()
     (record,) = read_run(run).records
     assert [one["text"] for one in record["shown"]] == ["a\nA"]
 
@@ -317,7 +317,7 @@ UNREAD = {"document": "plan.csv", "gold_pages": "plan.csv#Cost", "documents": ["
 @pytest.mark.parametrize("key", UNREAD)
 def test_a_question_about_a_page_that_was_not_read_counts(ask, tmp_path, key):
     asked = ask({"a.md": "A", "plan.csv": "x,y"}, answer="y", **{key: UNREAD[key]})
-    (folder,) = (tmp_path / "out/folder").iterdir()
+    (folder,) = (tmp_path / "out/wiki").iterdir()
     summary = read_run(folder).summary
     assert (summary["n_asked"], summary["n_scored"], "n_left_out" in summary) == (1, 1, False)
     assert asked.record["scores"]["flashrag.em"] == 0

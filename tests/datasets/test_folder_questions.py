@@ -26,7 +26,7 @@ def ask(here, tmp_path):
         words = f"run -m full-context --documents wiki --questions {name} --model scripted"
         words += " --set model.script=script.yaml --mlflow off --out out"
         ended = here(*words.split(), *more)
-        runs = list((tmp_path / "out").glob("folder/*/run.yaml"))
+        runs = list((tmp_path / "out").glob("*/*/run.yaml"))
         return ended, list(read_run(runs[0].parent).records) if runs else []
 
     return run

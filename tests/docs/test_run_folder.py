@@ -110,6 +110,7 @@ def test_records(folder):
         "view",
         "scored",
         "not_finite",
+        "failed_assertions",
         "earlier",
         "uncorrected",
     } == fields(Record)
