@@ -1,26 +1,30 @@
 """GIST, that is ReadAgent (Lee et al. 2024; docs/methods/qrmem.md#gist): gists of pages, some of
 which are looked up.
 
-    pages     the model picks where a page ends: labels are offered behind the 280th word, a page has 600 at most
-    gists     each page in short (the shared summary prompt)
+    pages     a page closes with the paragraph that brings it to 600 words; the model picks where it ends, among labels
+              in front of paragraphs from the one on that brings it to 280, with the page before and the next paragraph
+              in sight
+    gists     each page in short (the prompt that the authors print)
     look-up   all gists with their numbers ──► up to 5 pages, which are read in place of their gists
 
-A reply that names no label offered ends the page at its last one, without a further try, as in the
+A reply that names no place of the page ends it at its last label, without a further try, as in the
 demo; numbers that are no page are dropped. Gists of a document share what the window leaves (the
 demo's models have no short window).
 
-    unit unit unit <3> unit <4> unit <5>       "Break: 4"  ──►  the next page begins behind label 4
+    paragraph paragraph <2> paragraph <3>       "Break: 2"  ──►  the next page begins with paragraph 2
 
-Units are lines; one of more words than a page leaves behind its first label is cut into its
-sentences, and a sentence that is longer into runs of words. A text that is written without white
-space has a word for eight characters, as LongRefiner's trees count it
-(methods/longrefiner/tree.py).
+Paragraphs are those of the demo, which is for QuALITY's books: between two blank lines or more. A
+text without any such place has those between blank lines, and one without these its lines. A
+paragraph of more than twice the words of a page is cut into its sentences, and a sentence that is
+longer than a page into runs of words. A text that is written without white space has a word for
+eight characters, as LongRefiner's trees count it (methods/longrefiner/tree.py).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -39,9 +43,10 @@ from methods.extraction import keep_each
 from methods.packing import sentences
 from methods.reading import request_skill
 from methods.retry import Retry, ask_parsed, numbers_in, window_of
-from methods.summary import SUMMARY
 
 LABEL = "\n<{number}>\n"
+DOTS = "..."
+"""Stand for what the request leaves out before and after."""
 PAUSE = Prompt(
     "page break",
     "Read a part of a text in which numbers in <> mark places where one could "
@@ -51,25 +56,60 @@ PAUSE = Prompt(
     "first such place. Reply in this form:\nBreak: the number",
 )
 
+SHORTEN = Prompt(
+    "summary",
+    "Please shorten the following passage.\nJust give me a shortened version. DO NOT explain your "
+    "reason.\n\nPassage:\n{text}\n",
+)
+"""The authors' prompt for a gist (read_agent_demo.ipynb, prompt_shorten_template)."""
+
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
+_PARAGRAPH = re.compile(r"\S.*?(?=\n[^\S\n]*\n[^\S\n]*\n|\s*\Z)", re.DOTALL)
+_BLOCK = re.compile(r"\S.*?(?=\n[^\S\n]*\n|\s*\Z)", re.DOTALL)
 _WORD = re.compile(r"\S+")
 _CHARACTERS = 8  # of a word, in a text without white space
+_LONGEST_WORD = 24  # characters of a word on average, above which a text has no white space
 
 
 def _word_count(text: str) -> int:
-    return max(len(text.split()), len(text.strip()) // _CHARACTERS)
+    """The words between white space, or one for eight characters of a text written without."""
+    words = len(text.split())
+    characters = len(text.strip())
+    if characters > _LONGEST_WORD * words:
+        return characters // _CHARACTERS
+    return words
 
 
-def _break_request(marked: Sequence[str], config: Gist.Config) -> Pieces:
-    """The request for a page break; marked: label numbers ("" for none) and units of text, in
-    turn."""
+@dataclass(frozen=True)
+class _Around:
+    """What a request for a page break shows beside the page: the page before, and the next
+    paragraph; "" for none."""
+
+    before: str = ""
+    after: str = ""
+
+
+def _break_request(
+    marked: Sequence[str], config: Gist.Config, around: _Around = _Around()
+) -> Pieces:
+    """The request for a page break.
+
+    Args:
+        marked: Label numbers ("" for none) and units of text, in turn.
+        config: The method's settings.
+        around: What is shown before and after.
+    """
     shown: list[str] = []
+    if around.before:
+        shown += [f"{DOTS}\n", around.before, "\n"]
     for i, piece in enumerate(marked):
         is_label = i % 2 == 0
         if not is_label:
             shown.append(piece)
         elif piece:
             shown.append(LABEL.format(number=piece))
+    if around.after:
+        shown += [around.after, f"\n{DOTS}"]
     return PAUSE.of(config).fill(text=shown)
 
 
@@ -90,16 +130,18 @@ class Pages:
         missed = 0
         while start < len(self.units):
             end = self._page_end(start)
-            labels = self._offered_labels(start, end)
             if sum(self.words[start:]) < self.config.last_words:
                 end = len(self.units)
-            elif len(labels) > 1:
-                pick_label = partial(self._pick_label, start, end, labels, model)
-                label = tools.keep(f"page {start}", pick_label)
-                if label is None:
+            elif end > start + 1:
+                before = ""
+                if spans:
+                    before = self.text[slice(*spans[-1])]
+                pick_end = partial(self._pick_end, start, end, before, model)
+                picked = tools.keep(f"page {start}", pick_end)
+                if picked is None:
                     missed += 1
                 else:
-                    end = int(label)
+                    end = int(picked)
             spans.append((self.units[start][0], self.units[end - 1][1]))
             start = end
             tools.progress(start, len(self.units), "page breaks")
@@ -109,61 +151,93 @@ class Pages:
             )
         return spans
 
-    def _pick_label(
-        self, start: int, end: int, labels: list[int], model: MeteredModel
-    ) -> int | None:
-        """The one of `labels` that the model picks as the end of a page of units [start, end), or
-        None."""
-        marked: list[str] = []
-        for i in range(start, end):
-            label = ""
-            if i in labels:
-                label = str(i)
-            unit = self.text[slice(*self.units[i])]
-            marked += [label, unit + " "]
-        marked += [str(end), ""]
+    def _pick_end(self, start: int, end: int, before: str, model: MeteredModel) -> int | None:
+        """The end that the model picks for a page of units [start, end), or None; before: the text
+        of the page before."""
         response = ask_parsed(
             model,
-            _break_request(marked, self.config),
+            self._request_that_fits(start, end, before, model),
             self.config.reply_tokens,
             lambda reply: numbers_in(reply, "Break"),
             Retry(retries=0),
         )
         for number in response.found or ():
-            if number in labels:
+            if start < number <= end:
                 return number
         return None
 
+    def _request_that_fits(self, start: int, end: int, before: str, model: MeteredModel) -> Pieces:
+        """The request for the end of a page of units [start, end).
+
+        Where it does not fit the window, it goes without the page before, then without the next
+        paragraph.
+        """
+        marked = self._marked(start, end)
+        after = ""
+        if end < len(self.units):
+            after = self._unit_text(end)
+        room = window_of(self.config.window, model) - self.config.reply_tokens
+        for around in (_Around(before, after), _Around("", after)):
+            request = _break_request(marked, self.config, around)
+            if prompt_tokens(request, model) <= room:
+                return request
+        return _break_request(marked, self.config)
+
+    def _marked(self, start: int, end: int) -> list[str]:
+        """The units [start, end), each behind its label or "", and the label of the end."""
+        labels = self._offered_labels(start, end)
+        marked: list[str] = []
+        for i in range(start, end):
+            label = ""
+            if i in labels:
+                label = str(i)
+            marked += [label, self._unit_text(i) + " "]
+        return [*marked, str(end), ""]
+
+    def _unit_text(self, number: int) -> str:
+        return self.text[slice(*self.units[number])]
+
     def _page_end(self, start: int) -> int:
         """The end (number of a unit, not included) of the longest page that begins at unit
-        `start`."""
+        `start`: behind the unit that brings it to `page_words`."""
         end = start + 1
         words = self.words[start]
-        while end < len(self.units) and words + self.words[end] <= self.config.page_words:
+        while words < self.config.page_words and end < len(self.units):
             words += self.words[end]
             end += 1
         return end
 
     def _offered_labels(self, start: int, end: int) -> list[int]:
-        """Where a page of units [start, end) may end: behind each from its `least_words`-th word
-        on, and at `end`."""
-        labels, words = [], 0
-        for i in range(start, end):
+        """Where a page of units [start, end) may end: before each unit from the one on that brings
+        it to `least_words`, and at `end`."""
+        labels = []
+        words = self.words[start]
+        for i in range(start + 1, end):
             words += self.words[i]
-            if words >= self.config.least_words or i == end - 1:
-                labels.append(i + 1)
-        return labels
+            if words >= self.config.least_words:
+                labels.append(i)
+        return [*labels, end]
 
     def _units(self) -> Iterator[Span]:
-        """Spans of the lines; a line too long for a page is cut into sentences or runs of words."""
-        longest = self.config.page_words - self.config.least_words
-        for line in _LINE.finditer(self.text):
-            a, b = line.span()
-            if _word_count(self.text[a:b]) <= longest:
-                yield a, b
+        """Spans of the paragraphs; one of more than twice a page is cut into sentences or runs of
+        words."""
+        page = self.config.page_words
+        for start, end in self._paragraphs():
+            if _word_count(self.text[start:end]) <= 2 * page:
+                yield start, end
                 continue
-            for c, d in sentences(self.text[a:b]):
-                yield from self._word_runs(a + c, a + d, longest)
+            for c, d in sentences(self.text[start:end]):
+                yield from self._word_runs(start + c, start + d, page)
+
+    def _paragraphs(self) -> list[Span]:
+        """Spans between two blank lines, else between blank lines, else lines: the first of these
+        that is more than one."""
+        spans: list[Span] = []
+        for form in (_PARAGRAPH, _BLOCK, _LINE):
+            spans = [found.span() for found in form.finditer(self.text)]
+            if len(spans) > 1:
+                return spans
+        return spans
 
     def _word_runs(self, start: int, end: int, longest: int) -> Iterator[Span]:
         """Spans of runs of whole words in text[start:end], of at most `longest` words; a longer
@@ -210,9 +284,13 @@ class Gist(reading.ReadingMethod):
 
         # Pages and gists: a change builds a new index.
         page_words: int = index_setting(
-            600, gt=0, help="Most words of a page (of 8 characters where there is no white space)."
+            600,
+            gt=0,
+            help="Words that close a page (of 8 characters where there is no white space).",
         )
-        least_words: int = index_setting(280, ge=0, help="Words before the first label of a page.")
+        least_words: int = index_setting(
+            280, ge=0, help="Words that a page has behind its first label."
+        )
         last_words: int = index_setting(350, gt=0, help="A rest with fewer words is one page.")
         gist_tokens: int = index_setting(200, gt=0, help="Most tokens of a gist.")
         reply_tokens: int = index_setting(40, gt=0, help="Tokens of a reply with numbers.")
@@ -242,8 +320,8 @@ class Gist(reading.ReadingMethod):
     }
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
-    index_version = "3"
-    own_prompts = (PAUSE, LOOKUP, PAGE, SUMMARY)
+    index_version = "4"
+    own_prompts = (PAUSE, LOOKUP, PAGE, SHORTEN)
 
     def skills(self) -> list[Skill]:
         """Page breaks, summaries, the look-up, short answers and choices."""
@@ -258,7 +336,7 @@ class Gist(reading.ReadingMethod):
                 "searcher",
                 lambda s: _lookup_request(s.question, s.texts, config),
             ),
-            *summary.skills(SUMMARY.of(config)),
+            *summary.skills(SHORTEN.of(config)),
             *reading.skills(config),
         ]
 
@@ -266,7 +344,7 @@ class Gist(reading.ReadingMethod):
         """The index: "pages" as spans, their "gists", and "notes", sentences about what did not go
         as usual."""
         model = tools.model("builder")
-        prompt = SUMMARY.of(self.config)
+        prompt = SHORTEN.of(self.config)
         pages = Pages(document.text, self.config)
         spans = pages.spans(model, tools)
         gist_tokens = self._gist_tokens(len(spans), model)

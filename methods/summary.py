@@ -1,6 +1,6 @@
 """A summary of some texts in one request: the prompts that methods share, and how they are sent.
 
-SUMMARY     methods whose papers print no prompt for it (docs/methods/shared.md#shared-summary)
+SUMMARY     QRMeM's, as its appendix E prints it (docs/methods/shared.md#shared-summary)
 DETAILED    RAPTOR and the trees that follow it (docs/methods/raptor.md#raptor-summary)
 
 Making a text shorter until it fits: summaries of its segments, then summaries of consecutive
@@ -30,9 +30,12 @@ from methods.retry import window_of
 
 SUMMARY = Prompt(
     "summary",
-    "Summarise the text below in one paragraph. Keep all names and "
-    "numbers.\n\nText:\n{text}\n\nThe text ends here. "
-    "Write the summary in one paragraph.\n\nSummary:",
+    "# Task Definition\n"
+    "Summary the context into shortened text, and retain as much relevant information as possible "
+    "about the original characters, person, events, location, etc., in the summary.\n"
+    'The context is """\n{text}\n"""\n'
+    "# Requirement\n"
+    "Summary the segments into a short paragraph.",
 )
 DETAILED = Prompt(
     "summary",

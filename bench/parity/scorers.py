@@ -1,4 +1,4 @@
-"""Official scorers: LongBench, MuSiQue, HotpotQA, 2WikiMultihopQA, Qasper, KILT."""
+"""Official scorers: LongBench, MuSiQue, HotpotQA, 2WikiMultihopQA, Qasper's answers, KILT."""
 
 from __future__ import annotations
 

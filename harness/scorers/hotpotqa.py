@@ -1,11 +1,13 @@
-"""HotpotQA answers and supporting facts (Yang et al. 2018; hotpot_evaluate_v1.py, update_answer and
-update_sp).
+"""HotpotQA answers and supporting facts (Yang et al. 2018; hotpot_evaluate_v1.py: update_answer,
+update_sp, and both together in eval).
 
     hotpotqa.f1: "yes, he was", ["yes"]                -> 0.0   (yes / no / noanswer must be matched whole)
     hotpotqa.sp_f1: [["A", 0]], [["A", 0], ["B", 1]]   -> 0.667
+    hotpotqa.joint_f1: as sp_f1, answer="he was", gold_answer="he"  -> 0.5   (precisions and recalls are multiplied)
 
-The published code knows one reference per question; of several, the best counts, each figure on its
-own.
+The joint scores need predicted facts, which no method here gives: they are for predictions of one's
+own (harness.scorers.score). The published code knows one reference per question; of several, the
+best counts, each figure on its own.
 """
 
 from collections.abc import Sequence
@@ -51,4 +53,42 @@ for _name, _part, _word in (
     )
     scorer(f"hotpotqa.sp_{_name}", f"{_word} of supporting facts", "facts")(
         partial(fact_overlap, part=_part)
+    )
+
+
+def joint_overlap(
+    prediction: Facts, references: Facts, *, answer: str, gold_answer: str, part: str
+) -> float:
+    """Answer and supporting facts together, 0..1.
+
+    Args:
+        prediction: The predicted facts.
+        references: The gold facts.
+        answer: The predicted answer.
+        gold_answer: The gold one.
+        part: "em", "f1", "precision" or "recall".
+    """
+    supporting = set_overlap(facts(prediction), facts(references))
+    if part == "em":
+        return exact(answer, gold_answer) * supporting.em
+    words = yes_no_overlap(answer, gold_answer)
+    precision = words.precision * supporting.precision
+    recall = words.recall * supporting.recall
+    if part == "precision":
+        return precision
+    if part == "recall":
+        return recall
+    if precision + recall == 0:
+        return 0.0
+    return 2 * precision * recall / (precision + recall)
+
+
+for _name, _part, _word in (
+    ("em", "em", "exact match"),
+    ("f1", "f1", "F1"),
+    ("prec", "precision", "precision"),
+    ("recall", "recall", "recall"),
+):
+    scorer(f"hotpotqa.joint_{_name}", f"{_word} of answer and supporting facts", "facts")(
+        partial(joint_overlap, part=_part)
     )

@@ -18,7 +18,7 @@ ENTITY, RELATION, DOUBT = (
     "Look for what is missing",
 )
 RULES = [
-    Rule(when="Summarise the text below", reply="about a poet"),
+    Rule(when="# Task Definition\nSummary the context", reply="about a poet"),
     # The guided rounds come first: their prompts have all that the first ones have, and a question.
     Rule(when=f"{ENTITY} in a part of a document, to help answer a question about the whole document.\n\nQuestion: Who "
          "wrote Velindra?\n\nWhat the whole document is about:\nabout a poet\n\nPart of the "

@@ -95,7 +95,8 @@ def test_options_are_shown_once_at_the_end():
     assert ["(A) Kelford" in p for p in prompts] == [False, False, True]
 
 
-SHORT = [Rule(when=f"Text:\n{s}", reply=f"in short {i}") for i, s in enumerate(SEGMENTS)]
+CONTEXT = 'The context is """\n'
+SHORT = [Rule(when=f"{CONTEXT}{s}", reply=f"in short {i}") for i, s in enumerate(SEGMENTS)]
 
 
 def summarised(*rules, window=8192, question=QUESTION, text=TEXT, **params):
@@ -124,7 +125,7 @@ def test_summaries_that_do_not_fit_are_summarised_again():
         (12, [(f"in short {n}", n, n) for n in range(3)], 3),
         (11, joined, 4),
     ):
-        tools = FakeTools([*SHORT, Rule(when="Text:\nin short 0\nin short 1\n", reply="both")])
+        tools = FakeTools([*SHORT, Rule(when=f"{CONTEXT}in short 0\nin short 1\n", reply="both")])
         pieces = condense(SEGMENTS, room, 5, tools, tools.model())
         assert [(p.text, p.first, p.last) for p in pieces] == found
         assert len(tools.reader.prompts) == requests
@@ -152,13 +153,13 @@ def test_no_more_neighbours_are_joined_than_must_be(count, pieces):
 def test_a_request_is_no_longer_than_the_window_it_was_given():
     tools = FakeTools([Rule(reply="so it is said")])
     segments = [f"s{i} " + "word " * 29 for i in range(12)]
-    assert one_summary(segments, 5, tools, tools.model(), window=70) == "so it is said"
+    assert one_summary(segments, 5, tools, tools.model(), window=100) == "so it is said"
     longest = max(len(tools.reader.offsets(p)) for p in tools.reader.prompts)
-    assert longest + 5 <= 70 < longest + 5 + 30
+    assert longest + 5 <= 100 < longest + 5 + 30
     with pytest.raises(
-        QuestionError, match=r"method.window \(50 tokens\) does not hold a segment of 31 tokens"
+        QuestionError, match=r"method.window \(80 tokens\) does not hold a segment of 31 tokens"
     ):
-        condense(segments, 0, 5, tools, tools.model(), window=50)
+        condense(segments, 0, 5, tools, tools.model(), window=80)
 
 
 def test_one_summary_of_all():

@@ -20,13 +20,20 @@ LINES = [
 ]
 TEXT = "\n".join(LINES)
 QUESTION = Question("q", "Who sails?", ("d",))
-# Pages of 12 words at most, labels behind the 4th; a rest of fewer than 7 words is one page.
-SIZES = {"page_words": 12, "least_words": 4, "last_words": 7, "gist_tokens": 5}
-SECOND = "Text:\nBob sails far away. \n<3>\nBob sees many islands. \n<4>\nCid sleeps. \n<5>\n"
-BREAKS = [Rule(when="<1>\nAnn sells", reply="Break: 2"), Rule(when=SECOND, reply="Break: <4>")]
+# A page closes behind 9 words, labels from the 4th word on; a rest of fewer than 7 words is one page.
+SIZES = {"page_words": 9, "least_words": 4, "last_words": 7, "gist_tokens": 5}
+FIRST = (
+    "Text:\nAnn bakes bread here. \n<1>\nAnn sells bread there. \n<2>\nBob sails far away. "
+    "\n<3>\nBob sees many islands.\n...\n\nThe text ends"
+)
+SECOND = (
+    f"Text:\n...\n{LINES[0]}\n{LINES[1]}\nBob sails far away. \n<3>\nBob sees many islands. "
+    "\n<4>\nCid sleeps. \n<5>\n\n\nThe text ends"
+)
+BREAKS = [Rule(when=FIRST, reply="Break: 2"), Rule(when=SECOND, reply="Break: <4>")]
 WHAT = {"Ann": "bread", "Bob": "sea", "Cid": "nap"}
 GISTS = [
-    Rule(when=f"names and numbers.\n\nText:\n{who}", reply=f"{who}: {what}")
+    Rule(when=f"DO NOT explain your reason.\n\nPassage:\n{who}", reply=f"{who}: {what}")
     for who, what in WHAT.items()
 ]
 READ = Rule(when="Read the text below", reply="Bob")
@@ -51,7 +58,6 @@ def test_pages_gists_and_a_look_up():
     ]
     assert index["gists"] == ["Ann: bread", "Bob: sea", "Cid: nap"]
     assert index["notes"] == []
-    assert prompts[0].count("<") == 4, "the labels 1 to 3 are offered, and <> is named"
     lookup = next(p for p in prompts if "page by page" in p)
     assert (
         "Page 0: Ann: bread\n\nPage 1: Bob: sea\n\nPage 2: Cid: nap\n\nQuestion: Who sails?\n\n"
@@ -106,7 +112,7 @@ def test_units_hold_all_words_and_fit_a_page(sizes, most, least):
     text = "\n".join(" ".join(f"w{i}." if i % 7 == 6 else f"w{i}" for i in range(n)) for n in sizes)
     pages = paged(text, most, least, 3)
     assert sum(pages.words) == len(text.split())
-    assert all(n <= max(most - least, 1) for n in pages.words)
+    assert all(n <= 2 * most for n in pages.words)
     assert " ".join(text[a:b] for a, b in pages.units).split() == text.split()
     start = 0
     while start < len(pages.units):
@@ -114,8 +120,33 @@ def test_units_hold_all_words_and_fit_a_page(sizes, most, least):
         labels = pages._offered_labels(start, end)
         assert start < end <= len(pages.units)
         assert labels[-1] == end
-        assert sum(pages.words[start:end]) <= most or end == start + 1
+        assert sum(pages.words[start : end - 1]) < most or end == start + 1
+        assert sum(pages.words[start:end]) >= most or end == len(pages.units)
         start = end
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("a\nb\n\nc\n\n \nd\n\n\n\ne\n", ["a\nb\n\nc", "d", "e"]),
+        ("a\nb\n\nc", ["a\nb", "c"]),
+        ("a\n b", ["a", "b"]),
+        ("a", ["a"]),
+    ],
+)
+def test_paragraphs_are_the_demos_else_blocks_else_lines(text, units):
+    pages = paged(text, 600, 280, 350)
+    assert [text[a:b].strip() for a, b in pages.units] == units
+
+
+def test_a_request_that_does_not_fit_leaves_out_the_page_before_then_the_next_paragraph():
+    pages = Pages(TEXT, Gist.Config(**SIZES))
+    seen = []
+    for window in range(60, 200):
+        model = FakeTools(window=window).model()
+        request = "".join(pages._request_that_fits(2, 4, "Ann bakes.", model))
+        seen.append(("...\nAnn bakes." in request, "Cid sleeps.\n..." in request))
+    assert list(dict.fromkeys(seen)) == [(False, False), (False, True), (True, True)]
 
 
 # 300 paragraphs of 96 characters without white space, that is 12 words each.
@@ -137,9 +168,9 @@ def test_a_text_without_white_space_has_pages():
     ["x" * 1000, "a b " + "x" * 500 + " c", "\u6cb3" * 999 + "\u3002", "http://" + "ab/" * 90],
 )
 def test_a_word_longer_than_a_page_is_cut(text):
-    pages = paged(text, 12, 4, 3)  # 8 words of 8 characters behind the first label
-    assert all(0 < n <= 8 for n in pages.words)
-    assert all(b - a <= 64 + 7 for a, b in pages.units)
+    pages = paged(text, 12, 4, 3)
+    assert all(0 < n <= 12 for n in pages.words)
+    assert all(b - a <= 12 * 8 + 7 for a, b in pages.units)
     assert "".join("".join(text[a:b] for a, b in pages.units).split()) == "".join(text.split())
 
 
@@ -160,7 +191,7 @@ def looked_up(window):
             *rules,
             text=LONG,
             window=window,
-            page_words=50,
+            page_words=40,
             least_words=10,
             last_words=1,
             reply_tokens=4,

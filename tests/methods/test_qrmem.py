@@ -111,7 +111,7 @@ def test_memories_share_the_summary_and_the_graphs_before_their_update():
         "Look",
         "Two",
     }
-    assert "Summarise" in more(summary_tokens=7)[1]
+    assert "#" in more(summary_tokens=7)[1]
 
 
 def test_without_open_entities_the_recogniser_finds_them_alone():
@@ -216,7 +216,7 @@ def test_marked(text, names, message):
 
 
 def test_replies_that_never_parse():
-    rules = [Rule(when="Summarise", reply="s"), Rule(reply="I would rather not.")]
+    rules = [Rule(when="Summary the context", reply="s"), Rule(reply="I would rather not.")]
     memory, tools = build(rules, text=FIRST, retries=4)
     assert len(asked(tools, about=ENTITY)) == 5, "once, and four times more"
     assert memory.names == ["Ann Toren", "Velindra"], "the recogniser's"
@@ -242,7 +242,7 @@ def test_relations_that_are_never_fused_stand_side_by_side():
 def test_three_segments_are_fused_one_after_the_other():
     text = "Ann met Bob here. Ann met Bob there. Ann met Bob again."
     rules = [
-        Rule(when="Summarise", reply="s"),
+        Rule(when="Summary the context", reply="s"),
         Rule(when=RELATION, reply="* Ann | Bob | met", once=True),
         Rule(when=RELATION, reply="* Ann | Bob | met there", once=True),
         Rule(when=RELATION, reply="* Ann | Bob | met again", once=True),
@@ -277,7 +277,7 @@ def test_what_was_never_understood_is_said_of_a_shared_graph_too():
 
 
 def test_a_text_without_entities_and_an_empty_one():
-    rules = [Rule(when="Summarise", reply="s"), Rule(reply="none")]
+    rules = [Rule(when="Summary the context", reply="s"), Rule(reply="none")]
     memory, tools = build(rules, text="nothing is named in here")
     assert (memory.names, memory.edges, memory.notes) == ([], [], ["no entity was found"])
     assert not asked(tools, about=RELATION)

@@ -25,7 +25,7 @@ def test_lists_that_do_not_fit_the_window_are_cut_and_it_is_said():
     long = "they " + "often " * 40 + "met"
     text = "Here Ann met Bob and Cid."
     rules = [
-        Rule(when="Summarise", reply="s"),
+        Rule(when="Summary the context", reply="s"),
         Rule(when=DOUBT, reply="none"),
         Rule(
             when=RELATION,
@@ -61,7 +61,7 @@ def test_lists_that_do_not_fit_the_window_are_cut_and_it_is_said():
 def test_relations_that_grow_too_long_to_be_fused_stand_side_by_side():
     long = "met " * 60
     rules = [
-        Rule(when="Summarise", reply="s"),
+        Rule(when="Summary the context", reply="s"),
         Rule(when=RELATION, reply=f"* Ann | Bob | {long}"),
         Rule(reply="none"),
     ]
