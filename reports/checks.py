@@ -8,9 +8,10 @@ import numpy as np
 
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.consistency import misfits, unchecked
-from reports.examined import Examined, examine
-from reports.rescored import Rescoring, rescored
+from reports.consistency import file_misfits, unchecked
+from reports.examined import Examined
+from reports.kept_checks import Checked, checked
+from reports.rescored import rescored
 
 _SHOWN = "evidence_recall"  # which tables show beside the headline
 
@@ -27,26 +28,28 @@ class Checks:
 
     def __init__(self) -> None:
         self._runs: list[StoredRun] = []  # so that no id is used again
-        self._examined: dict[int, Examined] = {}
+        self._checked: dict[int, Checked] = {}
         self._rescored: dict[tuple[int, str], tuple[str | None, bool]] = {}
 
-    def examined(self, run: StoredRun) -> Examined:
+    def _check(self, own: StoredRun) -> Checked:
         """What a pass over the run's records finds; the scores that tables show are computed again
         in the same pass."""
-        own = run.whole or run
-        if id(own) not in self._examined:
+        if id(own) not in self._checked:
             self._runs.append(own)
             names = {facts.headline(own), _SHOWN}.intersection(own.keys[0])
-            rescorings = [Rescoring(own, name) for name in sorted(names)]
-            self._examined[id(own)] = examine(own, rescorings)
-            for one in rescorings:
-                self._rescored[id(own), one.name] = one.result
-        return self._examined[id(own)]
+            self._checked[id(own)] = checked(own, sorted(names))
+        return self._checked[id(own)]
+
+    def examined(self, run: StoredRun) -> Examined:
+        """What the texts of the run's records are."""
+        return self._check(run.whole or run).examined
 
     def rescored(self, run: StoredRun, name: str) -> tuple[str | None, bool]:
         """What reports.rescored says of a score of the run."""
         own = run.whole or run
-        self.examined(own)
+        found = self._check(own).scores
+        if name in found:
+            return found[name]
         if (id(own), name) not in self._rescored:
             self._rescored[id(own), name] = rescored(own, name)
         return self._rescored[id(own), name]
@@ -61,7 +64,8 @@ class Checks:
 
     def misfits(self, run: StoredRun) -> list[str]:
         """What does not fit in the run, a sentence each."""
-        return misfits(run, self.examined(run))
+        own = run.whole or run
+        return [*file_misfits(own), *self._check(own).misfits]
 
     def unchecked(self, run: StoredRun) -> list[str]:
         """What could not be checked of the run, a phrase each."""

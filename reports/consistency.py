@@ -59,15 +59,24 @@ def misfits(run: StoredRun, found: Examined) -> list[str]:
         found: What `examine` found in its records.
     """
     own = run.whole or run
-    sentences = [*_file_misfits(own), *_name_misfits(own), *_time_misfits(own.manifest)]
-    total = len(own.records)
-    sentences += [f"{n} of {total} records have {what}" for what, n in found.problems.items()]
-    sentences += _count_misfits(own)
-    sentences += _score_misfits(own)
-    sentences += _index_misfits(own)
-    sentences += _prompt_misfits(own)
-    sentences += _first_question_misfits(own)
-    sentences += _example_misfits(own)
+    return [*file_misfits(own), *record_misfits(own, found)]
+
+
+def file_misfits(run: StoredRun) -> list[str]:
+    """What does not fit between the files of a whole run, its names, and today's date."""
+    return [*_file_misfits(run), *_name_misfits(run), *_time_misfits(run.manifest)]
+
+
+def record_misfits(run: StoredRun, found: Examined) -> list[str]:
+    """What does not fit in the records of a whole run, and between them and its other files."""
+    total = len(run.records)
+    sentences = [f"{n} of {total} records have {what}" for what, n in found.problems.items()]
+    sentences += _count_misfits(run)
+    sentences += _score_misfits(run)
+    sentences += _index_misfits(run)
+    sentences += _prompt_misfits(run)
+    sentences += _first_question_misfits(run)
+    sentences += _example_misfits(run)
     return sentences
 
 

@@ -6,7 +6,8 @@ Only the shipped methods are looked up, by their short names: a received file ne
 is imported. Of a method of the user's own nothing is known.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from harness.config import registry
 from harness.config.registry import short_name
@@ -29,6 +30,10 @@ class Declared:
     indexes: bool
     floor: bool
     scoring_roles: frozenset[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """The values by name, equal for equal ones."""
+        return {**asdict(self), "scoring_roles": sorted(self.scoring_roles)}
 
 
 def declared(run: StoredRun) -> Declared | None:

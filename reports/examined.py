@@ -149,6 +149,34 @@ def _spent_hash(record: Mapping[str, Any]) -> int:
     return _hash([record["question_id"], record.get("prediction"), record["usage"]])
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What the sizes of a run's models say of FLOPs, worked out once.
+
+    least: convention -> weights that every token meets at least; least_of_others: those of a
+    convention that is not in it; most: of each model, all weights, and FLOPs of a pair of positions; pooled:
+    FLOPs of the largest head of an encoder, for one text.
+    """
+
+    least: Mapping[str, int]
+    least_of_others: int
+    most: Sequence[tuple[int, int]]
+    pooled: int
+
+
+def _sizes(shapes: Sequence[ModelShape]) -> Sizes | None:
+    """The sizes of these models; None without any."""
+    if not shapes:
+        return None
+    executed = min(shape.linear for shape in shapes)
+    return Sizes(
+        least={DEFAULT: min(shape.parameters for shape in shapes), "executed": executed},
+        least_of_others=min(shape.linear + shape.head for shape in shapes),
+        most=[(shape.parameters, shape.pair) for shape in shapes],
+        pooled=max(2 * shape.width * (shape.width + 1) for shape in shapes),
+    )
+
+
 def _known_shapes(manifest: Mapping[str, Any]) -> list[ModelShape]:
     """The sizes of a run's models; [] where those of one are not recorded, or not all of them."""
     names = {field.name for field in fields(ModelShape)}
@@ -172,7 +200,7 @@ def _finder(run: StoredRun) -> Any:
         _problems,
         made=Made(
             declared=declared(run),
-            shapes=_known_shapes(run.manifest),
+            sizes=_sizes(_known_shapes(run.manifest)),
             unknown=unknown if "hashed" in run.manifest else [],
             recalls=_may_recall(run),
             has_models=bool(run.manifest.get("models")),
@@ -189,8 +217,8 @@ def _finder(run: StoredRun) -> Any:
 class Made:
     """What a record is compared with.
 
-    declared: what the method's class says, None if unknown; shapes: sizes of all models, [] where
-    one is unknown; unknown: roles whose models' sizes are not recorded; recalls: whether replies may
+    declared: what the method's class says, None if unknown; sizes: of all models, None where one
+    is unknown; unknown: roles whose models' sizes are not recorded; recalls: whether replies may
     come from the cache of replies; has_models: whether the run names the models that it used;
     characters: of a token; prompts, task: characters of the prompts and of the instruction; longest: most tokens of
     an answer, None if more may be thought; evidence: whether the supporting passages alone are
@@ -198,7 +226,7 @@ class Made:
     """
 
     declared: Declared | None
-    shapes: list[ModelShape]
+    sizes: Sizes | None
     unknown: list[str]
     recalls: bool
     has_models: bool
@@ -263,7 +291,11 @@ def _is_negative(value: Any) -> bool:
 
 
 def _sum(phases: Iterable[Mapping[str, Any]], *keys: str) -> float:
-    return float(sum(phase.get(key) or 0 for phase in phases for key in keys))
+    total = 0.0
+    for phase in phases:
+        for key in keys:
+            total += phase.get(key) or 0
+    return total
 
 
 def _usage_problems(phases: Iterable[Mapping[str, Any]], made: Made) -> Iterator[str]:
@@ -271,41 +303,31 @@ def _usage_problems(phases: Iterable[Mapping[str, Any]], made: Made) -> Iterator
     for phase in phases:
         if phase.get("recalled") and not made.recalls:
             yield "replies from a cache that no start of the run had"
-        if phase.get("uncounted") and made.shapes:
+        if phase.get("uncounted") and made.sizes:
             yield "calls without FLOPs, of models whose sizes are recorded"
         roles = phase.get("roles") or {}
         if any(roles.get(role) for role in made.unknown):
             yield "FLOPs of a model whose sizes are not recorded"
         flops = phase.get("flops") or {}
-        if not flops.get(DEFAULT) or phase.get("uncounted") or not made.shapes:
+        if not flops.get(DEFAULT) or phase.get("uncounted") or not made.sizes:
             continue
-        fit = [_are_flops_of_tokens(name, flops[name], phase, made.shapes) for name in flops]
-        if not all(fit):
+        if not all(_are_flops_of_tokens(name, flops[name], phase, made.sizes) for name in flops):
             yield "FLOPs that are not those of its tokens"
 
 
 def _are_flops_of_tokens(
-    convention: str, total: float, phase: Mapping[str, Any], shapes: Iterable[ModelShape]
+    convention: str, total: float, phase: Mapping[str, Any], sizes: Sizes
 ) -> bool:
     """Whether FLOPs by a convention lie between those of the smallest model without attention, and
     those of the largest whose every token attends to all."""
     tokens = _sum([phase], "tokens_in", "tokens_out")
     context = tokens + _sum([phase], "tokens_cached")
-    if _sum([phase], "encoder_requests"):  # encoders and rerankers compute no logits of words
+    if phase.get("encoder_requests"):  # encoders and rerankers compute no logits of words
         convention = "executed"
-    least = min(2 * _least_weights(shape, convention) * tokens for shape in shapes)
-    most = max(2 * shape.parameters * tokens + shape.pair * tokens * context for shape in shapes)
-    pooled = max(2 * shape.width * (shape.width + 1) for shape in shapes) * (
-        1 + _sum([phase], "texts", "requests")
-    )
+    least = 2 * sizes.least.get(convention, sizes.least_of_others) * tokens
+    most = max(2 * weights * tokens + pair * tokens * context for weights, pair in sizes.most)
+    pooled = sizes.pooled * (1 + _sum([phase], "texts", "requests"))
     return 0.9 * least <= total <= 1.1 * (most + pooled)
-
-
-def _least_weights(shape: ModelShape, convention: str) -> int:
-    """Weights that every token meets at least."""
-    if convention == DEFAULT:
-        return shape.parameters
-    return shape.linear if convention == "executed" else shape.linear + shape.head
 
 
 def _request_problems(
@@ -317,7 +339,7 @@ def _request_problems(
     if not requests or not _sum(phases, "tokens_in"):
         yield "an answer without a request, or without a token that was read"
         return
-    if made.shapes and not _sum(phases, "seconds"):  # a script's replies take none
+    if made.sizes and not _sum(phases, "seconds"):  # a script's replies take none
         yield "an answer that took no time"
     prediction = record.get("prediction")
     if prediction and prediction.strip() and not tokens_out and not _sum(phases, "probes"):

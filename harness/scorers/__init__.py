@@ -109,9 +109,11 @@ def lookup(name: str) -> Scorer:
     Raises UnknownName with close matches, and UserError for a function that the user did not choose
     (config/registry).
     """
+    if name in TABLE:
+        return TABLE[name]
     # A name begins with that of its file, so that the others need not be imported.
     files = [file for file in _FILES if name == file or name.startswith((f"{file}.", f"{file}_"))]
-    if name not in TABLE and files:
+    if files:
         importlib.import_module(f"harness.scorers.{max(files, key=len)}")
     scorer = TABLE.get(name) or table().get(name) or _installed_scorers().get(name)
     if scorer is not None:

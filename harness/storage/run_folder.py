@@ -93,6 +93,11 @@ class StoredRun:
         """The records with their texts, read again from disk where `records` are their numbers."""
         return self.records.whole if isinstance(self.records, _NumbersOfRecords) else self.records
 
+    @property
+    def is_in_file(self) -> bool:
+        """Whether `records` are the numbers of those in the folder's records.jsonl."""
+        return isinstance(self.records, _NumbersOfRecords)
+
     def usages(self) -> Iterator[Usage]:
         """The costs of all records, then those of all indexes, failed ones too."""
         for record in self.records:

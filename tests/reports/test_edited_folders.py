@@ -3,15 +3,19 @@
 `python -m bench.fabricated` judges all kinds; here are the ones that stand for a rule each.
 """
 
+import os
+import re
 import shutil
 
 import pytest
 
+from bench.commands import call
 from bench.fabricated import copies, is_certified, is_silent, judged
 from bench.fabrications import EDITS, Folder
 from bench.fabrications_read import READ_EDITS
 from bench.fabrications_third import THIRD_EDITS
 from harness.cli.main import main
+from harness.storage import file_hash
 
 ALL = {edit.name: edit for edit in (*EDITS, *READ_EDITS, *THIRD_EDITS)}
 KINDS = (
@@ -101,3 +105,44 @@ def test_a_copy_is_one_run_and_a_changed_copy_is_none(honest, command):
         _, out, err = command("report", str(root))
     assert "is the same run as" not in err
     assert "2 other records, though both are copies of one run" in " ".join(out.split())
+
+
+@pytest.fixture
+def keeps(monkeypatch, tmp_path):
+    """Checks of small runs are kept, too; the folder they are kept in."""
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
+    monkeypatch.setattr("reports.kept_checks._FEWEST", 1)
+    return tmp_path / "checks"
+
+
+def test_a_second_table_examines_no_record_again(honest, keeps, monkeypatch):
+    with copies(honest) as here:
+        root = str(here["bm25"].parent.parent)
+        Folder(here["bm25"], here["full-context"]).each(lambda row: row["scores"].update(em=2.0))
+        first = call("report", root)
+        assert len(list(keeps.rglob("*.npz"))) == 2
+        monkeypatch.setattr("reports.kept_checks.examine", None)
+        assert call("report", root) == first
+
+
+def test_what_was_kept_hides_no_edit_of_equal_size_and_time(honest, keeps, monkeypatch):
+    with copies(honest) as here:
+        root, records = str(here["bm25"].parent.parent), here["bm25"] / "records.jsonl"
+        before, time = call("report", root), records.stat().st_mtime_ns
+        text = records.read_text()
+        records.write_text(re.sub(r'"tokens_in": [1-8](?=\d\d)', '"tokens_in": 9', text))
+        assert len(records.read_text()) == len(text)
+        Folder(here["bm25"], here["full-context"]).seal()
+        os.utime(records, ns=(time, time))
+        monkeypatch.setattr(file_hash, "_hashed", {})  # a command of its own remembers no file
+        after = call("report", root)
+    assert not is_silent(after, before)
+
+
+def test_a_torn_file_of_kept_checks_is_made_anew(honest, keeps):
+    with copies(honest) as here:
+        root = str(here["bm25"].parent.parent)
+        first = call("report", root)
+        for path in keeps.rglob("*.npz"):
+            path.write_bytes(path.read_bytes()[:-100])
+        assert call("report", root) == first
