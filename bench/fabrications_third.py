@@ -1,4 +1,4 @@
-"""Twenty more edits, by somebody who has read docs/guide.md and docs/run-folder.md alone."""
+"""More edits, all but "tokens that are unknown" by somebody who has read docs/guide.md and docs/run-folder.md alone."""
 
 import json
 from collections.abc import Callable
@@ -6,6 +6,9 @@ from typing import Any
 
 from bench.commands import call
 from bench.fabrications import Edit, Folder, Record, described
+from harness.cost.flops import ModelShape
+from harness.storage.run_folder import read_run
+from harness.storage.run_summary import summarise
 
 _COUNTS = ("tokens_in", "tokens_out", "seconds")
 
@@ -112,6 +115,26 @@ def _uncounted(phase: Record) -> None:
     phase["roles"] = {}
 
 
+def _unknown(folder: Folder) -> None:
+    """All replies but the first are said not to tell their tokens, as an application's need not, and
+    cost a tenth, with the FLOPs of so many tokens. The summary is that of the new records."""
+    rows = folder.rows()
+    shape = ModelShape(
+        **json.loads((folder.path / "manifest.json").read_text())["shapes"]["reader"]
+    )
+    for row in rows[1:]:
+        for phase in row["usage"].values():
+            phase["tokens_unknown"] = phase["requests"]
+            for key in _COUNTS:
+                phase[key] = phase[key] / 10 if key == "seconds" else phase[key] // 10
+            flops = 2.0 * shape.parameters * (phase["tokens_in"] + phase["tokens_out"])
+            phase["flops"] = dict.fromkeys(phase["flops"], flops)
+            phase["roles"] = {"reader": flops}
+    folder.write(rows)
+    run = read_run(folder.path)
+    folder.summary(**summarise(run.records, run.documents, run.config))
+
+
 def _conventions(phase: Record) -> None:
     """The conventions that the main table does not show."""
     first = next(iter(phase["flops"]))
@@ -202,6 +225,7 @@ THIRD_EDITS: tuple[Edit, ...] = (
     of_phases("called recalled, seconds / 10", _recalled),
     of_phases("models of unknown size", _uncounted),
     of_phases("other conventions / 10", _conventions),
+    Edit("tokens that are unknown", _unknown),
     of_all("documents called joined", _joined),
     Edit("passages moved onto the evidence", _on_the_evidence),
     of_all("missed evidence removed", _missed_evidence),

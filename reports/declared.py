@@ -22,7 +22,8 @@ class Declared:
 
     one_request: it asks a model once a question, and not for an index; reads_documents: it reads
     documents; indexes: it builds an index; floor: it only marks what others must beat;
-    scoring_roles: roles whose model scores plain texts, which are no prompts.
+    scoring_roles: roles whose model scores plain texts, which are no prompts; asks_application: its
+    reader is an application of the user's.
     """
 
     one_request: bool
@@ -30,6 +31,7 @@ class Declared:
     indexes: bool
     floor: bool
     scoring_roles: frozenset[str]
+    asks_application: bool
 
     def as_json(self) -> dict[str, Any]:
         """The values by name, equal for equal ones."""
@@ -51,6 +53,7 @@ def declared(run: StoredRun) -> Declared | None:
         indexes=method.scope != "none",
         floor=method.traits.floor,
         scoring_roles=_scoring_roles(method),
+        asks_application="application" in method.needs.get("reader", ()),
     )
 
 

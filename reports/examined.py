@@ -204,6 +204,7 @@ def _finder(run: StoredRun) -> Any:
             unknown=unknown if "hashed" in run.manifest else [],
             recalls=_may_recall(run),
             has_models=bool(run.manifest.get("models")),
+            is_application=_is_application(run, declared(run)),
             characters=_characters_of_a_token(run.manifest),
             prompts=sum(map(len, (run.manifest.get("prompts") or {}).values())),
             task=len(str(run.config["dataset"].get("instruction") or "")),
@@ -220,6 +221,7 @@ class Made:
     declared: what the method's class says, None if unknown; sizes: of all models, None where one
     is unknown; unknown: roles whose models' sizes are not recorded; recalls: whether replies may
     come from the cache of replies; has_models: whether the run names the models that it used;
+    is_application: whether its reader is an application, which need not say what it read;
     characters: of a token; prompts, task: characters of the prompts and of the instruction; longest: most tokens of
     an answer, None if more may be thought; evidence: whether the supporting passages alone are
     shown.
@@ -230,11 +232,26 @@ class Made:
     unknown: list[str]
     recalls: bool
     has_models: bool
+    is_application: bool
     characters: float
     prompts: int
     task: int
     longest: int | None
     evidence: bool
+
+
+def _is_application(run: StoredRun, says: Declared | None) -> bool:
+    """Whether the run's reader is an application by its settings, by the identity that the hash in
+    the run's name covers, and by what a shipped method asks."""
+    identity = (run.manifest.get("models") or {}).get("reader") or {}
+    may_ask = says is None or says.asks_application
+    return may_ask and "application" in identity and _backend(run) == "application"
+
+
+def _backend(run: StoredRun) -> str:
+    """The back end of the reader."""
+    reader = (run.config.get("roles") or {}).get("reader") or run.config["model"]
+    return str(reader.get("backend", "hf"))
 
 
 def _may_recall(run: StoredRun) -> bool:
@@ -271,6 +288,9 @@ def _problems(record: Mapping[str, Any], made: Made) -> Iterator[str]:
     if not all(0 <= value <= 1 for value in record["scores"].values()):
         yield "a score below 0 or above 1"
     yield from _place_problems(record)
+    unknown = any(phase.get("tokens_unknown") for phase in record["usage"].values())
+    if unknown and not made.is_application:
+        yield "tokens that are unknown, of models that are no application"
     if made.declared is None:
         return  # a method of the user's own may ask models that are not counted here
     yield from _step_problems(record)
@@ -278,7 +298,7 @@ def _problems(record: Mapping[str, Any], made: Made) -> Iterator[str]:
         return
     phases = [record["usage"].get(phase) or {} for phase in _PHASES]
     yield from _usage_problems(phases, made)
-    if made.has_models and not _sum(phases, "tokens_unknown"):
+    if made.has_models and not (unknown and made.is_application):
         yield from _request_problems(record, phases, made)
         yield from _token_problems(record, phases, made)
 

@@ -1,9 +1,9 @@
 """The sentences with which a page opens: what the runs of a data set say about quality and cost, for
 who reads no table.
 
-    "pecan scores highest of 3 methods, 95.0 points (longbench.qa_f1), on 20 questions about 20
-    documents. The data cannot separate bm25 from it (difference 5.0 points, 95 % interval -5.7 to
-    15.7). bm25 takes 25 % of the FLOPs of pecan."
+    "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 questions about
+    20 documents. The data cannot separate bm25 from it (pecan minus bm25: 5.0 points, 95 % interval
+    for all pairs at once -5.7 to 15.7). bm25 takes 25 % of the FLOPs of pecan, indexes included."
 
 They follow from the tables alone. Methods that were asked the same questions are ranked. A floor
 (closed-book) and an upper bound (oracle-evidence) mark the range and are never proposed. Nor is a
@@ -18,7 +18,7 @@ from harness.errors import UserError
 from harness.stats.bootstrap import FEWEST
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.best import beside_best
+from reports.best import beside_best, too_high_by
 from reports.compare import paired_rows
 from reports.table_row import TableRow
 
@@ -28,7 +28,14 @@ _COSTS: Mapping[str, Callable[[TableRow], float | None]] = {
     "tokens": lambda row: row.tokens,
 }
 """By what methods are compared: the first one that is known of all of them."""
+_INDEXES = {
+    "money": "indexes included",
+    "FLOPs": "indexes included",
+    "tokens": "without those of indexes",
+}
 _MOST_NAMES = 4  # of methods in a list; the others are counted
+_FEWEST_TESTED = 6  # documents: with fewer a sign-flip test cannot reach its level
+_WORTH_SAYING = 0.001  # of a score that is too high: the tables write one digit of a point
 _CLEARLY_CHEAPER = 0.995  # of another cost: a smaller difference is not worth a sentence
 
 
@@ -64,12 +71,38 @@ class Ranked:
 
 @dataclass(frozen=True)
 class FromBest:
-    """How a run differs from the best one: best minus run, with the interval of the difference."""
+    """How a run differs from the best one.
 
+    Args:
+        best: The best method.
+        other: The run's method.
+        separated: Whether the data separate the two.
+        difference: Best minus run.
+        low: Lower end of the interval of the difference, or None.
+        high: Upper end, or None.
+        several: Whether the interval holds for several pairs at once.
+    """
+
+    best: str
+    other: str
     separated: bool
     difference: float
     low: float | None
     high: float | None
+    several: bool
+
+    def __str__(self) -> str:
+        """ "pecan minus bm25: 5.0 points, 95 % interval -5.7 to 15.7", as far as there is one."""
+        text = f"{self.best} minus {self.other}: {100 * self.difference:.1f} points"
+        return text if self.ends is None else f"{text}, {self.ends}"
+
+    @property
+    def ends(self) -> str | None:
+        """The interval in words; None where there is none."""
+        if self.low is None or self.high is None:
+            return None
+        which = "95 % interval for all pairs at once" if self.several else "95 % interval"
+        return f"{which} {100 * self.low:.1f} to {100 * self.high:.1f}"
 
 
 @dataclass(frozen=True)
@@ -232,22 +265,26 @@ def _without_methods(group: Group) -> str:
 
 def _no_choice(bounds: Sequence[Ranked]) -> str:
     named = _listed([f"{each.method} ({each.points} points)" for each in bounds])
+    shown = "shown the passages that hold the answer"
     if len(bounds) == 1:
-        return f"The upper bound {named} is no method to choose."
-    return f"The upper bounds {named} are no methods to choose."
+        return f"The upper bound {named} is no method to choose: it was {shown}."
+    return f"The upper bounds {named} are no methods to choose: they were {shown}."
 
 
 def _one_method(group: Group) -> list[str]:
     (only,) = group.methods
-    interval = ""
-    if only.low is not None and only.high is not None:
-        interval = f" [{100 * only.low:.1f}, {100 * only.high:.1f}]"
-    sentences = [
-        f"{only.method} scores {only.points} points{interval} ({group.score}), {_asked(only)}."
-    ]
+    sentences = [f"{only.method} {_scores(only)} ({group.score}), {_asked(only)}."]
     if only.documents < FEWEST:
         sentences.append("With so few documents no interval can be given.")
     return sentences
+
+
+def _scores(only: Ranked) -> str:
+    """ "scores 95.0 of 100 points [74.2, 99.2]", of a method that was not chosen among several."""
+    interval = ""
+    if only.low is not None and only.high is not None:
+        interval = f" [{100 * only.low:.1f}, {100 * only.high:.1f}]"
+    return f"scores {only.points} of 100 points{interval}"
 
 
 def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
@@ -263,17 +300,31 @@ def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
     tested = from_best(group, runs)
     if tested is None:
         return [*sentences, f"Differences are not tested, as these runs {_unlike(group)}."]
-    if not _can_separate(leaders[0].documents):
-        return [*sentences, "With so few documents this test cannot separate any two runs."]
+    if leaders[0].documents < _FEWEST_TESTED:
+        few = f"With so few documents this test cannot separate any two runs; {_FEWEST_TESTED} are"
+        return [*sentences, f"{few} the fewest with which it can."]
+    sentences += _selection(group, runs)
     them = "it" if len(leaders) == 1 else "them"
     unsure = [floor for floor in group.floors if not tested[floor.run].separated]
     if unsure:
-        sentences.append(f"The data cannot separate {them} from {_the_floors(unsure)}.")
-        return sentences
+        floors = _the_floors(unsure, tested)
+        return [*sentences, f"The data cannot separate {them} from {floors}."]
     if group.floors:
-        sentences.append(f"The data separate {them} from {_the_floors(group.floors)}.")
+        sentences.append(f"The data separate {them} from {_the_floors(group.floors, tested)}.")
     sentences += _quality(group, them, tested)
     return [*sentences, *_cost(group, tested)]
+
+
+def _selection(group: Group, runs: Sequence[StoredRun]) -> list[str]:
+    """By how much the best score is too high, as the data chose it."""
+    names = {each.run for each in group.methods}
+    if len(names) < 2:
+        return []
+    bias = too_high_by([run for run in runs if run.name in names], group.score)
+    if bias < _WORTH_SAYING:
+        return []
+    chosen = f"The highest of {len(names)} scores is too high by chance"
+    return [f"{chosen}, here by about {100 * bias:.1f} points."]
 
 
 def _unlike(group: Group) -> str:
@@ -291,7 +342,10 @@ def _who_is_best(group: Group, leaders: Sequence[Ranked]) -> str:
     verb = "scores" if len(leaders) == 1 else "score"
     place = "" if len(leaders) == every else f" highest of {every} {noun},"
     each = "points" if len(leaders) == 1 else "points each"
-    best = f"{_named(leaders)} {verb}{place} {points} {each}"
+    if every == 1:
+        best = f"{leaders[0].method} {_scores(leaders[0])}"
+    else:
+        best = f"{_named(leaders)} {verb}{place} {points} of 100 {each}"
     return f"{best} ({group.score}), {_asked(leaders[0])}."
 
 
@@ -303,17 +357,27 @@ def _counted(number: int, noun: str) -> str:
     return f"1 {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _the_floors(floors: Sequence[Ranked]) -> str:
-    """ "the floor closed-book (5.0 points)" """
-    noun = "the floor" if len(floors) == 1 else "the floors"
-    return f"{noun} {_listed([f'{each.method} ({each.points} points)' for each in floors])}"
+def _the_floors(floors: Sequence[Ranked], tested: Mapping[str, FromBest] = {}) -> str:
+    """ "closed-book (5.0 points), a floor that methods must beat"
+
+    Args:
+        floors: One or more.
+        tested: Run -> how it differs from the best method; {} where that is not tested.
+    """
+    names = []
+    for floor in floors:
+        difference = f"; {tested[floor.run]}" if floor.run in tested else ""
+        names.append(f"{floor.method} ({floor.points} points{difference})")
+    what = "a floor" if len(floors) == 1 else "floors"
+    return f"{_listed(names)}, {what} that methods must beat"
 
 
 def from_best(group: Group, runs: Sequence[StoredRun]) -> dict[str, FromBest] | None:
     """Run -> how it differs from the best method, for every other method and floor; None where
     the runs must not be compared. The best was chosen by the data: tests and intervals hold for all
     pairs at once (reports/best.py)."""
-    best, *others = (each.run for each in (*group.methods, *group.floors))
+    entries = {each.run: each.method for each in (*group.methods, *group.floors)}
+    best, *others = entries
     compared = [run for run in runs if run.name in {best, *others}]
     try:
         paired_rows(compared, reference=best)
@@ -322,17 +386,15 @@ def from_best(group: Group, runs: Sequence[StoredRun]) -> dict[str, FromBest] | 
     found = {}
     for beside in beside_best(compared, group.score, best).rows:
         found[beside.name] = FromBest(
+            best=entries[best],
+            other=entries[beside.name],
             separated=beside.p < facts.ALPHA,
             difference=-beside.difference,
             low=None if beside.high is None else -beside.high,
             high=None if beside.low is None else -beside.low,
+            several=len(others) > 1,
         )
     return found
-
-
-def _can_separate(documents: int) -> bool:
-    """Whether a sign-flip test over so many documents can reach its level."""
-    return 2 * 0.5**documents < facts.ALPHA
 
 
 def _unseparated(group: Group, tested: Mapping[str, FromBest]) -> list[Ranked]:
@@ -346,12 +408,9 @@ def _quality(group: Group, them: str, tested: Mapping[str, FromBest]) -> list[st
     them."""
     sentences = _equality(group.leaders, tested)
     unseparated = _unseparated(group, tested)
-    if len(unseparated) == 1:
-        (other,) = unseparated
-        difference = _difference(tested[other.run])
-        return [*sentences, f"The data cannot separate {other.method} from {them} ({difference})."]
     if unseparated:
-        return [*sentences, f"The data cannot separate {_named(unseparated)} from {them}."]
+        rivals = [f"{each.method} ({tested[each.run]})" for each in unseparated]
+        return [*sentences, f"The data cannot separate {_listed(rivals)} from {them}."]
     if len(group.leaders) < len(group.methods):
         return [*sentences, f"The data separate {them} from every other method."]
     return sentences
@@ -371,8 +430,10 @@ def _equality(leaders: Sequence[Ranked], tested: Mapping[str, FromBest]) -> list
         return ["No interval of their difference can be given."]
     ends = f"{100 * min(known_lows):.1f} to {100 * max(known_highs):.1f}"
     if len(equals) == 1:
-        return [f"Their difference has the 95 % interval {ends}."]
-    return [f"The 95 % intervals of their differences from {best.method} lie within {ends}."]
+        interval = f"{best.method} minus {equals[0].method}, {tested[equals[0].run].ends}"
+        return [f"Equal scores leave a difference open ({interval})."]
+    minus = f"{best.method} minus each of the others, 95 % intervals for all pairs at once"
+    return [f"Equal scores leave differences open ({minus} within {ends})."]
 
 
 def _cost(group: Group, tested: Mapping[str, FromBest]) -> list[str]:
@@ -388,11 +449,12 @@ def _cost(group: Group, tested: Mapping[str, FromBest]) -> list[str]:
     ]
     cheap = min([*leaders, *may_be_as_good], key=lambda each: each.cost)
     if cheap is not best and _is_cheaper(cheap, best):
-        several = len(_unseparated(group, tested)) > 1  # the difference is not written yet
-        which = f" ({_difference(tested[cheap.run])})" if several else ""
-        return [f"{cheap.method}{which} {_share(cheap, best, group.cost)}."]
+        return [f"{cheap.method} {_share(cheap, best, group.cost)}."]
     if len(leaders) > 1 and _is_cheaper(best, leaders[-1]):
         return [f"{best.method} {_share(best, leaders[-1], group.cost)}."]
+    risky = [each for each in _unseparated(group, tested) if each not in may_be_as_good]
+    if risky:
+        return _risky_cost(min(risky, key=lambda each: each.cost), best, group.cost)
     worse = [each for each in group.methods if each.run in tested and tested[each.run].separated]
     cheapest = min([best, *worse], key=lambda each: each.cost)
     if _is_cheaper(cheapest, best):
@@ -402,6 +464,14 @@ def _cost(group: Group, tested: Mapping[str, FromBest]) -> list[str]:
     if all(not _is_cheaper(each, best) for each in group.methods):
         return [_best_is_cheapest(group, group.cost)]
     return []
+
+
+def _risky_cost(cheap: Ranked, best: Ranked, cost: str) -> list[str]:
+    """What the cheapest method saves that may lose more than half of the best score."""
+    if not _is_cheaper(cheap, best):
+        return []
+    loss = "though it may lose more than half of the points"
+    return [f"{cheap.method} {_share(cheap, best, cost)}, {loss}."]
 
 
 def _unknown_cost(group: Group) -> str:
@@ -416,9 +486,8 @@ def _best_is_cheapest(group: Group, cost: str) -> str:
     cheapest = min(others, key=lambda each: each.cost)
     which = f"{cheapest.method}, the cheapest of the others" if len(others) > 1 else cheapest.method
     if _is_cheaper(best, cheapest):
-        share = f"{100 * best.cost / cheapest.cost:.0f} %"
-        return f"{best.method} takes {share} of the {cost} of {which}."
-    return f"{best.method} costs about the same as {which}, by {cost}."
+        return f"{best.method} {_share(best, cheapest, cost, which)}."
+    return f"{best.method} costs about the same as {which}, by {cost}, {_INDEXES[cost]}."
 
 
 def _keeps_half(best: Ranked, found: FromBest) -> bool:
@@ -430,27 +499,16 @@ def _is_cheaper(one: Ranked, other: Ranked) -> bool:
     return one.cost < _CLEARLY_CHEAPER * other.cost
 
 
-def _difference(found: FromBest) -> str:
-    """ "difference 5.0 points, 95 % interval -5.7 to 15.7", as far as there is an interval."""
-    text = f"difference {100 * found.difference:.1f} points"
-    ends = _ends(found)
-    return text if ends is None else f"{text}, {ends}"
-
-
 def _interval(found: FromBest) -> str:
     """ " (95 % interval -5.7 to 15.7)"; "" where there is none."""
-    ends = _ends(found)
-    return "" if ends is None else f" ({ends})"
+    return "" if found.ends is None else f" ({found.ends})"
 
 
-def _ends(found: FromBest) -> str | None:
-    if found.low is None or found.high is None:
-        return None
-    return f"95 % interval {100 * found.low:.1f} to {100 * found.high:.1f}"
-
-
-def _share(one: Ranked, best: Ranked, cost: str) -> str:
-    return f"takes {100 * one.cost / best.cost:.0f} % of the {cost} of {best.method}"
+def _share(one: Ranked, other: Ranked, cost: str, which: str = "") -> str:
+    """ "takes 12.5 % of the FLOPs of pecan, indexes included"; which: the other's name with what is
+    said of it."""
+    share = 100 * one.cost / other.cost
+    return f"takes {share:.3g} % of the {cost} of {which or other.method}, {_INDEXES[cost]}"
 
 
 def _caveats(rows: Sequence[TableRow]) -> list[str]:
