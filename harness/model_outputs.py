@@ -69,7 +69,8 @@ class Decoding:
     is greedy.
 
     seed: of a sampled reply; None draws as 0 does, but the cache of replies (--cache replies) does
-    not keep the reply.
+    not keep the reply. schema: JSON text of the JSON schema that a server holds the reply to, "" for
+    none; a loaded model writes freely.
     """
 
     max_tokens: int
@@ -77,6 +78,7 @@ class Decoding:
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int | None = None
+    schema: str = ""
 
 
 @dataclass(frozen=True)

@@ -199,13 +199,15 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         seed: int | None = None,
         watch: Sequence[Span] = (),
         begin: str = "",
+        schema: str = "",
     ) -> Written:
         """Close the user turn and let the model reply, at most `max_tokens` tokens, up to the first
         string of `stop`.
 
-        begin: the reply begins with it; it is not returned. watch: earlier spans, as for `feed`.
-        Raises WindowExceeded where context and `max_tokens` exceed the window, CannotRun where the
-        model takes no `watch` or `begin`.
+        schema: JSON text of a JSON schema that a server is asked to hold the reply to. begin: the
+        reply begins with it; it is not returned. watch: earlier spans, as for `feed`. Raises
+        WindowExceeded where context and `max_tokens` exceed the window, CannotRun where the model
+        takes no `watch` or `begin`.
         """
         self._need_user_turn("write", begin)
         if max_tokens < 1:
@@ -215,7 +217,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         if begin:
             self._skip_thinking()
             self._append(begin)
-        decoding = self._sampled(Decoding(max_tokens, tuple(stop), temperature, top_p, seed))
+        asked = Decoding(max_tokens, tuple(stop), temperature, top_p, seed, schema)
+        decoding = self._sampled(asked)
         self._check_window(decoding.max_tokens)
         self._turn = "reply"
         with self._meter.request(self._role, "write", self._text) as replies:

@@ -50,7 +50,8 @@ class Prompt:
     name: as `harness show` lists it; text: the user turn; system: the system turn before it, "" for
     none; first: False for a later turn of a conversation, which can have no system turn; ordered:
     the placeholders must keep their order, and the text must end where the original ends in a
-    placeholder (a context that grows at its end).
+    placeholder (a context that grows at its end); answers: it asks for the answer to the question,
+    or begins the conversation that does, so that a run's system prompt stands before it.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Prompt:
     system: str = ""
     first: bool = True
     ordered: bool = False
+    answers: bool = False
 
     def of(self, config: Replacing | None) -> Prompt:
         """This prompt, with the turns that `config` replaces; None replaces nothing."""

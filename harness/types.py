@@ -149,9 +149,10 @@ class Answer:
 NOT_SAID = "the application does not say what it used"
 """Why a score of what was shown is absent, in a record's flags."""
 
-# Keys of a record's notes: whether the reply has the answer prefix, counts over all answers, what
-# models judged.
+# Keys of a record's notes: whether the reply has the answer prefix, why it does not follow the answer
+# schema, counts over all answers, what models judged.
 PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
+NOT_FOLLOWED = "answer_schema"
 LOGGED = "logged."
 """The start of the names of scores that another tool gave (harness import); nothing here can
 compute them."""

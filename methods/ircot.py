@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from harness.method import Index, Indexes, MethodConfig, Tools, Traits
@@ -25,6 +25,7 @@ from methods.bm25 import bm25
 from methods.chunks import Span, shown_spans
 from methods.packing import passage_chunks, sentences
 from methods.reading import (
+    PROMPTS,
     SEPARATOR,
     Reading,
     ReadingMethod,
@@ -110,6 +111,13 @@ class IRCoT(ReadingMethod):
     index_version = "2"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     own_prompts = (REASON,)
+
+    def templates(self) -> Sequence[Prompt]:
+        """Its prompts: the reasoning asks for the answer too, where that is taken from it."""
+        if self.config.answer_from == "reasoning":
+            shared = [replace(prompt, answers=False) for prompt in PROMPTS]
+            return (replace(REASON, answers=True), *shared)
+        return super().templates()
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: spans of the paragraphs."""

@@ -23,7 +23,7 @@ from harness.errors import CannotRun, Missing, QuestionError
 from harness.method import Needs, Tools, Traits
 from harness.method.settings import setting
 from harness.models import PlainGeneration
-from harness.prompts import Prompt, feed, prompt_tokens
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question, Step
 from methods.long_context import FullContext
 from methods.reading import Reading, options
@@ -33,6 +33,7 @@ BEFORE = Prompt(
     "Read the text below to answer a question about it. {instruction}\n\nQuestion: "
     "{question}{options}\n\n"
     "Text:\n{text}\n\nThe text ends here.\nAnswer:",
+    answers=True,
 )
 PACKAGE = "kvpress"
 PressName = Literal[
@@ -208,7 +209,9 @@ class BoundedCache(FullContext):
                 f"of {self.config.budget}; raise method.budget"
             )
         with model.session(chat=task.chat) as session:
-            feed(session, pieces[:-1])
+            before = Pieces(pieces[:-1])
+            before.system = pieces.system
+            feed(session, before)
             before_question = session.length()
             session.feed(pieces[-1])
             separate = self.config.asked == "after" and len(pieces) > 1
@@ -221,7 +224,7 @@ class BoundedCache(FullContext):
 
     def _pieces(
         self, question: Question, texts: Sequence[str], reading: Reading, instruction: str
-    ) -> list[str]:
+    ) -> Pieces:
         """The prompt's pieces; with "after" the last one is what stands after the text."""
         pieces = reading.pieces(question, texts)
         if self.config.asked == "before":
@@ -235,7 +238,7 @@ class BoundedCache(FullContext):
             pieces[0] = question.example + pieces[0]
         if question.begins:  # the cache is cut where the reply begins, so this stands before it
             pieces[-1] += f" {question.begins}"
-        return list(pieces)
+        return pieces
 
 
 class CutReader:

@@ -36,6 +36,7 @@ FINAL = Prompt(
     "You are presented with a problem and a previous memory. Please answer the problem based on "
     "the previous memory. "
     "{instruction}\n\n<problem> \n{question}{options}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\nYour answer:\n",
+    answers=True,
 )
 NOTHING = "No previous memory"
 

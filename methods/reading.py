@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 CLOSED = Prompt(
     "answer without text",
     "Answer a question from what you know. {instruction}\n\nQuestion: {question}{options}\nAnswer:",
+    answers=True,
 )
 SEPARATOR = "\n\n"
 PROMPTS = (ANSWER, CLOSED)
@@ -142,7 +143,9 @@ def ask(
         begin = ""
         if s.can_begin_replies:
             begin = question.begins
-        written = s.write(reading.task.max_answer_tokens, begin=begin)
+        written = s.write(
+            reading.task.max_answer_tokens, begin=begin, schema=reading.task.reply_schema
+        )
     return reading.task.answer_in(written.text)
 
 

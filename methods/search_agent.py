@@ -42,6 +42,7 @@ AGENT = Prompt(
     "to them, before you answer. Solve a question of several steps step by step. When what you "
     "have read gives the "
     "answer, call no tool and reply: Answer: ...\n\n{instruction}\n\nQuestion: {question}{options}",
+    answers=True,
 )
 FOUND = Prompt("found sentences", "Chunk {number}: ... {sentences} ...", first=False)
 WHOLE = Prompt("whole chunk", "[Chunk {number}]\n{text}", first=False)

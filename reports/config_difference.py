@@ -72,7 +72,22 @@ def _compared_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(settings.get("method.implementation"), str):
         settings["method.implementation"] = short_name(settings["method.implementation"])
     settings.pop("method.mark", None)
+    system = config.get("system_prompt")
+    if system:
+        settings = _with_system_prompt(settings, system)
     return {key: value for key, value in settings.items() if not _PLACES.fullmatch(key)}
+
+
+def _with_system_prompt(settings: Mapping[str, Any], system: Mapping[str, str]) -> dict[str, Any]:
+    """The settings with a run's system prompt once, in place of every prompt that has it as its
+    system turn."""
+    kept: dict[str, Any] = {"system prompt": f"{system['name']}: {system['text']}"}
+    for key, value in settings.items():
+        is_turn = key.startswith("method.params.prompts.") and key.endswith(".system")
+        repeats = is_turn and value == system["text"]
+        if not repeats and not key.startswith("system_prompt."):
+            kept[key] = value
+    return kept
 
 
 def _versions(run: StoredRun, base: StoredRun) -> dict[str, Any]:

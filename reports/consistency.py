@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from harness.config.schema import canonical
 from harness.config.yaml_tree import flatten
 from harness.engine.run_hash import recorded_inputs
 from harness.stats import INTERVAL_RULE
@@ -39,6 +40,7 @@ _IN_IDENTITY = {
 """Settings of a loaded reader that its identity holds as they are, and their defaults."""
 _HASHED = re.compile(
     r"dataset\.(instruction|answer_prefix|demonstration|max_answer_tokens|raw_replies|chat|swap)"
+    r"|dataset\.answer_schema\.form(\..*)?"
     r"|seed|failed|model\.(temperature|top_p|max_tokens|batch)"
     rf"|model\.({'|'.join(_IN_IDENTITY)})(\..*)?"
 )
@@ -160,6 +162,9 @@ def _task_misfits(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> Ite
         text = dataset.get(name)
         if text and text not in task.get("instruction", ""):
             yield f"dataset.{name} is not how the questions were asked"
+    schema = dataset.get("answer_schema")
+    if schema and canonical(schema["form"]) != task.get("reply_schema"):
+        yield "dataset.answer_schema is not how the questions were asked"
     examples = bool(dataset.get("shots") or dataset.get("shots_ids"))
     plain = task.get("instruction") == dataset.get("instruction") and not task.get("shots")
     if examples and plain:

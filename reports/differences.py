@@ -40,6 +40,7 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
         "answers",
     ),
     (r"dataset\.(format|split|instruction|answer_prefix|demonstration)", "answers"),
+    (r"dataset\.answer_(schema(\..*)?|field)", "answers"),
     (r"dataset\.(max_answer_tokens|raw_replies|chat)|dataset\.options(\..*)?", "answers"),
     # run.yaml: the reader.
     (r"model\.(name|source|package|package_path|sha256|revision|base_url|api_key_env)", "neutral"),
@@ -51,7 +52,7 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"model\.(embedded|small|logprobs|keep_thinking)|model\.(thinking|extra)(\..*)?", "answers"),
     (rf"model\.({'|'.join(SAMPLING)})", "answers"),
     # run.yaml: the method, and the rest.
-    (r"(method|roles|encoder|reranker)(\..*)?", "method"),
+    (r"(method|roles|encoder|reranker|system_prompt)(\..*)?", "method"),
     (r"seed|sample|sample_seed|failed", "answers"),
     (r"cache", "cost"),
     (r"limit|keep_prompts|profile", "neutral"),

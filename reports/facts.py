@@ -34,7 +34,7 @@ from harness.stats.corpus_interval import corpus_interval
 from harness.stats.question_clusters import cluster_numbers
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import lacking_replies, reply_sentences
-from harness.types import COUNTS, JUDGES, MISSING, PREFIX
+from harness.types import COUNTS, JUDGES, MISSING, NOT_FOLLOWED, PREFIX
 from reports import costs
 from reports.search_notes import search_notes
 from reports.settings import labels as labels
@@ -206,6 +206,7 @@ def task(run: StoredRun) -> dict[str, Any]:
     """
     dataset = run.config["dataset"]
     settings = ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")
+    settings += ("answer_schema", "answer_field")
     return {key: dataset.get(key) for key in settings}
 
 
@@ -442,6 +443,11 @@ def _run_notes(run: StoredRun) -> list[str]:
         notes.append(
             f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored "
             "whole"
+        )
+    if unread := sum(NOT_FOLLOWED in (r.get("notes") or {}) for r in run.records):
+        schema = (run.config["dataset"].get("answer_schema") or {}).get("name")
+        notes.append(
+            f"{unread} of {total} replies do not follow the answer schema '{schema}' and scored 0"
         )
     return notes
 

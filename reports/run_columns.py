@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.stats.bootstrap import Interval
 from harness.storage.run_folder import StoredRun
+from harness.types import NOT_FOLLOWED
 from reports import costs, facts
 from reports.number_formats import money, percent, probability, signed, three_digits, times, whole
 from reports.search_notes import declined
@@ -95,6 +96,13 @@ def _unobserved(run: StoredRun) -> bool:
     return facts.made_elsewhere(run) or facts.is_application(run)
 
 
+def _not_parsed(row: TableRow) -> int | None:
+    """Replies that do not follow the answer schema; None without one."""
+    if not row.run.config["dataset"].get("answer_schema"):
+        return None
+    return sum(NOT_FOLLOWED in (record.get("notes") or {}) for record in row.run.records)
+
+
 def _truncated(row: TableRow) -> int | None:
     if _unobserved(row.run):
         return None
@@ -144,6 +152,13 @@ COLUMNS = (
     Column("documents", lambda row: row.n_documents, whole, Shown.ALWAYS),
     Column("failed", lambda row: row.n_failed, whole, Shown.ALWAYS),
     Column("truncated", _truncated, whole, Shown.ALWAYS),
+    Column(
+        "not_parsed",
+        _not_parsed,
+        whole,
+        Shown.WHEN_NOT_ZERO,
+        legend="not_parsed: replies that do not follow the answer schema; they score 0",
+    ),
     Column(
         "left_out",
         lambda row: facts.left_out(row.run),

@@ -41,6 +41,8 @@ class RunArguments(TypedDict, total=False):
     retriever_body: PathLike | None
     retriever_header: Mapping[str, str]
     retriever_key: str | None
+    system_prompt: PathLike | None
+    answer_schema: PathLike | None
     unset: Sequence[str]
     model: PathLike | None
     data: PathLike | Rows | None

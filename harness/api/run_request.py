@@ -211,6 +211,22 @@ class Selection(RunOptions):
     retriever_body: RetrieverBody = None
     retriever_header: RetrieverHeader = field(default_factory=dict)
     retriever_key: RetrieverKey = None
+    system_prompt: Annotated[
+        str | None,
+        setting(
+            "--system-prompt FILE",
+            "Text before each request for an answer, as its system turn; several: --sweep "
+            "system_prompt=A.txt,B.txt.",
+        ),
+    ] = None
+    answer_schema: Annotated[
+        str | None,
+        setting(
+            "--answer-schema FILE.json",
+            "JSON schema of a reply; its property dataset.answer_field is scored, a reply that "
+            "does not follow it scores 0.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -470,6 +486,10 @@ class RunRequest(Repetition, Handling, Selection):
             settings["keep_prompts"] = True
         if self.cache:
             settings["cache"] = self.cache
+        if self.system_prompt is not None:
+            settings["system_prompt"] = self.system_prompt
+        if self.answer_schema is not None:
+            settings["dataset.answer_schema"] = self.answer_schema
         if self.deterministic:
             settings["model.deterministic"] = True
         return settings

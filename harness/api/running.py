@@ -112,7 +112,7 @@ def _request(
     for name in ("data", "questions"):
         if name in given:
             given[name] = _rows_file(given[name])
-    for name in ("model", "documents", "out"):
+    for name in ("model", "documents", "out", "system_prompt", "answer_schema"):
         if name in given:
             given[name] = os.fspath(given[name])
     if "app" in given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json as json_
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 
@@ -62,6 +62,45 @@ def print_warnings(plans: Sequence[PlannedRun], unlogged: Sequence[str] = ()) ->
         say(f"warning: {warning}")
 
 
+_COUNTED = {
+    "n_without_prefix": "replies without the answer prefix, scored whole",
+    "n_not_parsed": "not as the answer schema says, scored 0",
+    "n_truncated": "answered from a truncated context",
+    "n_left_out": "left out by the loader",
+    "n_not_asked": "not asked yet",
+}
+"""Numbers of a summary that are said where they are not 0."""
+
+
+def _counts_text(summary: Mapping[str, Any]) -> str:
+    """How many questions there were and what became of them: "20 questions, 1 failed (Timeout)"."""
+    total = summary.get("n_total", 0)
+    text = f"{total} question{'s' * (total != 1)}, {summary.get('n_failed', 0)} failed"
+    errors = summary.get("errors", {})
+    if errors:
+        kinds = [f"{number} {kind}" for kind, number in errors.items()]
+        text += f" ({', '.join(kinds)})"
+    for name, meaning in _COUNTED.items():
+        if summary.get(name):
+            text += f", {summary[name]} {meaning}"
+    return text
+
+
+def _recalled_text(summary: Mapping[str, Any]) -> str:
+    """How many requests the cache of replies answered; "" where it answered none."""
+    answered = summary.get("n_total", 0) - summary.get("n_failed", 0)
+    phases = [(phase, answered) for phase in summary.get("usage", {}).values()]
+    phases += [(phase, 1) for phase in summary.get("index", {}).get("usage", {}).values()]
+    recalled = 0.0
+    sent = 0.0
+    for phase, times in phases:
+        recalled += times * phase.get("recalled", 0)
+        sent += times * (phase["requests"] - phase.get("encoder_requests", 0))
+    if not recalled:
+        return ""
+    return f", {recalled:.0f} of {sent:.0f} requests answered by the cache of replies"
+
+
 def print_result(result: RunResult, plan: PlannedRun, json: bool) -> None:
     """Print the scores and counts of a run on stdout, as lines or as one object of JSON."""
     from harness.datasets.base import left_out_note
@@ -73,30 +112,7 @@ def print_result(result: RunResult, plan: PlannedRun, json: bool) -> None:
     summary = result.summary
     lines = [str(result.folder)]
     lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
-    total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
-    kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
-    no_prefix = summary.get("n_without_prefix")
-    note = f", {no_prefix} replies without the answer prefix, scored whole" if no_prefix else ""
-    note += (
-        f", {summary['n_truncated']} answered from a truncated context"
-        if summary.get("n_truncated")
-        else ""
-    )
-    note += f", {summary['n_left_out']} left out by the loader" if summary.get("n_left_out") else ""
-    note += f", {summary['n_not_asked']} not asked yet" if summary.get("n_not_asked") else ""
-    phases = [(phase, total - failed) for phase in summary.get("usage", {}).values()]
-    phases += [(phase, 1) for phase in summary.get("index", {}).get("usage", {}).values()]
-    if recalled := sum(times * phase.get("recalled", 0) for phase, times in phases):
-        sent = sum(
-            times * (phase["requests"] - phase.get("encoder_requests", 0))
-            for phase, times in phases
-        )
-        note += f", {recalled:.0f} of {sent:.0f} requests answered by the cache of replies"
-    lines.append(
-        f"  {total} question{'s' * (total != 1)}, {failed} failed"
-        + (f" ({kinds})" if failed else "")
-        + note
-    )
+    lines.append(f"  {_counts_text(summary)}{_recalled_text(summary)}")
     replies = reply_sentences(summary.get("replies", {}), plan.config.model_dump(mode="json"))
     lines += [f"  {sentence}" for sentence in [*left_out_note(plan.dataset.skipped), *replies]]
     print("\n".join(lines), flush=True)

@@ -21,6 +21,8 @@ from harness.method import Method
 from harness.method.settings import recording_fields
 
 _PROFILE = "profile "
+SYSTEM_PROMPT = "system prompt "
+"""The start of the origin of a system turn that --system-prompt gave; the prompt's name follows."""
 _REFERENCE = "paper"
 _MOST_NAMED = 2  # settings by name in a mark; more are counted
 _MOST_CHARACTERS = 24  # of a value in a mark
@@ -63,7 +65,9 @@ def changes_from_preset(
         if value == preset_settings.get(key):
             continue
         origin = _origin_of_setting(key, set_by)
-        if origin.startswith(_PROFILE):
+        if origin.startswith(SYSTEM_PROMPT):
+            profiles.setdefault(origin)
+        elif origin.startswith(_PROFILE):
             profiles.setdefault(origin.removeprefix(_PROFILE))
         else:
             settings.append(_setting_text(key, value))
@@ -75,6 +79,8 @@ def changes_from_preset(
 def _origin_of_setting(key: str, set_by: Mapping[str, str]) -> str:
     """The origin of a setting or prompt; "" for none."""
     prompt = key.removeprefix("prompt ").removesuffix(", system")
+    if key.endswith(", system") and f"prompts.{prompt}.system" in set_by:
+        return set_by[f"prompts.{prompt}.system"]
     for parameter, origin in set_by.items():
         if parameter == key or parameter.startswith((f"prompts.{prompt}.", f"{key}.")):
             return origin

@@ -6,7 +6,7 @@ RunConfig
 ├── model     ModelConfig    the reader
 ├── roles     {role: ModelConfig}     builder, searcher, compressor, refiner: default the reader
 ├── encoder / reranker  EncoderConfig
-└── seed, limit, failed, keep_prompts, cache, profile, retriever
+└── seed, limit, failed, keep_prompts, cache, profile, retriever, system_prompt
 """
 
 import dataclasses
@@ -16,14 +16,29 @@ import operator
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 
+from harness.config.own_prompt import (
+    AnswerSchema,
+    SystemPrompt,
+    read_answer_schema,
+    read_system_prompt,
+)
 from harness.storage.paths import expanded
 
 # A file or folder, or what is none (a hub id, "package:..."): a leading ~ is the home folder from
 # here on.
 PathOrName = Annotated[str, AfterValidator(expanded)]
 
+_SystemPrompt = Annotated[SystemPrompt | None, BeforeValidator(read_system_prompt)]
+_AnswerSchema = Annotated[AnswerSchema | None, BeforeValidator(read_answer_schema)]
 _Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -83,8 +98,9 @@ class DatasetConfig(Frozen):
     is the headline; answer_prefix: a phrase that a reply has before its final answer; scorers then
     see only that answer; None = the reply is the answer;
     demonstration: a question with its reply, shown behind the instruction as an example (both:
-    harness/datasets/answer_prefix.py); raw_replies: scorers see white space around a reply, too
-    (code);
+    harness/datasets/answer_prefix.py); answer_schema: the JSON schema that a reply has to follow,
+    of which answer_field is the answer (harness/datasets/answer_schema.py); raw_replies: scorers see
+    white space around a reply, too (code);
     chat: False shows the shared prompt without the model's chat template;
     keep_texts: whether run folders hold its questions, gold answers and texts,
     which a licence may forbid; swap: "entities" for a copy with other names and numbers
@@ -105,6 +121,8 @@ class DatasetConfig(Frozen):
     max_answer_tokens: int = Field(gt=0)
     answer_prefix: _Phrase | None = None
     demonstration: _Phrase | None = None
+    answer_schema: _AnswerSchema = Field(default=None, exclude_if=operator.not_)
+    answer_field: str = Field(default="answer", exclude_if="answer".__eq__)
     raw_replies: bool = False
     chat: bool = True
     scorers: tuple[str, ...] = Field(min_length=1)
@@ -308,7 +326,8 @@ class GeneralSettings(Frozen):
     limit: the first questions; sample: about so many drawn by sample_seed (question_kinds.py);
     keep_prompts: whether the run folder holds every request as it was sent; cache: whether requests
     that earlier runs have sent are sent again; retriever: in place of the ranking of methods that
-    retrieve, part of the hash of these.
+    retrieve, part of the hash of these; system_prompt: before the request for an answer, part of the
+    hash as a prompt of the method.
     """
 
     seed: int = Field(default=0, ge=0)
@@ -320,6 +339,7 @@ class GeneralSettings(Frozen):
     cache: Literal["replies"] | None = None
     profile: str | None = None
     retriever: RetrieverConfig | None = Field(default=None, exclude_if=operator.not_)
+    system_prompt: _SystemPrompt = Field(default=None, exclude_if=operator.not_)
 
 
 class RunConfig(GeneralSettings):

@@ -12,6 +12,7 @@ docs/methods/longrefiner.md#longrefiner-answer.
 """
 
 from harness.config.schema import DatasetConfig
+from harness.datasets import answer_schema
 from harness.method import Task
 
 ASK = " Put '{prefix}' before your final answer."
@@ -22,10 +23,12 @@ EXAMPLE = "\n\nExample:\n{demonstration}\n"
 def task(dataset: DatasetConfig) -> Task:
     """The task for every method: the instruction, then the phrase, the example reply and solved
     examples, if given."""
-    request = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
-    request += (
-        "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
-    )
+    request = ""
+    if dataset.answer_prefix is not None:
+        request += ASK.format(prefix=dataset.answer_prefix)
+    if dataset.demonstration is not None:
+        request += EXAMPLE.format(demonstration=dataset.demonstration)
+    request += answer_schema.request(dataset)
     shots = None
     if any(
         getattr(dataset, name) != DatasetConfig.model_fields[name].default for name in _SHOT_OPTIONS
@@ -40,6 +43,7 @@ def task(dataset: DatasetConfig) -> Task:
         shots="" if shots is None else shots.identity or "",
         raw_replies=dataset.raw_replies,
         chat=dataset.chat,
+        reply_schema=answer_schema.schema_text(dataset),
     )
 
 

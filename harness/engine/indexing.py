@@ -196,6 +196,16 @@ class _IndexSettings:
         return getattr(self._method.config, name)
 
 
+def _prompts_of_index(method: Method) -> dict[str, str]:
+    """The prompts on which an index may depend: all, but for the system turns that stand before
+    requests for an answer."""
+    prompts = dict(method.prompts())
+    for prompt in method.templates():
+        if prompt.answers:
+            prompts.pop(f"{prompt.name}, system", None)
+    return prompts
+
+
 def index_key(plan: PlannedRun, document: Document, question: Question | None) -> dict[str, Any]:
     """The key of the index of `document`; question: for an index of scope "question" only."""
     method = plan.method
@@ -210,7 +220,7 @@ def index_key(plan: PlannedRun, document: Document, question: Question | None) -
         "method": plan.config.method.implementation,
         "version": method.index_version,
         "params": params,
-        "prompts": method.prompts(),
+        "prompts": _prompts_of_index(method),
         "models": {role: plan.identities[role] for role in method.index_roles},
         "seed": plan.config.seed,
         **{name: found for name, found in outside.items() if found},

@@ -20,7 +20,7 @@ from harness.config import presets, registry
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import Settings, resolve
 from harness.config.schema import EncoderConfig, ModelConfig, RunConfig
-from harness.datasets import answer_prefix
+from harness.datasets import answer_prefix, answer_schema
 from harness.datasets.base import Dataset
 from harness.engine.asked_questions import AskedQuestions, check_questions_fit, load_asked
 from harness.engine.findings import Findings
@@ -112,6 +112,9 @@ def mistakes_in_parts(parts: Mapping[str, Any], origins: Mapping[str, str]) -> l
         attempt(problems, make_method, parts["method"], origins)
     if "dataset" in parts:
         problems += map(UserError, scorers.problems(list(parts["dataset"].scorers)))
+        unscored = answer_schema.schema_problem(parts["dataset"])
+        if unscored:
+            problems.append(UserError(unscored))
     return problems
 
 

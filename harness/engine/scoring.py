@@ -10,6 +10,8 @@ verdict.scores    {"flashrag.acc": 1.0, ...}: a value that is no finite number c
 verdict.notes     {"flags": {scorer: why}}           if a scorer flags the answer
                   {"answer_prefix": "found", "scored": "Mira"}, or {"answer_prefix": "missing"}: if
                   one is required
+                  {"scored": "Mira"}, or {"answer_schema": "it is no JSON"}: if a schema is required;
+                  a reply that does not follow it scores 0
                   {"counts": {scorer: [...]}}        if sums over all answers give a score of the corpus (BLEU)
 
 unanswered_verdict(config.dataset, gold)             the same for a question without an answer: every score is 0
@@ -18,13 +20,14 @@ score_record(record, config.dataset, gold)           a record with the scores of
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness import scorers
 from harness.assertions import failed_assertions
 from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import text_after
+from harness.datasets.answer_schema import NotFollowed, answer_in
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
 from harness.types import (
@@ -32,6 +35,7 @@ from harness.types import (
     JUDGES,
     LOGGED,
     MISSING,
+    NOT_FOLLOWED,
     PREFIX,
     SCORING,
     Gold,
@@ -42,7 +46,7 @@ from harness.types import (
 
 ASSERTIONS = "failed_assertions"
 ASSERTED = "assertions"  # the scorer, and its input in Gold.extra
-SCORING_NOTES = ("flags", PREFIX, "scored", COUNTS, ASSERTIONS)
+SCORING_NOTES = ("flags", PREFIX, NOT_FOLLOWED, "scored", COUNTS, ASSERTIONS)
 """Keys of a record's notes that come from scoring."""
 
 
@@ -72,6 +76,13 @@ def score_reply(
     """
     notes: dict[str, Any] = {}
     text = reply
+    if dataset.answer_schema is not None:
+        try:
+            text = answer_in(reply, dataset)
+        except NotFollowed as problem:
+            verdict = unanswered_verdict(dataset, gold)
+            return replace(verdict, notes={**verdict.notes, NOT_FOLLOWED: str(problem)})
+        notes["scored"] = text
     if dataset.answer_prefix is not None:
         answer = text_after(reply, dataset.answer_prefix)
         text = reply if answer is None else answer

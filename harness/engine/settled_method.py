@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from harness.config import registry
+from harness.config.own_prompt import SystemPrompt
 from harness.config.resolve import DEFAULT, Settings
-from harness.config.run_label import changes_from_preset
+from harness.config.run_label import SYSTEM_PROMPT, changes_from_preset
 from harness.config.schema import MethodChoice
 from harness.config.yaml_tree import Tree, build, flatten
 from harness.engine.numbers_from_runs import NumberFromRun, asked_from_runs, number_from_run
 from harness.errors import UserError, raise_all
 from harness.method import Method, misdeclared
 from harness.prompt_replacements import replacement_problem
+from harness.prompts import Prompt
 
 _PARAMS = "method.params."
 
@@ -43,11 +46,47 @@ def settle_method(settings: Settings) -> SettledMethod:
         for name, number in numbers.items():
             origins[_PARAMS + name] = number.note
     method = make_method(choice, origins)
+    system = settings.general.system_prompt
+    if system is not None:
+        choice = _with_system_prompt(choice, method, system)
+        for prompt in _answering(method):
+            origins[f"{_PARAMS}prompts.{prompt.name}.system"] = f"{SYSTEM_PROMPT}{system.name}"
+        method = make_method(choice, origins)
     params = method.config.model_dump(mode="json")
     choice = choice.model_copy(update={"params": params})
     for path in flatten(params, "method.params"):
         origins.setdefault(path, DEFAULT)
     return SettledMethod(method, choice, origins, numbers)
+
+
+def _answering(method: Method) -> list[Prompt]:
+    """The prompts of a method before which a run's system prompt stands."""
+    return [prompt for prompt in method.templates() if prompt.answers]
+
+
+def _with_system_prompt(choice: MethodChoice, method: Method, system: SystemPrompt) -> MethodChoice:
+    """The settings of a method whose requests for an answer have the run's system prompt.
+
+    Raises UserError where the method has no such request, or the settings give it another one.
+    """
+    answering = _answering(method)
+    if not answering:
+        raise UserError(
+            f"'{choice.name}' sends no request of its own for an answer, so --system-prompt has no "
+            "place in it; leave that out, or the method"
+        )
+    prompts: dict[str, Any] = dict(choice.params.get("prompts", {}))
+    for prompt in answering:
+        replaced = prompts.get(prompt.name, {})
+        turns = {"user": replaced} if isinstance(replaced, str) else dict(replaced)
+        if turns.get("system", system.text) != system.text:
+            raise UserError(
+                f"the system turn of prompt '{prompt.name}' of '{choice.name}' is given by "
+                "--system-prompt and by method.prompts; keep one"
+            )
+        turns["system"] = system.text
+        prompts[prompt.name] = turns
+    return choice.model_copy(update={"params": {**choice.params, "prompts": prompts}})
 
 
 def _numbers_from_runs(

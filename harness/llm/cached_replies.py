@@ -38,6 +38,8 @@ def with_reply_cache(request: Request) -> Request:
         arguments = argument
         if kind == "write":
             arguments = asdict(argument)
+            if not argument.schema:  # entries of before there were schemas
+                del arguments["schema"]
         elif kind == "probe":
             arguments = [list(argument), more[-1]]
         key = {"kind": kind, "asked": arguments, "request": session._request()}

@@ -577,6 +577,9 @@ class EndpointSession(Session):
         # A stop string would end the thinking of a reasoning model too; its answer is cut here.
         if decoding.stop and not thinking:
             body["stop"] = list(decoding.stop)
+        if decoding.schema:
+            form = {"name": "answer", "schema": json.loads(decoding.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
         reply = self._ask("prefill", body, decoding.stop)
         if reply.finish == "content_filter":
             raise ModelOutputError(

@@ -13,4 +13,5 @@ ANSWER = Prompt(
     "Read the text below, then answer a question about it. {instruction}\n\nText:\n{text}\n\nThe "
     "text ends here. "
     "{instruction}\n\nQuestion: {question}{options}\nAnswer:",
+    answers=True,
 )

@@ -33,7 +33,8 @@ class Task(BaseModel):
     instruction: how to answer, one sentence; max_answer_tokens: longest answer; shots: hash of the
     training rows from which each question's solved examples are chosen, the nearest ones;
     raw_replies: white space around a reply is part of the answer (code); chat: the shared prompt
-    stands in the model's chat template. Hashes leave defaults out.
+    stands in the model's chat template; reply_schema: a reply's JSON schema as JSON text, which the
+    instruction has too, "" for none. Hashes leave defaults out.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -42,6 +43,7 @@ class Task(BaseModel):
     shots: str = ""
     raw_replies: bool = False
     chat: bool = True
+    reply_schema: str = ""
 
     def answer_in(self, reply: str) -> str:
         """The answer in a reply: stripped, or with `raw_replies` as it was written."""

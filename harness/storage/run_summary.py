@@ -2,6 +2,7 @@
 
 summarise(records, documents) -> {
     "n_total": 200, "n_scored": 198, "n_failed": 2, "n_truncated": 31, "failed_count_as": "zero",
+    "n_not_parsed": 3,                          only with an answer schema: replies that do not follow it, scored 0
     "n_without_prefix": 12,                     only if the task asks for one: replies without it, scored whole
     "replies": {"empty": 3},                    only if some lack something (`lacking_replies`)
     "interval_rule": "1",                       by which the intervals were made (harness.stats)
@@ -28,7 +29,7 @@ from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
 from harness.storage.records import IndexLine, Usage
-from harness.types import MISSING, NOT_SAID, PREFIX
+from harness.types import MISSING, NOT_FOLLOWED, NOT_SAID, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
 """The keys of a summary.json that its records do not determine: who computes the numbers again
@@ -106,6 +107,8 @@ class _Numbers:
         self.truncated = 0
         self.errors = Counter[str]()  # by type
         self.prefixes = Counter[str]()
+        self.has_schema = bool(config.get("dataset", {}).get("answer_schema"))
+        self.not_followed = 0
         self.usage: Usage = {}
         self.columns: dict[str, _Column] = {}  # by score
         self.said: set[str] = set()  # scores that answered questions have
@@ -141,6 +144,8 @@ class _Numbers:
         prefix = (record.get("notes") or {}).get(PREFIX)
         if prefix is not None:
             self.prefixes[prefix] += 1
+        if NOT_FOLLOWED in (record.get("notes") or {}):
+            self.not_followed += 1
         self.replies.update(lacking_replies(record["usage"]))
         self.texts.add(record["usage"])
         if record["error"] is not None:
@@ -175,6 +180,8 @@ class _Numbers:
         }
         if self.prefixes:
             numbers["n_without_prefix"] = self.prefixes[MISSING]
+        if self.has_schema:
+            numbers["n_not_parsed"] = self.not_followed
         if self.replies:
             numbers["replies"] = dict(self.replies)
         numbers["failed_count_as"] = self.failed_count_as

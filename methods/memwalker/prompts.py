@@ -49,8 +49,11 @@ _LEAF = (
 LEAF_REASONS = Prompt(
     "leaf, with reasons",
     _LEAF + "Reasoning: why\nAction: -1 or -2\nAnswer: the answer, if the action is -2",
+    answers=True,
 )
-LEAF = Prompt("leaf", _LEAF + "Action: -1 or -2\nAnswer: the answer, if the action is -2")
+LEAF = Prompt(
+    "leaf", _LEAF + "Action: -1 or -2\nAnswer: the answer, if the action is -2", answers=True
+)
 # What stands in place of {summaries}, {back} and {memory} in the two prompts of the walk.
 NUMBERED = Prompt("triage, one summary", "\n\nSummary {number}: {summary}", first=False)
 BACK = Prompt("triage, the way back", ", or -1 to go back if none can", first=False)

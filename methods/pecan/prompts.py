@@ -36,6 +36,7 @@ PROBES = {
         "\u201cNo\u201d in one "
         "word. Do not provide any explanation.\n\nQuestion:\n{question}\n\nInformation:{nodes}",
         ordered=True,
+        answers=True,
     ),
     "plain": Prompt(
         "search, plain wording",
@@ -43,6 +44,7 @@ PROBES = {
         "No.\n\nQuestion:\n"
         "{question}\n\nInformation:{nodes}",
         ordered=True,
+        answers=True,
     ),
 }
 # GARLIC table 5.

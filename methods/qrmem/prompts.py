@@ -74,6 +74,7 @@ ASK = Prompt(
     "missing. If it CAN, choose action -2 and give the answer. {instruction} Reply in this "
     "form:\nReasoning: why\n"
     "Action: -1 or -2\nAnswer: the answer, if the action is -2",
+    answers=True,
 )
 TRIAL = Prompt(
     "entity trial",

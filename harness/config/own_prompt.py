@@ -1,0 +1,79 @@
+"""A system prompt and an answer format of the user's own, each read from a file.
+
+    --system-prompt brief.txt       SystemPrompt("brief", "You are a clerk ...")
+    --answer-schema reply.json      AnswerSchema("reply", {"type": "object", "properties": {"answer": ...}})
+
+A setting holds the text itself from here on, so that a run.yaml needs no file.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class SystemPrompt(BaseModel):
+    """What stands before the request for an answer, as its system turn. name: of its file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    text: str
+
+
+class AnswerSchema(BaseModel):
+    """The JSON schema of a reply. name: of its file; form: the schema."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    form: dict[str, Any]
+
+
+def read_system_prompt(value: Any) -> Any:
+    """The system prompt of a setting: a file's name is read, anything else stays. Raises
+    ValueError."""
+    if not isinstance(value, str):
+        return value
+    text = _read(value).strip()
+    if not text:
+        raise ValueError(f"{value} is empty; write the system prompt into it")
+    return {"name": _name(value), "text": text}
+
+
+def read_answer_schema(value: Any) -> Any:
+    """The answer schema of a setting: a file's name is read, anything else stays. Raises
+    ValueError."""
+    from jsonschema import Draft202012Validator, SchemaError
+
+    if not isinstance(value, str):
+        return value
+    try:
+        form = json.loads(_read(value))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{value} is not JSON: {error}") from error
+    try:
+        Draft202012Validator.check_schema(form)
+    except SchemaError as error:
+        raise ValueError(f"{value} is no JSON schema: {error.message}") from error
+    return {"name": _name(value), "form": form}
+
+
+def _name(path: str) -> str:
+    """A file in tables, without its ending: as it was typed, or its name alone where that is a place
+    on this machine."""
+    place = Path(path)
+    if place.is_absolute() or path.startswith("~"):
+        return place.stem
+    return place.with_suffix("").as_posix()
+
+
+def _read(path: str) -> str:
+    """The text of a file. Raises ValueError."""
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"{path} could not be read ({error.strerror}); name a file") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8; save it so") from error

@@ -1,0 +1,92 @@
+"""A reply that has to follow a JSON schema, if a data set configures one (dataset.answer_schema).
+
+    request(dataset)                                  " Reply with one JSON object that follows ..."
+    answer_in('{"answer": "Rome", "page": 3}', ...)   "Rome"         scorers see this
+    answer_in('Rome', ...)                            raises NotFollowed("no JSON"): the reply scores 0
+
+The answer is the property dataset.answer_field. A text is scored as it is, a list of texts with
+commas between them, anything else as JSON. A reply in a code fence is read without it; the record
+keeps the whole reply.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from harness.config.schema import DatasetConfig, canonical
+from harness.errors import UserError
+
+ASK = " Reply with one JSON object that follows this JSON schema, and with nothing else: {schema}"
+_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
+
+
+class NotFollowed(Exception):
+    """A reply that does not follow the schema, and why."""
+
+
+def schema_problem(dataset: DatasetConfig) -> str | None:
+    """Why the answer schema of a data set cannot be scored; None where it can, or there is none."""
+    schema = dataset.answer_schema
+    if schema is None:
+        return None
+    if dataset.answer_prefix is not None:
+        return (
+            f"dataset.answer_prefix='{dataset.answer_prefix}' and an answer schema both say which "
+            "part of a reply is scored; set one of the two to null"
+        )
+    properties = schema.form.get("properties", {})
+    if dataset.answer_field not in properties:
+        known = ", ".join(properties) or "none"
+        return (
+            f"the schema '{schema.name}' has no property '{dataset.answer_field}', which is scored "
+            f"as the answer; name one of its own ({known}): --set dataset.answer_field=NAME"
+        )
+    return None
+
+
+def request(dataset: DatasetConfig) -> str:
+    """What the instruction says of the schema; "" without one."""
+    if dataset.answer_schema is None:
+        return ""
+    return ASK.format(schema=schema_text(dataset))
+
+
+def schema_text(dataset: DatasetConfig) -> str:
+    """The schema as JSON text; "" without one."""
+    if dataset.answer_schema is None:
+        return ""
+    return canonical(dataset.answer_schema.form)
+
+
+def answer_in(reply: str, dataset: DatasetConfig) -> str:
+    """The answer in a reply. Raises NotFollowed, UserError where the data set has no schema."""
+    if dataset.answer_schema is None:
+        raise UserError(f"'{dataset.name}' has no answer schema")
+    fenced = _FENCED.fullmatch(reply)
+    text = reply
+    if fenced:
+        text = fenced.group(1)
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise NotFollowed("it is no JSON") from error
+    mistake = best_match(Draft202012Validator(dataset.answer_schema.form).iter_errors(value))
+    if mistake is not None:
+        raise NotFollowed(f"{mistake.json_path}: {mistake.message}")
+    if not isinstance(value, dict) or dataset.answer_field not in value:
+        raise NotFollowed(f"it has no '{dataset.answer_field}'")
+    return _as_text(value[dataset.answer_field])
+
+
+def _as_text(value: Any) -> str:
+    """An answer as scorers see it."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return canonical(value)
