@@ -199,15 +199,15 @@ def fingerprint(run: StoredRun) -> str | None:
 
 def task(run: StoredRun) -> dict[str, Any]:
     """What the data set asked of every answer: instruction, answer_prefix, demonstration,
-    max_answer_tokens, or None.
+    max_answer_tokens, answer_schema, answer_field, or None.
 
     They stand here as configured: a prefix changes what is scored too, even where an instruction
     says the same words.
     """
     dataset = run.config["dataset"]
-    settings = ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")
-    settings += ("answer_schema", "answer_field")
-    return {key: dataset.get(key) for key in settings}
+    asked = ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")
+    schema = ("answer_schema", "answer_field")
+    return {key: dataset.get(key) for key in (*asked, *schema)}
 
 
 def reader(run: StoredRun) -> str:

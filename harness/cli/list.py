@@ -1,11 +1,13 @@
-"""`harness list [KIND]`: the names of each kind with a line about each, methods by family; imports
-none of them."""
+"""`harness list [KIND]`: the names of each kind with a line about each; of methods first those to
+begin with, then by family; imports none of them."""
 
 import ast
 import json as json_
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +16,7 @@ from harness.cli.table_output import columns
 from harness.config import presets, registry
 from harness.errors import UnknownName
 
+BEGIN_WITH = "Begin with these (harness run --method NAME)"
 KINDS = ("methods", "datasets", "models", "encoders", "scorers", "suites", "profiles")
 
 
@@ -24,48 +27,83 @@ def list_(
     json: Json = False,
 ) -> int:
     """List methods, data sets, models, encoders, scorers, suites and profiles."""
-    kinds = [find_kind(kind)] if kind else list(KINDS)
-    listed = {k: summaries(k) for k in kinds}
-    if json:
-        print(json_.dumps(listed[kinds[0]] if kind else listed, indent=2, ensure_ascii=False))
+    kinds: Sequence[str] = KINDS
+    if kind:
+        kinds = [find_kind(kind)]
+    listed = {each: summaries(each) for each in kinds}
+    if json and kind:
+        _print_json(listed[kinds[0]])
         return 0
-    width = max((len(n) for names in listed.values() for n in names), default=0)
-    for k in kinds:
-        families: dict[str, list[tuple[str, str]]] = {}
-        for name, summary in listed[k].items():
-            family = ""
-            if k == "methods":  # the first line of the module that implements it
-                layers = [layer for _, layer in presets.read(k, name)]
-                target = next(
-                    (
-                        str(layer["implementation"])
-                        for layer in layers[::-1]
-                        if "implementation" in layer
-                    ),
-                    "",
-                )
-                module = registry.shipped(k).get(target, target).partition(":")[0]
-                family = _module_summary(module) if module.startswith("methods.") else "Your own"
-            families.setdefault(family, []).append((name.ljust(width), summary))
-        parts = [
-            f"{title}\n{columns(rows)}".lstrip("\n") for title, rows in sorted(families.items())
-        ]
-        body = "\n\n".join(parts) or "(none)"
-        print(
-            body
-            if kind
-            else f"{k}\n" + "\n".join(f"  {line}".rstrip() for line in body.splitlines())
-        )
+    if json:
+        _print_json(listed)
+        return 0
+    width = 0
+    for names in listed.values():
+        width = max([width, *map(len, names)])
+    for each in kinds:
+        body = _as_text(each, listed[each], width)
+        if not kind:
+            body = f"{each}\n" + textwrap.indent(body, "  ")
+        print(body)
     return 0
+
+
+def _print_json(value: Any) -> None:
+    """Print a value as JSON, names in any script as they are."""
+    print(json_.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _as_text(kind: str, listed: Mapping[str, str], width: int) -> str:
+    """The names of a kind with their summaries, methods by family.
+
+    Args:
+        kind: The kind.
+        listed: Name -> summary.
+        width: Characters of the longest name of all kinds.
+    """
+    families: dict[str, list[str]] = {"": list(listed)}
+    if kind == "methods":
+        families = _families(listed)
+    parts: list[str] = []
+    for title, names in families.items():
+        rows = [(name.ljust(width), listed[name]) for name in names]
+        parts.append(f"{title}\n{columns(rows)}".lstrip("\n"))
+    return "\n\n".join(parts) or "(none)"
+
+
+def _families(listed: Iterable[str]) -> dict[str, list[str]]:
+    """Title -> its methods: those to begin with, then each family under the first line of its
+    module."""
+    begin = [name for name in registry.begin_with() if name in listed]
+    families: dict[str, list[str]] = {}
+    for name in listed:
+        if name not in begin:
+            families.setdefault(_family(name), []).append(name)
+    by_title = dict(sorted(families.items()))
+    if begin:
+        return {BEGIN_WITH: begin, **by_title}
+    return by_title
+
+
+def _family(name: str) -> str:
+    """What a method's preset implements, as the module says it."""
+    target = ""
+    for _, layer in presets.read("methods", name):
+        target = str(layer.get("implementation", target))
+    module = registry.shipped("methods").get(target, target).partition(":")[0]
+    if not module.startswith("methods."):
+        return "Your own"
+    return _module_summary(module)
 
 
 @cache
 def _module_summary(module: str) -> str:
     file = Path(registry.__file__).parents[2].joinpath(*module.split("."))
-    source = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
-    return (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or module).partition(
-        "\n"
-    )[0]
+    source = file.with_suffix(".py")
+    if file.is_dir():
+        source = file / "__init__.py"
+    described = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or module
+    return described.partition("\n\n")[0].replace("\n", " ")
 
 
 def find_kind(kind: str) -> str:

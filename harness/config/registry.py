@@ -97,6 +97,12 @@ def shipped(section: str) -> dict[str, str]:
     return plugins(f"harness.{section}") | own
 
 
+def begin_with() -> list[str]:
+    """The presets of methods that a list of them begins with."""
+    names: list[str] = read_yaml(Path(configs.__path__[0]) / "registry.yaml")["begin_with"]
+    return names
+
+
 def short_name(target: str) -> str:
     """The short name of a method's class, `target` if it has none: older run folders hold the
     class."""

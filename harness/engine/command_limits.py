@@ -47,7 +47,7 @@ class LimitHook(Hook):
         """Return the plan; raise LimitReached for one that has no run folder yet, once a limit is
         hit."""
         if not (self._out / plan.folder / RUN).exists() and not self._budget.may_continue():
-            raise LimitReached(f"not begun, as {self._budget.hit} is reached")
+            raise LimitReached(f"not begun, as {self._budget.hit_text()} is reached")
         return plan
 
     def started(self, plan: PlannedRun) -> None:

@@ -45,7 +45,7 @@ class PlannedRun:
     changes a prediction; folder: of the run, below the results; code: hashes of the user's own code
     (storage/own_code_hash); choices: what the plan was made from; numbers: parameter -> the number
     that a finished run gave; missing: what is not on this machine, so that it cannot run here:
-    "weights of owner/name".
+    "weights of owner/name"; unused: settings that the method does not use, "reranker".
     """
 
     config: RunConfig
@@ -63,6 +63,7 @@ class PlannedRun:
     choices: Choices = field(default_factory=Choices)
     numbers: Mapping[str, NumberFromRun] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
 
     @property
     def questions(self) -> int:
@@ -215,6 +216,7 @@ def _planned_run(
         choices=settings.choices,
         numbers=settled.numbers,
         missing=tuple(dict.fromkeys(findings.missing)),
+        unused=models.unused,
     )
 
 

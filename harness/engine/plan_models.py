@@ -45,7 +45,8 @@ class PlannedModels:
     """The models and encoders of a run by role, and what identifies each.
 
     method_name: the method's, with an encoder that is not the preset's own: "dragon[minilm]", or
-    with the retriever: "bm25[wiki]"; retriever: where the method takes one.
+    with the retriever: "bm25[wiki]"; retriever: where the method takes one; unused: what the user set
+    and the method does not have, "reranker" or "roles.builder".
     """
 
     models: dict[str, ModelConfig]
@@ -53,6 +54,7 @@ class PlannedModels:
     identities: dict[str, dict[str, Any]]
     method_name: str
     retriever: RetrieverConfig | None
+    unused: tuple[str, ...]
 
 
 @dataclass
@@ -78,17 +80,16 @@ class ModelPlanner:
         self._check_sampling()
         self._check_batch(models)
         self._check_reply_cache(models)
-        self._warn_of_unused_roles()
         self._warn_of_compressor()
         retriever = self._retriever()
         encoders = self._encoders(retriever)
-        self._warn_of_unused_encoders()
         if not self.findings.problems:  # else nothing is known of a model that cannot be used
             self._check_prompts(models)
         name = self._named_by_encoders(encoders)
         if retriever is not None:
             name += f"[{retriever.name}]"
-        return PlannedModels(models, encoders, self._identities, name, retriever)
+        unused = self._unused_settings(encoders)
+        return PlannedModels(models, encoders, self._identities, name, retriever, unused)
 
     def _model(self, role: str) -> ModelConfig:
         """The checked model of a role."""
@@ -223,17 +224,20 @@ class ModelPlanner:
                 "out"
             )
 
-    def _warn_of_unused_roles(self) -> None:
-        """Warn of models for roles that the method does not have, but not of a suite's or
-        profile's: those are for other runs."""
+    def _unused_settings(self, encoders: Mapping[str, EncoderConfig]) -> tuple[str, ...]:
+        """What the user set of the encoder, the reranker and roles that the run does not use.
+
+        A suite's and a profile's are for other runs. encoders: those that it uses.
+        """
+        origins = self.settings.origins
+        set_by_user = {path.split(".")[0] for path in origins if origins[path] == "--set"}
+        unused: list[str] = []
         for role in self.settings.roles:
-            origin = self.settings.origins.get(f"roles.{role}.name", "")
+            origin = origins.get(f"roles.{role}.name", "")
             if role not in self._method.needs and not origin.startswith(("suite ", "profile ")):
-                uses = ", ".join(self._method.needs) or "none"
-                self.findings.warnings.append(
-                    f"'{self._name}' uses no {role} model, so the setting roles.{role} is ignored; "
-                    f"it uses: {uses}"
-                )
+                unused.append(f"roles.{role}")
+        unused += sorted({"encoder", "reranker"} & set_by_user - encoders.keys())
+        return tuple(unused)
 
     def _warn_of_compressor(self) -> None:
         """The papers compress with a smaller model than the reader."""
@@ -353,18 +357,6 @@ class ModelPlanner:
             if differs and not name.endswith(suffix):
                 name += suffix
         return name
-
-    def _warn_of_unused_encoders(self) -> None:
-        """Warn of settings for an encoder or reranker that the method does not use."""
-        for role in ("encoder", "reranker"):
-            is_set = any(
-                origin == "--set" and path.startswith(f"{role}.")
-                for path, origin in self.settings.origins.items()
-            )
-            if is_set and role not in self._method.encoders:
-                self.findings.warnings.append(
-                    f"'{self._name}' uses no {role}, so the setting {role} is ignored"
-                )
 
 
 def _names_by_backend(models: Mapping[str, ModelConfig], name: str) -> list[str]:

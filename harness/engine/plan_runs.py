@@ -60,6 +60,7 @@ def plan_runs(
     if len(choices) == 1:
         plan = plan_choices(choices[0], elsewhere)
         _check_retriever(choices, [plan])
+        _note_unused([plan], note)
         return Planned([plan])
     _check_names(choices)
     planned, mistakes = Planned(), _Mistakes()
@@ -71,6 +72,7 @@ def plan_runs(
     if not planned.plans and not planned.code:
         raise ConfigError(problems, missing)
     _check_retriever(choices, planned.plans)
+    _note_unused(planned.plans, note)
     for problem in problems:
         note(f"error: {problem}")
     if problems and not planned.code:
@@ -87,6 +89,16 @@ def _check_retriever(choices: Sequence[Choices], plans: Sequence[PlannedRun]) ->
             f"--retriever takes the place of a ranking of passages, and {names} has none that it "
             "replaces; run a method that retrieves, as --method bm25"
         )
+
+
+def _note_unused(plans: Sequence[PlannedRun], note: Callable[[str], None]) -> None:
+    """Note each setting that the user gave and that no run of the command uses."""
+    if not plans:
+        return
+    first, *others = plans
+    for key in first.unused:
+        if all(key in plan.unused for plan in others):
+            note(f"warning: no method of this command uses {key}, so that setting is ignored")
 
 
 def _check_names(choices: Sequence[Choices]) -> None:

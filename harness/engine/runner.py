@@ -260,10 +260,11 @@ class Job:
     def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:
         """Write summary and manifest of the finished run; early_stop: keys for both that say why
         questions are left."""
-        hit, left = self.options.budget.hit, self._progress.left
-        if hit and left:
+        budget = self.options.budget
+        left = self._progress.left
+        if budget.hit and left:
             raise LimitReached(
-                f"stopped at {hit}: {left} of {len(self.examples)} questions are not answered yet"
+                f"stopped at {budget.hit_text()}: {left} of {len(self.examples)} questions are not answered yet"
             )
         summary = self._write_summary("finished", early_stop)
         self._note_odd_results(summary)

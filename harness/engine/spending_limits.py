@@ -32,13 +32,15 @@ class Budget:
     """The limits of one command, and what its runs have spent; any thread may call it.
 
     limits: "tokens", "tflops", "hours" or "money" -> the most of it, None for no limit; price:
-    money of an hour. hit: the first limit that was reached, with what was spent, once a question or
-    a run was left out for it. Raises UserError for a limit of 0 or less.
+    money of an hour. hit: the first limit that was reached, as it is typed, once a question or a run
+    was left out for it; "" before. Raises UserError for a limit of 0 or less.
     """
 
     def __init__(self, limits: Mapping[str, float | None], price: float | None = None) -> None:
         self.limits = {name: limit for name, limit in limits.items() if limit is not None}
-        self.price, self.hit = price or 0.0, ""
+        self.price = price or 0.0
+        self.hit = ""
+        self._hit_name = ""
         for name, limit in self.limits.items():
             if limit <= 0:
                 raise UserError(f"{limit_option(name, limit)}: should be more than 0")
@@ -117,14 +119,24 @@ class Budget:
         with self._lock:
             spent = self.spent()
             for name, limit in self.limits.items():
-                if name in self._unknown and not self.hit:
-                    self.hit = (
-                        f"{limit_option(name, limit)} (the application does not say its {name})"
-                    )
-                if spent[name] >= limit and not self.hit:
-                    texts = {"hours": duration(3600 * spent[name]), "money": money(spent[name])}
-                    self.hit = f"{limit_option(name, limit)} ({texts.get(name) or number_text(spent[name])} spent)"
+                if not self.hit and (name in self._unknown or spent[name] >= limit):
+                    self.hit = limit_option(name, limit)
+                    self._hit_name = name
             return not self.hit
+
+    def hit_text(self) -> str:
+        """The limit that was reached with what is spent by now: "--max-money 0.001 (0.00147
+        spent)"."""
+        name = self._hit_name
+        if name in self._unknown:
+            return f"{self.hit} (the application does not say its {name})"
+        spent = self.spent()[name]
+        text = number_text(spent)
+        if name == "hours":
+            text = duration(3600 * spent)
+        elif name == "money" and spent >= 1:
+            text = money(spent)
+        return f"{self.hit} ({text} spent)"
 
 
 def limit_option(name: str, limit: float) -> str:

@@ -119,7 +119,7 @@ def test_a_limit_of_money_counts_what_the_application_says(run, records):
     with WikiApp().server() as server:
         ended = run(f"wiki={server.url}/ask", "--max-money", "0.004").checked(3)
     assert len(records("wiki")) == 2
-    assert "stopped at --max-money 0.004" in ended.stderr
+    assert "stopped at --max-money 0.004 (0.004 spent): 3 of 5 questions" in ended.stderr
 
 
 @pytest.mark.parametrize("limit", [("--max-money", "1"), ("--max-tokens", "1000")])

@@ -77,3 +77,15 @@ def test_sections_of_pages_are_shown(ask):
     record = ask("parent-pages", "method.chunk_tokens=4", "method.budget=10")
     (shown,) = record["shown"]
     assert shown["end"] - shown["start"] == len("Office: Hours\nIt opens at nine.")
+
+
+def test_a_setting_is_called_unused_once_and_where_no_method_of_the_command_has_it(ask, here):
+    words = ["--documents", "wiki", "--questions", "q.jsonl", "--model", "scripted", "--plan"]
+    sets = ["--set", "model.script=script.yaml", "reranker=pocket-reranker"]
+    alone = here("run", "-m", "bm25,closed-book,random", *words, *sets).checked().stderr
+    assert alone.count("is ignored") == 1
+    assert "no method of this command uses reranker, so that setting is ignored" in alone
+    used = here("run", "-m", "bm25,closed-book,bm25-rerank", *words, *sets).checked().stderr
+    assert "ignored" not in used
+    profiled = here("run", "-m", "bm25", *words, *sets[:2], "--profile", "small").checked().stderr
+    assert "ignored" not in profiled

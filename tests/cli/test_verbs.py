@@ -74,10 +74,15 @@ def test_list_one_kind_and_methods_by_family(here):
     assert sorted(json.loads(here("list", "methods", "--json").stdout)) == presets.names("methods")
     lines = here("list", "methods").stdout.splitlines()
     names = [line.split()[0] for line in lines if line]
+    eight = ["bm25", "sbert", "hybrid", "hybrid-rerank", "full-context", "closed-book"]
+    assert names[1:9] == [*eight, "raptor-ct", "a-rag"]
+    assert lines[9] == ""
+    methods = [name for name in names if name in presets.names("methods")]
+    assert sorted(methods) == presets.names("methods")  # each once
     heads = [line for before, line in pairwise(["", *lines]) if line and not before]
     assert any(head.startswith("RAPTOR (Sarthi et al. 2024)") for head in heads)
     raptor, after = names.index("RAPTOR"), names.index("Your")
-    assert names[raptor + 1 : raptor + 3] == ["raptor", "raptor-ct"]
+    assert names[raptor + 1 : raptor + 3] == ["raptor", "raptor-ct-topx"]
     assert "echo" in names[after:]
 
 

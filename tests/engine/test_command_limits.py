@@ -89,7 +89,7 @@ def test_hours_of_earlier_starts_count(tmp_path):
     assert budget.spent()["hours"] == pytest.approx(1.5, abs=0.01)
     assert budget.spent()["money"] == pytest.approx(6.0, abs=0.05)
     assert not budget.may_continue()
-    assert budget.hit.startswith("--max-hours 1 (1.5 h spent)")
+    assert budget.hit_text() == "--max-hours 1 (1.5 h spent)"
 
 
 def test_indexes_that_failed_and_judges_count(tmp_path):
