@@ -111,6 +111,7 @@ def test_records(folder):
         "scored",
         "not_finite",
         "failed_assertions",
+        "answer_schema",
         "earlier",
         "uncorrected",
     } == fields(Record)
@@ -157,6 +158,7 @@ def test_documents_and_summary(folder):
         "texts_cut",
         "stopped_early",
         "n_left_out",
+        "n_not_parsed",
         "n_not_asked",
         "replies",
     }
