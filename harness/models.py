@@ -477,6 +477,14 @@ class LanguageModel(abc.ABC):
         """Tokens that the chat template adds for one user turn and the beginning of its reply, BOS
         included."""
 
+    def tell(self, note: Callable[[str], None]) -> None:  # noqa: B027
+        """Say by `note` from now on what happens to the model: that one of its servers went
+        away."""
+
+    def figures(self) -> list[str]:
+        """What its servers did, a sentence each; none for most."""
+        return []
+
     def system_turn_tokens(self, text: str) -> int:
         """Tokens that a system turn of `text` adds to those of `turn_tokens`. Raises CannotRun as
         Session.system."""

@@ -21,7 +21,7 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun, HarnessError, Missing, attempt
 from harness.llm.backend import Backend, ModelFacts
 from harness.llm.endpoint_http import RetryPolicy, Tries
-from harness.llm.endpoint_info import address_problems, api_key
+from harness.llm.endpoint_info import api_key, one_address_problems
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 from harness.parallel.scheduler import Took, timed
 
@@ -44,7 +44,7 @@ class Applications(Backend):
         if settings is None:
             return ModelFacts(config.name, problems=sentences)
         if settings.function is None:
-            sentences += address_problems(config)
+            sentences += one_address_problems(config)
             attempt(problems, api_key, config)
             attempt(problems, settings.header_values)
         identity = attempt(problems, settings.identity, config)

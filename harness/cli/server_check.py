@@ -24,10 +24,10 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
     """
     from harness.llm.endpoint import Reply, complete
     from harness.llm.endpoint_http import RetryPolicy, Server, Tries
-    from harness.llm.endpoint_info import address_problems, api_key
+    from harness.llm.endpoint_info import api_key, one_address_problems
 
     config = resolved("models", model="endpoint", sets={**sets, "model.base_url": url})
-    if problems := address_problems(config):
+    if problems := one_address_problems(config):
         raise UserError(problems[0])
     server = Server(
         config.base_url, api_key(config), RetryPolicy(config.timeout, 2), config.api_key_env

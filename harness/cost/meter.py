@@ -42,14 +42,17 @@ class Meter:
     """Collects events. One meter a question or a document; thread-safe, because tools.map may run
     calls together.
 
-    phase: of the first events; keeps_requests: whether `request` keeps texts; shapes: by
-    `Event.shape`. Items that run together have a branch each, so that the events, their order and
-    phase do not depend on which of them was faster. A thread that belongs to no branch records on
-    the meter itself.
+    phase: of the first events; keeps_requests: whether `request` keeps texts; document: what the
+    calls are about, "" where that is unknown; shapes: by `Event.shape`. Items that run together
+    have a branch each, so that the events, their order and phase do not depend on which of them was
+    faster. A thread that belongs to no branch records on the meter itself.
     """
 
-    def __init__(self, phase: str = "answer", *, keeps_requests: bool = False) -> None:
+    def __init__(
+        self, phase: str = "answer", *, keeps_requests: bool = False, document: str = ""
+    ) -> None:
         self.keeps_requests = keeps_requests
+        self.document = document
         self.shapes: dict[str, ModelShape] = {}
         self._local = threading.local()
         self._root = Branch(self._local, phase)

@@ -11,7 +11,7 @@ from harness.config.resolve import DEFAULTS
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.errors import CannotRun, HarnessError, UserError, attempt
 from harness.llm.backend import ModelFacts
-from harness.llm.endpoint_info import address_problems, api_key
+from harness.llm.endpoint_info import api_key, one_address_problems
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
 from harness.storage.files import read_object
@@ -68,7 +68,7 @@ def _server_facts(config: EncoderConfig, role: str) -> ModelFacts:
     """Facts of an encoder behind a server: its name there, and what is done with its vectors
     here."""
     model = model_of_server(config)
-    problems: list[HarnessError] = [*map(UserError, address_problems(model))]
+    problems: list[HarnessError] = [*map(UserError, one_address_problems(model))]
     attempt(problems, api_key, model)
     if config.query_source is not None:
         problems.append(

@@ -73,7 +73,10 @@ class AnswerQuestion:
 
     def attempt(self, example: Example) -> Attempt:
         """A new try to answer a question."""
-        return Attempt(example, Meter("answer", keeps_requests=self._config.keep_prompts))
+        documents = ",".join(example.question.document_ids)
+        keeps_requests = self._config.keep_prompts
+        meter = Meter("answer", keeps_requests=keeps_requests, document=documents)
+        return Attempt(example, meter)
 
     def finish(self, attempt: Attempt) -> Unscored:
         """Answer the question of an attempt and store the answer, or why there is none.

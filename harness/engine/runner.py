@@ -295,6 +295,8 @@ class Job:
             note(sentence)
         for sentence in self.run.models.slow_paths():
             note(f"slower than it could be: {sentence}")
+        for sentence in self.run.models.server_figures():
+            note(sentence)
 
     def _write_summary(self, state: str, early_stop: dict[str, Any] | None) -> dict[str, Any]:
         """Sort the records, write and return the summary ({} where sorting failed); what failed

@@ -124,6 +124,10 @@ class Models:
             )
         return sentences
 
+    def server_figures(self) -> list[str]:
+        """What each server of a fleet did, a sentence each."""
+        return list(chain.from_iterable(model.figures() for model in self.loaded()))
+
     def model(self, role: str) -> LanguageModel:
         """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun
         from loading."""
@@ -135,6 +139,7 @@ class Models:
             if key not in self._loaded:
                 with _global_draws_restored(self.seed):
                     self._loaded[key] = backend.load_model(config)
+                    self._loaded[key].tell(self._note)
         return self._loaded[key]
 
     def replies(self, role: str) -> ReplyCache:

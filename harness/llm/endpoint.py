@@ -20,7 +20,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,9 @@ from harness.llm.cached_replies import with_reply_cache
 from harness.llm.endings import KNOWN, endings_pattern, reply_end, split_thinking
 from harness.llm.endpoint_batch import Batches, Waiting
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
-from harness.llm.endpoint_info import api_key, endpoint_shape, endpoint_tokenizer
+from harness.llm.endpoint_info import addresses, api_key, endpoint_shape, endpoint_tokenizer
 from harness.llm.endpoint_tokens import EstimatedTokens, Tokens
+from harness.llm.fleet import Fleet
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, WaitsForBatch, Written
 from harness.parallel.scheduler import Took, timed
 
@@ -309,9 +310,28 @@ class EndpointModel(LanguageModel):
             self.tokens = Tokens(tokenizer[0], config.name)
         self.endings = endings_pattern({*KNOWN, *self.tokens.markers})
         policy = RetryPolicy(config.timeout, config.retries)
-        self.server = Server(config.base_url, api_key(config), policy, config.api_key_env)
+        self.server = self._server(config, policy)
         self.server.check_alive()
         self.batches: Batches | None = None
+
+    def _server(self, config: ModelConfig, policy: RetryPolicy) -> Server:
+        """The server, or the fleet of several. Raises CannotRun."""
+        base_url = config.base_url or ""
+        key = api_key(config)
+        if len(addresses(base_url)) == 1:
+            return Server(base_url, key, policy, config.api_key_env)
+        return Fleet(base_url, key, policy, config.api_key_env, model=self.served)
+
+    def tell(self, note: Callable[[str], None]) -> None:
+        """As LanguageModel.tell."""
+        if isinstance(self.server, Fleet):
+            self.server.tell(note)
+
+    def figures(self) -> list[str]:
+        """As LanguageModel.figures."""
+        if isinstance(self.server, Fleet):
+            return self.server.figures()
+        return []
 
     def in_batches(self, state: Path, progress: Waiting) -> Batches:
         """Send requests in batches from now on, none by itself. state, progress: as of Batches."""
@@ -418,7 +438,8 @@ class EndpointSession(Session):
         answer, up to `stop`."""
         messages, markers = self._messages()
         self._model.remember_first_prompt(self._role, messages)
-        took, reply, tries = Took(), None, Tries()
+        took, reply = Took(), None
+        tries = Tries(document=self._meter.document)
         try:
             fields = {
                 "model": self._model.served,

@@ -95,16 +95,18 @@ def key_mask(key: str | None) -> Callable[[str], str]:
     return partial(re.compile(re.escape(key), re.IGNORECASE).sub, "[key]")
 
 
-class _Retryable(Exception):
-    """A try that failed and may succeed later. wait: seconds that the server asks for, which hold
-    for all requests.
+class Retryable(Exception):
+    """A try that failed and may succeed later.
 
-    sent: whether there was a connection.
+    wait: seconds that the server asks for, which hold for all requests; sent: whether there was a
+    connection; gone: whether there was no whole reply, so that the server may have ended.
     """
 
-    def __init__(self, why: str, wait: float | None = None, sent: bool = True) -> None:
+    def __init__(
+        self, why: str, wait: float | None = None, sent: bool = True, gone: bool = False
+    ) -> None:
         super().__init__(why)
-        self.wait, self.sent = wait, sent
+        self.wait, self.sent, self.gone = wait, sent, gone
 
 
 class _FieldRefused(CannotRun):
@@ -140,10 +142,16 @@ class RetryPolicy:
 
 @dataclass
 class Tries:
-    """Counts how often one request was tried, and of these sent, also where it fails in the end."""
+    """Counts how often one request was tried, and of these sent, also where it fails in the end.
+
+    document: what it is about, "" where that is unknown; failed_at: addresses of the servers that
+    failed it, where there are several (fleet.py).
+    """
 
     made: int = 0
     sent: int = 0
+    document: str = ""
+    failed_at: set[str] = field(default_factory=set)
 
     @property
     def retries(self) -> int:
@@ -237,43 +245,65 @@ class Server:
         `_send_once`."""
         reason = ""
         for n in range(self.policy.retries + 1):
-            self._wait_for_try(n)
+            if not self.hands_on(tries):
+                self.wait_for_try(n)
             tries.made += 1
             tries.sent += 1
             try:
-                reply = self._send_once(path, content, self.policy.timeout, max_bytes, **more)
-                problem = check(reply)
-                if problem:
-                    raise _Retryable(problem)
-                return reply
-            except _Retryable as e:
+                return self.try_once(path, check, max_bytes, tries, content, **more)
+            except Retryable as e:
                 reason = str(e)
                 tries.sent -= not e.sent
-                self._obey_wait(e.wait)
+                self.obey_wait(e.wait)
         sent = "1 try"
         if tries.made != 1:
             sent = f"{tries.made} tries"
         raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {reason}")
 
+    def hands_on(self, tries: Tries) -> bool:
+        """Whether a request that failed is tried again at once: never by one server alone."""
+        return False
+
+    def try_once(
+        self,
+        path: str,
+        check: Callable[[Any], str | None],
+        max_bytes: int,
+        tries: Tries,
+        content: bytes | None = None,
+        **more: Any,
+    ) -> Any:
+        """One try of `request`. Raises Retryable, RequestFailed, CannotRun."""
+        reply = self._send_once(path, content, self.policy.timeout, max_bytes, **more)
+        problem = check(reply)
+        if problem:
+            raise Retryable(problem)
+        return reply
+
     def check_alive(self) -> None:
         """Return when a server answers at all. Raises CannotRun where none does, or where it
         refuses our key."""
-        why = ""
+        why: str | None = ""
         for n in range(self.policy.retries + 1):
-            self._wait_for_try(n)
-            try:
-                self._send_once(
-                    "/models", None, min(_LIST_TIMEOUT, self.policy.timeout), _MOST_REPLY_BYTES
-                )
+            self.wait_for_try(n)
+            why = self.absence()
+            if why is None:
                 return
-            except RequestFailed:
-                return
-            except _Retryable as e:
-                why = str(e)
-                if not why.startswith(NO_REPLY):
-                    return
         way_out = f"start it, or correct its address ({self.address_setting})"
         raise CannotRun(f"no server answers at {self.base_url} ({why}); {way_out}")
+
+    def absence(self) -> str | None:
+        """Why no server answers at all, by one try; None where one does. Raises CannotRun where it
+        refuses our key."""
+        timeout = min(_LIST_TIMEOUT, self.policy.timeout)
+        try:
+            self._send_once("/models", None, timeout, _MOST_REPLY_BYTES)
+        except RequestFailed:
+            return None
+        except Retryable as e:
+            if str(e).startswith(NO_REPLY):
+                return str(e)
+        return None
 
     def _send_once(
         self,
@@ -295,7 +325,7 @@ class Server:
             parse: Reads a reply of another kind, from its content type and body.
 
         Raises:
-            _Retryable, RequestFailed, CannotRun: There is no usable reply.
+            Retryable, RequestFailed, CannotRun: There is no usable reply.
         """
         headers = self._headers
         if content is not None:
@@ -310,7 +340,7 @@ class Server:
 
     def _exchange(self, request: HttpRequest) -> HttpReply:
         """The reply to a request; no batch waits meanwhile for the question that sent it. Raises
-        _Retryable."""
+        Retryable."""
         scheduler = current()
         try:
             if scheduler is None:
@@ -318,7 +348,8 @@ class Server:
             with scheduler.waiting_for_server():
                 return http_loop().exchange(request)
         except ExchangeFailed as error:
-            raise _Retryable(self.mask_key(str(error)), sent=error.sent) from None
+            why = self.mask_key(str(error))
+            raise Retryable(why, sent=error.sent, gone=error.gone) from None
 
     def error_of_status(self, reply: HttpReply, content: bytes | None) -> Exception:
         """The exception for a reply by its HTTP status; content: the request's, None for a GET."""
@@ -374,7 +405,7 @@ class Server:
                 name,
             )
         if code in _RETRIED_STATUS or code >= 500:
-            return _Retryable(status, _retry_after(reply.retry_after))
+            return Retryable(status, _retry_after(reply.retry_after))
         return RequestFailed(f"{self.base_url} refused the request: {status}")
 
     def offered_models(self) -> list[str]:
@@ -384,7 +415,7 @@ class Server:
                 "/models", None, min(_LIST_TIMEOUT, self.policy.timeout), _MOST_REPLY_BYTES
             )["data"]
             names = [self.mask_key(row["id"]) for row in rows if isinstance(row["id"], str)]
-        except (CannotRun, RequestFailed, _Retryable, LookupError, TypeError):
+        except (CannotRun, RequestFailed, Retryable, LookupError, TypeError):
             return []
         return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
 
@@ -407,7 +438,12 @@ class Server:
             return "", error
         return f": {words[:_MAX_QUOTED]}", error
 
-    def _obey_wait(self, wait: float | None) -> None:
+    @property
+    def asks_to_wait(self) -> bool:
+        """Whether the server has asked for a pause that is not over."""
+        return time.monotonic() < self._closed_until
+
+    def obey_wait(self, wait: float | None) -> None:
         """Send no request for the `wait` seconds that a server asks for (Retry-After; None:
         nothing).
 
@@ -433,7 +469,7 @@ class Server:
                 f"{self.policy.obey_total:.0f} that a run waits; run the same command again later"
             )
 
-    def _wait_for_try(self, retry: int) -> None:
+    def wait_for_try(self, retry: int) -> None:
         """Wait until retry number `retry` (0: the first try) may be sent. Raises Stopped if the run
         ends meanwhile."""
         until = time.monotonic()
@@ -509,13 +545,13 @@ def _first_mentioned(fields: Sequence[str], words: str) -> str | None:
 
 
 def parse_json(kind: str, body: bytes) -> Any:
-    """Parse a JSON body of the content type `kind`. Raises _Retryable for anything else."""
+    """Parse a JSON body of the content type `kind`. Raises Retryable for anything else."""
     if kind != "application/json" and not kind.endswith("+json"):
-        raise _Retryable(f"the reply is {kind} instead of application/json")
+        raise Retryable(f"the reply is {kind} instead of application/json")
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise _Retryable(
+        raise Retryable(
             f"the reply of {len(body)} bytes is no JSON, so it was cut off or garbled"
         ) from None
 

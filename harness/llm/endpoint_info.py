@@ -122,13 +122,19 @@ def _warnings(config: ModelConfig) -> list[str]:
             "--set "
             "model.shape.layers=... width, heads, kv_heads, head_size, mlp, vocab"
         )
-    url = urlsplit(config.base_url or "")
-    if config.api_key_env and url.scheme == "http" and not is_loopback(url.hostname):
+    urls = addresses(config.base_url or "")
+    if config.api_key_env and any(map(_is_readable, urls)):
         warnings.append(
             "model.base_url is http, so the key travels unencrypted; use https where the server "
             "has it"
         )
     return warnings
+
+
+def _is_readable(address: str) -> bool:
+    """Whether others on the way to a server can read what is sent."""
+    url = urlsplit(address)
+    return url.scheme == "http" and not is_loopback(url.hostname)
 
 
 def is_loopback(host: str | None) -> bool:
@@ -137,6 +143,11 @@ def is_loopback(host: str | None) -> bool:
         return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
     except ValueError:  # a name, which may well begin with "127."
         return False
+
+
+def addresses(base_url: str) -> list[str]:
+    """The addresses in model.base_url: one, or those of a fleet, which commas separate."""
+    return [url.strip() for url in base_url.split(",")]
 
 
 def address_problems(config: ModelConfig) -> list[str]:
@@ -149,24 +160,43 @@ def address_problems(config: ModelConfig) -> list[str]:
                 "model.base_url=http://HOST:PORT/v1"
             )
         ]
+    urls = addresses(config.base_url)
+    for url in urls:
+        problem = _address_problem(url)
+        if problem:
+            return [problem]
+    if len(set(urls)) < len(urls):
+        return ["model.base_url names a server twice; name each once"]
+    if config.batch and len(urls) > 1:
+        return ["model.batch sends batch files to one server; name one address in model.base_url"]
+    return []
+
+
+def one_address_problems(config: ModelConfig) -> list[str]:
+    """As `address_problems`, where several servers cannot be used either."""
+    problems = address_problems(config)
+    if not problems and len(addresses(config.base_url or "")) > 1:
+        return ["model.base_url names several servers; name one here"]
+    return problems
+
+
+def _address_problem(address: str) -> str | None:
+    """What is wrong with one address; None for nothing."""
+    no_address = "model.base_url is no address; write it as http://HOST:PORT/v1"
     try:
-        url = urlsplit(config.base_url)
+        url = urlsplit(address)
         port_is_valid = url.port is None or url.port > 0
     except ValueError:
-        return ["model.base_url is no address; write it as http://HOST:PORT/v1"]
+        return no_address
     if url.username is not None or url.password is not None or url.query or url.fragment:
         wish = "must be a plain address without a user, a password or anything behind a '?'"
-        return [
+        return (
             f"model.base_url {wish}; name the variable that holds the key: model.api_key_env=NAME"
-        ]
-    if (
-        url.scheme not in ("http", "https")
-        or not url.hostname
-        or not port_is_valid
-        or not config.base_url.isascii()
-    ):
-        return ["model.base_url is no address; write it as http://HOST:PORT/v1"]
-    return []
+        )
+    is_http = url.scheme in ("http", "https")
+    if not is_http or not url.hostname or not port_is_valid or not address.isascii():
+        return no_address
+    return None
 
 
 def api_key(config: ModelConfig) -> str | None:

@@ -96,11 +96,15 @@ class HttpReply:
 
 
 class ExchangeFailed(Exception):
-    """There is no whole reply. sent: whether there was a connection."""
+    """There is no whole reply.
 
-    def __init__(self, why: str, sent: bool = True) -> None:
+    sent: whether there was a connection; gone: whether the server may have ended.
+    """
+
+    def __init__(self, why: str, sent: bool = True, gone: bool = True) -> None:
         super().__init__(why)
         self.sent = sent
+        self.gone = gone
 
 
 class _Exchange:
@@ -231,7 +235,7 @@ async def _read(reply: aiohttp.ClientResponse, max_bytes: int) -> HttpReply:
         body += piece
         if len(body) > max_bytes:
             most = f"{max_bytes:,} bytes, more than the tokens asked for can take"
-            raise ExchangeFailed(f"the reply was cut at {most}")
+            raise ExchangeFailed(f"the reply was cut at {most}", gone=False)
     return HttpReply(reply.status, bytes(body), kind or "text/plain", retry_after)
 
 

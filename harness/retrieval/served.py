@@ -28,7 +28,7 @@ from harness.apps.templates import (
 from harness.config.schema import ModelConfig, RetrieverConfig
 from harness.errors import HarnessError, ModelOutputError, UserError, attempt, unknown
 from harness.llm.endpoint_http import RetryPolicy, Tries
-from harness.llm.endpoint_info import address_problems, api_key
+from harness.llm.endpoint_info import api_key, one_address_problems
 from harness.method import Hit
 from harness.retrieval.served_formats import FIELDS, FORMATS
 from harness.storage.own_code_hash import own_code
@@ -194,7 +194,7 @@ def problems_of(config: RetrieverConfig) -> list[HarnessError]:
             sentence = f"{_BODY} and {OPTION}-header are for an address; a function takes none"
             problems.append(UserError(sentence))
         return problems
-    for sentence in address_problems(_as_model(config)):
+    for sentence in one_address_problems(_as_model(config)):
         problems.append(UserError(sentence.replace("model.base_url", OPTION)))  # noqa: PERF401
     attempt(problems, check_no_secret, config.headers, f"{OPTION}-header")
     variables = {"query": "Is this JSON?", "k": 5, "vector": [0.0]}

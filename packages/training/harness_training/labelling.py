@@ -115,9 +115,15 @@ class LabelWriter:
         return line | {"scenes": [scene_to_json(scene) for scene in scenes]}
 
     def finish_all(self, lines: Sequence[dict[str, Any] | RequestFailed]) -> None:
-        """Finish several lines."""
+        """Finish several lines, all of them before a KeyboardInterrupt: each was paid for."""
+        stopped: KeyboardInterrupt | None = None
         for line in lines:
-            self.finish(line)
+            try:
+                self.finish(line)
+            except KeyboardInterrupt as error:
+                stopped = error
+        if stopped is not None:
+            raise stopped
 
     def finish(self, line: dict[str, Any] | RequestFailed) -> None:
         """Write an item's line, or count a failure: CannotRun after IN_A_ROW. Raises

@@ -1,0 +1,299 @@
+"""Several servers that serve one model: `model.base_url=URL1,URL2,...`.
+
+    fleet = Fleet("http://a:8000/v1,http://b:8000/v1", ..., model="Qwen/Qwen3-8B")
+    fleet.check_alive()                       which of them answer, and whether all serve the model
+    fleet.post(..., Tries(document="d"))      as Server.post; each try goes to one of them
+
+| request                        | goes to                                                           |
+|--------------------------------|-------------------------------------------------------------------|
+| of a question about a document | the first server in the document's own order (rendezvous hashing) |
+|                                | that has not a quarter more than its share: it has the prefix     |
+| any other                      | the one that would end it first                                   |
+| one that a server failed       | at once one that has not failed it; if there is none, as Server   |
+
+A server's share of the requests in flight goes by the seconds that its replies take.
+A server that went away (no connection, a reply cut off or too late, three failures in a row) gets
+no requests until it lists its models again: it is asked after 10 seconds, then after twice as long
+each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.errors import CannotRun
+from harness.llm.endpoint_http import Retryable, Server, Tries
+from harness.llm.endpoint_info import addresses
+
+_MOST = 1.25  # times its share: the bound of "consistent hashing with bounded loads"
+_AWAY = (10.0, 300.0)  # seconds before a server that went away is asked again: first, longest
+_IN_A_ROW = 3  # failures of any kind after which a server counts as away
+_SHORTEST = 1e-3  # seconds of a reply
+_NEWEST = 0.2  # share of the newest reply in the mean time of replies
+_MAX_NAMES = 10  # models of a server that a message lists
+
+
+@dataclass
+class _Member:
+    """One server of a fleet, and what it has done.
+
+    in_flight: requests; latency: seconds of a reply, a moving mean, None before the first;
+    away_until: when it is asked again, 0 for a server that is there; away_for: seconds.
+    """
+
+    server: Server
+    in_flight: int = 0
+    latency: float | None = None
+    away_until: float = 0.0
+    away_for: float = 0.0
+    requests: int = 0
+    tokens: int = 0
+    failures: int = 0
+    failures_in_a_row: int = 0
+    seconds: float = 0.0
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return self.server.base_url
+
+    def answered(self, reply: Any, seconds: float) -> None:
+        """Count a reply and the seconds that it took."""
+        self.failures_in_a_row = 0
+        self.away_for = 0.0
+        self.requests += 1
+        self.tokens += _tokens_of(reply)
+        self.seconds += seconds
+        if self.latency is None:
+            self.latency = seconds
+        else:
+            self.latency += _NEWEST * (seconds - self.latency)
+
+    def failed(self, gone: bool) -> bool:
+        """Count a failure; whether the server went away by it. gone: whether it may have ended."""
+        self.failures += 1
+        self.failures_in_a_row += 1
+        if self.away_until or not (gone or self.failures_in_a_row >= _IN_A_ROW):
+            return False
+        self.go_away()
+        return True
+
+    def go_away(self) -> None:
+        """Give it no requests for a while."""
+        first, longest = _AWAY
+        self.away_for = min(max(2 * self.away_for, first), longest)
+        self.away_until = time.monotonic() + self.away_for
+
+    def come_back(self) -> None:
+        """Give it requests again."""
+        self.away_until = 0.0
+        self.failures_in_a_row = 0
+
+    def figures(self) -> str:
+        """What it did, in words."""
+        mean = "–"
+        if self.requests:
+            mean = f"{self.seconds / self.requests:.2g}"
+        return (
+            f"{self.url}: {self.requests:,} requests, {self.tokens:,} tokens, "
+            f"{self.failures:,} failures, {mean} s a request"
+        )
+
+
+@dataclass
+class Fleet(Server):
+    """Takes the place of a Server. base_url: all addresses, separated by commas; model: the name
+    under which each serves the model."""
+
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        urls = sorted(addresses(self.base_url))
+        self.base_url = ",".join(urls)
+        super().__post_init__()
+        self._members: list[_Member] = []
+        for url in urls:
+            server = Server(url, self.key, self.policy, self.key_env, self.part, self.headers)
+            self._members.append(_Member(server))
+        # A request that each server lost has tries left.
+        self.policy = replace(self.policy, retries=self.policy.retries + len(urls) - 1)
+        self._members_lock = threading.Lock()
+        self._unsaid: list[str] = []
+        self._note: Callable[[str], None] = self._unsaid.append
+
+    def tell(self, note: Callable[[str], None]) -> None:
+        """Say what happens to the servers by `note`, also what happened before."""
+        self._note = note
+        for sentence in self._unsaid:
+            note(sentence)
+        self._unsaid.clear()
+
+    def check_alive(self) -> None:
+        """Return when a server answers, and all that do serve the model; note the others. Raises
+        CannotRun."""
+        absent: list[CannotRun] = []
+        for member in self._members:
+            try:
+                member.server.check_alive()
+            except CannotRun as error:
+                absent.append(error)
+                member.go_away()
+                continue
+            problem = self._other_model(member)
+            if problem:
+                raise CannotRun(problem)
+        if len(absent) == len(self._members):
+            raise absent[0]
+        for reason in absent:
+            self._note(f"warning: {reason}; the other servers go on")
+
+    def _other_model(self, member: _Member) -> str:
+        """Why a server does not serve the model; "" where it does, or lists no models."""
+        offered = member.server.offered_models()
+        if not offered or self.model in offered:
+            return ""
+        return (
+            f"{member.url} does not serve '{self.model}' (it offers "
+            f"{', '.join(offered[:_MAX_NAMES])}); all servers of {self.part}.base_url must serve "
+            f"one model under one name: leave it out, or correct {self.part}.source"
+        )
+
+    def figures(self) -> list[str]:
+        """What each server did, a sentence each."""
+        return [member.figures() for member in self._members]
+
+    def try_once(
+        self,
+        path: str,
+        check: Callable[[Any], str | None],
+        max_bytes: int,
+        tries: Tries,
+        content: bytes | None = None,
+        **more: Any,
+    ) -> Any:
+        """As Server.try_once, by one of the servers."""
+        self._ask_those_away()
+        with self._chosen(tries) as member:
+            member.server.wait_for_try(0)  # it may have asked for a pause
+            began = time.monotonic()
+            try:
+                reply = member.server.try_once(path, check, max_bytes, tries, content, **more)
+            except Retryable as error:
+                tries.failed_at.add(member.url)
+                self._failed(member, error)
+                raise Retryable(f"{member.url}: {error}", sent=error.sent) from None
+            with self._members_lock:
+                member.answered(reply, time.monotonic() - began)
+            return reply
+
+    def hands_on(self, tries: Tries) -> bool:
+        """Whether a server is there that has not failed the request."""
+        if not tries.failed_at:
+            return False
+        return any(member.url not in tries.failed_at for member in self._present())
+
+    @contextlib.contextmanager
+    def _chosen(self, tries: Tries) -> Iterator[_Member]:
+        """Context manager: the server for a request."""
+        with self._members_lock:
+            member = self._choose(tries)
+            member.in_flight += 1
+        try:
+            yield member
+        finally:
+            with self._members_lock:
+                member.in_flight -= 1
+
+    def _choose(self, tries: Tries) -> _Member:
+        present = self._present()
+        untried = [member for member in present if member.url not in tries.failed_at]
+        candidates = untried or present
+        latencies = self._latencies(candidates)
+        if tries.document:
+            most = _most_in_flight(candidates, latencies)
+            for member in sorted(candidates, key=lambda each: _rank(each.url, tries.document)):
+                if member.in_flight < most[member.url]:
+                    return member
+        return min(candidates, key=lambda each: (each.in_flight + 1) * latencies[each.url])
+
+    def _latencies(self, members: Sequence[_Member]) -> dict[str, float]:
+        """Address -> seconds of a reply; the mean of the others where it has given none."""
+        known = [member.latency for member in self._members if member.latency is not None]
+        usual = 1.0
+        if known:
+            usual = sum(known) / len(known)
+        latencies = {}
+        for member in members:
+            latencies[member.url] = usual if member.latency is None else member.latency
+        return latencies
+
+    def _present(self) -> Sequence[_Member]:
+        """The servers that are there and ask for no pause; else those that are there; where all
+        went away, the one that is asked again first."""
+        present = [member for member in self._members if not member.away_until]
+        ready = [member for member in present if not member.server.asks_to_wait]
+        if ready or present:
+            return ready or present
+        return [min(self._members, key=lambda member: member.away_until)]
+
+    def _failed(self, member: _Member, error: Retryable) -> None:
+        """Count a try that failed, and note it where its server went away. Raises as
+        Server.obey_wait."""
+        with self._members_lock:
+            newly_away = member.failed(error.gone)
+        if newly_away:
+            self._note(
+                f"warning: {member.url} went away ({error}); the other servers get its requests, "
+                f"and it is asked again in {member.away_for:.0f} seconds"
+            )
+        member.server.obey_wait(error.wait)
+
+    def _ask_those_away(self) -> None:
+        """Ask the servers whose time away is over whether they are there; each by one thread."""
+        for member in self._members:
+            with self._members_lock:
+                is_due = 0 < member.away_until <= time.monotonic()
+                if is_due:
+                    member.go_away()  # no other thread asks meanwhile
+            if is_due and member.server.absence() is None:
+                self._take_back(member)
+
+    def _take_back(self, member: _Member) -> None:
+        """Give a server that answers again its share of the requests, unless it serves another
+        model by now."""
+        problem = self._other_model(member)
+        if problem:
+            self._note(f"warning: {problem}")
+            return
+        with self._members_lock:
+            member.come_back()
+        self._note(f"{member.url} answers again")
+
+
+def _most_in_flight(members: Sequence[_Member], latencies: Mapping[str, float]) -> dict[str, int]:
+    """Address -> the most requests in flight there, by its speed; with room for one more in all."""
+    total = 1 + sum(member.in_flight for member in members)
+    speeds = {url: 1 / max(seconds, _SHORTEST) for url, seconds in latencies.items()}
+    together = sum(speeds.values())
+    return {url: math.ceil(_MOST * total * speed / together) for url, speed in speeds.items()}
+
+
+def _rank(url: str, document: str) -> bytes:
+    """The place of a server in the order of a document; another server changes no other's place."""
+    return hashlib.blake2b(f"{url} {document}".encode(), digest_size=8).digest()
+
+
+def _tokens_of(reply: Any) -> int:
+    """Tokens read and written, as a reply of any form counts them; 0 where it does not."""
+    usage: Mapping[str, Any] = {}
+    if isinstance(reply, dict) and isinstance(reply.get("usage"), dict):
+        usage = reply["usage"]
+    counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
+    return sum(count for count in counts if isinstance(count, int) and count > 0)
