@@ -522,7 +522,7 @@ def _record(value: list[Any]) -> list[Any] | None:
 def _strength(text: str) -> float:
     """The strength of a relation, "7" also in quotation marks; 1 for what is no number, as in the
     released code."""
-    plain = text.strip("\"'")
+    plain = text.strip('"').strip("'")
     if _NUMBER.fullmatch(plain):
         return float(plain)
     return 1.0

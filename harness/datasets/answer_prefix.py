@@ -20,6 +20,12 @@ _SHOT_OPTIONS = ("shots", "shots_from", "shots_by", "shots_passages", "shots_ids
 EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 
+def _sets_examples(dataset: DatasetConfig) -> bool:
+    """Whether a setting of solved examples is not its default."""
+    fields = DatasetConfig.model_fields
+    return any(getattr(dataset, name) != fields[name].default for name in _SHOT_OPTIONS)
+
+
 def task(dataset: DatasetConfig) -> Task:
     """The task for every method: the instruction, then the phrase, the example reply and solved
     examples, if given."""
@@ -29,18 +35,18 @@ def task(dataset: DatasetConfig) -> Task:
     if dataset.demonstration is not None:
         request += EXAMPLE.format(demonstration=dataset.demonstration)
     request += answer_schema.request(dataset)
-    shots = None
-    if any(
-        getattr(dataset, name) != DatasetConfig.model_fields[name].default for name in _SHOT_OPTIONS
-    ):
+    identity = ""
+    if _sets_examples(dataset):
         from harness.datasets.few_shot import shots_of
 
         shots = shots_of(dataset)
-    request += "" if shots is None else shots.text()
+        if shots is not None:
+            request += shots.text()
+            identity = shots.identity
     return Task(
         instruction=dataset.instruction + request,
         max_answer_tokens=dataset.max_answer_tokens,
-        shots="" if shots is None else shots.identity or "",
+        shots=identity,
         raw_replies=dataset.raw_replies,
         chat=dataset.chat,
         reply_schema=answer_schema.schema_text(dataset),

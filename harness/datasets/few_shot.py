@@ -51,6 +51,11 @@ def draw_key(example: Example) -> str:
     return str(example.gold.extra.get(DRAW_KEY, example.question.text))
 
 
+def _question_words(example: Example) -> list[str]:
+    """The words of a question, in small letters."""
+    return words(example.question.text)
+
+
 class Shots:
     """Solved examples for questions.
 
@@ -83,16 +88,14 @@ class Shots:
         self.identity = ""
         # By question id and text: a method asks for its task several times.
         self._chosen: dict[tuple[str, str], list[Example]] = {}
-        by_id = {example.question.id: example for example in pool}
-        missing = [id_ for id_ in config.shots_ids if id_ not in by_id]
-        if missing:
-            named = f"dataset.shots_ids: '{missing[0]}'"
-            raise UserError(f"{named} is no training row of '{config.name}', or is asked itself")
+        by_id: dict[str, Example] = {}
+        for example in pool:
+            by_id[example.question.id] = example
         if config.shots_ids:
-            self._pool = [by_id[id_] for id_ in config.shots_ids]
+            self._pool = self._named(by_id)
         elif config.shots_by == "similarity":
             self._pool = list(by_id.values())
-            self._index = BM25Okapi([words(example.question.text) for example in self._pool])
+            self._index = BM25Okapi(list(map(_question_words, self._pool)))
             self.identity = self._hash_of_pool()
         elif config.shots_by == "question":
             self._pool = list(by_id.values())
@@ -101,9 +104,19 @@ class Shots:
             drawn = Dice("shots", config.shots_seed).shuffled(sorted(by_id))
             self._pool = [by_id[id_] for id_ in drawn[: config.shots]]
 
+    def _named(self, by_id: Mapping[str, Example]) -> list[Example]:
+        """The examples that dataset.shots_ids names. Raises UserError for one that is not there."""
+        named = []
+        for id_ in self._config.shots_ids:
+            if id_ not in by_id:
+                problem = f"is no training row of '{self._config.name}', or is asked itself"
+                raise UserError(f"dataset.shots_ids: '{id_}' {problem}")
+            named.append(by_id[id_])
+        return named
+
     def _hash_of_pool(self) -> str:
         """A hash of all examples that a question may get."""
-        texts = [self._shot_text(example) for example in self._pool]
+        texts = map(self._shot_text, self._pool)
         return digest(list(map(canonical, texts)))[:16]
 
     def text(self, question: Question | None = None) -> str:
@@ -119,7 +132,7 @@ class Shots:
         return self._listed(self._chosen[key])
 
     def _listed(self, examples: Iterable[Example]) -> str:
-        return SHOTS + "\n".join(self._shot_text(example) for example in examples)
+        return SHOTS + "\n".join(map(self._shot_text, examples))
 
     def _chosen_for(self, question: Question) -> list[Example]:
         """The examples of a question that has its own."""
@@ -150,11 +163,11 @@ class Shots:
         for number, option in enumerate(example.question.options or ()):
             question += f"\n({chr(ord('A') + number)}) {option}"
         parts = [self._config.answer_prefix, example.gold.answers[0]]
-        answer = " ".join(part for part in parts if part)
+        answer = " ".join(filter(None, parts))
         shot = SHOT.format(question=question, answer=answer)
         if not self._config.shots_passages:
             return shot
-        passages = [self._texts[id_] for id_ in example.question.document_ids]
+        passages = map(self._texts.__getitem__, example.question.document_ids)
         return "\n\n".join([*passages, shot])
 
 
@@ -197,14 +210,20 @@ def _load_shots(config: DatasetConfig) -> Shots:
     source = _training_source(config)
     training = load_once.load_once(without_shots.model_copy(update=source), None)
     asked = load_once.load_once(without_shots, None)
-    asked_keys = {example.question.id: draw_key(example) for example in asked.examples}
-    texts = {id_: document.text for id_, document in training.documents.items()}
+    asked_keys: dict[str, str] = {}
+    for example in asked.examples:
+        asked_keys[example.question.id] = draw_key(example)
+    texts: dict[str, str] = {}
+    for id_, document in training.documents.items():
+        texts[id_] = document.text
     pool = _unasked(training, asked)
     available = len(pool)
     if config.shots_by == "question":
         pool = [example for example in training.examples if example.gold.answers]
         keys = set(map(draw_key, pool))
-        available = len(keys) - (not keys.isdisjoint(asked_keys.values()))
+        available = len(keys)
+        if not keys.isdisjoint(asked_keys.values()):
+            available -= 1  # a question that is itself among the examples is not shown
     if available < config.shots:
         raise UserError(
             f"dataset.shots={config.shots}: of the {len(training.examples)} rows of "
@@ -236,12 +255,15 @@ def _training_source(config: DatasetConfig) -> dict[str, Any]:
 
 def _unasked(training: Dataset, asked: Dataset) -> list[Example]:
     """The training rows with an answer whose id and question are not among those `asked`."""
-    asked_ids = {example.question.id for example in asked.examples}
-    telling_ids = {id_ for id_ in asked_ids if not COUNTER.fullmatch(id_)}
-    texts = {tuple(words(example.question.text)) for example in asked.examples}
+    telling_ids: set[str] = set()
+    texts: set[tuple[str, ...]] = set()
+    for example in asked.examples:
+        texts.add(tuple(_question_words(example)))
+        if not COUNTER.fullmatch(example.question.id):
+            telling_ids.add(example.question.id)
     unasked = []
     for example in training.examples:
-        same = example.question.id in telling_ids or tuple(words(example.question.text)) in texts
+        same = example.question.id in telling_ids or tuple(_question_words(example)) in texts
         if example.gold.answers and not same:
             unasked.append(example)
     return unasked

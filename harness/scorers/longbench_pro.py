@@ -35,7 +35,7 @@ def _answer_lines(text: str) -> list[str]:
     if "[Answer]" in text:
         mark = "[Answer]"
     _, _, answer = text.rpartition(mark)
-    return [_plain(line) for line in answer.strip().lower().split("\n")]
+    return list(map(_plain, answer.strip().lower().split("\n")))
 
 
 def _discounted(gains: Iterable[float], count: int) -> float:
@@ -46,11 +46,18 @@ def _discounted(gains: Iterable[float], count: int) -> float:
     return total
 
 
+def _last_places(lines: Sequence[str]) -> dict[str, int]:
+    """Line -> its last place."""
+    return {line: place for place, line in enumerate(lines)}
+
+
 def _ndcg(gold: Sequence[str], answered: Sequence[str]) -> float:
     """NDCG at the number of gold items, whose gains fall by one a place; a repeated item has its
     last place."""
-    gains = {line: len(gold) - place for place, line in enumerate(gold)}
-    last_places = {line: place for place, line in enumerate(answered)}
+    gains: dict[str, int] = {}
+    for place, line in enumerate(gold):
+        gains[line] = len(gold) - place
+    last_places = _last_places(answered)
     ranked = sorted(last_places, key=last_places.__getitem__)
     best = _discounted(sorted(gains.values(), reverse=True), len(gold))
     return _discounted((gains.get(line, 0) for line in ranked), len(gold)) / best
@@ -61,7 +68,7 @@ def _pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
     two."""
     if min(len(gold), len(answered)) < 2:
         return 0.0
-    position = {line: place for place, line in enumerate(answered)}
+    position = _last_places(answered)
     right = 0
     for first, second in combinations(gold, 2):
         both = first in position and second in position
@@ -105,7 +112,7 @@ def score(
         return None
     if prediction == "" or not lines:
         return 0.0
-    gold = [_plain(line) for line in lines]
+    gold = list(map(_plain, lines))
     value = _metric_of_task(task, gold, _answer_lines(prediction))
     if value > 1.0:
         return 0.0
