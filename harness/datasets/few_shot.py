@@ -181,7 +181,9 @@ def shots_of(config: DatasetConfig) -> Shots | None:
     if not config.shots:
         _refuse_settings_of_shots(config)
         return None
-    key = canonical(config.model_dump(mode="json"))
+    # A relative path means another file in another folder.
+    place = str(Path(config.data or "").absolute())
+    key = canonical([config.model_dump(mode="json"), place])
     if key not in _shots_by_config:
         _shots_by_config[key] = _load_shots(config)
     return _shots_by_config[key]
