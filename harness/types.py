@@ -5,7 +5,7 @@
 All classes are frozen; offsets are character offsets into `Document.text`, end exclusive.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -110,6 +110,82 @@ def parse_shown(values: Mapping[str, Any]) -> Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A passage that a search found (`Tools.search`).
+
+    id: of the passage, in its corpus or document; title: "" for none; text: without the title;
+    score: of the retriever, higher is better; shown: what `Answer.shown` says of a reader that saw
+    it.
+    """
+
+    id: str
+    title: str
+    text: str
+    score: float
+    shown: Shown
+
+    @property
+    def titled_text(self) -> str:
+        """The text, with its title on a line of its own before it."""
+        if not self.title:
+            return self.text
+        return f"{self.title}\n{self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One call of `Tools.search`. phase: where its cost counts; seconds: of the call."""
+
+    query: str
+    phase: str
+    seconds: float
+    hits: tuple[SearchHit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A passage that a search found, as a record holds it.
+
+    shown: its text, as spans of the question's own documents where these have it; pages: the
+    passages of these documents that have its title, as (document id, start, end).
+    """
+
+    id: str
+    title: str
+    score: float
+    shown: tuple[Shown, ...] = ()
+    pages: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A search as a record holds it; see Search."""
+
+    query: str
+    phase: str
+    seconds: float
+    found: tuple[Found, ...] = ()
+
+
+def parse_searches(values: Sequence[Mapping[str, Any]] | None) -> tuple[Searched, ...] | None:
+    """Parse a record's `searches`, JSON values."""
+    if values is None:
+        return None
+    return tuple(map(_parse_search, values))
+
+
+def _parse_search(values: Mapping[str, Any]) -> Searched:
+    found = tuple(map(_parse_found, values["found"]))
+    return Searched(values["query"], values["phase"], values["seconds"], found)
+
+
+def _parse_found(values: Mapping[str, Any]) -> Found:
+    shown = tuple(map(parse_shown, values["shown"]))
+    pages = tuple((str(name), int(start), int(end)) for name, start, end in values["pages"])
+    return Found(values["id"], values["title"], values["score"], shown, pages)
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.
 
@@ -165,7 +241,7 @@ class Record:
 
     question, options and gold are None where dataset.keep_texts is off; document_characters: the
     documents' lengths. A question that was answered and could not be scored has "stage": "scoring"
-    in its error.
+    in its error. searches: in the order of asking; None where nothing could be searched.
     """
 
     question_id: str
@@ -180,6 +256,7 @@ class Record:
     shown: tuple[Shown, ...] = ()
     stop_reason: str = ""
     steps: tuple[Step, ...] = ()
+    searches: tuple[Searched, ...] | None = None
     truncated: dict[str, Any] | None = None
     error: dict[str, str] | None = None
     notes: dict[str, Any] = field(default_factory=dict)

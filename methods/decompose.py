@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar
 
+from harness.bm25 import bm25
 from harness.method import Index, Indexes, MethodConfig, Needs, Task, Tools
 from harness.method.settings import index_setting, setting
 from harness.method.training import Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
-from methods.bm25 import bm25
 from methods.chunks import Span, shown_spans
 from methods.packing import packed
 from methods.retrieval import best_first

@@ -7,7 +7,7 @@ sentence, and so on.
 
 A sentence that only concludes ("So ...", "Therefore ...") is no query; the last one before it is,
 or the question. The reasoning ends with the sentence that gives an answer, with an empty one, or
-after `max_sentences`. Source: docs/methods/retrieval.md#ircot.
+after `max_sentences`. Source: docs/methods/searching.md#ircot.
 """
 
 from __future__ import annotations
@@ -15,26 +15,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
-from harness.method import Index, Indexes, MethodConfig, Tools, Traits
-from harness.method.settings import index_setting, setting
+from harness.method import Indexes, MethodConfig, Tools, Traits
+from harness.method.settings import setting
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
-from harness.types import Answer, Document, Question, Shown, Step
-from methods.bm25 import bm25
-from methods.chunks import Span, shown_spans
-from methods.packing import passage_chunks, sentences
+from harness.types import Answer, Document, Question, Step
+from methods.packing import sentences
 from methods.reading import (
     PROMPTS,
-    SEPARATOR,
     Reading,
     ReadingMethod,
     ask_fitting,
     how_many_fit,
     question_text,
 )
-from methods.retrieval import best_first
 from methods.retry import require_room, window_of
+from methods.searching import Collected, separated
 
 REASON = Prompt(
     "next sentence",
@@ -57,35 +54,18 @@ _ASKING = frozenset({"who", "what", "when", "where", "why", "which", "how", "doe
 
 @dataclass
 class _Search:
-    """What one question has found: paragraphs by their numbers, and the reasoning so far."""
+    """What one question has found, and the reasoning so far."""
 
-    document: Document
-    spans: list[Span]
-    found: list[int] = field(default_factory=list)
+    found: Collected = field(default_factory=Collected)
     reasoning: list[str] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.texts = [self.document.text[start:end].strip() for start, end in self.spans]
-
-    def texts_found(self) -> list[str]:
-        return [self.texts[paragraph] for paragraph in self.found]
-
-    def shown(self, paragraphs: Sequence[int]) -> tuple[Shown, ...]:
-        return shown_spans(self.document, [self.spans[paragraph] for paragraph in paragraphs])
 
 
 class IRCoT(ReadingMethod):
-    """Paragraphs by BM25, found by the sentences of a reasoning that is written over them."""
+    """Paragraphs found by the sentences of a reasoning that is written over them."""
 
     class Config(MethodConfig):
         """Settings of this method."""
 
-        # Index
-        chunk_tokens: int = index_setting(
-            500, gt=0, help="Most tokens of a paragraph; a longer one is cut."
-        )
-        # Search
         k: int = setting(6, gt=0, help="Paragraphs that a query asks for.")
         most: int = setting(15, gt=0, help="Most paragraphs in all.")
         max_sentences: int = setting(10, gt=0, help="Most sentences of the reasoning.")
@@ -106,10 +86,7 @@ class IRCoT(ReadingMethod):
         )
 
     summary = "retrieve, reason a sentence, retrieve by that sentence (IRCoT)"
-    traits = Traits(draws=False)
-    scope = "document"
-    index_version = "2"
-    index_roles: ClassVar[tuple[str, ...]] = ("reader",)
+    traits = Traits(one_document=False, draws=False, searches=True, takes_retriever=True)
     own_prompts = (REASON,)
 
     def templates(self) -> Sequence[Prompt]:
@@ -119,19 +96,13 @@ class IRCoT(ReadingMethod):
             return (replace(REASON, answers=True), *shared)
         return super().templates()
 
-    def index(self, document: Document, tools: Tools) -> Index:
-        """The index: spans of the paragraphs."""
-        chunks = passage_chunks(document, self.config.chunk_tokens, tools.model())
-        return {"chunks": [list(chunk) for chunk in chunks]}
-
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Retrieve and reason in turn, then read what was found."""
-        (document,) = documents
-        (index,) = indexes
+        del documents, indexes  # it reads what it finds
         config = self.config
-        search = _Search(document, [(int(a), int(b)) for a, b in index["chunks"]])
+        search = _Search()
         answer_line: re.Match[str] | None = None
         with tools.phase("search"):
             while len(search.reasoning) < config.max_sentences:
@@ -144,37 +115,21 @@ class IRCoT(ReadingMethod):
         reason = f"{len(search.reasoning)} sentences"
         if answer_line is None:
             reason += ", none gives an answer"
-        read = search.found
+        count = len(search.found.hits)
         if config.answer_from == "reader":
             request = Reading(tools.task, config.window, config)
-            text, count = ask_fitting(question, search.texts_found(), tools, request)
-            read = read[:count]
+            text, count = ask_fitting(question, search.found.texts(), tools, request)
         elif answer_line:
             text = answer_line.group(1).strip().removesuffix(".")
         else:
             text = " ".join(search.reasoning).strip()
-        return Answer(text, search.shown(read), reason, tuple(search.steps))
+        return Answer(text, search.found.shown(count), reason, tuple(search.found.steps))
 
     def _retrieve(self, question: Question, search: _Search, tools: Tools) -> None:
         """Add the paragraphs that the next query finds."""
         query = query_of(question.text, search.reasoning)
-        best: list[int] = []
         if query:
-            best = best_first(bm25(query, search.texts))[: self.config.k]
-        left = self.config.most - len(search.found)
-        new = [paragraph for paragraph in best if paragraph not in search.found][:left]
-        search.found += new
-        for paragraph, shown in zip(new, search.shown(new), strict=True):
-            search.steps.append(
-                Step(
-                    "retrieve",
-                    paragraph,
-                    tokens=tools.model().count(search.texts[paragraph]),
-                    flops=tools.meter.flops(),
-                    shown=shown,
-                    note=query,
-                )
-            )
+            search.found.add(query, tools.search(query, self.config.k), tools, self.config.most)
 
     def _reason(self, question: Question, search: _Search, tools: Tools) -> str:
         """The next sentence of the reasoning over the paragraphs found, "" where the model writes
@@ -185,7 +140,7 @@ class IRCoT(ReadingMethod):
         """
         config = self.config
         model = tools.model()
-        texts = search.texts_found()
+        texts = search.found.texts()
         used = prompt_tokens(self._request(question, [], search), model) + config.sentence_tokens
         require_room(used, model, config.window)
         count = how_many_fit(texts, window_of(config.window, model) - used, model)
@@ -197,17 +152,16 @@ class IRCoT(ReadingMethod):
         note = sentence
         if count < len(texts):
             note = f"{sentence} ({count} of {len(texts)} paragraphs fit)"
-        search.steps.append(Step("reason", tokens=tokens, flops=tools.meter.flops(), note=note))
+        search.found.steps.append(
+            Step("reason", tokens=tokens, flops=tools.meter.flops(), note=note)
+        )
         return sentence
 
     def _request(self, question: Question, texts: Sequence[str], search: _Search) -> Pieces:
         """The request for the next sentence over some paragraphs."""
-        pieces: list[str] = []
-        for text in texts:
-            pieces += [SEPARATOR, text]
         so_far = " ".join(search.reasoning) or "(none)"
         return REASON.of(self.config).fill(
-            text=pieces[1:], question=[question_text(question)], reasoning=[so_far]
+            text=separated(texts), question=[question_text(question)], reasoning=[so_far]
         )
 
 

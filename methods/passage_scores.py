@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
+from harness.bm25 import bm25
 from harness.method import Tools
 from harness.types import Document
-from methods.bm25 import bm25
 
 Scoring = Literal["reranker", "dense", "bm25"]
 ROLES: dict[Scoring, tuple[str, ...]] = {

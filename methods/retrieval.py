@@ -20,12 +20,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import model_validator
 
+from harness.bm25 import bm25
 from harness.method import Hit, Index, Indexes, MethodConfig, Retriever, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import packing
-from methods.bm25 import bm25
 from methods.chunks import Span, fixed_chunks, shown_spans, stored, texts_at
 from methods.found import MOST_HITS, in_document_order, shown_hits, steps_of, texts_of
 from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text

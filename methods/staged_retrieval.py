@@ -16,12 +16,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import model_validator
 
+from harness.bm25 import bm25
 from harness.method import Hit, Index, Indexes, MethodConfig, Retriever, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Step
-from methods.bm25 import bm25
 from methods.chunks import Span, shifted, shown_spans, stored, texts_at
 from methods.found import MOST_HITS, shown_hits, steps_of, texts_of
 from methods.fusion import reciprocal_rank_fusion

@@ -25,6 +25,8 @@ _SCORE_COLUMNS = (
     "evidence_hit",
     "evidence_mrr",
     "evidence_pages",
+    "search_recall",
+    "search_recall_pages",
 )
 _CARRIED_COLUMNS = ("base", *columns_shown(Shown.NEVER), "changed")
 """They come with any choice of columns: what ranks, titles and explains the rows."""

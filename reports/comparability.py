@@ -20,9 +20,10 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.checks import Checks, identity
 from reports.copies import changed_in_copy
-from reports.differences import differences
+from reports.differences import Difference, differences
 from reports.settings import made_with
 
+_CORPUS = "manifest.corpus.searched"
 _RECALL = "evidence_recall"  # which a table shows beside the headline
 QuestionSet = tuple[str | None, frozenset[str]]
 
@@ -99,6 +100,8 @@ def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> lis
     for one in found:
         if one.key in task_free_keys(label):
             reasons.append(f"another {one.key} ({one.values})")
+        if one.key == _CORPUS:
+            reasons.append(f"another corpus ({corpora(one)})")
         if one.key.startswith("manifest.dataset."):
             reasons.append(f"other rows read ({one})")
     name = facts.headline(base)
@@ -106,6 +109,12 @@ def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> lis
     if name in facts.score_names(run) and None not in versions and versions[0] != versions[1]:
         reasons.append(f"another version of {name} ({versions[0]} and {versions[1]})")
     return reasons
+
+
+def corpora(difference: Difference) -> str:
+    """What two runs searched in."""
+    names = [each or "own documents" for each in (difference.ours, difference.theirs)]
+    return " and ".join(names)
 
 
 def task_free_keys(label: str) -> set[str]:
@@ -170,6 +179,8 @@ def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
             sentences.append(f"were answered differently ({one})")
         elif one.key.startswith(("model.", "manifest.models.")):
             reader.append(one.key.removeprefix("manifest."))
+        elif one.key == _CORPUS:
+            sentences.append(f"searched in different texts ({corpora(one)})")
         else:
             sentences.append(f"were asked differently ({one})")
     other_reader = reader or facts.reader(run) != facts.reader(base)

@@ -55,7 +55,7 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"(method|roles|encoder|reranker|system_prompt)(\..*)?", "method"),
     (r"seed|sample|sample_seed|failed", "answers"),
     (r"cache", "cost"),
-    (r"limit|keep_prompts|profile", "neutral"),
+    (r"limit|keep_prompts|profile|corpus|corpus_passages", "neutral"),
     # manifest.json.
     (r"manifest\.models\.reader(\..*)?", "answers"),
     (r"manifest\.(models|prompts|code|amounts|floor)(\..*)?", "method"),
@@ -64,7 +64,8 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"manifest\.(shapes(\..*)?|gpu)", "cost"),
     (r"manifest\.scorers\..*|manifest\.judges(\..*)?", "neutral"),
     (r"manifest\.(git|packages)(\..*)?|manifest\.python", "version"),
-    (r"manifest\.hashed\.task(\..*)?", "answers"),
+    (r"manifest\.hashed\.task(\..*)?|manifest\.corpus\.searched", "answers"),
+    (r"manifest\.corpus(\..*)?", "neutral"),
     (r"manifest\.(id|command|started|finished|starts|method|hash|seed)", "neutral"),
     (r"manifest\.(hashed|servers|imported|corrected|warnings)(\..*)?", "neutral"),
     (r"manifest\.(platform|cpus|memory_gib|first_prompts(\..*)?)", "neutral"),

@@ -3,8 +3,9 @@ folder beside the old one.
 
     newest, older = newest_code(runs)     tables show `newest`; each says how many it supersedes
 
-Two runs are versions of one another when settings, rows and models are the same and only the hash of
-their folders differs. The same run in two results folders has one hash, and is no such version.
+Two runs are versions of one another when settings, rows, models and the corpus are the same and only
+the hash of their folders differs. The same run in two results folders has one hash, and is no such
+version.
 """
 
 from collections import defaultdict
@@ -50,6 +51,7 @@ def _key(run: StoredRun) -> str:
         run.config.get("failed", "zero"),
         facts.fingerprint(run),
         run.manifest.get("models"),
+        (run.manifest.get("corpus") or {}).get("hashed"),
     ]
     return canonical(made_of)
 

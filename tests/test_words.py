@@ -8,9 +8,9 @@ import unicodedata
 
 import pytest
 
+from harness.bm25 import bm25
 from harness.scorers.squad import normalize_answer, spaced_words
 from harness.words import as_phrase, folded, words
-from methods.bm25 import bm25
 
 
 def nfd(text):

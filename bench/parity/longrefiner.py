@@ -15,7 +15,7 @@ import numpy as np
 
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
-from methods.bm25 import bm25
+from harness.bm25 import bm25
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.outline import Part, clip, parse, write
 from methods.longrefiner.prompts import folded

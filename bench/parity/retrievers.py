@@ -14,8 +14,8 @@ from sentence_transformers import SentenceTransformer, util
 from bench.parity import Found
 from bench.parity.raptor import minilm
 from bench.parity.rows import Rows
+from harness.bm25 import bm25_scores
 from harness.words import words
-from methods.bm25 import bm25_scores
 from methods.chunks import fixed_chunks
 from methods.retrieval import best_first
 

@@ -49,6 +49,7 @@ class RunArguments(TypedDict, total=False):
     documents: PathLike | None
     questions: PathLike | Rows | None
     columns: str | None
+    corpus: PathLike | None
     allow_left_out: bool
     limit: int | None
     sample: int | None

@@ -142,6 +142,14 @@ class RunOptions:
         str | None,
         choice("--columns NAME=COLUMN,...", "What --questions calls question, answer and others."),
     ] = None
+    corpus: Annotated[
+        str | None,
+        choice(
+            "--corpus DIR|URL",
+            "Search in this index (harness index-corpus, serve-index) in place of each question's "
+            "own documents.",
+        ),
+    ] = None
     allow_left_out: Annotated[
         bool,
         choice(
@@ -400,6 +408,7 @@ class RunRequest(Repetition, Handling, Selection):
             profile=self.profile,
             limit=self.limit,
             sample=self.sample,
+            corpus=self.corpus,
             seed=self.seed,
             sets=self.set,
             files=tuple(self.config),

@@ -28,6 +28,8 @@ _TABLE = {
     "Run methods": {
         "run": "Run methods on data sets; the same command again resumes",
         "retrieve": "Retrieve documents of a corpus for the questions of a data set",
+        "index-corpus": "Make an index of a corpus, which runs search in (run --corpus)",
+        "serve-index": "Serve an index to several runs and to other programs",
         "merge": "Merge the shards of runs (run --shard) that are not merged yet",
         "validate": "Check a run, or every shipped configuration, without running anything",
         "reproduce": "Run a table or figure of the papers, and show ours beside the printed values",

@@ -6,20 +6,16 @@ exit 0 written · 2 a mistake, nothing was written · 3 something could not be s
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json as json_
 import re
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import choice, output, setting
 from harness.cli.options import Json
 from harness.cli.output import say
+from harness.cli.stage_progress import stage_progress
 from harness.cli.stopping import until_interrupted
 from harness.config import presets
 from harness.config.yaml_tree import parse_assignments
@@ -123,7 +119,7 @@ def retrieve(
     }
 
     def work() -> int:
-        with _progress() as progress:
+        with stage_progress() as progress:
             written = run(Request(path, encoder, top, words, place, target), rows, source, progress)
         _print_result(written, target, top, config, json=json)
         return 0
@@ -164,29 +160,6 @@ def _resolve_configs(
 
 def _safe_file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "file"
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A function that shows (stage, number done, of how many): a line of the terminal, or one a
-    minute in a log."""
-    bars: dict[str, tqdm[Any]] = {}
-
-    def show(stage: str, done: int, total: int | None) -> None:
-        if stage not in bars:
-            for bar in bars.values():
-                bar.close()
-            often = 0.2 if sys.stderr.isatty() else 60.0
-            bars[stage] = tqdm(
-                desc=stage, total=total, initial=done, leave=False, mininterval=often, unit=""
-            )
-        bars[stage].update(done - bars[stage].n)
-
-    try:
-        yield show
-    finally:
-        for bar in bars.values():
-            bar.close()
 
 
 def _print_result(

@@ -78,6 +78,7 @@ class Choices:
     profile: str | None = None
     limit: int | None = None
     sample: int | None = None
+    corpus: str | None = None
     seed: int | None = None
     sets: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()
@@ -206,6 +207,7 @@ def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
         "seed": c.seed,
         "limit": c.limit,
         "sample": c.sample,
+        "corpus": c.corpus,
     }
     flags |= _own_folder_flags(c, problems)
     given = {key: value for key, value in flags.items() if value is not None}

@@ -327,7 +327,9 @@ class GeneralSettings(Frozen):
     keep_prompts: whether the run folder holds every request as it was sent; cache: whether requests
     that earlier runs have sent are sent again; retriever: in place of the ranking of methods that
     retrieve, part of the hash of these; system_prompt: before the request for an answer, part of the
-    hash as a prompt of the method.
+    hash as a prompt of the method; corpus: the folder of an index (harness index-corpus) or the
+    address of one (harness serve-index), None = each question's own documents; corpus_passages: how
+    many of its best passages form the document of a method that does not search by itself.
     """
 
     seed: int = Field(default=0, ge=0)
@@ -337,6 +339,8 @@ class GeneralSettings(Frozen):
     failed: Literal["zero", "skip"] = "zero"
     keep_prompts: bool = False
     cache: Literal["replies"] | None = None
+    corpus: PathOrName | None = Field(default=None, exclude_if=operator.not_)
+    corpus_passages: int = Field(default=5, gt=0, exclude_if=(5).__eq__)
     profile: str | None = None
     retriever: RetrieverConfig | None = Field(default=None, exclude_if=operator.not_)
     system_prompt: _SystemPrompt = Field(default=None, exclude_if=operator.not_)

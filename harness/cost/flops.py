@@ -131,7 +131,7 @@ PHASES = ("index", "search", "answer", "study")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One call of a model. Counts are of tokens unless their line says otherwise."""
+    """One call of a model, or a search. Counts are of tokens unless their line says otherwise."""
 
     role: str
     model: str
@@ -147,6 +147,7 @@ class Event:
     seconds: float = 0.0  # time that the call ran, the whole batch's where it shared one
     cut: int = 0  # texts that the encoder's or reranker's length limit cut
     texts: int = 0  # texts given to an encoder or reranker
+    found: int = 0  # passages that a search found
     retries: int = 0  # further tries of the request
     shape: str = (
         ""  # ModelShape.key of the sizes by which FLOPs are counted; "" where they are unknown

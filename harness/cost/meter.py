@@ -15,6 +15,7 @@ from typing import Any, overload
 
 from harness.cost.flops import CONVENTIONS, PHASES, Event, Flops, ModelShape, Request, flops
 from harness.cost.usage import usage_of
+from harness.types import Search
 
 
 class Branch:
@@ -24,6 +25,7 @@ class Branch:
     def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
         self.events: list[Event] = []
         self.requests: list[Request] = []
+        self.searches: list[Search] = []
         self.phase = phase
         # Kept as a running sum: a search asks after every step, and summing all events each time
         # was quadratic.
@@ -73,6 +75,11 @@ class Meter:
         return self._branch.requests
 
     @property
+    def searches(self) -> list[Search]:
+        """The searches of the calling thread's branch."""
+        return self._branch.searches
+
+    @property
     def current_phase(self) -> str:
         """The phase under which new events are booked."""
         return self._branch.phase
@@ -106,6 +113,7 @@ class Meter:
             for event in branch.events:
                 self.record(event, self.shapes.get(event.shape))
             self._branch.requests.extend(branch.requests)
+            self._branch.searches.extend(branch.searches)
 
     def record(self, event: Event, shape: ModelShape | None) -> None:
         """Keep `event`. shape: its model's sizes, None where FLOPs are unknown (a scripted model,

@@ -33,6 +33,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     charged           money that the replies of an application say, and of searches
     tokens_unknown, money_unknown    calls of an application whose reply does not say them; the phase then has no
                       tokens_in and tokens_out
+    searches          {requests, passages, seconds} of searches, without the encoding of their queries
     probes            {requests, tokens, flops} of probes, which read the words that close the turn
     thinking          {tokens, unclosed, flops}; unclosed: how often it was ended at its limit
     billed            role -> {input, cached, output}: tokens that a server takes money for (`money`)
@@ -60,7 +61,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
             "requests": e.requests,
             "seconds": e.seconds,
             "queued": e.queued,
-            "uncounted": int(shape is None),
+            "uncounted": int(shape is None and e.kind != "search"),
             "texts": e.texts,
             "texts_cut": e.cut,
             "retries": e.retries,
@@ -83,6 +84,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
             usage["money_unknown"] = 1
         if e.reply:
             usage["replies"] = {e.reply: 1}
+        if e.kind == "search":
+            usage["searches"] = {"requests": 1, "passages": e.found, "seconds": e.seconds}
         if e.kind == "probe":
             usage["probes"] = {"requests": e.requests, "tokens": e.new, "flops": spent}
         if e.billed is not None:

@@ -16,12 +16,13 @@
     its columns  {"question_id": "..", "answer": {"value": "..", "aliases": [..]},
                    "entity_pages": {"wiki_context": [..]}}
 
-The first form that a row's keys fit is used. harness.datasets.row_documents finds its documents.
+The first form that a row's keys fit is used. In any form `gold_passages` names passages of a corpus
+that support the answer, by id or title. harness.datasets.row_documents finds its documents.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from harness.datasets.rows import RowError, clean_answers, made_id, type_name
@@ -31,8 +32,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class OpenRow:
-    """A question without its documents. extra: what Gold.extra gets, short_answers (ASQA) or type
-    (PopQA)."""
+    """A question without its documents. extra: what Gold.extra gets, short_answers (ASQA), type
+    (PopQA) or gold_passages."""
 
     id: str
     question: str
@@ -226,6 +227,15 @@ _FORMS: tuple[tuple[str, Callable[[dict[str, Any]], OpenRow]], ...] = (
 
 def parse_question(raw: dict[str, Any]) -> OpenRow:
     """The question of a row in any of the forms above. Raises RowError naming the field."""
+    row = _parse_form(raw)
+    if raw.get("gold_passages") is None:
+        return row
+    named = _list_of(str, raw["gold_passages"], "gold_passages")
+    return replace(row, extra={**row.extra, "gold_passages": named})
+
+
+def _parse_form(raw: dict[str, Any]) -> OpenRow:
+    """The question of a row in the first form that its keys fit."""
     for key, parse in _FORMS:
         if key in raw:
             return parse(raw)

@@ -5,6 +5,9 @@
 
 documents_for ─► indexes_for ─► ask_method ─► in_documents ─► as_json ─► record_of ─► store
 
+With a corpus, a method that searches gets no documents, and any other one gets the best passages of
+the corpus for the question as its document.
+
 Gold is split off here: the method sees Question and Documents. What a method raises costs that
 question and no more; a UserError, a failure to save and an interrupt end the run. Where several
 questions are in flight, each is answered in a thread of its own.
@@ -21,6 +24,7 @@ from harness.engine.document_view import View
 from harness.engine.made_documents import view_for_method
 from harness.engine.named_sources import with_places
 from harness.engine.open_run import OpenRun
+from harness.engine.searching import as_quotes, documents_of, searches_of
 from harness.engine.tools import EngineTools
 from harness.method import Index
 from harness.storage.failures import STOPS, describe_failure
@@ -86,12 +90,12 @@ class AnswerQuestion:
             WaitsForBatch: The request is sent with a batch.
         """
         try:
-            view = self.documents_for(attempt.example)
+            view = self.documents_for(attempt)
             attempt.notes |= view.notes
             question = self.question_for(view, attempt.example)
             indexes = self.indexes_for(view, question, attempt.example)
-            answer = self.ask_method(view, question, indexes, attempt.meter)
-            answer = self.in_documents(view, answer, attempt.example)
+            answer = self.ask_method(view, question, indexes, attempt)
+            answer = self.in_documents(view, answer, attempt)
             attempt.reply = self.as_json(answer, attempt)
             attempt.error = NOT_SCORED_YET
         except STOPS:
@@ -106,19 +110,33 @@ class AnswerQuestion:
         attempt.error = describe_failure(error)
         return self.store(attempt)
 
-    def documents_for(self, example: Example) -> View:
+    def documents_for(self, attempt: Attempt) -> View:
         """The documents as the method sees them."""
-        documents = [self._plan.dataset.documents[name] for name in example.question.document_ids]
+        question = attempt.example.question
+        documents = [self._plan.dataset.documents[name] for name in question.document_ids]
+        if self._plan.corpus is not None:
+            documents = self.retrieved(question, attempt.meter)
         supporting = None
         if self._config.method.view == "evidence":
-            supporting = example.gold.supporting
+            supporting = attempt.example.gold.supporting
         return view_for_method(
             documents or [EMPTY_DOCUMENT], supporting, self._plan.method.traits.one_document
         )
 
+    def retrieved(self, question: Question, meter: Meter) -> list[Document]:
+        """The best passages of the corpus for a question; none for a method that searches by
+        itself."""
+        corpus = self._plan.corpus
+        if corpus is None or corpus.passages is None:
+            return []
+        with meter.phase("search"):
+            searcher = self.run.searches.searcher(())
+            return documents_of(searcher.search(question.text, corpus.passages, meter))
+
     def question_for(self, view: View, example: Example) -> Question:
         """The question with the documents of the view."""
-        if self._plan.method.traits.one_document or self._config.method.view == "evidence":
+        cut = self._config.method.view == "evidence" or self._plan.corpus is not None
+        if self._plan.method.traits.one_document or cut:
             return replace(example.question, document_ids=tuple(view.pieces))
         return example.question
 
@@ -130,23 +148,39 @@ class AnswerQuestion:
             self.run.indexer.documents_done(example.question)
 
     def ask_method(
-        self, view: View, question: Question, indexes: list[Index], meter: Meter
+        self, view: View, question: Question, indexes: list[Index], attempt: Attempt
     ) -> Answer:
         """The method's answer. It sees the question and the documents, never the gold answers."""
         self.run.models.reseed("answer", question.id)
-        tools = EngineTools(self.run.models, meter, self._plan.task, self.run.progress.part)
+        tools = EngineTools(self.run.models, attempt.meter, self._plan.task, self.run.progress.part)
         tools.question = question
+        tools.searcher = self.run.searches.searcher(view.documents)
         answer: object = self._plan.method.answer(question, view.documents, indexes, tools)
         if not isinstance(answer, Answer) or not isinstance(answer.text, str):
             name = type(self._plan.method).__name__
             raise TypeError(f"{name}.answer returned no Answer with a text")
         return answer
 
-    def in_documents(self, view: View, answer: Answer, example: Example) -> Answer:
+    def in_documents(self, view: View, answer: Answer, attempt: Attempt) -> Answer:
         """The answer with what it shows, names and quotes as spans of the data set's documents."""
         dataset = self._plan.dataset
-        documents = [dataset.documents[name] for name in example.question.document_ids]
-        return with_places(view.original(answer), documents, dataset.pages)
+        names = attempt.example.question.document_ids
+        documents = [dataset.documents[name] for name in names]
+        answer = view.original(answer)
+        if self._plan.corpus is not None:
+            answer = as_quotes(answer, attempt.meter.searches)
+        return with_places(answer, documents, dataset.pages)
+
+    def searches_for(self, attempt: Attempt) -> list[Any] | None:
+        """The searches of an attempt, None where there is nothing to search."""
+        if self._plan.corpus is None and not self._plan.method.traits.searches:
+            return None
+        dataset = self._plan.dataset
+        names = attempt.example.question.document_ids
+        documents = [dataset.documents[name] for name in names]
+        searches = searches_of(attempt.meter, documents, dataset.pages)
+        found: list[Any] = json_values(searches, lost=[])
+        return found
 
     def as_json(self, answer: Answer, attempt: Attempt) -> dict[str, Any]:
         """The answer as JSON values: what JSON cannot hold fails this question, and is not found
@@ -174,6 +208,7 @@ class AnswerQuestion:
             "scores": {},
             "usage": json_values(self.run.budget.spend(attempt.meter.usage()), lost=[]),
             **reply,
+            "searches": self.searches_for(attempt),
             "error": attempt.error,
             "notes": notes,
         }

@@ -27,8 +27,8 @@ class AskedQuestions:
 def load_asked(settings: Settings, method: Method, findings: Findings) -> AskedQuestions:
     """Load the questions that a run asks, and warn where the first ones are not like the rest.
 
-    A method that reads no documents also gets questions for which none were retrieved; the data
-    set's configuration then says documents: [].
+    A method that reads no documents, and one that reads a corpus, also gets questions for which
+    none were retrieved; the data set's configuration then says documents: [].
 
     Args:
         settings: Of the run.
@@ -43,7 +43,8 @@ def load_asked(settings: Settings, method: Method, findings: Findings) -> AskedQ
     try:
         dataset = load_once(config, most)
     except HarnessError as error:
-        if NO_DOCUMENTS not in str(error) or method.traits.reads_documents:
+        reads_own = method.traits.reads_documents and settings.general.corpus is None
+        if NO_DOCUMENTS not in str(error) or reads_own:
             raise
         config = config.model_copy(update={"options": {**config.options, "documents": ()}})
         dataset = load_once(config, most)

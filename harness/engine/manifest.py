@@ -5,6 +5,7 @@
      "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url},
      "shapes": {role: sizes}, "prompts", "dataset": {"fingerprint", "source", ...},
      "amounts"?: {field: {"value", "note", ...}}, "scorers": {name: version},
+     "corpus"?: {"kind", "corpus", "sha256", "passages", "documents", "encoder", "searched", "hashed"},
      "git": {"commit", "dirty"} | null, "packages", "python", "platform", "cpus", "memory_gib",
      "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
 
@@ -131,6 +132,8 @@ def describe(plan: PlannedRun) -> dict[str, Any]:
     described["scorers"] = {name: scorers.version(name) for name in plan.config.dataset.scorers}
     if plan.code:
         described["code"] = plan.code
+    if plan.corpus is not None:
+        described["corpus"] = plan.corpus.as_json()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     described |= {
         **made_by(),

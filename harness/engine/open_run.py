@@ -9,6 +9,7 @@ from harness.engine.indexing import Indexer
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_models import server_shapes
 from harness.engine.progress import Progress
+from harness.engine.searching import RunSearches
 from harness.engine.spending_limits import Budget
 from harness.engine.start_manifest import StartManifest
 from harness.engine.tools import Models
@@ -31,6 +32,7 @@ class OpenRun:
     progress: Progress
     budget: Budget
     models: Models
+    searches: RunSearches
     indexer: Indexer
     examples: tuple[Example, ...]
     manifest: StartManifest
@@ -52,7 +54,8 @@ class OpenRun:
         models = Models(plan, progress.note)
         cache = IndexCache(cache_root(), progress.note, server_shapes(plan.models))
         indexer = Indexer(plan, models, cache, store, progress, budget)
-        return cls(plan, store, progress, budget, models, indexer, examples, manifest)
+        searches = RunSearches(plan.corpus)
+        return cls(plan, store, progress, budget, models, searches, indexer, examples, manifest)
 
     def longest_context(self) -> int:
         """About the tokens of the longest context: bytes of a question's documents / 3 (a token has

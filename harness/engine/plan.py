@@ -26,6 +26,7 @@ from harness.engine.asked_questions import AskedQuestions, check_questions_fit, 
 from harness.engine.findings import Findings
 from harness.engine.numbers_from_runs import NumberFromRun, differing_source
 from harness.engine.plan_models import ModelPlanner, PlannedModels
+from harness.engine.planned_corpus import PlannedCorpus, plan_corpus, with_search_scores
 from harness.engine.run_hash import HashInputs
 from harness.engine.settled_method import SettledMethod, make_method, mark_of, settle_method
 from harness.errors import HarnessError, UserError, attempt
@@ -45,7 +46,8 @@ class PlannedRun:
     changes a prediction; folder: of the run, below the results; code: hashes of the user's own code
     (storage/own_code_hash); choices: what the plan was made from; numbers: parameter -> the number
     that a finished run gave; missing: what is not on this machine, so that it cannot run here:
-    "weights of owner/name"; unused: settings that the method does not use, "reranker".
+    "weights of owner/name"; unused: settings that the method does not use, "reranker"; corpus: what
+    is searched, None for each question's own documents.
     """
 
     config: RunConfig
@@ -64,6 +66,7 @@ class PlannedRun:
     numbers: Mapping[str, NumberFromRun] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    corpus: PlannedCorpus | None = None
 
     @property
     def questions(self) -> int:
@@ -130,13 +133,14 @@ def plan(settings: Settings, elsewhere: bool = False) -> PlannedRun:
     settled = attempt(findings.problems, settle_method, settings)
     findings.raise_problems()
     assert settled is not None  # no problems: it is there
+    corpus = plan_corpus(settings, settled.method, findings)
     asked = _questions(settings, settled.method, findings, elsewhere)
     models = ModelPlanner(settings, settled, findings).plan()
     if elsewhere:
         findings.allow_missing()
     findings.raise_problems()
     asked = asked or _official_number(settings)
-    return _planned_run(settings, settled, asked, models, findings)
+    return _planned_run(settings, settled, asked, models, findings, corpus)
 
 
 def _questions(
@@ -172,12 +176,17 @@ def _planned_run(
     asked: AskedQuestions,
     models: PlannedModels,
     findings: Findings,
+    corpus: PlannedCorpus | None,
 ) -> PlannedRun:
     """The run of settings without a mistake: its configuration with the parts that are used, its
     hash and folder."""
     method, dataset = settled.method, asked.dataset
     name = models.method_name
-    mark = mark_of(settled, settings.dataset.name)
+    asked = with_search_scores(asked, method, corpus)
+    marks = [mark_of(settled, settings.dataset.name)]
+    if corpus is not None:
+        marks.append(corpus.mark)
+    mark = ", ".join(filter(None, marks))
     named = settled.choice.model_copy(update={"name": name, "mark": mark})
     roles = {role: model for role, model in settings.roles.items() if role in method.needs}
     config = settings.config.model_copy(
@@ -198,7 +207,8 @@ def _planned_run(
         warning = differing_source(parameter, number, config.dataset.name, config.model.name)
         if warning:
             findings.warnings.append(warning)
-    hash8 = run_hash(config, method, dataset, task, models.identities, code)
+    hashed_corpus = None if corpus is None else corpus.hashed
+    hash8 = run_hash(config, method, dataset, task, models.identities, code, hashed_corpus)
     folder = run_path(config.dataset.name, config.method.name, config.model.name, hash8)
     return PlannedRun(
         config=config,
@@ -217,6 +227,7 @@ def _planned_run(
         numbers=settled.numbers,
         missing=tuple(dict.fromkeys(findings.missing)),
         unused=models.unused,
+        corpus=corpus,
     )
 
 
@@ -227,6 +238,7 @@ def run_hash(
     task: Task,
     identities: Mapping[str, dict[str, Any]],
     code: Mapping[str, str],
+    corpus: Mapping[str, Any] | None = None,
 ) -> str:
     """Eight hexadecimal digits over all that changes a prediction: no limit, path, scorer or
     device.
@@ -238,6 +250,7 @@ def run_hash(
         task: What is asked of every method.
         identities: Role -> identity of its model or encoder.
         code: Hashes of the user's own code (storage/own_code_hash).
+        corpus: What of the corpus changes a prediction; None without one.
     """
     return HashInputs(
         implementation=config.method.implementation,
@@ -253,4 +266,5 @@ def run_hash(
         sampling=config.model.sampling,
         code=code,
         batch=config.model.batch,
+        corpus=corpus,
     ).hash8()

@@ -22,7 +22,7 @@ class HashInputs:
 
     task: of the prompts, without defaults; identities: role -> identity of its model or encoder;
     code: hashes of the user's own code; sampling: settings that are not the defaults; batch: no
-    other answers, but another cost and time.
+    other answers, but another cost and time; corpus: what is searched, and how much of it is read.
     """
 
     implementation: str
@@ -38,6 +38,7 @@ class HashInputs:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
     batch: bool = False
+    corpus: Mapping[str, Any] | None = None
 
     def hash8(self) -> str:
         """Eight hexadecimal digits."""
@@ -61,6 +62,8 @@ class HashInputs:
             inputs["sampling"] = self.sampling
         if self.batch:
             inputs["batch"] = True
+        if self.corpus is not None:
+            inputs["corpus"] = self.corpus
         return digest(inputs)[:8]
 
 
@@ -96,4 +99,5 @@ def recorded_inputs(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> H
         sampling={name: drawn[name] for name in SAMPLING if drawn[name] != defaults[name]},
         code=manifest.get("code") or {},
         batch=bool(model.get("batch")),
+        corpus=(manifest.get("corpus") or {}).get("hashed"),
     )

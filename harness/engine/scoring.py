@@ -39,8 +39,10 @@ from harness.types import (
     PREFIX,
     SCORING,
     Gold,
+    Searched,
     Shown,
     lacks_only_scores,
+    parse_searches,
     parse_shown,
 )
 
@@ -64,6 +66,7 @@ def score_reply(
     shown: Sequence[Shown],
     gold: Gold,
     seconds: float | None = None,
+    searches: Sequence[Searched] | None = None,
 ) -> Verdict:
     """Score a reply, or its text after the data set's answer prefix. Raises as score_answer.
 
@@ -73,6 +76,7 @@ def score_reply(
         shown: Its evidence.
         gold: Of the question.
         seconds: That it took, None where unknown.
+        searches: Of the question; None where its run searches nothing.
     """
     notes: dict[str, Any] = {}
     text = reply
@@ -87,7 +91,7 @@ def score_reply(
         answer = text_after(reply, dataset.answer_prefix)
         text = reply if answer is None else answer
         notes |= {PREFIX: MISSING} if answer is None else {PREFIX: "found", "scored": answer}
-    sheet = scorers.score_answer(dataset.scorers, text, shown, gold, seconds)
+    sheet = scorers.score_answer(dataset.scorers, text, shown, gold, seconds, searches)
     failed = failed_assertions(gold.extra.get(ASSERTED, {}), text, seconds)
     if failed and ASSERTED in sheet.scores:
         notes[ASSERTIONS] = failed
@@ -159,7 +163,8 @@ def score_record(
         try:
             shown = list(map(parse_shown, record["shown"]))
             seconds = _seconds_of(record)
-            verdict = score_reply(dataset, record["prediction"], shown, gold, seconds)
+            searches = parse_searches(record.get("searches"))
+            verdict = score_reply(dataset, record["prediction"], shown, gold, seconds, searches)
             error = None
         except STOPS:
             raise

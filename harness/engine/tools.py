@@ -17,6 +17,7 @@ from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.engine.metered_retriever import MeteredRetriever
 from harness.engine.plan import PlannedRun
+from harness.engine.searching import Searcher
 from harness.llm import backend
 from harness.method import Encoder, Reranker, Retriever, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
@@ -26,7 +27,7 @@ from harness.retrieval.served import ServedRetriever
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.reply_cache import ReplyCache
-from harness.types import Question
+from harness.types import Question, SearchHit
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -208,7 +209,7 @@ class EngineTools:
     While an index is built (`build` is given) a role outside the method's `index_roles`, and the
     task where the index belongs to the document alone (`task` is None), are refused: the index's
     key does not cover them. `question` is set while a question is answered or its own index is
-    built. report(done, total, what): shows a long step's progress.
+    built, `searcher` while a question is answered. report(done, total, what): shows a long step's progress.
     """
 
     def __init__(
@@ -221,6 +222,7 @@ class EngineTools:
     ) -> None:
         self.meter, self.seed = meter, models.plan.config.seed
         self.question: Question | None = None
+        self.searcher: Searcher | None = None
         self._models, self._task, self._report, self._build = models, task, report, build
 
     @property
@@ -303,6 +305,18 @@ class EngineTools:
         """Raise LookupError where an index is being built whose cache key does not cover `role`."""
         if self._build is not None and role not in self._build.roles:
             raise LookupError(_undeclared_role("index_roles", role, self._build.roles))
+
+    def search(self, query: str, k: int) -> list[SearchHit]:
+        """The `k` best passages for a query, as harness.method.Tools says.
+
+        Raises LookupError while an index is built: its key does not cover a corpus.
+        """
+        if self.searcher is None:
+            raise LookupError("tools.search is for answering; an index cannot depend on a search")
+        retriever = self.retriever()
+        if retriever is not None:
+            return self.searcher.search_by(retriever, query, k, self.meter)
+        return self.searcher.search(query, k, self.meter)
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Return [fn(item), ...] in order; in parallel if the run has free places, else one after

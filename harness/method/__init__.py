@@ -68,6 +68,7 @@ class Traits:
     a batch.
     draws: more than the reader's sampling depends on the run's seed; counts for the class that
     declares it alone, a subclass states it anew (`draws_by_seed`).
+    searches: it calls tools.search, and reads nothing else: with a corpus it gets no documents.
     floor: it is only what others must beat, as an answer without reading: tables never propose it.
     takes_retriever: a retriever of the user's own (--retriever) takes the place of its ranking; it
     then builds no index.
@@ -77,6 +78,7 @@ class Traits:
     reads_documents: bool = True
     one_request: bool = False
     draws: bool = True
+    searches: bool = False
     floor: bool = False
     takes_retriever: bool = False
 

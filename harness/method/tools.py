@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from harness.types import Question
+from harness.types import Question, SearchHit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,6 +127,13 @@ class Tools(Protocol):
     def retriever(self) -> Retriever | None:
         """The retriever that takes the place of the method's own ranking; None where the run has
         none."""
+
+    def search(self, query: str, k: int) -> list[SearchHit]:
+        """The `k` best passages for a query, best first; fewer where fewer match.
+
+        Of the run's corpus (--corpus), else by its retriever (--retriever), else of the question's
+        own documents. For methods whose traits have `searches`, while they answer.
+        """
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Return [fn(item), ...] in order; items must not depend on each other: the engine may run

@@ -1,10 +1,12 @@
-"""The rows of a corpus, streamed from a file (gzipped or not) in one of three published forms.
+"""The rows of a corpus, streamed from a file (gzipped or not): plain rows, or one of three published
+forms.
 
+    rows       {"id": "p1", "title": "Aaron", "text": "Aaron was a prophet ..."}; title may be left out
     FlashRAG   {"id": "0", "contents": "\\"Aaron\\"\\nAaron was a prophet ..."}                a passage of 100 words
     DPR        id <tab> text <tab> title, the first line of psgs_w100.tsv                     the same passages
     KILT       {"wikipedia_id": "290", "wikipedia_title": "A", "text": ["A\\n", "Section::::Use.", ..]}     a page
 
-In KILT's form each row is a document, whose words are cut into passages. In the others the rows
+In KILT's form each row is a document, whose words are cut into passages. In the others, rows
 that share a title are one document; a row is one passage unless it is longer than two.
 """
 
@@ -28,8 +30,8 @@ from harness.storage.files import make_folder, write_atomic
 from harness.storage.json_lines import json_line
 
 _KNOWN = (
-    "FlashRAG's rows have id and contents, KILT's wikipedia_id, wikipedia_title and text, "
-    "DPR's table id, text, title"
+    "a row has id, text and perhaps title; FlashRAG's id and contents, KILT's wikipedia_id, "
+    "wikipedia_title and text, DPR's table id, text, title"
 )
 _TABLE = b"id\ttext\ttitle"  # the first line of DPR's psgs_w100.tsv
 
@@ -80,7 +82,7 @@ def _paragraphs(page: FolderPage) -> list[str]:
 
 
 class Corpus:
-    """A file of pages or passages. form: "flashrag", "dpr" or "kilt"; words: the length of a
+    """A file of pages or passages. form: "rows", "flashrag", "dpr" or "kilt"; words: the length of a
     passage cut here."""
 
     def __init__(self, path: Path, words: int) -> None:
@@ -96,7 +98,7 @@ class Corpus:
         self.form = self._detect_form()
 
     def _detect_form(self) -> str:
-        """The form of the corpus ("flashrag", "dpr" or "kilt") by its first row. Raises
+        """The form of the corpus ("rows", "flashrag", "dpr" or "kilt") by its first row. Raises
         DataError."""
         number, line = next(self.lines(), (0, b""))
         if not line:
@@ -112,6 +114,8 @@ class Corpus:
             return "kilt"
         if "contents" in row:
             return "flashrag"
+        if "id" in row and "text" in row:
+            return "rows"
         raise DataError(
             self.path,
             number + 1,
@@ -141,6 +145,8 @@ class Corpus:
             raise place.error(None, row.problem)
         if self.form == "kilt":
             return _kilt_page(row, place)
+        if self.form == "rows":
+            return _plain_page(row, place)
         return _flashrag_page(row, place)
 
     def passages(self, page: Page) -> list[str]:
@@ -203,6 +209,14 @@ def _dpr_page(line: bytes, place: RowPlace) -> Page:
     except (ValueError, csv.Error):
         raise place.error(None, "should have three columns: id, text, title") from None
     return _titled_page(number, title, text.strip())
+
+
+def _plain_page(row: Mapping[str, Any], place: RowPlace) -> Page:
+    """A row with id, text and perhaps a title. Raises DataError."""
+    title = ""
+    if row.get("title") is not None:
+        title = _string(row, "title", place).strip()
+    return _titled_page(_id(row, "id", place), title, _string(row, "text", place).strip())
 
 
 def _flashrag_page(row: Mapping[str, Any], place: RowPlace) -> Page:

@@ -1,15 +1,17 @@
 """BM25 over the passages of a corpus, by bm25s, in shards that carry the statistics of the whole
 corpus.
 
-The BM25 of methods, over the texts of one question, is methods/bm25.py. Both read the words of
+The BM25 of methods, over the texts of one question, is harness/bm25.py. Both read the words of
 harness/words.py.
 
     1. tokens/00000.npz   words of 100,000 passages, and in how many of them each word stands
-    2. shards/00000/      bm25s's own index of these passages, made with N, the mean length and df of all passages
+    2. shards/00000/      bm25s's own index of these passages, made with N, the mean length and df of all passages;
+                          hashes.npy, numbers.npy in place of its vocabulary: a hash of each word, sorted,
+                          and its number
 
 So a passage has the score that one index of the whole corpus gives it, and memory grows by the
-counts of distinct words alone. A killed build goes on at the shard it was at. Searching maps one
-shard at a time into memory.
+counts of distinct words alone. A killed build goes on at the shard it was at. A search reads
+shards that are mapped into memory: what of them is in memory the system may take back.
 
 English stop words and single letters and digits of ASCII are left out, as bm25s does by default,
 and there is no stemmer; variant "lucene" with k1 = 1.5 and b = 0.75, its defaults (Kamphuis et al.,
@@ -22,6 +24,7 @@ import itertools
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +43,8 @@ SIZE = 100_000
 OPTIONS: dict[str, Any] = {"method": "lucene", "k1": 1.5, "b": 0.75}
 
 _STOP_WORDS = frozenset(stopwords.STOPWORDS_EN)
-_WORDS_VERSION = 4  # raised when harness/words.py cuts otherwise
+_WORDS_VERSION = 5  # raised when harness/words.py cuts otherwise, or a file has another form
+_HASHES, _NUMBERS = "hashes.npy", "numbers.npy"
 
 
 def folder_name() -> str:
@@ -102,20 +106,59 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
         }
 
 
+def _hash(word: str) -> int:
+    """64 bits of a word's hash."""
+    digest = hashlib.blake2b(word.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+@dataclass(frozen=True)
+class _OpenShard:
+    """A shard that is mapped into memory. hashes: of its words, sorted; numbers: the word of
+    each."""
+
+    index: bm25s.BM25
+    hashes: np.ndarray
+    numbers: np.ndarray
+
+    @classmethod
+    def at(cls, folder: Path) -> "_OpenShard":
+        """The shard in a folder."""
+        index = bm25s.BM25.load(folder, mmap=True, load_vocab=False, show_progress=False)
+        hashes = np.load(folder / _HASHES, mmap_mode="r")
+        return cls(index, hashes, np.load(folder / _NUMBERS, mmap_mode="r"))
+
+    def scores(self, hashes: np.ndarray) -> np.ndarray | None:
+        """Scores [passages] for the words with these hashes; None where it has none of them."""
+        if not len(self.hashes):
+            return None
+        places = np.searchsorted(self.hashes, hashes)
+        places = np.minimum(places, len(self.hashes) - 1)
+        known = places[self.hashes[places] == hashes]
+        if not len(known):
+            return None
+        return np.asarray(self.index.get_scores_from_ids(self.numbers[known].tolist()))
+
+
 class BM25Index:
-    """The index in `folder`; `build` makes what is missing."""
+    """The index of `passages` passages in `folder`; `build` makes what is missing."""
 
     name = "bm25"
+    uses_words = True
 
-    def __init__(self, folder: Path, table: Passages) -> None:
-        self._tokens, self._shards, self._table = folder / "tokens", folder / "shards", table
-        self._count = -(-len(table) // SIZE)
+    def __init__(self, folder: Path, passages: int) -> None:
+        self.folder = folder
+        self._tokens = folder / "tokens"
+        self._shards = folder / "shards"
+        self._passages = passages
+        self._count = -(-passages // SIZE)
+        self._open: dict[int, _OpenShard] = {}
 
     def facts(self) -> dict[str, Any]:
         """Name and settings of the retriever, for the manifest."""
         return {"retriever": self.name, "stop words": "en", "stemmer": None, **OPTIONS}
 
-    def build(self, report: Report) -> None:
+    def build(self, table: Passages, report: Report) -> None:
         """Make the shards that are missing, after counting the words of all passages."""
         missing = [n for n in range(self._count) if not (self._shards / f"{n:05}").exists()]
         if not missing:
@@ -123,7 +166,7 @@ class BM25Index:
         for folder in (self._tokens, self._shards):
             make_folder(folder, "--index")
         delete_old_folders(self._shards)
-        self._count_words(report)
+        self._count_words(table, report)
         frequencies: Counter[str] = Counter()
         tokens = 0
         for n in range(self._count):
@@ -132,22 +175,22 @@ class BM25Index:
                     dict(zip(_load_words(piece), piece["frequencies"].tolist(), strict=True))
                 )
                 tokens += int(piece["lengths"].sum())
-        mean = np.float64(tokens / len(self._table))
+        mean = np.float64(tokens / self._passages)
         for n in missing:
-            report("indexing passages", n * SIZE, len(self._table))
+            report("indexing passages", n * SIZE, self._passages)
             self._write_shard(n, frequencies, mean)
         shutil.rmtree(self._tokens)
 
-    def _count_words(self, report: Report) -> None:
+    def _count_words(self, table: Passages, report: Report) -> None:
         """Split the passages of each shard that lacks it into words, and store the words with their
         frequencies."""
         first = next(
             (n for n in range(self._count) if not (self._tokens / f"{n:05}.npz").exists()),
             self._count,
         )
-        texts = self._table.passage_texts(first * SIZE)
+        texts = table.passage_texts(first * SIZE)
         for n in range(first, self._count):
-            report("splitting passages into words", n * SIZE, len(self._table))
+            report("splitting passages into words", n * SIZE, self._passages)
             vocabulary: dict[str, int] = {}
             split = map(_index_words, itertools.islice(texts, SIZE))
             ids = [
@@ -173,29 +216,44 @@ class BM25Index:
         with np.load(self._tokens / f"{number:05}.npz") as piece:
             words, local, flat = _load_words(piece), piece["frequencies"], piece["ids"]
             ends = np.cumsum(piece["lengths"]).tolist()
-        shard = _Shard(
-            np.array([frequencies[word] for word in words]), local, len(self._table), mean
-        )
+        shard = _Shard(np.array([frequencies[word] for word in words]), local, self._passages, mean)
         ids = [flat[start:end].tolist() for start, end in itertools.pairwise([0, *ends])]
         shard.index((ids, {word: n for n, word in enumerate(words)}), show_progress=False)
         with new_folder(self._shards / f"{number:05}", "--index") as draft:
             shard.save(draft, show_progress=False)
+            (draft / "vocab.index.json").unlink()
+            hashes = np.array([_hash(word) for word in words], dtype=np.uint64)
+            order = np.argsort(hashes)
+            np.save(draft / _HASHES, hashes[order])
+            np.save(draft / _NUMBERS, order.astype(np.int32))
 
     def search(
         self, questions: Sequence[str], k: int, report: Report
     ) -> tuple[np.ndarray, np.ndarray]:
         """Scores and passage numbers [questions, k], best first, ties by number; -1 where no more
         passages match."""
-        queries = [_index_words(question) for question in questions]
+        queries = [self._hashes(question) for question in questions]
         scores = np.zeros((len(questions), k), dtype=np.float32)
         passages = np.full((len(questions), k), -1, dtype=np.int64)
         for n in range(self._count):
-            report("searching passages", n * SIZE, len(self._table))
-            shard = bm25s.BM25.load(self._shards / f"{n:05}", mmap=True, show_progress=False)
+            report("searching passages", n * SIZE, self._passages)
+            shard = self._shard(n)
             for q, query in enumerate(queries):
-                if ids := shard.get_tokens_ids(query):
-                    _merge_best(scores[q], passages[q], shard.get_scores_from_ids(ids), n * SIZE)
+                found = shard.scores(query)
+                if found is not None:
+                    _merge_best(scores[q], passages[q], found, n * SIZE)
         return scores, passages
+
+    def _shard(self, number: int) -> _OpenShard:
+        """A shard, opened at its first use."""
+        if number not in self._open:
+            self._open[number] = _OpenShard.at(self._shards / f"{number:05}")
+        return self._open[number]
+
+    @staticmethod
+    def _hashes(question: str) -> np.ndarray:
+        """The hashes of the words of a question."""
+        return np.array([_hash(word) for word in _index_words(question)], dtype=np.uint64)
 
 
 def _load_words(piece: Any) -> list[str]:

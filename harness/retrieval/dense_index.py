@@ -3,8 +3,8 @@ product).
 
     00000.npy   float32 [2048, width], written when its passages are encoded; a killed build goes on at the next one
 
-Searching maps one file at a time into memory, so neither building nor searching holds the vectors
-of the corpus.
+Searching maps the files into memory, so neither building nor searching holds the vectors of the
+corpus: what of them is in memory the system may take back.
 """
 
 import hashlib
@@ -43,32 +43,38 @@ def folder_name(config: EncoderConfig) -> str:
 
 
 class DenseIndex:
-    """The index in `folder`; `build` makes what is missing."""
+    """The index of `passages` passages in `folder`; `build` makes what is missing."""
 
-    def __init__(self, folder: Path, table: Passages, config: EncoderConfig) -> None:
-        self.name, self._folder, self._table, self._config = config.name, folder, table, config
-        self._count = -(-len(table) // SIZE)
+    uses_words = False
+
+    def __init__(self, folder: Path, passages: int, config: EncoderConfig) -> None:
+        self.name = config.name
+        self.folder = folder
+        self._passages = passages
+        self._config = config
+        self._count = -(-passages // SIZE)
+        self._open: dict[int, np.ndarray] = {}
 
     def facts(self) -> dict[str, Any]:
         """Name and identity of the encoder, for the manifest."""
         return {"retriever": self.name, **encoder_facts(self._config).identity}
 
     def _vector_file(self, number: int) -> Path:
-        return self._folder / f"{number:05}.npy"
+        return self.folder / f"{number:05}.npy"
 
-    def build(self, report: Report) -> None:
+    def build(self, table: Passages, report: Report) -> None:
         """Encode the passages that are missing. Raises CannotRun."""
         first = next((n for n in range(self._count) if not self._vector_file(n).exists()), None)
         if first is None:
             return
-        make_folder(self._folder, "--index")
+        make_folder(self.folder, "--index")
         encoder = load_encoder(self._config, Meter(), "retriever")
-        texts = self._table.passage_texts(first * SIZE)
+        texts = table.passage_texts(first * SIZE)
         for n in range(first, self._count):
             shard_texts = itertools.islice(texts, SIZE)
             parts: list[np.ndarray] = []
             while batch := list(itertools.islice(shard_texts, BATCH)):
-                report("encoding passages", n * SIZE + len(parts) * BATCH, len(self._table))
+                report("encoding passages", n * SIZE + len(parts) * BATCH, self._passages)
                 parts.append(encoder.encode(batch, "passage"))
             buffer = io.BytesIO()
             np.save(buffer, np.concatenate(parts))
@@ -79,12 +85,15 @@ class DenseIndex:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Scores and passage numbers [questions, k], best first, ties by number; -1 where the
         corpus has no more."""
-        queries = load_encoder(self._config, Meter(), "retriever").encode(list(questions), "query")
-        heap = faiss.ResultHeap(len(questions), k, keep_max=True)
+        encoder = load_encoder(self._config, Meter(), "retriever")
+        return self.nearest(encoder.encode(list(questions), "query"), k, report)
+
+    def nearest(self, queries: np.ndarray, k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
+        """As `search`, for vectors of questions [questions, width]."""
+        heap = faiss.ResultHeap(len(queries), k, keep_max=True)
         for n in range(self._count):
-            report("searching passages", n * SIZE, len(self._table))
-            with open(self._vector_file(n), "rb") as file:
-                vectors = np.load(file.name, mmap_mode="r")  # of an open file it would make a copy
+            report("searching passages", n * SIZE, self._passages)
+            vectors = self._vectors(n)
             scores, rows = faiss.knn(
                 queries, vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT
             )
@@ -92,3 +101,11 @@ class DenseIndex:
         heap.finalize()
         order = np.lexsort((heap.I, -heap.D))
         return np.take_along_axis(heap.D, order, 1), np.take_along_axis(heap.I, order, 1)
+
+    def _vectors(self, number: int) -> np.ndarray:
+        """The vectors of a file, mapped into memory at its first use."""
+        if number not in self._open:
+            with open(self._vector_file(number), "rb") as file:
+                # Of an open file it would make a copy.
+                self._open[number] = np.load(file.name, mmap_mode="r")
+        return self._open[number]

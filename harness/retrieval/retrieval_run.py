@@ -20,7 +20,7 @@ from harness.errors import CannotRun
 from harness.retrieval.corpus import Corpus
 from harness.retrieval.maxp import best_documents
 from harness.retrieval.output import Recall, manifest_path, write
-from harness.retrieval.passages import Passages, Report, open_table
+from harness.retrieval.passages import Report, open_table
 from harness.storage.files import check_writable, delete_drafts, write_atomic
 from harness.storage.package_versions import versions
 from harness.storage.paths import without_home
@@ -82,8 +82,8 @@ def retrieve(
     with folder_lock(folder):
         delete_drafts(folder)
         table = open_table(corpus, folder, report)
-        index = _make_index(folder, table, request.encoder)
-        index.build(report)
+        index = _make_index(folder, len(table), request.encoder)
+        index.build(table, report)
         search = partial(index.search, report=report)
         hits = best_documents(
             search, table.documents_of, [row.question for row in rows], request.top, len(table)
@@ -105,14 +105,14 @@ def retrieve(
 
 
 def _make_index(
-    folder: Path, table: Passages, encoder: EncoderConfig | None
+    folder: Path, passages: int, encoder: EncoderConfig | None
 ) -> BM25Index | DenseIndex:
     """The index of the retriever, to be built. Imported here, because each needs a package of its
     own."""
     if encoder is None:
         from harness.retrieval import corpus_bm25
 
-        return corpus_bm25.BM25Index(folder / corpus_bm25.folder_name(), table)
+        return corpus_bm25.BM25Index(folder / corpus_bm25.folder_name(), passages)
     from harness.retrieval import dense_index
 
-    return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), table, encoder)
+    return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), passages, encoder)

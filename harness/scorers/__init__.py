@@ -27,7 +27,7 @@ from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, install_line, installed
 from harness.storage.own_code_hash import own_code
-from harness.types import NOT_SAID, Gold, Shown
+from harness.types import NOT_SAID, Gold, Searched, Shown
 
 __all__ = [
     "ScoreError",
@@ -44,8 +44,9 @@ __all__ = [
 
 NO_MARKS = "no supporting marks"
 NO_ANSWERS = "no accepted answer"
+NO_SEARCH = "nothing was searched"
 OTHER_GROUP = "not of this group"
-_PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
+_PER_QUESTION = frozenset({"answer", "short_answers", "shown", "searches"})
 # Those whose scorers have names; a new file is added here.
 _FILES = (
     "abstention",
@@ -71,6 +72,7 @@ _FILES = (
     "right",
     "rouge_score",
     "ruler",
+    "search",
     "triviaqa",
     "twowiki",
 )
@@ -337,6 +339,7 @@ def score_answer(
     shown: Sequence[Shown],
     gold: Gold,
     seconds: float | None = None,
+    searches: Sequence[Searched] | None = None,
 ) -> ScoreSheet:
     """Judge one answer by every scorer in `names`, order kept.
 
@@ -351,6 +354,7 @@ def score_answer(
         shown: What the reader saw.
         gold: The accepted answers, supporting passages and extra inputs.
         seconds: That the answer took, None where unknown; a scorer's input of that name.
+        searches: Of the question; None where its run searches nothing.
 
     Raises:
         UnknownName: A scorer that is not there.
@@ -364,7 +368,10 @@ def score_answer(
             with suppress(ScoreError):  # as for the score itself, which is flagged below
                 sheet.counts[name] = list(scorer.counts(prediction, gold.answers))
         try:
-            value = _value_of_answer(name, prediction, shown, gold, seconds)
+            if scorer.kind == "searches":
+                value = _value_of_searches(name, searches, gold)
+            else:
+                value = _value_of_answer(name, prediction, shown, gold, seconds)
         except ScoreError as error:
             sheet.scores[name] = 0.0
             sheet.flags[name] = str(error)
@@ -372,8 +379,17 @@ def score_answer(
         if value is not None:
             sheet.scores[name] = _as_score(name, value)
         else:
-            sheet.flags[name] = _why_no_score(scorer, gold)
+            sheet.flags[name] = _why_no_score(scorer, gold, searches)
     return sheet
+
+
+def _value_of_searches(name: str, searches: Sequence[Searched] | None, gold: Gold) -> Any:
+    """What scorer `name` returns for the searches of a question, None where it has none."""
+    if searches is None:
+        return None
+    known = _extra_inputs(_load_function(lookup(name)))
+    inputs = {key: gold.extra[key] for key in known if key in gold.extra}
+    return score(name, searches, gold.supporting, **inputs)
 
 
 def _value_of_answer(
@@ -399,8 +415,10 @@ def _value_of_answer(
     return score(name, prediction, gold.answers, **inputs)
 
 
-def _why_no_score(scorer: Scorer, gold: Gold) -> str:
+def _why_no_score(scorer: Scorer, gold: Gold, searches: Sequence[Searched] | None) -> str:
     """The flag of a scorer that gave a question no score."""
+    if scorer.kind == "searches":
+        return NO_SEARCH if searches is None else NO_MARKS
     if scorer.kind != "shown" and not gold.answers:
         return NO_ANSWERS
     if scorer.kind != "shown":

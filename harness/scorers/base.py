@@ -24,6 +24,7 @@ Kind = Literal[
     "answer",
     "short_answers",
     "shown",
+    "searches",
     "indices",
     "facts",
     "paragraphs",
@@ -38,12 +39,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Scorer:
     """A registered scorer.
 
-    kind says what it is given, and so where it can be used; only the first three judge the answers
+    kind says what it is given, and so where it can be used; only the first four judge the answers
     of a run:
 
     answer          a text and its accepted answers
     short_answers   a text and, for each sub-question, its accepted answers (Gold.extra["short_answers"])
     shown           what the reader saw and Gold.supporting
+    searches        the searches of a question (harness.types.Searched) and Gold.supporting
     indices         predicted and gold paragraph numbers
     facts           predicted and gold [title, sentence number]
     paragraphs      predicted and gold paragraph texts

@@ -44,7 +44,7 @@ def _united(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return united
 
 
-def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
+def supporting_hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
     """For each supporting passage: do `spans` cover at least half of it? Raises ScoreError for one
     of no length."""
     shown = _unite_spans(spans)
@@ -62,7 +62,8 @@ def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
     return hits
 
 
-def _shown_spans(shown: Sequence[Shown]) -> list[Span]:
+def shown_spans(shown: Sequence[Shown]) -> list[Span]:
+    """The spans of documents among what was shown."""
     return [(piece.document_id, piece.start, piece.end) for piece in shown if piece.kind == "span"]
 
 
@@ -84,7 +85,7 @@ def evidence_recall(
     """
     if not supporting or whole_pages or _unknown_texts(shown):
         return None
-    return mean(_hits(_shown_spans(shown), supporting))
+    return mean(supporting_hits(shown_spans(shown), supporting))
 
 
 @scorer("evidence_recall_sources", "the same, sources of summaries counted", "shown")
@@ -93,11 +94,11 @@ def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support
     shown."""
     if not supporting or _unknown_texts(shown):
         return None
-    spans = _shown_spans(shown)
+    spans = shown_spans(shown)
     for piece in shown:
         if piece.kind == "generated":
             spans += piece.sources
-    return mean(_hits(spans, supporting))
+    return mean(supporting_hits(spans, supporting))
 
 
 def _is_on(span: Shown, support: Support) -> bool:
@@ -194,6 +195,6 @@ def evidence_recall_sessions(
     """
     if not supporting or len(evidence_sessions) != len(supporting) or _unknown_texts(shown):
         return None
-    hits = _hits(_shown_spans(shown), supporting)
+    hits = supporting_hits(shown_spans(shown), supporting)
     hit_sessions = {number for number, hit in zip(evidence_sessions, hits, strict=True) if hit}
     return len(hit_sessions) / len(set(evidence_sessions))

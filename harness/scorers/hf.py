@@ -137,9 +137,7 @@ def as_evaluate_metric(name: str, **options: Any) -> evaluate.Metric:
     """
     scorer = lookup(name)
     if scorer.kind not in _FEATURES:
-        raise UserError(
-            f"'{name}' normalises a text and is no metric; use it through harness.scorers.score"
-        )
+        raise UserError(f"'{name}' is no metric of texts; use it through harness.scorers.score")
     missing = [package for package in scorer.packages if not installed(package)]
     if missing:
         raise CannotRun(f"scorer '{name}': {install_line(missing[0])}")

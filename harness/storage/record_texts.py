@@ -52,14 +52,18 @@ def with_texts(
 
 
 def without_texts(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record without question, options, gold and shown texts, generated ones too: they reveal
-    the document."""
+    """The record without question, options, gold, queries and shown texts, generated ones too: they
+    reveal the document."""
     out = _with_own_pieces(record)
     for name in ("question", "options", "gold"):
         out[name] = None
     for piece in shown_pieces(out):
         piece.pop(POINTER, None)
         piece["text"] = ""
+    for search in out.get("searches") or ():
+        search["query"] = ""
+        for found in search["found"]:
+            found["title"] = ""
     notes = record.get("notes") or {}
     judgements = notes.get(JUDGES)
     if judgements:  # a judge's reply may repeat what it was shown
@@ -77,7 +81,19 @@ def _with_own_pieces(record: Mapping[str, Any]) -> dict[str, Any]:
             step["shown"] = dict(step["shown"])
     out["shown"] = [dict(piece) for piece in record["shown"]]
     out["steps"] = steps
+    if record.get("searches") is not None:
+        out["searches"] = [_own_search(search) for search in record["searches"]]
     return out
+
+
+def _own_search(search: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a search whose pieces of text can be changed."""
+    return {**search, "found": list(map(_own_passage, search["found"]))}
+
+
+def _own_passage(passage: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a passage that was found, whose pieces of text can be changed."""
+    return {**passage, "shown": [dict(piece) for piece in passage["shown"]]}
 
 
 def _span_text(piece: Mapping[str, Any], documents: Mapping[str, Document]) -> str:
@@ -115,6 +131,9 @@ def checksum(text: str) -> str:
 
 def shown_pieces(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the pieces of text, as above, that a record shows: those for the reader, then those of
-    search steps."""
+    search steps and of searches."""
     yield from record["shown"]
     yield from (step["shown"] for step in record["steps"] if step["shown"])
+    for search in record.get("searches") or ():
+        for found in search["found"]:
+            yield from found["shown"]

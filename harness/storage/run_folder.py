@@ -41,7 +41,16 @@ Hold = Literal["all", "numbers", "nothing"]
 (StreamedRecords)."""
 
 # No table reads these keys of a record and of its steps.
-_TEXT_KEYS = {"question", "options", "gold", "document_characters", "prediction", "shown", "steps"}
+_TEXT_KEYS = {
+    "question",
+    "options",
+    "gold",
+    "document_characters",
+    "prediction",
+    "shown",
+    "steps",
+    "searches",
+}
 _STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}
 _COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
 _KEPT = {*_COSTS, "queued"}  # 0 is another thing than unknown

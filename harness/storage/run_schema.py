@@ -35,6 +35,8 @@ _STEP: Any = _form(
     # FLOPs are a plain number in older runs.
     | {"scores?": _NUMBERS, "p_yes?": float, "shown?": _SHOWN, "flops?": _NUMBERS | float}
 )
+_FOUND: Any = _form({"shown": list[_SHOWN], "pages?": list[list[Any]]})
+_SEARCH: Any = _form({"query": str, "found": list[_FOUND]})
 _GOLD = _form({"answers?": list[str], "supporting?": list[_MAPPING], "extra?": _MAPPING})
 
 RECORD: TypeAdapter[Any] = TypeAdapter(
@@ -50,6 +52,7 @@ RECORD: TypeAdapter[Any] = TypeAdapter(
             "scores": dict[str, float],
             "usage": dict[str, _NUMBERS],
             "gold?": _GOLD,
+            "searches?": list[_SEARCH],
             "options?": list[str],
         }
         | dict.fromkeys(("truncated?", "error?"), _MAPPING)

@@ -8,6 +8,7 @@ import numpy as np
 
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
+from harness.engine.searching import Searcher
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.models import MeteredModel
@@ -35,6 +36,7 @@ class WordEncoder:
 
 def answered(method, tools, document, question):
     """The answer, and the index it was given ({} for a method without one)."""
+    tools.documents = [document]
     index = {} if method.scope == "none" else method.index(document, tools)
     return method.answer(question, [document], [index], tools), index
 
@@ -72,7 +74,7 @@ class FakeTools:
             WordEncoder() if similarity is None else similarity,
             reranker,
         )
-        self.kept, self.shared, self.said = {}, {}, []
+        self.kept, self.shared, self.said, self.documents = {}, {}, [], []
 
     def model(self, role="reader"):
         return MeteredModel(self.models.get(role, self.reader), self.meter, role)
@@ -85,6 +87,9 @@ class FakeTools:
 
     def retriever(self):
         return None
+
+    def search(self, query, k):
+        return Searcher(None, self.documents).search(query, k, self.meter)
 
     def map(self, fn, items):
         return [fn(i) for i in items]

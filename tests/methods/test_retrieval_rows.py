@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.bm25 import bm25, bm25_scores
 from harness.config import presets, suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
 from harness.words import words
-from methods.bm25 import bm25, bm25_scores
 from methods.chunks import word_chunks
 from methods.packing import packed_chunks, passage_chunks, sentence_chunks, sentences
 from methods.retrieval import BM25, Dense, DosRag, RandomChunks, Reranked, RetrievalConfig
@@ -348,7 +348,7 @@ def test_recall_on_real_rows_equals_the_golden_values(name):
 
 def test_bm25_reads_the_texts_once_for_all_questions(monkeypatch):
     read = []
-    monkeypatch.setattr("methods.bm25.words", lambda text: read.append(text) or words(text))
+    monkeypatch.setattr("harness.bm25.words", lambda text: read.append(text) or words(text))
     texts = ["a fox that is read once", "a hen that is read once", "a cow"]
     first, second = bm25("the fox", texts), bm25("the hen", list(texts))
     assert [first.argmax(), second.argmax()] == [0, 1]

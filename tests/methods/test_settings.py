@@ -77,7 +77,7 @@ def test_the_answer_stands_beside_the_prompt_that_longbench_v2_allows(dataset):
 
 # By the papers or the authors' code (docs/methods): all of a method's settings.
 PUBLISHED = [
-    (IRCoT, {"chunk_tokens": 500, "k": 6, "most": 15, "max_sentences": 10, "sentence_tokens": 200,
+    (IRCoT, {"k": 6, "most": 15, "max_sentences": 10, "sentence_tokens": 200,
              "answer_from": "reader", "window": None}),
     (HippoRAG, {"chunk_tokens": 500, "reply_tokens": 2048, "k": 5, "link_k": 5, "damping": 0.5,
                 "passage_weight": 0.05, "synonyms": 0.8, "window": None}),

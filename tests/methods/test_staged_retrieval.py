@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from harness.bm25 import bm25
 from harness.llm.scripted import Rule
 from harness.method import Hit
 from harness.types import Document, Passage, Question
 from harness.words import words
-from methods.bm25 import bm25
 from methods.fusion import reciprocal_rank_fusion
 from methods.rewriting import parse_queries
 from methods.staged_retrieval import StagedConfig, StagedRetrieval

@@ -301,7 +301,7 @@ def test_a_row_without_text_is_no_passage_and_is_counted(tmp_path, blank):
 
 
 BAD_ROWS = {
-    "an unknown form of corpus (text); FlashRAG's rows have id and contents": [{"text": "x"}],
+    "an unknown form of corpus (text); a row has id, text and perhaps title": [{"text": "x"}],
     "field 'contents': should be a string, is a number": [
         {"id": "0", "contents": "A\nb"},
         {"id": "1", "contents": 3},

@@ -25,7 +25,7 @@ from harness.llm.text import Text
 from harness.method import Task
 from harness.method.training import Scene, Skill
 from harness.models import Decoding, LanguageModel, MeteredModel, Probe, Session, Span, Written
-from harness.types import Question
+from harness.types import Question, SearchHit
 
 WINDOW = 2048
 """Tokens that the pocket model's window holds."""
@@ -221,6 +221,10 @@ class SceneTools:
 
     def retriever(self) -> None:
         """None: a skill has no retriever."""
+
+    def search(self, query: str, k: int) -> list[SearchHit]:
+        """Raise UserError: a skill searches nothing."""
+        raise UserError(f"a skill asks a language model only; it cannot search for {query!r} ({k})")
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Apply fn to the items one after the other."""

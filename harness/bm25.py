@@ -1,7 +1,6 @@
-"""BM25 of a question over its few texts, for all methods.
+"""BM25 of a question over its few texts, for all methods and for searches in a question's documents.
 
-Open questions rank a whole corpus before any method runs, by another BM25
-(harness/retrieval/corpus_bm25.py).
+A corpus has another BM25 (harness/retrieval/corpus_bm25.py).
 """
 
 from __future__ import annotations

@@ -1,0 +1,113 @@
+"""`harness index-corpus CORPUS --out DIR`: make the index that `harness run --corpus DIR` searches.
+
+exit 0 made · 2 a mistake · 3 something could not be saved · 130 interrupted; the same command resumes
+"""
+
+from __future__ import annotations
+
+import json as json_
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.command import choice, output, setting
+from harness.cli.options import Json
+from harness.cli.output import say
+from harness.cli.stage_progress import stage_progress
+from harness.cli.stopping import until_interrupted
+from harness.config.schema import EncoderConfig
+from harness.config.yaml_tree import parse_assignments
+from harness.errors import ConfigError, UserError
+
+
+def index_corpus(
+    corpus: Annotated[
+        str,
+        typer.Argument(
+            metavar="CORPUS",
+            help="JSON lines with id, text and perhaps title, also FlashRAG's and KILT's, DPR's "
+            "table, gzipped or not; or a folder of pages.",
+        ),
+    ],
+    out: Annotated[str, output("--out DIR", "Folder of the index.")],
+    kind: Annotated[str, choice("--kind bm25|dense|hybrid", "What ranks passages.")] = "bm25",
+    encoder: Annotated[
+        str | None,
+        choice(
+            "--encoder NAME",
+            "Encoder of the kinds dense and hybrid (harness list encoders).",
+            "minilm",
+            complete="encoders",
+        ),
+    ] = None,
+    words: Annotated[
+        int, setting("--words N", "Words of a passage, where pages are cut into passages.", min=1)
+    ] = 100,
+    sets: Annotated[
+        list[str] | None,
+        setting("--set KEY=VALUE ...", "A setting of the encoder: encoder.device=cuda."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Make an index of a corpus, which runs search in: harness run --corpus DIR.
+
+    The index holds the passages, so the corpus is not needed any more. The same command resumes one
+    that was interrupted.
+    """
+    from harness.retrieval.search_index import KINDS, IndexRequest, build_index
+
+    if kind not in KINDS:
+        raise UserError(f"--kind {kind}: should be {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    settled = _encoder(kind, encoder, sets or [])
+    path = Path(corpus).expanduser()
+    if not path.exists():
+        raise UserError(f"{corpus}: no such file or folder")
+    folder = Path(out).expanduser()
+    if path.is_dir():
+        path = _file_of(path, folder)
+
+    def work() -> int:
+        request = IndexRequest(path, folder, kind, settled, words)
+        with stage_progress() as progress:
+            facts = build_index(request, progress)
+        if json:
+            print(json_.dumps({"folder": str(folder), **facts.described}))
+        else:
+            print(f"{folder}: {facts.passages:,} passages of {facts.documents:,} documents, {kind}")
+            say(f"use it: harness run --method NAME --dataset NAME --corpus {folder}")
+        return 0
+
+    return until_interrupted(work, "interrupted; the same command goes on")
+
+
+def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | None:
+    """The encoder that the options name; None for BM25 alone. Raises UserError."""
+    from harness.config.resolve import DEFAULTS, resolved
+
+    assignments = parse_assignments(sets, "--set ")
+    foreign = [key for key in assignments if not key.startswith("encoder.")]
+    if foreign:
+        raise ConfigError([f"--set {foreign[0]}: only encoder.KEY can be set here"])
+    if kind == "bm25":
+        if name is not None or assignments:
+            raise UserError("an encoder is for --kind dense and hybrid")
+        return None
+    config: EncoderConfig = resolved(
+        "encoders", sets={**assignments, "encoder": name or DEFAULTS["encoder"]}
+    )
+    if config.base_url is not None:
+        raise UserError(
+            f"'{config.name}' is behind a server; an index needs an encoder that is loaded here"
+        )
+    return config
+
+
+def _file_of(folder: Path, out: Path) -> Path:
+    """The pages of a folder as a corpus file in the folder of the index."""
+    from harness.retrieval.corpus import file_of_folder
+
+    path, notes = file_of_folder(folder, out)
+    for note in notes:
+        say(f"warning: {note}")
+    return path

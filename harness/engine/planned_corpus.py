@@ -1,0 +1,95 @@
+"""The corpus of a run, as it is planned: what it is, and how the method uses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.config.resolve import Settings
+from harness.config.schema import GeneralSettings, digest
+from harness.engine.asked_questions import AskedQuestions
+from harness.engine.findings import Findings
+from harness.errors import attempt
+from harness.method import Method
+from harness.retrieval.open_corpus import corpus_facts
+
+
+@dataclass(frozen=True)
+class PlannedCorpus:
+    """The corpus of a run.
+
+    place: the folder or address; passages: how many of the best form the document that the method
+    reads, None for a method that searches by itself; described, identity: as of CorpusFacts.
+    """
+
+    place: str
+    passages: int | None
+    described: dict[str, Any]
+    identity: dict[str, Any]
+
+    @property
+    def searched(self) -> str:
+        """What is searched, "wiki.jsonl bm25 1a2b"; the digits are of the index's identity."""
+        ranked_by = self.described["kind"]
+        encoder = self.described["encoder"]
+        if encoder is not None:
+            ranked_by = f"{ranked_by} {encoder}"
+        return f"{self.described['corpus']} {ranked_by} {digest(self.identity)[:4]}"
+
+    @property
+    def mark(self) -> str:
+        """What tables add to the name of the method."""
+        text = f"corpus {self.searched}"
+        if self.passages not in (None, GeneralSettings.model_fields["corpus_passages"].default):
+            text += f", {self.passages} passages"
+        return text
+
+    @property
+    def hashed(self) -> dict[str, Any]:
+        """What of it changes a prediction."""
+        return {"index": self.identity, "passages": self.passages}
+
+    def as_json(self) -> dict[str, Any]:
+        """The corpus as a manifest has it."""
+        return {**self.described, "searched": self.searched, "hashed": self.hashed}
+
+
+def with_search_scores(
+    asked: AskedQuestions, method: Method, corpus: PlannedCorpus | None
+) -> AskedQuestions:
+    """The questions with the scorers of searches, where the run searches and the data set marks
+    what supports an answer."""
+    if corpus is None and not method.traits.searches:
+        return asked
+    names: set[str] = set()
+    for example in asked.dataset.examples:
+        if example.gold.supporting:
+            names |= {"search_recall", "search_recall_pages"}
+        if example.gold.extra.get("gold_passages"):
+            names.add("search_recall")
+    scorers = tuple(dict.fromkeys([*asked.config.scorers, *sorted(names)]))
+    return replace(asked, config=asked.config.model_copy(update={"scorers": scorers}))
+
+
+def plan_corpus(settings: Settings, method: Method, findings: Findings) -> PlannedCorpus | None:
+    """The corpus of a run, None without one. Mistakes and warnings go to `findings`."""
+    place = settings.general.corpus
+    if place is None:
+        return None
+    name = settings.method.name
+    if settings.general.retriever is not None:
+        findings.add("--corpus and --retriever say both what is searched; give one of them")
+        return None
+    if settings.method.view == "evidence":
+        findings.add(f"'{name}' reads what the data set marks as supporting; leave --corpus out")
+        return None
+    if not method.traits.reads_documents:
+        findings.warnings.append(f"'{name}' reads no documents: it does not use --corpus")
+        return None
+    facts = attempt(findings.problems, corpus_facts, place)
+    if facts is None:
+        return None
+    passages: int | None = settings.general.corpus_passages
+    if method.traits.searches:
+        passages = None
+    return PlannedCorpus(place, passages, facts.described, facts.identity)

@@ -1,0 +1,180 @@
+"""Searches while questions are answered: in the run's corpus, else in a question's own documents.
+
+run_searches = RunSearches(plan.corpus)
+searcher = run_searches.searcher(documents)
+searcher.search("Who built the mill?", 5, meter)      -> 5 SearchHits; the meter has the search and its cost
+
+searches_of(meter, documents)     the searches as the record holds them: hits with their places
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from harness.cost.flops import Event
+from harness.cost.meter import Meter
+from harness.engine.named_sources import Pages, with_places
+from harness.engine.planned_corpus import PlannedCorpus
+from harness.method import Hit, Retriever
+from harness.retrieval.open_corpus import OpenIndex, open_corpus
+from harness.retrieval.own_documents import search_documents
+from harness.retrieval.search_index import ROLE
+from harness.types import GAP, Answer, Document, Found, Passage, Search, Searched, SearchHit, Shown
+
+
+@dataclass(frozen=True)
+class Searcher:
+    """What one question searches in. index: of the corpus, None for its own `documents`."""
+
+    index: OpenIndex | None
+    documents: Sequence[Document]
+
+    def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
+        """The `k` best passages, best first; the meter counts the search and keeps it."""
+        began = time.perf_counter()
+        counted = len(meter.events)
+        hits = self._hits(query, k, meter)
+        seconds = time.perf_counter() - began
+        encoding = sum(event.seconds for event in meter.events[counted:])
+        phase = meter.current_phase
+        event = Event(ROLE, self.name, phase, "search", 0, found=len(hits))
+        meter.record(replace(event, seconds=max(seconds - encoding, 0.0)), None)
+        meter.searches.append(Search(query, phase, round(seconds, 6), tuple(hits)))
+        return hits
+
+    def search_by(self, retriever: Retriever, query: str, k: int, meter: Meter) -> list[SearchHit]:
+        """The same by the retriever of the user's own, which counts its cost itself."""
+        began = time.perf_counter()
+        hits = [_hit_of(found) for found in retriever.search(query, k)]
+        seconds = round(time.perf_counter() - began, 6)
+        meter.searches.append(Search(query, meter.current_phase, seconds, tuple(hits)))
+        return hits
+
+    def _hits(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
+        if self.index is None:
+            return search_documents(self.documents, query, k)
+        return self.index.search(query, k, meter)
+
+    @property
+    def name(self) -> str:
+        """What is searched, in events."""
+        if self.index is None:
+            return "own documents"
+        return "corpus"
+
+
+def _hit_of(found: Hit) -> SearchHit:
+    """A passage of a retriever; its page is its title, and page and text are its id."""
+    text = found.text or ""
+    shown = Shown("quote", text=text)
+    return SearchHit(f"{found.page}: {text}", found.page, text, found.score or 0.0, shown)
+
+
+class RunSearches:
+    """What the questions of a run search in; the corpus is opened at the first search."""
+
+    def __init__(self, corpus: PlannedCorpus | None) -> None:
+        self.corpus = corpus
+        self._index: OpenIndex | None = None
+        self._lock = threading.Lock()
+
+    def searcher(self, documents: Sequence[Document]) -> Searcher:
+        """What a question with these documents searches in. Raises as open_corpus."""
+        if self.corpus is None:
+            return Searcher(None, documents)
+        with self._lock:
+            if self._index is None:
+                self._index = open_corpus(self.corpus.place)
+        return Searcher(self._index, ())
+
+
+def documents_of(hits: Sequence[SearchHit]) -> list[Document]:
+    """Passages that were found as documents, best first, for a method that reads documents."""
+    documents: list[Document] = []
+    for hit in hits:
+        text = hit.titled_text
+        whole = Passage(hit.title, 0, len(text))
+        documents.append(Document(hit.id, text, hit.title, (whole,)))
+    return documents
+
+
+def as_quotes(answer: Answer, searches: Sequence[Search]) -> Answer:
+    """The answer with spans of passages of a corpus as texts, as no document of the question has
+    their ids.
+
+    Args:
+        answer: In the coordinates of these passages.
+        searches: Those that found them.
+    """
+    texts: dict[str, str] = {}
+    for search in searches:
+        texts |= {hit.id: hit.titled_text for hit in search.hits}
+    steps = []
+    for step in answer.steps:
+        shown = step.shown
+        if shown is not None:
+            shown = _as_quote(shown, texts)
+        steps.append(replace(step, shown=shown))
+    shown_texts = tuple(_as_quote(piece, texts) for piece in answer.shown)
+    return replace(answer, shown=shown_texts, steps=tuple(steps))
+
+
+def _as_quote(piece: Shown, texts: Mapping[str, str]) -> Shown:
+    """A span of a passage as its text; what a model wrote, without its sources."""
+    if piece.kind == "span":
+        spans = piece.sources or [(piece.document_id, piece.start, piece.end)]
+        parts = [texts.get(name, "")[start:end] for name, start, end in spans]
+        return Shown("quote", text=GAP.join(parts))
+    return replace(piece, sources=())
+
+
+def searches_of(meter: Meter, documents: Sequence[Document], pages: Pages) -> tuple[Searched, ...]:
+    """The searches of a question as its record holds them.
+
+    Args:
+        meter: Of the question.
+        documents: Its own documents, in which texts and titles that were found get their places.
+        pages: Named parts of these documents.
+    """
+    titled = _places_by_title(documents, pages)
+    searches: list[Searched] = []
+    for search in meter.searches:
+        found = tuple(_found(hit, documents, pages, titled) for hit in search.hits)
+        searches.append(Searched(search.query, search.phase, search.seconds, found))
+    return tuple(searches)
+
+
+def _found(
+    hit: SearchHit,
+    documents: Sequence[Document],
+    pages: Pages,
+    titled: Mapping[str, tuple[tuple[str, int, int], ...]],
+) -> Found:
+    """A hit with its places. titled: of `_places_by_title`."""
+    placed = with_places(Answer("", (hit.shown,)), documents, pages)
+    places = titled.get(_title_key(hit.title), ())
+    return Found(hit.id, hit.title, round(hit.score, 6), placed.shown, places)
+
+
+def _title_key(title: str) -> str:
+    return " ".join(title.casefold().split())
+
+
+def _places_by_title(
+    documents: Sequence[Document], pages: Pages
+) -> dict[str, tuple[tuple[str, int, int], ...]]:
+    """Title, or name of a page -> the passages of the documents that have it, or the documents."""
+    places: dict[str, tuple[tuple[str, int, int], ...]] = {}
+    for document in documents:
+        parts = document.passages or (Passage(document.title, 0, len(document.text)),)
+        for part in parts:
+            key = _title_key(part.title)
+            if key:
+                place = (document.id, part.start, part.end)
+                places[key] = (*places.get(key, ()), place)
+        for name, page in pages.get(document.id, {}).items():
+            places.setdefault(_title_key(name), ((page.document_id, page.start, page.end),))
+    return places

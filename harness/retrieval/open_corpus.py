@@ -1,0 +1,46 @@
+"""The corpus of --corpus: the folder of an index, or the address of a server that has one."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.cost.meter import Meter
+from harness.retrieval.search_index import SearchIndex, read_facts
+from harness.retrieval.served_index import ServedIndex, served_facts
+from harness.types import SearchHit
+
+
+class OpenIndex(Protocol):
+    """What can be searched."""
+
+    def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
+        """The `k` best passages, best first; meter: counts the cost of encoding the query."""
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """What a corpus is. described: for people and manifests; identity: all that changes what a
+    search finds."""
+
+    described: dict[str, Any]
+    identity: dict[str, Any]
+
+
+def _is_server(place: str) -> bool:
+    return place.startswith(("http://", "https://"))
+
+
+def corpus_facts(place: str) -> CorpusFacts:
+    """Find out what the corpus at a place is, without opening it. Raises UserError."""
+    if _is_server(place):
+        served = served_facts(place)
+        return CorpusFacts(served.described, served.identity)
+    facts = read_facts(Path(place))
+    return CorpusFacts(facts.described, facts.identity)
+
+
+def open_corpus(place: str) -> OpenIndex:
+    """Open the corpus at a place. Raises UserError, and CannotRun for a missing package."""
+    if _is_server(place):
+        return ServedIndex(place)
+    return SearchIndex.open(Path(place))

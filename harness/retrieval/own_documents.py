@@ -1,0 +1,78 @@
+"""Search in a question's own documents, for runs without a corpus.
+
+Their passages are the titled parts that the data set has, cut into passages of 100 words where they
+have more than 200; of a document without parts, every 100 words. BM25 of harness/bm25.py.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from harness.bm25 import bm25
+from harness.types import Document, Passage, SearchHit, Shown
+from harness.words import words
+
+WORDS = 100
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A passage: text[start:end] of a document; title: "" for none, else it may begin the text."""
+
+    title: str
+    start: int
+    end: int
+
+
+def search_documents(documents: Sequence[Document], query: str, k: int) -> list[SearchHit]:
+    """The `k` best passages of the documents, best first; only those with a word of the query."""
+    hits: list[SearchHit] = []
+    for document in documents:
+        hits += _hits(document, tuple(_pieces(document)))
+    scores = bm25(query, [hit.titled_text for hit in hits])
+    asked = set(words(query))
+    matching: list[SearchHit] = []
+    for hit, score in zip(hits, scores.tolist(), strict=True):
+        # A score can be 0 where words match (harness/bm25.py), so it does not tell.
+        if asked.intersection(words(hit.titled_text)):
+            matching.append(replace(hit, score=score))
+    matching.sort(key=_by_score)
+    return matching[:k]
+
+
+def _by_score(hit: SearchHit) -> float:
+    return -hit.score
+
+
+@lru_cache(maxsize=64)
+def _pieces(document: Document) -> tuple[_Piece, ...]:
+    """The passages of a document, in order."""
+    parts = document.passages or (Passage("", 0, len(document.text)),)
+    pieces: list[_Piece] = []
+    for part in parts:
+        pieces += _cut(document.text, part, whole=bool(document.passages))
+    return tuple(pieces)
+
+
+def _cut(text: str, part: Passage, whole: bool) -> Iterator[_Piece]:
+    """A part as one passage, where it is a titled part that is not too long; else every 100
+    words."""
+    places = [match.span() for match in _WORD.finditer(text, part.start, part.end)]
+    size = WORDS
+    if whole and len(places) <= 2 * WORDS:
+        size = max(len(places), 1)
+    for first in range(0, len(places), size):
+        own = places[first : first + size]
+        yield _Piece(part.title, own[0][0], own[-1][1])
+
+
+def _hits(document: Document, pieces: Sequence[_Piece]) -> Iterator[SearchHit]:
+    """The passages as hits without a score."""
+    for number, piece in enumerate(pieces):
+        text = document.text[piece.start : piece.end]
+        if piece.title and text.startswith(f"{piece.title}\n"):
+            text = text[len(piece.title) + 1 :].lstrip()
+        shown = Shown("span", document.id, piece.start, piece.end)
+        yield SearchHit(f"{document.id}:{number}", piece.title, text, 0.0, shown)

@@ -1,0 +1,73 @@
+"""The passages of an index by number, read from one file that is mapped into memory.
+
+    passages.jsonl   {"id": "290#2", "title": "A", "text": "..."} a line
+    offsets.npy      int64 [passages + 1]: where each line begins
+
+A row that is one passage keeps its id; of a longer row, cut into passages, they are 290#1, 290#2.
+"""
+
+import io
+import json
+import mmap
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.retrieval.passages import Passages, Report
+from harness.storage.files import replacing, write_atomic
+from harness.storage.json_lines import json_line
+
+_LINES, _OFFSETS = "passages.jsonl", "offsets.npy"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPassage:
+    """A passage of a corpus; title: "" for none."""
+
+    id: str
+    title: str
+    text: str
+
+
+def passages_of(table: Passages) -> Iterator[StoredPassage]:
+    """Yield the passages of a corpus in their order."""
+    for number, line in table.corpus.lines():
+        page = table.corpus.page(number, line)
+        texts = table.corpus.passages(page)
+        for position, text in enumerate(texts, start=1):
+            name = page.id
+            if len(texts) > 1:
+                name = f"{page.id}#{position}"
+            yield StoredPassage(name, page.title, text)
+
+
+def write_passages(table: Passages, folder: Path, report: Report) -> None:
+    """Write the passages of a corpus, where they are not written yet. Raises SaveError."""
+    if (folder / _OFFSETS).exists():
+        return
+    offsets = array("q", [0])
+    with replacing(folder / _LINES, setting="--out") as file:
+        for number, passage in enumerate(passages_of(table)):
+            line = json_line({"id": passage.id, "title": passage.title, "text": passage.text})
+            file.write(line)
+            offsets.append(offsets[-1] + len(line))
+            report("writing passages", number, len(table))
+    buffer = io.BytesIO()
+    np.save(buffer, np.asarray(offsets))
+    write_atomic(folder / _OFFSETS, buffer.getvalue(), setting="--out")
+
+
+class PassageStore:
+    """The passages that `write_passages` wrote."""
+
+    def __init__(self, folder: Path) -> None:
+        self._offsets = np.load(folder / _OFFSETS, mmap_mode="r")
+        with open(folder / _LINES, "rb") as file:
+            self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def __getitem__(self, number: int) -> StoredPassage:
+        start, end = self._offsets[number : number + 2]
+        return StoredPassage(**json.loads(self._lines[start:end]))

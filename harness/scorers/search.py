@@ -1,0 +1,69 @@
+"""Recall of searches: how much of what supports the answer any search of the question found.
+
+    search 1: "Who wrote Velindra?"  -> [Velindra, Mira]     supporting: Velindra, Toren
+    search 2: "Where does Toren live?" -> [Toren, Kelford]   -> 2 / 2
+
+`evidence_recall` is that of what the reader saw. A supporting passage counts as found where at least
+half of its characters are in the texts that were found (by their words, whatever the white space);
+by page, where a passage with its title was found: for a corpus whose texts are not the data set's.
+A data set whose rows name `gold_passages` is judged by these, ids or titles of the corpus.
+"""
+
+from collections.abc import Sequence
+
+from harness.scorers.base import mean, published
+from harness.scorers.evidence import shown_spans, supporting_hits
+from harness.types import Searched, Support
+
+scorer = published("this project")
+
+
+@scorer("search_recall", "share of supporting passages that a search found", "searches")
+def search_recall(
+    searches: Sequence[Searched],
+    supporting: Sequence[Support],
+    *,
+    gold_passages: Sequence[str] = (),
+) -> float | None:
+    """Share of the supporting passages that the searches of a question found.
+
+    Args:
+        searches: All of its searches.
+        supporting: The passages that support the answer, in the question's own documents.
+        gold_passages: Ids or titles of passages of the corpus, which then count in their place.
+
+    Returns:
+        The share; None where nothing is marked.
+    """
+    if gold_passages:
+        names: set[str] = set()
+        for search in searches:
+            for found in search.found:
+                names |= {found.id, found.title}
+        return mean([name in names for name in gold_passages])
+    if not supporting:
+        return None
+    spans: list[tuple[str, int, int]] = []
+    for search in searches:
+        for found in search.found:
+            spans += shown_spans(found.shown)
+    return mean(supporting_hits(spans, supporting))
+
+
+@scorer(
+    "search_recall_pages",
+    "share of supporting passages with whose title a search found one",
+    "searches",
+)
+def search_recall_pages(
+    searches: Sequence[Searched], supporting: Sequence[Support]
+) -> float | None:
+    """`search_recall` by titles: a supporting passage is found where a passage with its title is;
+    None where nothing is marked."""
+    if not supporting:
+        return None
+    spans: list[tuple[str, int, int]] = []
+    for search in searches:
+        for found in search.found:
+            spans += found.pages
+    return mean(supporting_hits(spans, supporting))

@@ -1,0 +1,186 @@
+"""FLARE (Jiang et al. 2023, arXiv 2305.06983): write the next sentence, and where the model is not
+sure of it, search with it and write it again.
+
+    so far: "Velindra is by Toren."
+    next:   "He lives in Brem."   P(Brem) = .2 < .8 ──► search "He lives in" ──► "He lives in Kelford."
+
+The query is the sentence without its tokens below `mask_below`. The probabilities are those that the
+model gives the sentence it wrote, in one more pass over it. Source: docs/methods/searching.md#flare.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from harness.method import Indexes, Method, MethodConfig, Needs, Tools, Traits
+from harness.method.settings import setting
+from harness.prompts import Pieces, Prompt, feed
+from harness.types import Answer, Document, Question, Step
+from methods.packing import sentences
+from methods.reading import question_text
+from methods.searching import Collected, fitting, separated
+
+CONTINUE = Prompt(
+    "next sentence",
+    "Answer a question by reasoning in short sentences, with the passages below and with what you "
+    "know. When the answer is known, the last sentence is: So the answer is: ...\n{instruction}\n\n"
+    "Passages:\n{text}\n\nThe passages end here.\n\nQuestion: {question}\n\nSo far: {so_far}\n\n"
+    "Write the next sentences and nothing else.\n\nNext:",
+    answers=True,
+)
+_ANSWER = re.compile(r"\banswer is:?\s+(\S.*)", re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """A sentence that was written. query: its sure words; sure: whether all tokens are."""
+
+    text: str
+    query: str
+    sure: bool
+
+
+@dataclass
+class _Progress:
+    """The answer so far, all passages found, and those of the newest search, which are read."""
+
+    written: list[str] = field(default_factory=list)
+    found: Collected = field(default_factory=Collected)
+    read: Collected = field(default_factory=Collected)
+
+
+class Flare(Method):
+    """Sentences one after another, each written again with a search where the model is unsure of
+    it."""
+
+    class Config(MethodConfig):
+        """Settings of this method."""
+
+        k: int = setting(2, gt=0, help="Passages of a search.")
+        search_below: float = setting(
+            0.8, ge=0, le=1, help="A sentence with a token below this probability is searched for."
+        )
+        mask_below: float = setting(
+            0.4, ge=0, le=1, help="Tokens below this probability are left out of the query."
+        )
+        sentence_tokens: int = setting(64, gt=0, help="Tokens written for the next sentence.")
+        max_sentences: int = setting(10, gt=0, help="Most sentences.")
+
+    summary = (
+        "write a sentence; where its tokens are unlikely, search with it and write it again (FLARE)"
+    )
+    needs: ClassVar[Needs] = {"reader": frozenset({"score"})}
+    traits = Traits(one_document=False, draws=False, searches=True, takes_retriever=True)
+
+    def templates(self) -> Sequence[Prompt]:
+        """Its prompt."""
+        return (CONTINUE,)
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Search for the question, then write sentences; all of it counts as search."""
+        del documents, indexes  # it reads what it finds
+        progress = _Progress()
+        reason = "max_sentences"
+        with tools.phase("search"):
+            self._search(question.text, progress, tools)
+            for _ in range(self.config.max_sentences):
+                sentence = self._next(question, progress, tools)
+                if not sentence:
+                    reason = "an empty sentence"
+                    break
+                progress.written.append(sentence)
+                if _ANSWER.search(sentence):
+                    reason = "answered"
+                    break
+        text = " ".join(progress.written)
+        said = _ANSWER.search(text)
+        if said:
+            text = said.group(1).strip().removesuffix(".")
+        found = progress.found
+        return Answer(tools.task.answer_in(text), found.shown(), reason, tuple(found.steps))
+
+    def _search(self, query: str, progress: _Progress, tools: Tools) -> None:
+        """Search; what is read from now on are the passages of this search."""
+        hits = tools.search(query, self.config.k)
+        progress.found.add(query, hits, tools)
+        progress.read = Collected(list(hits))
+
+    def _next(self, question: Question, progress: _Progress, tools: Tools) -> str:
+        """The next sentence, written again after a search where the model is unsure of it."""
+        sentence = self._write(question, progress, tools)
+        if sentence.text and not sentence.sure:
+            self._search(sentence.query or question.text, progress, tools)
+            sentence = self._write(question, progress, tools)
+        return sentence.text
+
+    def _write(self, question: Question, progress: _Progress, tools: Tools) -> _Sentence:
+        """A sentence after those so far, with how sure the model is of it; its step is added."""
+        config = self.config
+        model = tools.model()
+        texts = progress.read.texts()
+        empty = self._request(question, [], progress, tools)
+        count = fitting(texts, empty, config.sentence_tokens, model)
+        with model.session() as s:
+            feed(s, self._request(question, texts[:count], progress, tools))
+            with s.branch():
+                written = s.write(config.sentence_tokens).text
+            text = _first_sentence(written)
+            logarithms: list[float] = []
+            if text:
+                logarithms = s.score(text)
+        probabilities = [math.exp(value) for value in logarithms]
+        sure = all(p >= config.search_below for p in probabilities)
+        kept = _kept(text, model.offsets(text), probabilities, config.mask_below)
+        step = Step(
+            "write",
+            scores={"least": min(probabilities, default=1.0)},
+            flops=tools.meter.flops(),
+            note=text,
+        )
+        progress.found.steps.append(step)
+        return _Sentence(text, kept, sure)
+
+    def _request(
+        self, question: Question, texts: Sequence[str], progress: _Progress, tools: Tools
+    ) -> Pieces:
+        return CONTINUE.of(self.config).fill(
+            instruction=tools.task.instruction,
+            text=separated(texts),
+            question=question_text(question),
+            so_far=" ".join(progress.written) or "(nothing)",
+        )
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence of a text, "" where it has none."""
+    spans = sentences(text)
+    if not spans:
+        return ""
+    start, end = spans[0]
+    return text[start:end].strip()
+
+
+def _kept(
+    text: str, offsets: Sequence[tuple[int, int]], probabilities: Sequence[float], least: float
+) -> str:
+    """A text without its tokens below a probability, white space as single spaces.
+
+    Args:
+        text: The text.
+        offsets: Characters of each token.
+        probabilities: Of each token.
+        least: The probability.
+    """
+    parts: list[str] = []
+    for (start, end), probability in zip(offsets, probabilities, strict=False):
+        if probability >= least:
+            parts.append(text[start:end])
+        else:
+            parts.append(" ")
+    return " ".join("".join(parts).split())

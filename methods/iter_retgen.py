@@ -1,0 +1,96 @@
+"""Iter-RetGen (Shao et al. 2023, arXiv 2305.15294): retrieve, generate, retrieve by what was
+generated, and so on.
+
+    question ──► 5 passages ──► "... So the answer is: Toren." ──► question + that text ──► 5 passages ──► the answer
+
+Each iteration reads the passages of its own search alone. Source: docs/methods/searching.md#iter-retgen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from harness.method import Indexes, Method, MethodConfig, Tools, Traits
+from harness.method.settings import setting
+from harness.prompts import Pieces, Prompt, feed
+from harness.types import Answer, Document, Question, Step
+from methods.reading import question_text
+from methods.searching import Collected, fitting, separated
+
+GENERATE = Prompt(
+    "reason and answer",
+    "Read the passages below, then answer a question. Reason step by step with what the passages "
+    "say and with what you know, and end with: So the answer is: ...\n{instruction}\n\nPassages:\n"
+    "{text}\n\nThe passages end here.\n\nQuestion: {question}\n\nReasoning:",
+    answers=True,
+)
+ANSWER = re.compile(r"\banswer is:?\s+(\S.*)", re.IGNORECASE)
+
+
+class IterRetGen(Method):
+    """Retrieval by the question and the last reply, a reply over what was retrieved, in turn."""
+
+    class Config(MethodConfig):
+        """Settings of this method."""
+
+        k: int = setting(5, gt=0, help="Passages of a search.")
+        iterations: int = setting(2, gt=0, help="Searches, each with a reply.")
+        reply_tokens: int = setting(256, gt=0, help="Most tokens of a reply.")
+
+    summary = "retrieve, generate, retrieve by what was generated (Iter-RetGen)"
+    traits = Traits(one_document=False, draws=False, searches=True, takes_retriever=True)
+
+    def templates(self) -> Sequence[Prompt]:
+        """Its prompt."""
+        return (GENERATE,)
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Search and generate in turn; the last reply counts as answer, the others as search."""
+        del documents, indexes  # it reads what it finds
+        steps: list[Step] = []
+        reply = ""
+        with tools.phase("search"):
+            for _ in range(self.config.iterations - 1):
+                found = self._search(question, reply, tools, steps)
+                reply, _shown = self._generate(question, found, tools)
+                steps.append(Step("generate", flops=tools.meter.flops(), note=reply))
+            found = self._search(question, reply, tools, steps)
+        reply, count = self._generate(question, found, tools)
+        said = ANSWER.findall(reply)
+        text = reply
+        reason = "no answer is named"
+        if said:
+            text = said[-1].strip().removesuffix(".")
+            reason = f"{self.config.iterations} iterations"
+        return Answer(tools.task.answer_in(text), found.shown(count), reason, tuple(steps))
+
+    def _search(self, question: Question, reply: str, tools: Tools, steps: list[Step]) -> Collected:
+        """The passages for the question and the last reply; their steps are added to `steps`."""
+        query = question.text
+        if reply:
+            query = f"{reply} {question.text}"
+        found = Collected()
+        found.add(query, tools.search(query, self.config.k), tools)
+        steps += found.steps
+        return found
+
+    def _generate(self, question: Question, found: Collected, tools: Tools) -> tuple[str, int]:
+        """The reply over the passages, and how many of these fit."""
+        model = tools.model()
+        limit = self.config.reply_tokens
+        texts = found.texts()
+        count = fitting(texts, self._request(question, [], tools), limit, model)
+        with model.session() as s:
+            feed(s, self._request(question, texts[:count], tools))
+            reply = s.write(limit).text
+        return reply.strip(), count
+
+    def _request(self, question: Question, texts: Sequence[str], tools: Tools) -> Pieces:
+        return GENERATE.of(self.config).fill(
+            instruction=tools.task.instruction,
+            text=separated(texts),
+            question=question_text(question),
+        )

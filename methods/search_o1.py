@@ -1,0 +1,133 @@
+"""Search-o1 (Li et al. 2025, arXiv 2501.05366; code sunnynexus/Search-o1): a reasoning model searches
+in its reasoning, and what is found is first read and shortened by the same model.
+
+    ... <|begin_search_query|>who wrote Velindra<|end_search_query|>
+    ──► 10 passages ──► Reason-in-Documents ──► <|begin_search_result|>By Toren.<|end_search_result|> ... \\boxed{Toren}
+
+Source: docs/methods/searching.md#search-o1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from harness.method import MethodConfig, Tools
+from harness.method.settings import setting
+from harness.prompts import Pieces, Prompt, feed
+from harness.types import Question
+from methods.reading import question_text
+from methods.searching import fitting, separated
+from methods.tagged_search import TaggedSearch, Tags, Trajectory
+
+TASK = Prompt(
+    "search task",
+    "Answer a question by reasoning step by step. You can search: write "
+    "<|begin_search_query|> your query <|end_search_query|>, and what is found about it is put "
+    "between <|begin_search_result|> and <|end_search_result|>. Then reason on, and search again "
+    "where you need to, {searches} times at most. Write the final answer as \\boxed{answer}. "
+    "{instruction}\n\nQuestion:\n{question}\n\n",
+    answers=True,
+)
+READ = Prompt(
+    "reason in documents",
+    "Read the passages below, which were found for a query, and write what in them helps to go on "
+    "with a reasoning. Write only what the passages say. Begin with **Final Information**; if "
+    "nothing helps, write after it: No helpful information found.\n\nReasoning so far:\n{reasoning}"
+    "\n\nQuery: {query}\n\nPassages:\n{text}\n\nThe passages end here.\n",
+)
+_INFORMATION = "**Final Information**"
+_NOTHING = "No helpful information found."
+_BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
+_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+
+
+class SearchO1(TaggedSearch):
+    """Queries between tags in one reasoning; the model reads what is found in requests of their
+    own."""
+
+    class Config(MethodConfig):
+        """Settings of this method."""
+
+        k: int = setting(10, gt=0, help="Passages of a search.")
+        most: int = setting(10, gt=0, help="Most searches.")
+        max_turns: int = setting(15, gt=0, help="Parts of the reply before the last one.")
+        reply_tokens: int = setting(8192, gt=0, help="Most tokens of a part.")
+        read_tokens: int = setting(1024, gt=0, help="Most tokens about the passages of a search.")
+
+    summary = "a reasoning model searches in its reasoning and shortens what is found (Search-o1)"
+    traits = TaggedSearch.traits
+    tags = Tags("<|begin_search_query|>", "<|end_search_query|>")
+
+    def templates(self) -> Sequence[Prompt]:
+        """Its prompts: the task, and the reading of what was found."""
+        return (TASK, READ)
+
+    def request(self, question: Question, tools: Tools) -> Pieces:
+        """The task."""
+        return TASK.of(self.config).fill(
+            instruction=tools.task.instruction,
+            question=question_text(question),
+            searches=str(self.config.most),
+            answer="{answer}",
+        )
+
+    def information(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
+        """What the model writes about the passages; a sentence where it may not search."""
+        if len(trajectory.queries) >= self.config.most:
+            return _result("The limit of searches is reached; no more search is possible.")
+        if query in trajectory.queries:
+            return _result("This query was searched for before; see what was found then.")
+        trajectory.queries.append(query)
+        hits = tools.search(query, self.config.k)
+        trajectory.found.add(query, hits, tools)
+        texts = [hit.titled_text for hit in hits]
+        return f"\n{_result(self._read(query, trajectory.text, texts, tools))}\n"
+
+    def _read(self, query: str, reasoning: str, texts: Sequence[str], tools: Tools) -> str:
+        """What helps in the passages, as the model writes it."""
+        model = tools.model()
+        limit = self.config.read_tokens
+        steps = _shortened(reasoning)
+        empty = READ.of(self.config).fill(reasoning=[steps], query=[query], text=[])
+        count = fitting(texts, empty, limit, model)
+        with model.session() as s:
+            feed(
+                s,
+                READ.of(self.config).fill(
+                    reasoning=[steps], query=[query], text=separated(texts[:count])
+                ),
+            )
+            reply = s.write(limit).text
+        _, named, information = reply.rpartition(_INFORMATION)
+        if not named:
+            return _NOTHING
+        return information.strip() or _NOTHING
+
+    def invalid(self) -> None:
+        """A reply without a query ends the reasoning."""
+
+    def answer_of(self, reply: str) -> str:
+        """The content of the last box."""
+        boxes = _BOXED.findall(reply)
+        if not boxes:
+            return ""
+        return _TEXT.sub(r"\1", str(boxes[-1])).strip()
+
+
+def _result(text: str) -> str:
+    return f"\n<|begin_search_result|>{text}<|end_search_result|>\n"
+
+
+def _shortened(reasoning: str) -> str:
+    """The steps of a reasoning, a line each, without those in its middle that neither search nor
+    hold what was found; the first and the last four stay."""
+    steps = [line for line in reasoning.split("\n") if line.strip()]
+    kept: list[str] = []
+    for number, step in enumerate(steps):
+        searches = "<|begin_search_" in step
+        if number == 0 or number >= len(steps) - 4 or searches:
+            kept.append(f"Step {number + 1}: {step}")
+        elif kept[-1] != "...":
+            kept.append("...")
+    return "\n\n".join(kept)

@@ -1,0 +1,108 @@
+"""What methods that search share: the passages found so far, each once, as the reader sees them.
+
+found = Collected()
+found.add("who wrote Velindra", tools.search("who wrote Velindra", 5), tools)
+found.texts()      ["Velindra\\nThe novel of the winter ...", ...]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.errors import WindowExceeded
+from harness.method import Tools
+from harness.models import MeteredModel
+from harness.prompts import Pieces, prompt_tokens
+from harness.types import SearchHit, Shown, Step
+from methods.reading import SEPARATOR, how_many_fit
+from methods.retry import window_of
+
+
+@dataclass
+class Collected:
+    """Passages that the searches of a question found, in the order of finding, and steps for the
+    trace."""
+
+    hits: list[SearchHit] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def add(
+        self, query: str, hits: Sequence[SearchHit], tools: Tools, most: int | None = None
+    ) -> list[SearchHit]:
+        """Add passages that are new.
+
+        Args:
+            query: What found them.
+            hits: Best first.
+            tools: Count the tokens of the steps.
+            most: Most passages in all; None: no limit.
+
+        Returns:
+            Those that were new.
+        """
+        known = set(map(_id_of, self.hits))
+        new: list[SearchHit] = []
+        for hit in hits:
+            is_full = most is not None and len(self.hits) >= most
+            if hit.id in known or is_full:
+                continue
+            self.steps.append(retrieve_step(hit, query, len(self.hits), tools))
+            self.hits.append(hit)
+            new.append(hit)
+        return new
+
+    def texts(self) -> list[str]:
+        """The passages, each with its title on a line of its own."""
+        return [hit.titled_text for hit in self.hits]
+
+    def shown(self, count: int | None = None) -> tuple[Shown, ...]:
+        """The first `count` passages (None: all) as what a reader saw."""
+        return tuple(hit.shown for hit in self.hits[:count])
+
+
+def _id_of(hit: SearchHit) -> str:
+    return hit.id
+
+
+def retrieve_step(hit: SearchHit, query: str, number: int, tools: Tools) -> Step:
+    """The step of a trace for a passage that was found."""
+    return Step(
+        "retrieve",
+        number,
+        scores={"score": hit.score},
+        tokens=tools.model().count(hit.titled_text),
+        flops=tools.meter.flops(),
+        shown=hit.shown,
+        note=query,
+    )
+
+
+def separated(texts: Sequence[str]) -> list[str]:
+    """Texts as pieces of a prompt, a blank line between them."""
+    pieces: list[str] = []
+    for text in texts:
+        pieces += [SEPARATOR, text]
+    return pieces[1:]
+
+
+def fitting(texts: Sequence[str], request: Pieces, reply: int, model: MeteredModel) -> int:
+    """How many of the texts, from the first on, fit beside a request and its reply.
+
+    Args:
+        texts: The texts.
+        request: The prompt without them.
+        reply: Most tokens of the reply.
+        model: The model that is asked.
+
+    Raises:
+        WindowExceeded: The request does not fit without a text.
+    """
+    used = prompt_tokens(request, model) + reply
+    window = window_of(None, model)
+    if used > window:
+        raise WindowExceeded(
+            f"a request with its reply takes {used} tokens, more than the window of {window} tokens "
+            f"of '{model.name}'; raise model.window or lower the method's lengths of replies"
+        )
+    return how_many_fit(texts, window - used, model)

@@ -1,0 +1,142 @@
+"""Self-Ask with search (Press et al. 2022, arXiv 2210.03350): the model asks itself follow-up
+questions, which a search answers.
+
+    question ──► Follow up: Who wrote Velindra?     ──► search ──► Intermediate answer: Toren.
+             ──► Follow up: Where does Toren live?  ──► search ──► Intermediate answer: In Kelford.
+             ──► So the final answer is: Kelford
+
+The paper's search gives a short answer; one over passages gives passages, from which the model
+writes the intermediate answer. Source: docs/methods/searching.md#self-ask.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.method import Indexes, Method, MethodConfig, Tools, Traits
+from harness.method.settings import setting
+from harness.prompts import Pieces, Prompt, feed
+from harness.types import Answer, Document, Question, Step
+from methods.reading import question_text
+from methods.searching import Collected, fitting, separated
+
+ASK = Prompt(
+    "follow-up question",
+    "Answer a question by asking simpler ones. Write one line. If a simpler question has to be "
+    "answered first, the line is: Follow up: ...\nIf what was found gives the answer, the line is: "
+    "So the final answer is: ...\n{instruction}\n\nQuestion: {question}\n\nSo far:\n{so_far}\n\n"
+    "Next line:",
+    answers=True,
+)
+REPLY = Prompt(
+    "intermediate answer",
+    "Read the passages below, then answer a question about them with one short sentence.\n\n"
+    "Passages:\n{text}\n\nThe passages end here.\n\nQuestion: {question}\n\nAnswer:",
+)
+FORCE = Prompt(
+    "final answer",
+    "Answer a question with what was found. {instruction}\n\nQuestion: {question}\n\nFound:\n"
+    "{so_far}\n\nSo the final answer is:",
+    answers=True,
+)
+_FOLLOW_UP = re.compile(r"follow[ -]?up:\s*(\S.*)", re.IGNORECASE)
+_FINAL = re.compile(r"final answer is:?\s*(\S.*)", re.IGNORECASE)
+
+
+@dataclass
+class _Asked:
+    """What has been asked and answered so far."""
+
+    lines: list[str] = field(default_factory=list)
+    found: Collected = field(default_factory=Collected)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines) or "(nothing)"
+
+
+class SelfAsk(Method):
+    """Follow-up questions, each with a search and an intermediate answer, until the model names the
+    final one."""
+
+    class Config(MethodConfig):
+        """Settings of this method."""
+
+        k: int = setting(5, gt=0, help="Passages of a search.")
+        most: int = setting(5, gt=0, help="Most follow-up questions.")
+        line_tokens: int = setting(64, gt=0, help="Most tokens of a line and of an answer to it.")
+
+    summary = "the model asks itself follow-up questions, which a search answers (Self-Ask)"
+    traits = Traits(one_document=False, draws=False, searches=True, takes_retriever=True)
+
+    def templates(self) -> Sequence[Prompt]:
+        """Its prompts."""
+        return (ASK, REPLY, FORCE)
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Ask, search and answer in turn until a line names the final answer.
+
+        A line that is neither a follow-up question nor the final answer ends the asking, as does
+        the limit: the model is then told to answer.
+        """
+        del documents, indexes  # it reads what it finds
+        asked = _Asked()
+        final: str | None = None
+        reason = "told to answer: most"
+        with tools.phase("search"):
+            for number in range(self.config.most):
+                line = self._line(question, asked, tools)
+                said = _FINAL.search(line)
+                follow_up = _FOLLOW_UP.search(line)
+                if said:
+                    final = said.group(1).strip().removesuffix(".")
+                    reason = f"answered after {number} follow-up questions"
+                    break
+                if follow_up is None:
+                    reason = "told to answer: no follow-up question"
+                    break
+                self._follow(follow_up.group(1).strip(), asked, tools)
+        if final is None:
+            final = self._ask(
+                self._filled(FORCE, question, asked, tools), tools.task.max_answer_tokens, tools
+            )
+        answer = tools.task.answer_in(final)
+        return Answer(answer, asked.found.shown(), reason, tuple(asked.found.steps))
+
+    def _line(self, question: Question, asked: _Asked, tools: Tools) -> str:
+        """The next line that the model writes; its step is added."""
+        request = self._filled(ASK, question, asked, tools)
+        line = self._ask(request, self.config.line_tokens, tools, stop=("\n",))
+        asked.found.steps.append(Step("ask", flops=tools.meter.flops(), note=line))
+        return line
+
+    def _follow(self, follow_up: str, asked: _Asked, tools: Tools) -> None:
+        """Search for a follow-up question and add it with the answer that the passages give."""
+        hits = tools.search(follow_up, self.config.k)
+        asked.found.add(follow_up, hits, tools)
+        texts = [hit.titled_text for hit in hits]
+        model = tools.model()
+        limit = self.config.line_tokens
+        empty = REPLY.of(self.config).fill(text=[], question=follow_up)
+        count = fitting(texts, empty, limit, model)
+        request = REPLY.of(self.config).fill(text=separated(texts[:count]), question=follow_up)
+        reply = self._ask(request, limit, tools, stop=("\n",))
+        asked.lines += [f"Follow up: {follow_up}", f"Intermediate answer: {reply}"]
+        asked.found.steps.append(Step("reply", flops=tools.meter.flops(), note=reply))
+
+    def _filled(self, prompt: Prompt, question: Question, asked: _Asked, tools: Tools) -> Pieces:
+        return prompt.of(self.config).fill(
+            instruction=tools.task.instruction,
+            question=question_text(question),
+            so_far=asked.text,
+        )
+
+    def _ask(self, request: Pieces, limit: int, tools: Tools, stop: tuple[str, ...] = ()) -> str:
+        """The reply to a request of one turn."""
+        with tools.model().session() as s:
+            feed(s, request)
+            return s.write(limit, stop=stop).text.strip()

@@ -1,0 +1,164 @@
+"""A model that searches while it writes one reply: it puts a query between tags, what is found is
+put after it, and it writes on.
+
+    Velindra is a novel. <search>who wrote Velindra</search>
+    <information>Doc 1 ... by Toren</information> So it is Toren. <answer>Toren</answer>
+
+Search-R1 (search_r1.py) and Search-o1 (search_o1.py) differ in tags, limits and in how passages are
+shown. The reply so far begins the next reply; a server that cannot continue a reply gets it at the
+end of the user's turn. The reply is read anew at each search, as by the authors' scripts, and
+counted. A part is as long as the window allows.
+"""
+
+from __future__ import annotations
+
+import abc
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.method import Indexes, Method, Tools, Traits
+from harness.models import Session, Written
+from harness.prompts import Pieces, feed
+from harness.types import Answer, Document, Question, SearchHit, Step
+from methods.searching import Collected
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The marks around a query, and the end of an answer ("" where nothing marks it)."""
+
+    query: str
+    query_end: str
+    answer_end: str = ""
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """What ends the writing."""
+        if not self.answer_end:
+            return (self.query_end,)
+        return (self.query_end, self.answer_end)
+
+    def query_in(self, part: str) -> str | None:
+        """The query that a part of the reply ends with, None where it ends otherwise."""
+        if not part.endswith(self.query_end):
+            return None
+        _, tag, query = part.removesuffix(self.query_end).rpartition(self.query)
+        if not tag:
+            return None
+        return query.strip() or None
+
+
+@dataclass
+class Trajectory:
+    """The reply so far, with what was found in it. queries: those that were searched for."""
+
+    question: Question
+    text: str = ""
+    newest: str = ""
+    queries: list[str] = field(default_factory=list)
+    found: Collected = field(default_factory=Collected)
+
+
+class TaggedSearch(Method):
+    """The loop; subclasses say what is asked, and what is put after a query."""
+
+    traits = Traits(one_document=False, draws=False, searches=True, takes_retriever=True)
+    tags: Tags
+
+    @abc.abstractmethod
+    def request(self, question: Question, tools: Tools) -> Pieces:
+        """The user's turn."""
+
+    @abc.abstractmethod
+    def information(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
+        """Search, and return what is put into the reply after a query."""
+
+    @abc.abstractmethod
+    def invalid(self) -> str | None:
+        """What is put into the reply after a part with neither query nor answer; None ends it."""
+
+    @abc.abstractmethod
+    def answer_of(self, reply: str) -> str:
+        """The answer in the whole reply, "" where it has none."""
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Let the model write and search until it answers; all of it counts as search."""
+        del documents, indexes  # it reads what it finds
+        trajectory = Trajectory(question)
+        with tools.phase("search"), tools.model().session() as s:
+            feed(s, self.request(question, tools))
+            reason = self._write_on(s, trajectory, tools)
+        text = self.answer_of(trajectory.text)
+        if not text:
+            reason = f"{reason}, no answer is marked"
+        found = trajectory.found
+        return Answer(tools.task.answer_in(text), found.shown(), reason, tuple(found.steps))
+
+    def _write_on(self, s: Session, trajectory: Trajectory, tools: Tools) -> str:
+        """Write and search in turn; returns why it ended."""
+        config = self.config
+        for _ in range(config.max_turns):
+            end = self._write_part(s, trajectory, tools)
+            if end:
+                return end
+            query = self.tags.query_in(trajectory.newest)
+            if query is None:
+                put = self.invalid()
+                if put is None:
+                    return "ended"
+                trajectory.text += put
+            else:
+                trajectory.text += self.information(query, trajectory, tools)
+        return self._write_part(s, trajectory, tools) or "max_turns"
+
+    def _write_part(self, s: Session, trajectory: Trajectory, tools: Tools) -> str:
+        """Write up to a query or an answer; returns why no more is to be written, "" if more is."""
+        room = s.room() - tools.model().count(trajectory.text) - tools.model().turn_tokens()
+        limit = min(self.config.reply_tokens, room)
+        if limit < 1:
+            return "window"
+        begin = ""
+        with s.branch():
+            if s.can_begin_replies:
+                begin = trajectory.text
+            elif trajectory.text:
+                s.feed(f"\n{trajectory.text}")
+            written = s.write(limit, stop=self.tags.stops, begin=begin)
+        closed = self._closed(written)
+        trajectory.newest = closed
+        trajectory.text += closed
+        note = closed.strip()
+        trajectory.found.steps.append(Step("write", flops=tools.meter.flops(), note=note))
+        if self.tags.answer_end and closed.endswith(self.tags.answer_end):
+            return "answered"
+        return ""
+
+    def _closed(self, written: Written) -> str:
+        """What was written, with the end that it stopped at, which is not part of it."""
+        text = written.text
+        if written.finish != "stop":
+            return text
+        if self.tags.query_in(text + self.tags.query_end) is not None:
+            return text + self.tags.query_end
+        if self.tags.answer_end and self.answer_of(text + self.tags.answer_end):
+            return text + self.tags.answer_end
+        return text
+
+
+def numbered(hits: Sequence[SearchHit]) -> str:
+    """Passages as Search-R1 lists them, a line each."""
+    lines: list[str] = []
+    for number, hit in enumerate(hits, start=1):
+        lines.append(f"Doc {number}(Title: {hit.title}) {hit.text}\n")
+    return "".join(lines)
+
+
+def last_between(text: str, start: str, end: str) -> str:
+    """The text between the last pair of marks, stripped; "" where there is none."""
+    found = re.findall(re.escape(start) + r"(.*?)" + re.escape(end), text, re.DOTALL)
+    if not found:
+        return ""
+    return str(found[-1]).strip()

@@ -1,0 +1,152 @@
+"""A search agent with tool calls: the model calls a search tool in turns of a conversation, until a
+reply calls none.
+
+    user       the question, and how to call search
+    model      <tool_call>{"name": "search", "arguments": {"query": "who wrote Velindra"}}</tool_call>
+    user       <tool_response>Doc 1(Title: Velindra) ...</tool_response>
+    model      Answer: Toren
+
+The marks are those of the chat templates of Qwen 2.5 and Hermes. Source: docs/methods/searching.md#tool-agent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from harness.method import Indexes, Method, MethodConfig, Tools, Traits
+from harness.method.settings import setting
+from harness.models import Session
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
+from harness.types import Answer, Document, Question, Step
+from methods.reading import question_text
+from methods.retry import LABEL, require_room
+from methods.searching import Collected
+from methods.tagged_search import numbered
+from methods.values import values_in
+
+TASK = Prompt(
+    "agent",
+    "Answer a question with a search tool. To call it, reply with nothing but:\n<tool_call>\n"
+    '{"name": "search", "arguments": {"query": "what you look for"}}\n</tool_call>\nIt returns the '
+    "best passages. Call it as often as you need, with another query each time. Solve a question "
+    "of several steps step by step. When what was found gives the answer, call no tool and reply: "
+    "Answer: ...\n\n{instruction}\n\nQuestion: {question}",
+    answers=True,
+)
+FOUND = Prompt("found passages", "<tool_response>\n{passages}\n</tool_response>", first=False)
+WRONG = Prompt(
+    "call without a query",
+    "<tool_response>\nThis call names no query.\n</tool_response>",
+    first=False,
+)
+FORCE = Prompt(
+    "answer now",
+    "This was the last tool call. Answer now from what was found. {instruction}",
+    first=False,
+)
+_ANSWER = re.compile(LABEL.format("answer") + "(.*)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
+_CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.DOTALL)
+
+
+class ToolAgent(Method):
+    """A conversation in which the model calls a search tool."""
+
+    class Config(MethodConfig):
+        """Settings of this method."""
+
+        k: int = setting(5, gt=0, help="Passages of a search.")
+        max_calls: int = setting(10, gt=0, help="Tool calls before the model is told to answer.")
+        reply_tokens: int = setting(512, gt=0, help="Most tokens of each reply.")
+
+    summary = "the model calls a search tool in a conversation until it answers"
+    traits = Traits(one_document=False, draws=False, searches=True, takes_retriever=True)
+
+    def templates(self) -> Sequence[Prompt]:
+        """Its prompts: the task, what the tool returns, and the request to answer."""
+        return (TASK, FOUND, WRONG, FORCE)
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Let the model call the tool until it answers; all of it counts as search.
+
+        Raises WindowExceeded where the task with two replies does not fit the window.
+        """
+        del documents, indexes  # it reads what it finds
+        config = self.config
+        model = tools.model()
+        instruction = tools.task.instruction
+        task = TASK.of(config).fill(instruction=instruction, question=question_text(question))
+        force = FORCE.of(config).fill(instruction=instruction)
+        reserved = prompt_tokens(force, model) + 2 * config.reply_tokens
+        require_room(prompt_tokens(task, model) + reserved, model, None)
+        found = Collected()
+        with tools.phase("search"), model.session() as s:
+            feed(s, task)
+            reply, reason = self._converse(s, found, tools, force, reserved)
+        said = _ANSWER.search(reply)
+        if said:
+            reply = said.group(1)
+        return Answer(tools.task.answer_in(reply), found.shown(), reason, tuple(found.steps))
+
+    def _converse(
+        self, s: Session, found: Collected, tools: Tools, force: Pieces, reserved: int
+    ) -> tuple[str, str]:
+        """Let the model call the tool until it calls none, or until a limit is reached.
+
+        Args:
+            s: The conversation, which has the task.
+            found: Gets what is found.
+            tools: Search.
+            force: The request to answer now.
+            reserved: Tokens that this request and two replies take.
+
+        Returns:
+            The last reply, and why it was the last.
+        """
+        model = tools.model()
+        limit = ""
+        for number in range(self.config.max_calls):
+            written = s.write(self.config.reply_tokens)
+            calls = _calls(written.text)
+            if not calls:
+                if number == 0:
+                    s.count_reply(written, "unsearched")
+                return written.text, f"answered after {number} calls"
+            result = self._result(calls[0], found, tools)
+            if s.length() + model.count(result) + reserved > model.window:
+                limit = "window"
+                break
+            last = number + 1 == self.config.max_calls
+            if last:
+                result = f"{result}\n\n"
+                feed(s, [result, *force])
+            else:
+                feed(s, [result])
+        if limit:
+            feed(s, force)
+        written = s.write(self.config.reply_tokens)
+        return written.text, f"told to answer: {limit or 'max_calls'}"
+
+    def _result(self, call: dict[str, Any], found: Collected, tools: Tools) -> str:
+        """What a call returns, as the model sees it; its step is added."""
+        arguments = call.get("arguments")
+        query = ""
+        if isinstance(arguments, dict):
+            query = str(arguments.get("query") or "").strip()
+        found.steps.append(Step("search", flops=tools.meter.flops(), note=query))
+        if not query:
+            return "".join(WRONG.of(self.config).fill())
+        hits = tools.search(query, self.config.k)
+        found.add(query, hits, tools)
+        passages = numbered(hits).strip() or "Nothing is found."
+        return "".join(FOUND.of(self.config).fill(passages=passages))
+
+
+def _calls(reply: str) -> list[dict[str, Any]]:
+    """The tool calls of a reply: objects with a name, between marks where it has these."""
+    marked = "\n".join(_CALL.findall(reply)) or reply
+    objects = [value for value in values_in(marked) if isinstance(value, dict)]
+    return [value for value in objects if "name" in value]
