@@ -6,10 +6,11 @@ from typing import Annotated
 
 from harness.cli.command import setting
 from harness.cli.options import Json, MovedData, Runs, split_names
-from harness.cli.output import mean_texts
+from harness.cli.output import mean_texts, say
 from harness.config import registry
 from harness.errors import UserError
 from harness.storage.named_runs import run_folders
+from harness.storage.run_files import MANIFEST, read_json
 
 
 def score(
@@ -29,7 +30,8 @@ def score(
     The run keeps its scores, and --scorers adds others. The data set is loaded for its gold
     answers; it must hold the rows that the run was made with. With --data it may hold other gold
     answers to them; the original rows must still be where they were. The earlier scores stay in the
-    records.
+    records. What was said of the questions when the run began, as that the first ones are not like the
+    rest, is said again.
     """
     from harness.engine.rescore import rescore
 
@@ -44,4 +46,6 @@ def score(
         else:
             means = ", ".join(f"{name} {text}" for name, text in mean_texts(summary).items())
             print(f"{folder}: {means or 'no questions yet'}")
+        for warning in read_json(folder / MANIFEST).get("warnings") or ():
+            say(f"warning: {folder.name}: {warning}")
     return 0

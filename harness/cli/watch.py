@@ -24,7 +24,7 @@ from typing import Annotated, Any
 from harness.cli.command import execution
 from harness.cli.options import RESULTS, RunsFolders
 from harness.cli.output import say
-from harness.cli.stored_runs import without_copies
+from harness.cli.stored_runs import newest, without_copies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 
@@ -106,7 +106,8 @@ class _Server(ThreadingHTTPServer):
             begun = time.monotonic()
             # The time to make a page is known only once it is made, so that of the last one counts.
             pause = max(_PAUSE, self._took / _SHARE)
-            html = page(without_copies(self._live.readable()), title=self._title, live=pause)
+            runs = newest(without_copies(self._live.readable()), all_code=False)
+            html = page(runs, title=self._title, live=pause)
             self._took = time.monotonic() - begun
             return "text/html", html
 

@@ -130,6 +130,16 @@ def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_pat
     assert after["flashrag.em"]["mean"] == 1.0
 
 
+def test_scoring_again_says_what_was_said_of_the_questions(here, rows):
+    folder = run(here, "full-context")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["warnings"] = ["the first 2 questions are not like the rest"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    done = here("score", str(folder)).checked()
+    assert "warning: " in done.stderr
+    assert "the first 2 questions are not like the rest" in done.stderr
+
+
 def test_a_licence_can_forbid_it(here, rows, tmp_path):
     folder = run(here, "full-context", "--keep-texts", "no")
     content = "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())

@@ -49,6 +49,16 @@ def test_the_page_is_that_of_report_with_what_is_new_on_top(tmp_path):
         assert 'data-answered="2"' in get(server, at)[1]
 
 
+def test_the_page_shows_the_newest_code_and_counts_the_others(tmp_path):
+    old = {"started": "2026-01-01T00:00:00+00:00"}
+    write_run(tmp_path, [record(0, 1.0)], method="lead", hash8="0000000b", manifest=old)
+    write_run(tmp_path, [record(0, 0.0)], method="lead", hash8="0000000a")
+    with served(tmp_path) as server:
+        page = get(server, f"/{server.token}/")[1]
+    assert "1 run of older code or prompts left out" in html.unescape(page)
+    assert "0000000b" not in page
+
+
 def test_an_empty_folder_waits(tmp_path):
     with served(tmp_path) as server:
         assert 'data-answered="0"' in get(server, f"/{server.token}/")[1]

@@ -49,6 +49,13 @@ def test_a_figure_shows_the_newest_code(words, results, command):
     assert counts == [1, 2], err
 
 
+@pytest.mark.parametrize("analysis", ["bands", "stability"])
+def test_an_analysis_shows_the_newest_code_and_counts_the_others(analysis, results, command):
+    _, out, err = command("report", analysis, str(results), "--format", "json")
+    assert NOTE in err
+    assert "0000000b" not in out
+
+
 @pytest.mark.parametrize("changed", ["fingerprint", "weights", "setting", "imported"])
 def test_other_rows_weights_or_settings_are_no_older_code(changed, tmp_path, command):
     write_run(tmp_path / "a", records(OURS), method="lead", hash8="0000000a")

@@ -16,7 +16,7 @@ from harness.cli.command import setting
 from harness.cli.figures import write_figure
 from harness.cli.options import RESULTS, MovedData, RunsFolders, Score
 from harness.cli.output import say
-from harness.cli.stored_runs import stored_runs
+from harness.cli.stored_runs import newest, stored_runs
 from harness.cli.table_output import (
     FigureOutput,
     TableFile,
@@ -73,7 +73,12 @@ def _show_analysis(module: Any, answers: Answers) -> int:
 
     form = format_of(answers.form, answers.out)
     runs, damaged = stored_runs(answers.folders or [RESULTS], hold="nothing")
-    write_analysis(module, with_rows(runs, answers.data, say), form, answers.out)
+    newest_runs = newest(runs, all_code=False)
+    older = len(runs) - len(newest_runs)
+    if older:
+        counted = "1 run" if older == 1 else f"{older} runs"
+        say(f"note: {counted} of older code or prompts left out (harness prune lists them)")
+    write_analysis(module, with_rows(newest_runs, answers.data, say), form, answers.out)
     return 3 if damaged else 0
 
 
