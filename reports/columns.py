@@ -17,6 +17,8 @@ from reports.run_columns import Shown, columns_shown, legends
 from reports.settings import as_printed, settings
 
 _RUN_COLUMNS = ("dataset", "method", "model")
+_RIGHT = "right"
+_JUDGE = re.compile(r"judge\.[^.]+")  # of other kinds: judge.NAME.KIND
 _BLEU = "hf_bleu.corpus_bleu4"
 _SCORE_COLUMNS = (
     _BLEU,
@@ -99,13 +101,16 @@ def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | Non
 
 
 def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
-    """The scores to show: `score`, or headlines and scores of the user's own ("module:function");
-    with the votes and pass@k of each."""
+    """The scores to show: `score`, or headlines and scores of the user's own ("module:function"),
+    and judges of correctness beside `right`; with the votes and pass@k of each."""
     if score:
         scores = [score]
     else:
-        own = [name for name in names if ":" in name and not name.endswith((".low", ".high"))]
-        scores = [*dict.fromkeys(frame["headline"]), *own]
+        means = [name for name in names if not name.endswith((".low", ".high"))]
+        own = [name for name in means if ":" in name]
+        if _RIGHT in set(frame["headline"]):
+            own += [name for name in means if _JUDGE.fullmatch(name)]
+        scores = [*dict.fromkeys([*frame["headline"], *own])]
     found = list(scores)
     for name in scores:
         of_repeats = re.compile(rf"{re.escape(name)}\.(vote|pass@\d+)")

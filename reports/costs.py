@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
-from harness.cost.usage import add_usage, money, sum_phases
+from harness.cost.usage import add_usage, money, sum_phases, tokens_of
 from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun
@@ -96,6 +96,7 @@ def _columns(usages: Iterable[Mapping[str, Any]], convention: str) -> Costs:
     The usages are read once: a run may have a million questions.
     """
     columns = {key: array("d") for key in ("tokens_in", "tokens_out", "seconds", "queued")}
+    tokens: array[float] | None = array("d")
     tflops: array[float] | None = array("d")
     for usage in usages:
         if usage:
@@ -104,13 +105,24 @@ def _columns(usages: Iterable[Mapping[str, Any]], convention: str) -> Costs:
                 del columns[key]  # of a run made elsewhere
         for key, column in columns.items():
             column.append(usage.get(key, 0))
+        count = tokens_of_call(usage)
+        if count is None:
+            tokens = None
+        elif tokens is not None:
+            tokens.append(count)
         if usage.get("uncounted"):
             tflops = None
         if tflops is not None:
             tflops.append(_tflops(usage, convention))
-    read, written = columns.get("tokens_in", ()), columns.get("tokens_out", ())
-    tokens = array("d", map(sum, zip(read, written, strict=False)))
-    return Costs(tokens=tokens, tflops=tflops, **columns)
+    return Costs(tokens=tokens or [], tflops=tflops, **columns)
+
+
+def tokens_of_call(usage: Mapping[str, Any]) -> int | None:
+    """Tokens read and written; None where they are not known. usage: of a phase, {} for one without
+    calls."""
+    if not usage or "tokens_total" in usage or {"tokens_in", "tokens_out"} <= usage.keys():
+        return tokens_of(usage)
+    return None
 
 
 def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Sequence[float]:

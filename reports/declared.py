@@ -50,7 +50,7 @@ def declared(run: StoredRun) -> Declared | None:
     return Declared(
         one_request=method.traits.one_request,
         reads_documents=method.traits.reads_documents,
-        indexes=method.scope != "none",
+        indexes=method.scope != "none" and not run.config.get("retriever"),
         floor=method.traits.floor,
         scoring_roles=_scoring_roles(method),
         asks_application="application" in method.needs.get("reader", ()),

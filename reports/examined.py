@@ -288,7 +288,7 @@ def _problems(record: Mapping[str, Any], made: Made) -> Iterator[str]:
     if not all(0 <= value <= 1 for value in record["scores"].values()):
         yield "a score below 0 or above 1"
     yield from _place_problems(record)
-    unknown = any(phase.get("tokens_unknown") for phase in record["usage"].values())
+    unknown = any(map(_lacks_tokens, record["usage"].values()))
     if unknown and not made.is_application:
         yield "tokens that are unknown, of models that are no application"
     if made.declared is None:
@@ -301,6 +301,11 @@ def _problems(record: Mapping[str, Any], made: Made) -> Iterator[str]:
     if made.has_models and not (unknown and made.is_application):
         yield from _request_problems(record, phases, made)
         yield from _token_problems(record, phases, made)
+
+
+def _lacks_tokens(phase: Mapping[str, Any]) -> bool:
+    """Whether a reply of the phase did not say what was read, or did not tell it apart."""
+    return bool(phase.get("tokens_unknown") or phase.get("tokens_total"))
 
 
 def _is_negative(value: Any) -> bool:

@@ -10,7 +10,7 @@ from harness.cost.usage import money, sum_phases
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind_of_question
 from reports.columns import Section
-from reports.costs import TERA, is_billed
+from reports.costs import TERA, is_billed, tokens_of_call
 from reports.html_tables import table
 from reports.markup import el, joined
 
@@ -76,7 +76,7 @@ def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | N
     not known."""
     costs: dict[str, float | None] = {}
     for phase, spent in usage.items():
-        costs[f"tokens.{phase}"] = _known_sum(spent, "tokens_in", "tokens_out")
+        costs[f"tokens.{phase}"] = tokens_of_call(spent)
         counted = not spent.get("uncounted")
         costs[f"tflops.{phase}"] = (
             (spent.get("flops") or {}).get(DEFAULT, 0.0) / TERA if counted else None

@@ -38,7 +38,8 @@ def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
     headline = facts.headline(run)
     scores = [record["scores"] for record in run.records if record["error"] is None]
     pairs = []
-    for a, b in [*((judge, headline) for judge in judges), *combinations(judges, 2)]:
+    with_headline = [(judge, headline) for judge in judges if judge != headline]
+    for a, b in [*with_headline, *combinations(judges, 2)]:
         both = [(row[a] >= RIGHT, row[b] >= RIGHT) for row in scores if a in row and b in row]
         pairs.append({"a": a, "b": b, "n": len(both)} | agreement(both))
     return pairs

@@ -67,7 +67,8 @@ AppMap = Annotated[
     Mapping[str, str],
     setting(
         "--app-map FIELD=PATH ...",
-        "Where a reply has answer, sources, contexts, tokens_in, tokens_out, cost (JMESPath).",
+        "Where a reply has answer, sources, contexts, tokens, tokens_in, tokens_out, cost "
+        "(JMESPath).",
         typed=list[str],
         read=_map,
     ),

@@ -454,7 +454,11 @@ class RunRequest(Repetition, Handling, Selection):
         )
         chosen = chosen_applications(self.app, options)
         if chosen and self.suite is not None:
-            raise UserError("--app is not for --suite; name data sets, or --documents, beside it")
+            datasets = ",".join(chosen_suite(self.suite, ()).datasets) or "NAME"
+            raise UserError(
+                "--app cannot be run with --suite, whose settings are those of methods; run it on "
+                f"the same data sets in a command of its own: --dataset {datasets}"
+            )
         return chosen
 
     @property

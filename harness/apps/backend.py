@@ -210,6 +210,7 @@ class ApplicationSession(Session):
             billed=written if is_billed else None,
             charged=said.cost,
             tokens_known=tokens_known,
+            tokens_total=None if tokens_known else said.tokens,
             money_known=said.cost is not None or is_billed,
         )
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-FIELDS = ("answer", "sources", "contexts", "tokens_in", "tokens_out", "cost")
-"""What is read from a reply; all but the answer may be missing."""
+FIELDS = ("answer", "sources", "contexts", "tokens_in", "tokens_out", "tokens", "cost")
+"""What is read from a reply; all but the answer may be missing. tokens: read and written together,
+where they are not told apart."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ _JSON = Format(
         "contexts": "contexts",
         "tokens_in": "tokens.input",
         "tokens_out": "tokens.output",
+        "tokens": "to_number(tokens)",
         "cost": "cost",
     },
 )

@@ -33,6 +33,7 @@ class AppReply:
         contexts: Texts that it rests on.
         tokens_in: Tokens read by its models.
         tokens_out: Tokens written by them.
+        tokens: Both together, where the reply does not tell them apart.
         cost: Money.
     """
 
@@ -41,6 +42,7 @@ class AppReply:
     contexts: tuple[str, ...] | None = None
     tokens_in: int | None = None
     tokens_out: int | None = None
+    tokens: int | None = None
     cost: float | None = None
 
 
@@ -72,6 +74,7 @@ def read_reply(value: Any, places: Places) -> AppReply:
         contexts=_texts("contexts", found.get("contexts")),
         tokens_in=_count("tokens_in", found.get("tokens_in")),
         tokens_out=_count("tokens_out", found.get("tokens_out")),
+        tokens=_count("tokens", found.get("tokens")),
         cost=_money(found.get("cost")),
     )
 

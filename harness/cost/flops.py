@@ -169,7 +169,8 @@ class Event:
     )
     reply: str = ""  # what is wrong with a reply (`Written.problem`), in an event of its own
     charged: float | None = None  # money that an application's reply says, or of a search
-    tokens_known: bool = True  # False where an application's reply does not say them
+    tokens_known: bool = True  # False where an application's reply does not say both
+    tokens_total: int | None = None  # both together, where it says no more
     money_known: bool = True  # False where neither its reply nor a price says it
     answered: bool = True  # False for requests that were sent and got no usable reply
 

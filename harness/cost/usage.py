@@ -33,6 +33,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     charged           money that the replies of an application say, and of searches
     tokens_unknown, money_unknown    calls of an application whose reply does not say them; the phase then has no
                       tokens_in and tokens_out
+    tokens_total      in place of these two, where its reply says their sum alone
     searches          {requests, passages, seconds} of searches, without the encoding of their queries
     probes            {requests, tokens, flops} of probes, which read the words that close the turn
     thinking          {tokens, unclosed, flops}; unclosed: how often it was ended at its limit
@@ -77,7 +78,10 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         }
         if not e.tokens_known:
             del usage["tokens_in"], usage["tokens_out"]
-            usage["tokens_unknown"] = 1
+            if e.tokens_total is None:
+                usage["tokens_unknown"] = 1
+            else:
+                usage["tokens_total"] = e.tokens_total
         if e.charged is not None:
             usage["charged"] = e.charged
         if not e.money_known:
@@ -125,7 +129,8 @@ def sum_phases(usages: Iterable[Mapping[str, Mapping[str, Any]]], *phases: str) 
 
 def tokens_of(phase: Mapping[str, Any]) -> int:
     """Tokens read and written in a phase, or in a sum of phases; 0 where it holds none."""
-    return int(phase.get("tokens_in", 0) + phase.get("tokens_out", 0))
+    told_apart = phase.get("tokens_in", 0) + phase.get("tokens_out", 0)
+    return int(told_apart + phase.get("tokens_total", 0))
 
 
 def sent(

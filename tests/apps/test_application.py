@@ -254,6 +254,15 @@ def test_known_forms_of_requests_and_replies(run, records, form):
     assert (usage["tokens_in"], usage["tokens_out"]) == (9, 2)
 
 
+def test_tokens_that_are_not_told_apart_are_shown_as_their_sum(run, table):
+    from tests.llm.loopback import Loopback
+
+    with Loopback([lambda body: {"answer": "two years", "tokens": 812}]) as server:
+        run(f"wiki={server.url}/ask", "--limit", "2", "--max-tokens", "5000").checked()
+    row = table()["wiki"]
+    assert (row["tokens"], row.get("tokens.in"), row.get("tokens.out")) == (812, None, None)
+
+
 def test_a_reply_of_another_shape_is_read_by_a_map(run, records):
     from tests.llm.loopback import Loopback
 
@@ -315,6 +324,7 @@ BAD = {
     "an unknown form": (["a=http://h/x", "--app-format", "soap"], "unknown format 'soap'"),
     "a body that is no JSON": (["a=http://h/x", "--app-body", "bad.txt"], "gives no JSON"),
     "a key in the command": (["a=http://h/x", "--app-header", "X-Key=abc"], "environment variable"),
+    "a suite": (["a=http://h/x", "--suite", "smoke-app"], "of its own: --dataset pocket/musique"),
     "a model's setting": (["a=http://h/x", "--set", "app.window=5"], "is for a language model"),
 }
 
@@ -322,6 +332,11 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_a_mistake_is_one_sentence_and_nothing_is_run(run, wiki, case):
     (wiki / "bad.txt").write_text("{{ question }}")
+    suites = wiki / "own" / "suites"
+    suites.mkdir(parents=True, exist_ok=True)
+    (suites / "smoke-app.yaml").write_text(
+        "summary: s\nmethods: [bm25]\ndatasets: [pocket/musique]\n"
+    )
     arguments, sentence = BAD[case]
     ended = run(*arguments).checked(2)
     assert sentence in ended.stderr
@@ -339,4 +354,23 @@ def test_answers_are_judged_and_traced(run, here, table, wiki):
     )  # fmt: skip
     judged.checked()
     assert [value for name, value in table()["wiki"].items() if name == "judge.judge"] == [1]
+    header = here("report", "results").checked().stdout.split("method", 1)[1].splitlines()[0]
+    assert header.split()[:2] == ["right", "judge.judge"]
     assert "setup.md" in here("trace", str(folder), "q1").checked().stdout
+
+
+def test_a_judge_is_the_headline_where_no_answer_is_known(run, here, table, wiki):
+    rows = [{"id": str(number), "question": text} for number, text in enumerate(ANSWERS)]
+    (wiki / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with WikiApp().server() as server:
+        run(f"wiki={server.url}/ask", "--limit", "2").checked()
+    assert table()["wiki"]["headline"] == "right"
+    (folder,) = (wiki / "results" / "wiki").iterdir()
+    (wiki / "script.yaml").write_text("replies: [{reply: 'yes'}]")
+    here(
+        "judge", str(folder), "--model", "judge",
+        "--set", "model.backend=scripted", "model.script=script.yaml",
+    ).checked()  # fmt: skip
+    assert table()["wiki"]["headline"] == "judge.judge"
+    header = here("report", "results").checked().stdout.split("method", 1)[1].splitlines()[0]
+    assert header.split()[0] == "judge.judge"

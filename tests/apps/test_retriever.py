@@ -68,6 +68,20 @@ def test_its_passages_are_read_recorded_and_scored(ask, records, table, wiki):
     )
 
 
+def test_its_runs_are_consistent_and_are_compared(here, wiki):
+    with Loopback([hits]) as server:
+        for name in ("old", "new"):
+            here(
+                "run", "--method", "bm25", "--retriever", f"{name}={server.url}",
+                "--model", "pocket-llama", "--set", "model.window=2048", "--documents", "wiki",
+                "--questions", "questions.jsonl", "--mlflow", "off",
+            ).checked()  # fmt: skip
+    folders = [str(run.parent) for run in (wiki / "results" / "wiki").glob("*/run.yaml")]
+    compared = here("compare", *folders).checked()
+    assert "bm25[old]" in compared.stdout
+    assert "bm25[new]" in compared.stdout
+
+
 def test_what_a_search_costs_is_unknown_or_its_price(ask, table, here):
     with Loopback([hits]) as server:
         ask("bm25", "--retriever", f"free={server.url}").checked()

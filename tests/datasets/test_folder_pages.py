@@ -293,8 +293,8 @@ def test_a_question_file_in_the_folder_is_no_page(here, tmp_path):
     words = "run -m full-context --documents . --questions q.jsonl --model scripted"
     words += " --set model.script=.script.yaml --mlflow off --out .out"
     here(*words.split()).checked(0)
-    (run,) = (tmp_path / ".out/wiki").iterdir()
-    (record,) = read_run(run).records
+    (stored,) = (tmp_path / ".out").glob("*/*/run.yaml")
+    (record,) = read_run(stored.parent).records
     assert [one["text"] for one in record["shown"]] == ["a\nA"]
 
 

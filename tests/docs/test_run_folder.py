@@ -146,7 +146,7 @@ def test_usage(folder):
     }
     assert {"probes", "flops", "encoder_requests"} <= known
     rare = {"markers_broken", "recalled", "thinking", "billed", "replies", "unanswered"}
-    rare |= {"searches", "charged", "tokens_unknown", "money_unknown"}  # of applications
+    rare |= {"searches", "charged", "tokens_total", "tokens_unknown", "money_unknown"}
     assert known == documented("usage") - rare
     assert all(name in (usage_of.__doc__ or "") for name in rare)
 

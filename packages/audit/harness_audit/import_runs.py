@@ -16,11 +16,12 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness import scorers
+from harness.config.layers import FOLDER
 from harness.config.resolve import resolved
 from harness.config.schema import ELSEWHERE, DatasetConfig, digest
 from harness.datasets import Dataset, load
@@ -111,19 +112,61 @@ def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], Non
     return folders
 
 
+@dataclass(frozen=True)
+class QuestionsOf:
+    """Whose questions the answers are to: a data set's, or those of a file about a folder.
+
+    Args:
+        dataset: Name of a data set.
+        data: The file of its rows.
+        documents: A folder of documents of the user's own.
+        questions: The file of questions about it.
+        columns: What that file calls question, answer and others.
+    """
+
+    dataset: str | None = None
+    data: str | None = None
+    documents: str | None = None
+    questions: str | None = None
+    columns: str | None = None
+
+    @property
+    def dataset_name(self) -> str | None:
+        """The name of the data set, None where the answers' own file has the questions. Raises
+        UserError."""
+        if self.documents or self.questions or self.columns:
+            return self.dataset or FOLDER
+        if self.data is not None and self.dataset is None:
+            raise UserError("--data holds the rows of a data set; name it with --dataset")
+        return self.dataset
+
+    def config(self, name: str) -> DatasetConfig:
+        """The settings of the data set. Raises UserError."""
+        choices = {key: value for key, value in asdict(self).items() if value is not None}
+        config: DatasetConfig = resolved("datasets", **{**choices, "dataset": name})
+        return config
+
+
 def prepare_import(
-    run: ForeignRun,
-    dataset_name: str | None = None,
-    data: str | None = None,
-    own: Sequence[str] = (),
+    run: ForeignRun, questions: QuestionsOf | None = None, own: Sequence[str] = ()
 ) -> list[Imported]:
     """Match a run's answers to questions, for each of its repeats; nothing is written.
 
-    dataset_name: the data set whose questions these are, data: the file of its rows; own: scorers
-    in place of its own. Raises UserError where that cannot be done, DataError naming the line.
+    Args:
+        run: Of another tool.
+        questions: Whose questions these are; None: the run's own.
+        own: Scorers in place of the data set's.
+
+    Raises:
+        UserError: That cannot be done.
+        DataError: A line cannot be used.
     """
-    config = _dataset_config(run, dataset_name, data, own)
-    dataset = None if dataset_name is None else load(config, None)
+    questions = questions or QuestionsOf()
+    config = _dataset_config(run, questions, own)
+    dataset = None
+    if questions.dataset_name is not None:
+        dataset = load(config, None)
+        config = config.model_copy(update={"name": dataset.name})  # a folder has its own
     return [_prepare_repeat(run, repeat, config, dataset) for repeat in run.repeats]
 
 
@@ -185,19 +228,16 @@ def _prepare_repeat(
     return Imported(replace(run, answers=Answers()), settings, manifest, records, lost)
 
 
-def _dataset_config(
-    run: ForeignRun, name: str | None, data: str | None, own: Sequence[str]
-) -> DatasetConfig:
+def _dataset_config(run: ForeignRun, questions: QuestionsOf, own: Sequence[str]) -> DatasetConfig:
     """The data set's preset with the scorers to use; one made up where none is named."""
-    if data is not None and name is None:
-        raise UserError("--data holds the rows of a data set; name it with --dataset")
+    name = questions.dataset_name
     if name is None:
         # As harness.config.yaml_tree.dataset_of_run reads it again; there may be no scorers.
         made = DatasetConfig(
             name=run.dataset, format=ELSEWHERE, instruction="", max_answer_tokens=1, scorers=("",)
         )
         return made.model_copy(update={"scorers": tuple(own)})
-    preset: DatasetConfig = resolved("datasets", dataset=name, **({"data": data} if data else {}))
+    preset = questions.config(name)
     # What a reader was shown is not known.
     chosen = own or [one for one in preset.scorers if scorers.lookup(one).kind != "shown"]
     return preset.model_copy(update={"scorers": tuple(chosen), "answer_prefix": None})

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from harness_audit import import_runs, requests
 from harness_audit.foreign_tools import read_foreign
-from harness_audit.import_runs import prepare_import, write_all
+from harness_audit.import_runs import QuestionsOf, prepare_import, write_all
 
 from harness.errors import DataError
 from harness.storage.run_folder import StoredRun, find_runs, read_run
@@ -213,10 +213,9 @@ def jsonl(root: Path, **fields) -> Path:
     return lines(root / "mine.jsonl", [{**row, **fields} for row in made])
 
 
-def imported(tool: str, path: Path, root: Path, *arguments) -> StoredRun:
-    (run,) = write_all(
-        prepare_import(read_foreign(tool, path), *arguments), root, lambda note: None
-    )
+def imported(tool: str, path: Path, root: Path, dataset=None, data=None, own=()) -> StoredRun:
+    of = QuestionsOf(dataset, data)
+    (run,) = write_all(prepare_import(read_foreign(tool, path), of, own), root, lambda note: None)
     return read_run(run)
 
 
@@ -916,3 +915,35 @@ class TestOtherCommands:
         code, said, _ = command(*words.format(tmp_path / "results", run.path).split())
         said += (tmp_path / "results" / "p.html").read_text() if "--html" in words else ""
         assert (code, "imported" in said) == (0, words.startswith("report"))
+
+
+def test_answers_to_questions_about_a_folder_are_matched_and_scored(tmp_path, command):
+    (tmp_path / "wiki").mkdir()
+    (tmp_path / "wiki" / "mill.md").write_text("# Mill\n\nAda Marsh built it.\n")
+    asked = [
+        {"input": "Who built the mill?", "expected": "Ada Marsh", "contains": "Ada", "id": "a"},
+        {"input": "Who sold it?", "expected": "", "answerable": "false", "id": "b"},
+    ]
+    lines(tmp_path / "q.jsonl", asked)
+    replies = [
+        {
+            "id": "a",
+            "question": "Who built the mill?",
+            "prediction": "It was Ada Marsh.",
+            "seconds": 2,
+        },
+        {"id": "b", "question": "Who sold it?", "prediction": "It does not say."},
+    ]
+    made = lines(tmp_path / "mine.jsonl", replies)
+    code, _, said = command(
+        "import", str(made), "--from", "jsonl", "--documents", str(tmp_path / "wiki"),
+        "--questions", str(tmp_path / "q.jsonl"), "--columns", "question=input,answer=expected",
+        "--out", str(tmp_path / "results"),
+    )  # fmt: skip
+    assert code == 0, said
+    (run,) = find_runs(tmp_path / "results")
+    assert run.parent.name == "wiki"
+    means = {name: score["mean"] for name, score in read_run(run).summary["scores"].items()}
+    assert (means["right"], means["assertions"], means["abstention.declines"]) == (1, 1, 1)
+    code, _, said = command("import", str(made), "--from", "jsonl", "--questions", "q.jsonl")
+    assert (code, "go together" in said) == (2, True)

@@ -15,13 +15,13 @@ from harness import scorers as known_scorers
 from harness.cli.command import choice, setting
 from harness.cli.options import RESULTS, Out, split_names
 from harness.cli.output import say
-from harness.cli.table_output import columns
+from harness.cli.table_output import columns as aligned
 from harness.config import registry
 from harness.errors import ConfigError, UnknownName, UserError, printable
 from harness.storage.paths import local_folder
 from harness.types import LOGGED
 from harness_audit.foreign_tools import READERS, read_foreign
-from harness_audit.import_runs import Imported, prepare_import, write_all
+from harness_audit.import_runs import Imported, QuestionsOf, prepare_import, write_all
 
 _SHOWN = 10
 _FAILED = "\0failed"  # no score has this name
@@ -43,6 +43,16 @@ def import_(
     ] = None,
     data: Annotated[
         str | None, choice("--data PATH", "Local file or folder to load its rows from.")
+    ] = None,
+    documents: Annotated[
+        str | None, choice("--documents DIR", "Folder of documents of your own; with --questions.")
+    ] = None,
+    questions: Annotated[
+        str | None, choice("--questions FILE", "Questions about --documents that were answered.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        choice("--columns NAME=COLUMN,...", "What --questions calls question, answer and others."),
     ] = None,
     scorers: Annotated[
         str | None,
@@ -66,8 +76,9 @@ def import_(
     registry.trust(*names)
     if problems := known_scorers.problems(names):
         raise ConfigError(problems)
+    of = QuestionsOf(dataset, data, documents, questions, columns)
     ready = [
-        prepare_import(read_foreign(tool, Path(file), keep_thinking), dataset, data, names)
+        prepare_import(read_foreign(tool, Path(file), keep_thinking), of, names)
         for file in dict.fromkeys(files)
     ]
     runs = [repeat for repeats in ready for repeat in repeats]
@@ -83,7 +94,7 @@ def import_(
             number = f", repeat {repeat.config['seed'] + 1}" if len(repeats) > 1 else ""
             asked = f"{len(repeat.records)} questions{number}"
             print(printable(f"{folder / repeat.place}: {asked}, imported from {repeat.run.tool}"))
-        print(columns(_mean_rows(repeats)) or "  no question was answered")
+        print(aligned(_mean_rows(repeats)) or "  no question was answered")
         lost = [sentence for repeat in repeats for sentence in repeat.lost]
         for sentence in lost[:_SHOWN]:
             say(printable(f"left out: {sentence}"))
