@@ -189,11 +189,11 @@ def headline(run: StoredRun) -> str:
     """Name of the score by which the run is judged where none is named: the first of its data set,
     or that of a judge of correctness where no question has the first, as no answer is known."""
     first = str(run.config["dataset"]["scorers"][0])
-    asked = run.manifest.get("judges") or {}
+    asked: Mapping[str, Any] = run.manifest.get("judges") or {}
     judges = [name for name in asked if asked[name].get("kind", "correctness") == "correctness"]
     if not judges or first in run.keys[0]:
         return first
-    return judges[0]
+    return str(judges[0])
 
 
 def fingerprint(run: StoredRun) -> str | None:

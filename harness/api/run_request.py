@@ -453,8 +453,9 @@ class RunRequest(Repetition, Handling, Selection):
             key=self.app_key,
         )
         chosen = chosen_applications(self.app, options)
-        if chosen and self.suite is not None:
-            datasets = ",".join(chosen_suite(self.suite, ()).datasets) or "NAME"
+        suite = chosen_suite(self.suite, self.unset)
+        if chosen and suite is not None:
+            datasets = ",".join(suite.datasets) or "NAME"
             raise UserError(
                 "--app cannot be run with --suite, whose settings are those of methods; run it on "
                 f"the same data sets in a command of its own: --dataset {datasets}"
