@@ -5,6 +5,20 @@
 
 A body is a jinja2 template; its variables are the fields of AppQuestion. A place is a JMESPath
 expression. Both can be replaced: --app-body FILE, --app-map answer=PATH.
+
+The shapes follow these pages:
+openai-chat       https://platform.openai.com/docs/api-reference/chat/object: the message has
+                  `content` or `refusal`, and `annotations` with `url_citation`;
+                  https://learn.microsoft.com/azure/ai-services/openai/references/on-your-data:
+                  `message.context.citations` with `content` and, of each, some of `filepath`, `url`
+                  and `title`; some other servers have a list of addresses at `citations`
+openai-responses  https://platform.openai.com/docs/api-reference/responses/object: parts of a message
+                  are `output_text` with `annotations` (file_citation: filename, url_citation: url)
+                  or `refusal`; the `results` of a file_search_call are sent only where the request
+                  has "include": ["file_search_call.results"]. No annotation is the same as a reply
+                  that names no source, so it is unknown
+langserve         https://github.com/langchain-ai/langserve (validation.py): `output` of /invoke, and
+                  documents as LangChain writes them, with `page_content` and `metadata`
 """
 
 from __future__ import annotations
@@ -46,10 +60,10 @@ _CHAT = Format(
         ' "messages": [{"role": "user", "content": {{ question | tojson }}}]}'
     ),
     map={
-        "answer": "choices[0].message.content",
+        "answer": "choices[0].message.content || choices[0].message.refusal",
         "sources": (
             "choices[0].message.annotations[].url_citation.url"
-            " || choices[0].message.context.citations[].filepath"
+            " || choices[0].message.context.citations[].[filepath || url || title][]"
             " || citations"
         ),
         "contexts": "choices[0].message.context.citations[].content",
@@ -62,9 +76,12 @@ _RESPONSES = Format(
     summary="OpenAI-style responses; the application's name is sent as the model",
     body='{"model": {{ name | tojson }}, "input": {{ question | tojson }}}',
     map={
-        "answer": "output[?type=='message'] && join('', output[?type=='message'].content[].text)",
-        "sources": "output[?type=='message'].content[].annotations[].[filename || url][]",
-        "contexts": "output[?type=='file_search_call'].results[].text",
+        "answer": (
+            "output[?type=='message']"
+            " && join('', output[?type=='message'].content[].[text || refusal][])"
+        ),
+        "sources": "output[?type=='message'].content[].annotations[].[filename || url][] || `null`",
+        "contexts": "output[?type=='file_search_call'].results[].text || `null`",
         "tokens_in": "usage.input_tokens",
         "tokens_out": "usage.output_tokens",
         "cost": "usage.cost",
@@ -74,9 +91,9 @@ _LANGSERVE = Format(
     summary="LangServe's /invoke: a text, a message, or a chain's {answer, context}",
     body='{"input": {{ question | tojson }}}',
     map={
-        "answer": "output.answer || output.content || output",
-        "sources": "output.context[].metadata.source",
-        "contexts": "output.context[].page_content",
+        "answer": "output.answer || output.result || output.content || output",
+        "sources": "output.[context, source_documents][][].metadata.source || `null`",
+        "contexts": "output.[context, source_documents][][].page_content || `null`",
         "tokens_in": "output.usage_metadata.input_tokens",
         "tokens_out": "output.usage_metadata.output_tokens",
         "cost": "cost",

@@ -196,47 +196,113 @@ def test_a_key_is_sent_and_stored_nowhere(run, wiki, monkeypatch):
     assert not [text for text in stored if "secret-value" in text or "team-value" in text]
 
 
+CHAT = {"model": "wiki", "messages": [{"role": "user", "content": "How long is the warranty?"}]}
+SPENT = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+DOCUMENT = {
+    "page_content": "lasts two years",
+    "metadata": {"source": "setup.md"},
+    "type": "Document",
+}
 REPLIES = {
     "openai-chat": (
-        {"model": "wiki", "messages": [{"role": "user", "content": "How long is the warranty?"}]},
+        CHAT,
         {
+            "id": "chatcmpl-1", "object": "chat.completion", "usage": SPENT,
+            "choices": [
+                {
+                    "index": 0, "finish_reason": "stop",
+                    "message": {
+                        "role": "assistant", "content": "two years", "refusal": None,
+                        "annotations": [
+                            {
+                                "type": "url_citation",
+                                "url_citation": {
+                                    "url": "setup.md", "title": "Setup",
+                                    "start_index": 0, "end_index": 9,
+                                },
+                            }
+                        ],
+                    },
+                }
+            ],
+        },
+    ),
+    "openai-chat with context": (
+        CHAT,
+        {
+            "usage": SPENT,
             "choices": [
                 {
                     "message": {
-                        "content": "two years",
-                        "annotations": [{"url_citation": {"url": "setup.md"}}],
+                        "role": "assistant", "content": "two years [doc1]",
+                        "context": {
+                            "intent": "[]",
+                            "citations": [
+                                {
+                                    "content": "lasts two years", "title": "Setup", "url": None,
+                                    "filepath": "setup.md", "chunk_id": "0",
+                                }
+                            ],
+                        },
                     }
                 }
             ],
-            "usage": {"prompt_tokens": 9, "completion_tokens": 2},
         },
     ),
     "openai-responses": (
         {"model": "wiki", "input": "How long is the warranty?"},
         {
+            "object": "response", "status": "completed",
             "output": [
-                {"type": "file_search_call", "results": [{"text": "lasts two years"}]},
                 {
-                    "type": "message",
-                    "content": [{"text": "two years", "annotations": [{"filename": "setup.md"}]}],
+                    "type": "file_search_call", "id": "fs_1", "status": "completed",
+                    "queries": ["warranty"],
+                    "results": [
+                        {
+                            "file_id": "file-1", "filename": "setup.md", "score": 0.9,
+                            "text": "lasts two years", "attributes": {},
+                        }
+                    ],
+                },
+                {
+                    "type": "message", "role": "assistant", "status": "completed",
+                    "content": [
+                        {
+                            "type": "output_text", "text": "two years",
+                            "annotations": [
+                                {
+                                    "type": "file_citation", "index": 9, "file_id": "file-1",
+                                    "filename": "setup.md",
+                                }
+                            ],
+                        }
+                    ],
                 },
             ],
-            "usage": {"input_tokens": 9, "output_tokens": 2},
+            "usage": {"input_tokens": 9, "output_tokens": 2, "total_tokens": 11},
         },
     ),
     "langserve": (
         {"input": "How long is the warranty?"},
         {
             "output": {
-                "answer": "two years",
-                "context": [
-                    {"page_content": "lasts two years", "metadata": {"source": "setup.md"}}
-                ],
+                "input": "How long is the warranty?", "answer": "two years", "context": [DOCUMENT],
                 "usage_metadata": {"input_tokens": 9, "output_tokens": 2},
-            }
+            },
+            "metadata": {"run_id": "1", "feedback_tokens": []},
         },
     ),
-}
+    "langserve with source documents": (
+        {"input": "How long is the warranty?"},
+        {
+            "output": {
+                "query": "How long is the warranty?", "result": "two years",
+                "source_documents": [DOCUMENT],
+                "usage_metadata": {"input_tokens": 9, "output_tokens": 2},
+            },
+        },
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("form", REPLIES)
@@ -245,13 +311,43 @@ def test_known_forms_of_requests_and_replies(run, records, form):
 
     sent, reply = REPLIES[form]
     with Loopback([lambda body: reply]) as server:
-        run(f"wiki={server.url}/ask", "--app-format", form, "--limit", "1").checked()
+        run(f"wiki={server.url}/ask", "--app-format", form.split()[0], "--limit", "1").checked()
     assert server.asked == [sent]
     row = records("wiki")["q1"]
-    assert row["prediction"] == "two years"
+    assert row["prediction"].startswith("two years")
     assert row["scores"]["evidence_pages"] == 1
     usage = row["usage"]["answer"]
     assert (usage["tokens_in"], usage["tokens_out"]) == (9, 2)
+
+
+WITHOUT_SOURCES = {
+    "openai-chat": (
+        {"choices": [{"message": {"content": None, "refusal": "I cannot", "annotations": []}}]},
+        "I cannot",
+    ),
+    "openai-responses": (
+        {
+            "output": [
+                {"type": "file_search_call", "queries": ["warranty"], "results": None},
+                {"type": "message", "content": [{"type": "refusal", "refusal": "I cannot"}]},
+            ]
+        },
+        "I cannot",
+    ),
+    "langserve": ({"output": "two years"}, "two years"),
+}
+
+
+@pytest.mark.parametrize("form", WITHOUT_SOURCES)
+def test_a_form_without_citations_leaves_the_pages_unknown(run, records, form):
+    from tests.llm.loopback import Loopback
+
+    reply, answer = WITHOUT_SOURCES[form]
+    with Loopback([lambda body: reply]) as server:
+        run(f"wiki={server.url}/ask", "--app-format", form, "--limit", "1").checked()
+    row = records("wiki")["q1"]
+    assert row["prediction"] == answer
+    assert not [name for name in row["scores"] if name.startswith("evidence")]
 
 
 def test_tokens_that_are_not_told_apart_are_shown_as_their_sum(run, table):
