@@ -17,7 +17,7 @@ openai-responses  https://platform.openai.com/docs/api-reference/responses/objec
                   or `refusal`; the `results` of a file_search_call are sent only where the request
                   has "include": ["file_search_call.results"]. No annotation is the same as a reply
                   that names no source, so it is unknown
-langserve         https://github.com/langchain-ai/langserve (validation.py): `output` of /invoke, and
+langserve         https://github.com/langchain-ai/langserve (its validation module): `output` of /invoke, and
                   documents as LangChain writes them, with `page_content` and `metadata`
 """
 

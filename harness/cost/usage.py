@@ -62,7 +62,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
             "requests": e.requests,
             "seconds": e.seconds,
             "queued": e.queued,
-            "uncounted": int(shape is None and e.kind != "search"),
+            "uncounted": int(_is_uncounted(e, shape)),
             "texts": e.texts,
             "texts_cut": e.cut,
             "retries": e.retries,
@@ -100,6 +100,13 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
             usage["thinking"] = {"tokens": e.thinking, "unclosed": e.unclosed, "flops": spent}
         add_usage(total, {e.phase: usage})
     return total
+
+
+def _is_uncounted(event: Event, shape: ModelShape | None) -> bool:
+    """Whether the FLOPs of a call are unknown. A search of ours takes none beside those of its
+    encoder; what a retriever of the user's own computes is not known."""
+    is_own_search = event.kind == "search" and event.role != "retriever"
+    return shape is None and not is_own_search
 
 
 def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:
