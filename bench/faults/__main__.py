@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.faults import bad_input, bundles, kills, places, servers
+from bench.faults import bad_input, bundles, in_flight, kills, places, servers
 from bench.faults.commands import Bench, Kind, write_inputs
 
 Attack = Callable[[Kind, Bench], None]
@@ -37,6 +37,7 @@ ATTACKS: dict[str, Attack] = {
     "token limit": servers.token_limit,
     "forged bundle": bundles.forged_bundle,
     "kill run": kills.run_bm25,
+    "kill in flight": in_flight.questions_in_flight,
     "kill pecan": kills.index_of_pecan,
     "kill raptor": kills.index_of_raptor,
     "kill shards": kills.shards_and_merge,

@@ -108,7 +108,10 @@ def ended(child: int, seconds: float) -> int | None:
 
 def kill(child: int) -> None:
     """Kill a process that runs, with its children."""
-    os.killpg(child, signal.SIGKILL)
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:  # it has no group of its own yet
+        os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 
 

@@ -12,7 +12,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +145,11 @@ def indexed_lines(
             yield end - len(line), len(line), value
     if bad is not None and notes is not None:
         notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")
+
+
+def lines_at(path: Path, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+    """Yield the lines of a file that begin at these offsets and have these lengths."""
+    with open(path, "rb") as file:
+        for offset, length in places:
+            file.seek(offset)
+            yield file.read(length)

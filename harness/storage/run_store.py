@@ -27,7 +27,9 @@ from harness.storage.files import save_error, write_atomic
 from harness.storage.json_lines import (
     append_line,
     check_in_place,
+    indexed_lines,
     json_line,
+    lines_at,
     read_lines,
     read_with_older,
 )
@@ -311,22 +313,31 @@ class RunStore:
     def replace_records(self, rows: Iterable[dict[str, Any]]) -> None:
         """Replace all records by `rows` in one step; later records are appended. Raises
         SaveError."""
-        self._replace_file(self.folder / RECORDS, map(json_line, rows))
-        replaced, self._fds[RECORDS] = self._fds[RECORDS], self._open_to_append(RECORDS)
+        self._replace_record_lines(map(json_line, rows))
+
+    def _replace_record_lines(self, lines: Iterable[bytes]) -> None:
+        self._replace_file(self.folder / RECORDS, lines)
+        replaced = self._fds[RECORDS]
+        self._fds[RECORDS] = self._open_to_append(RECORDS)
         os.close(replaced)
 
     def sort_records(self, order: Sequence[str]) -> None:
         """Sort records.jsonl by `order` (question ids), keeping the last record of each question.
         Raises SaveError.
 
-        A file in order is not written again. If writing fails, the unsorted file is kept.
+        Lines are copied as they are, one in memory at a time. A file in order is not written again.
+        If writing fails, the unsorted file is kept.
         """
-        position = dict(zip(order, range(len(order)), strict=True))
-        question_ids = [row["question_id"] for row in self.lines(RECORDS)]
-        in_order = sorted(dict.fromkeys(question_ids), key=lambda q: position.get(q, len(position)))
+        path = self.folder / RECORDS
+        position = {question_id: number for number, question_id in enumerate(order)}
+        question_ids: list[str] = []
+        places: dict[str, tuple[int, int]] = {}
+        for offset, length, row in indexed_lines(path, _KEYS[RECORDS]):
+            question_ids.append(row["question_id"])
+            places[row["question_id"]] = (offset, length)
+        in_order = sorted(places, key=lambda each: position.get(each, len(position)))
         if question_ids != in_order:
-            rows = {row["question_id"]: row for row in self.lines(RECORDS)}
-            self.replace_records(rows[q] for q in in_order)
+            self._replace_record_lines(lines_at(path, [places[each] for each in in_order]))
 
     def discard(self) -> None:
         """Delete the folder of a run that this process began if no question was recorded and no
