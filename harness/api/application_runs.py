@@ -12,7 +12,16 @@ from typing import Annotated, Any
 from harness.api.option import choice, setting, split_names
 from harness.errors import UserError
 
-OF_METHODS = ("method", "methods", "model", "roles", "encoder", "reranker", "retriever")
+OF_METHODS = (
+    "method",
+    "methods",
+    "model",
+    "roles",
+    "encoder",
+    "reranker",
+    "retriever",
+    "system_prompt",
+)
 """Settings of the methods of a command, which its applications do not have."""
 OF_APPLICATIONS = "app"
 """Settings of the applications of a command."""

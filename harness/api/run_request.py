@@ -481,6 +481,8 @@ class RunRequest(Repetition, Handling, Selection):
     def _with_settings(self, run: Choices) -> Choices:
         """The run with the options that are settings of every run. Raises UserError."""
         settings = self.settings
+        if run.app is not None and (self.method or self.suite):
+            settings = without(settings, *OF_METHODS)
         repeated = sorted(settings.keys() & run.sets.keys())
         if repeated:
             raise UserError(

@@ -71,6 +71,20 @@ def test_the_request_for_an_answer_has_the_system_prompt(ask, method):
     assert not any("You are a clerk." in request for request in shared)
 
 
+@pytest.mark.parametrize(
+    "words", [("--system-prompt", "brief.txt"), ("--sweep", "system_prompt=brief.txt,strict.txt")]
+)
+def test_an_application_stands_beside_methods_with_a_system_prompt_and_alone_refuses_it(
+    ask, here, configs, words
+):
+    (configs / "own_answers.py").write_text("def answer(question):\n    return 'two years'\n")
+    ask("closed-book", "--app", "mine=own_answers:answer", *words).checked()
+    assert "mine" in records()
+    place = ["--documents", "wiki", "--questions", "q.jsonl", "--mlflow", "off"]
+    alone = here("run", "--app", "mine=own_answers:answer", *place, *words).checked(2)
+    assert "sends no request of its own for an answer" in alone.stderr
+
+
 def test_an_index_is_built_once_for_several_system_prompts(ask):
     ask("sbert", "--sweep", "system_prompt=brief.txt,strict.txt").checked()
     lines = [
