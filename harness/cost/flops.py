@@ -127,6 +127,8 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
 
 Kind = Literal["prefill", "decode", "probe", "score", "embed", "rerank", "search"]
 PHASES = ("index", "search", "answer", "study")
+OWN_RETRIEVER = "own_retriever"
+"""The role of a retriever of the user's own, of whose computing nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ questions of a run.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.cost.flops import CONVENTIONS, DEFAULT, Event, ModelShape, flops
+from harness.cost.flops import CONVENTIONS, DEFAULT, OWN_RETRIEVER, Event, ModelShape, flops
 
 _NO_LANGUAGE_MODEL = ("embed", "rerank", "search")
 
@@ -105,8 +105,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
 def _is_uncounted(event: Event, shape: ModelShape | None) -> bool:
     """Whether the FLOPs of a call are unknown. A search of ours takes none beside those of its
     encoder; what a retriever of the user's own computes is not known."""
-    is_own_search = event.kind == "search" and event.role != "retriever"
-    return shape is None and not is_own_search
+    is_search_of_ours = event.kind == "search" and event.role != OWN_RETRIEVER
+    return shape is None and not is_search_of_ours
 
 
 def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from harness.cost.flops import Event
+from harness.cost.flops import OWN_RETRIEVER, Event
 from harness.cost.meter import Meter
 from harness.datasets.base import Dataset
 from harness.errors import ModelOutputError
@@ -19,8 +19,6 @@ from harness.llm.endpoint_http import Tries
 from harness.method import Hit
 from harness.parallel.scheduler import Took, timed
 from harness.retrieval.served import ServedRetriever
-
-ROLE = "retriever"
 
 
 class MeteredRetriever:
@@ -66,7 +64,7 @@ class MeteredRetriever:
     def _book(self, took: Took, tries: Tries) -> None:
         """Count a search, also one that failed."""
         event = Event(
-            ROLE,
+            OWN_RETRIEVER,
             self.name,
             self._meter.current_phase,
             "search",
