@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.paper import comparable, public_releases
 from reports.paper.printed import Value, load
@@ -159,7 +160,7 @@ HONEST: dict[str, Make] = {
         {"models.reader.window": 131072 + dice.randint(0, 9)},
     ),
 }
-RECORDS: dict[str, Callable[[str, dict[str, Any]], dict[str, Any]]] = {
+RECORDS: dict[str, Callable[[str, StoredRecord], dict[str, Any]]] = {
     "scores edited": lambda score, row: {"scores": {score: 1.0}},
     "gold edited": lambda score, row: {
         "gold": {**GOLD, "answers": ["Tom", "Mira"]},
@@ -175,12 +176,12 @@ RECORDS: dict[str, Callable[[str, dict[str, Any]], dict[str, Any]]] = {
         "scores": {score: 1.0},
     },
     "another question": lambda score, row: {
-        "question": f"Is it {row['question']}",
+        "question": f"Is it {row.question}",
         "prediction": "Mira",
         "scores": {score: 1.0},
     },
     "replies of another run": lambda score, row: {
-        "usage": {phase: {**used, "recalled": 1} for phase, used in row["usage"].items()}
+        "usage": {phase: {**used, "recalled": 1} for phase, used in row.usage.items()}
     },
 }
 MORE = ("questions left out", "a question twice", "not finished")
@@ -225,7 +226,7 @@ def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) ->
             rows = [rows[(i + 1) % len(rows)] if i in picked else row for i, row in enumerate(rows)]
         else:
             rows = [
-                {**row, **RECORDS[kind](score, row)} if i in picked else row
+                replace(row, **RECORDS[kind](score, row)) if i in picked else row
                 for i, row in enumerate(rows)
             ]
         return replace(honest, records=rows)

@@ -81,7 +81,7 @@ def cell_of(folder: Path) -> tuple[Key, Cell]:
     DataError."""
     run = read_run(folder)
     usages = list(run.usages())
-    errors = [row["error"] for row in run.records if row["error"]]
+    errors = [row.error for row in run.records if row.error]
     model = run.config["model"]["name"]
     short = next((short for short, name in MODELS.items() if name == model), model)
     return Key(
@@ -89,7 +89,7 @@ def cell_of(folder: Path) -> tuple[Key, Cell]:
     ), Cell(
         len(run.records),
         len(errors),
-        sum(row["truncated"] is not None for row in run.records),
+        sum(row.truncated is not None for row in run.records),
         sum(phase["seconds"] for usage in usages for phase in usage.values()),
         tuple(f"{error['type']}: {error['message']}" for error in errors),
     )

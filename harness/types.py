@@ -1,6 +1,6 @@
 """The data that flows through the program, on one page.
 
-    Dataset ── Example(question, gold) ─► Method sees Question and Documents only ─► Answer ─► Record
+    Dataset ── Example(question, gold) ─► Method sees Question and Documents only ─► Answer
 
 All classes are frozen; offsets are character offsets into `Document.text`, end exclusive.
 """
@@ -234,34 +234,6 @@ LOGGED = "logged."
 compute them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One line of records.jsonl (docs/run-folder.md#records). `error` is None or {"type",
-    "message"}.
-
-    question, options and gold are None where dataset.keep_texts is off; document_characters: the
-    documents' lengths. A question that was answered and could not be scored has "stage": "scoring"
-    in its error. searches: in the order of asking; None where nothing could be searched.
-    """
-
-    question_id: str
-    question: str | None = None
-    options: tuple[str, ...] | None = None
-    document_ids: tuple[str, ...]
-    document_characters: tuple[int, ...] = ()
-    gold: Gold | None = None
-    prediction: str
-    scores: dict[str, float]
-    usage: dict[str, dict[str, Any]]
-    shown: tuple[Shown, ...] = ()
-    stop_reason: str = ""
-    steps: tuple[Step, ...] = ()
-    searches: tuple[Searched, ...] | None = None
-    truncated: dict[str, Any] | None = None
-    error: dict[str, str] | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
-
-
 SCORING = {"stage": "scoring"}
 """Part of the error of a question that was answered: its answer is in the record, and can be scored
 again."""
@@ -276,8 +248,3 @@ def lacks_only_scores(error: Mapping[str, str] | None) -> bool:
     """Whether a question with this error was answered: a scorer failed, or had not begun, and no
     model is needed."""
     return error is not None and error.get("stage") == SCORING["stage"]
-
-
-def has_answer(record: Mapping[str, Any]) -> bool:
-    """Whether a record holds an answer, scored or not."""
-    return record["error"] is None or lacks_only_scores(record["error"])

@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.scorers.flashrag import retrieval_recall
 from harness.scorers.squad import spaced_words
+from harness.storage.records import StoredRecord
 from harness.types import GAP, Example
 from reports.gold_rows import Rows
 
@@ -38,15 +39,15 @@ def has_answer(text: str, answers: Sequence[str]) -> bool | None:
     return any(answer in words for answer in checkable)
 
 
-def answer_shown(record: Mapping[str, Any], example: Example, rows: Rows) -> bool | None:
+def answer_shown(record: StoredRecord, example: Example, rows: Rows) -> bool | None:
     """`has_answer` for what one question's reader was shown; a question that failed was shown
     nothing."""
-    shown = [] if record["error"] is not None else record["shown"]
+    shown = [] if record.error is not None else record.shown
     return has_answer(shown_text(shown, rows), example.gold.answers)
 
 
-def answer_shown_as_substring(record: Mapping[str, Any], example: Example, rows: Rows) -> bool:
+def answer_shown_as_substring(record: StoredRecord, example: Example, rows: Rows) -> bool:
     """FlashRAG's retrieval recall: whether a shown piece contains an answer as a substring, both
     normalised."""
-    texts = [rows.text(piece) or "" for piece in record["shown"]] if record["error"] is None else []
+    texts = [rows.text(piece) or "" for piece in record.shown] if record.error is None else []
     return retrieval_recall([texts], [example.gold.answers], k=len(texts)) == 1.0

@@ -13,21 +13,21 @@ NAME                any other column that the rows carry (Gold.extra): "domain",
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from harness.datasets.question_kinds import KINDS, answer_kind, kinds
 from harness.errors import UnknownName, UserError
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 
 BY = (*KINDS, "length", "answer")
 _CHARACTERS_PER_TOKEN = 4  # a token, about
 
 
-def kind_of_question(record: Mapping[str, Any], criterion: str) -> str | None:
+def kind_of_question(record: StoredRecord, criterion: str) -> str | None:
     """The kind of a record's question by "hops", "length", ...; None if not known."""
-    if criterion == "length" and record.get("document_characters"):
-        return _range_of_two(sum(record["document_characters"]) / _CHARACTERS_PER_TOKEN)
-    gold = record.get("gold")
+    if criterion == "length" and record.document_characters:
+        return _range_of_two(sum(record.document_characters) / _CHARACTERS_PER_TOKEN)
+    gold = record.gold
     if gold is None:
         return None
     extra = gold.get("extra") or {}
@@ -70,13 +70,15 @@ def split_by_kind(
     the rows, UserError where no question has a kind.
     """
     if by not in BY:
-        golds = (record.get("gold") or {} for run in runs for record in run.whole_records)
-        carried = {name for gold in golds for name in gold.get("extra") or ()}
+        carried: set[str] = set()
+        for run in runs:
+            for record in run.whole_records:
+                carried.update(record.gold_extra)
         if by not in carried:
             raise UnknownName("way to divide questions", by, (*BY, *sorted(carried)))
     parts = []
     for run, labels in zip(runs, known or [kinds_of(run, [by]) for run in runs], strict=True):
-        groups: dict[str, list[dict[str, Any]]] = {}
+        groups: dict[str, list[StoredRecord]] = {}
         for record, label in zip(run.records, labels[by], strict=True):
             if label is not None:
                 groups.setdefault(label, []).append(record)

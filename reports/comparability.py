@@ -7,7 +7,7 @@ footnote, has no ratio to a reference that was asked something else, and dominat
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import compress, product
 from typing import Any
 
@@ -30,7 +30,7 @@ QuestionSet = tuple[str | None, frozenset[str]]
 
 def question_set(run: StoredRun) -> QuestionSet:
     """The fingerprint of the rows and the ids of the questions, failed ones too."""
-    return facts.fingerprint(run), frozenset(record["question_id"] for record in run.records)
+    return facts.fingerprint(run), frozenset(record.question_id for record in run.records)
 
 
 def most_common(keys: Sequence[QuestionSet]) -> QuestionSet:
@@ -272,7 +272,7 @@ def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
         raise UserError(f"--common: the runs over {', '.join(empty)} have no question in common")
     reduced = []
     for run, key in zip(runs, keys, strict=True):
-        kept = [record for record in run.records if record["question_id"] in common[key]]
+        kept = [record for record in run.records if record.question_id in common[key]]
         note = f"reduced to the {len(kept)} of {len(run.records)} questions that every run was asked (--common)"
         part = replace(run, records=kept, whole=run, notes=(*run.notes, note))
         reduced.append(run if len(kept) == len(run.records) else part)
@@ -301,18 +301,37 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
     """Ids that stand for the same question in both, as far as both hold question and right
     answers."""
-    texts_a, texts_b = (
-        {
-            r["question_id"]: ([r.get("question")], (r.get("gold") or {}).get("answers") or ())
-            for r in x.whole_records
-        }
-        for x in (run, base)
-    )
-
-    def may_be_equal(*texts: Sequence[str | None]) -> bool:
-        """Whether two lists have a normalised text in common, or one of them is not known."""
-        texts_given = [list(filter(None, group)) for group in texts]
-        return not all(texts_given) or any(exact(a, b) for a, b in product(*texts_given))
-
+    texts_a = _question_texts(run)
+    texts_b = _question_texts(base)
     in_both = texts_a.keys() & texts_b.keys()
-    return {name for name in in_both if all(map(may_be_equal, texts_a[name], texts_b[name]))}
+    return {name for name in in_both if _may_be_equal(texts_a[name], texts_b[name])}
+
+
+@dataclass(frozen=True, slots=True)
+class _QuestionTexts:
+    """The texts of a question, as far as its record holds them."""
+
+    question: Sequence[str]
+    answers: Sequence[str]
+
+
+def _question_texts(run: StoredRun) -> dict[str, _QuestionTexts]:
+    """Question id -> its texts."""
+    texts = {}
+    for record in run.whole_records:
+        question = [record.question] if record.question else []
+        answers = [answer for answer in record.gold_answers if answer]
+        texts[record.question_id] = _QuestionTexts(question, answers)
+    return texts
+
+
+def _may_be_equal(a: _QuestionTexts, b: _QuestionTexts) -> bool:
+    """Whether two questions may be the same one, by their texts and their right answers."""
+    return _share_text(a.question, b.question) and _share_text(a.answers, b.answers)
+
+
+def _share_text(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Whether two lists have a normalised text in common, or one of them is not known."""
+    if not a or not b:
+        return True
+    return any(exact(one, other) for one, other in product(a, b))

@@ -284,9 +284,7 @@ def _without_failures(pair: RunPair, scores: _PairedScores) -> list[str]:
     """The difference over the questions that both answered, where one of them failed on some."""
     failed: set[str] = set()
     for run in (pair.run, pair.base):
-        failed.update(
-            record["question_id"] for record in run.records if record["error"] is not None
-        )
+        failed.update(record.question_id for record in run.records if record.error is not None)
     pairs = zip(scores.questions, scores.differences(), strict=True)
     answered = [difference for question, difference in pairs if question not in failed]
     n = len(scores.questions)

@@ -220,7 +220,7 @@ def _time(text: Any) -> datetime | None:
 def _count_misfits(run: StoredRun) -> Iterator[str]:
     """What does not fit between the records and the numbers of summary and manifest."""
     summary, total = run.summary, len(run.records)
-    failed = sum(record["error"] is not None for record in run.records)
+    failed = sum(record.error is not None for record in run.records)
     for key, here in (("n_total", total), ("n_failed", failed)):
         if summary.get(key, here) != here:
             yield f"summary.json has {key} {summary[key]}, the records give {here}"
@@ -333,9 +333,9 @@ def _first_question_misfits(run: StoredRun) -> Iterator[str]:
     records = run.records
     if says is None or not says.one_request or not first.get("text"):
         return
-    if any(record["error"] is not None for record in records):
+    if any(record.error is not None for record in records):
         return  # the prompt may be that of a question that failed
-    usages = [record["usage"] for record in records]
+    usages = [record.usage for record in records]
     searched = any((usage.get("search") or {}).get("requests") for usage in usages)
     read = {(usage.get("answer") or {}).get("tokens_in") for usage in usages}
     if first.get("ids") and not searched and len(first["ids"]) not in read:
@@ -343,8 +343,8 @@ def _first_question_misfits(run: StoredRun) -> Iterator[str]:
     asked = _question_in(first["text"], run.manifest.get("prompts") or {})
     if asked is None or run.config["dataset"].get("answer_prefix"):
         return
-    first_records = [r for r in islice(run.whole_records, _IN_FLIGHT) if r.get("question")]
-    asks_one = [_is_question(asked, r["question"], bool(r.get("options"))) for r in first_records]
+    first_records = [r for r in islice(run.whole_records, _IN_FLIGHT) if r.question]
+    asks_one = [_is_question(asked, r.question, bool(r.options)) for r in first_records]
     if first_records and not any(asks_one):
         yield "the first prompt asks none of its first questions, or more than the question"
 
@@ -364,7 +364,7 @@ def _question_in(text: str, prompts: Mapping[str, str]) -> str | None:
     return None
 
 
-def _is_question(asked: str, question: str, has_options: bool) -> bool:
+def _is_question(asked: str, question: str | None, has_options: bool) -> bool:
     """Whether a prompt asks this question; behind it stand its options alone."""
     return asked == question or (has_options and asked.startswith(f"{question}\n"))
 
@@ -379,6 +379,6 @@ def _example_misfits(run: StoredRun) -> Iterator[str]:
     """Solved examples that are among the questions asked."""
     dataset = run.config["dataset"]
     shots = set(dataset.get("shots_ids") or ())
-    shared = shots.intersection(record["question_id"] for record in run.records) if shots else ()
+    shared = shots.intersection(record.question_id for record in run.records) if shots else ()
     if shared and dataset.get("shots_from") in (dataset.get("split"), dataset.get("data")):
         yield f"{len(shared)} of its solved examples are among the questions asked"

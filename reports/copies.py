@@ -5,10 +5,8 @@ changed_in_copy(run, other)      how many records differ in two copies of one ru
 reproduction(run, other)         "the same run made twice: 58 of 60 answers are alike", or None
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from harness.config.schema import canonical
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.differences import differences
 
@@ -22,12 +20,12 @@ def is_copy(run: StoredRun, other: StoredRun) -> bool:
         return False
     if any(one.kind != "neutral" for one in differences(run, other)):
         return False
-    theirs = {record["question_id"]: _content(record) for record in other.whole_records}
-    ours = {record["question_id"]: _content(record) for record in run.whole_records}
+    theirs = {record.question_id: _content(record) for record in other.whole_records}
+    ours = {record.question_id: _content(record) for record in run.whole_records}
     return all(theirs.get(question) == content for question, content in ours.items())
 
 
-def _content(record: Mapping[str, Any]) -> int:
+def _content(record: StoredRecord) -> int:
     return hash(canonical(record))
 
 
@@ -37,10 +35,10 @@ def changed_in_copy(run: StoredRun, other: StoredRun) -> int:
     number = run.manifest.get("id")
     if number is None or number != other.manifest.get("id") or run.path == other.path:
         return 0
-    theirs = {record["question_id"]: _content(record) for record in other.whole_records}
+    theirs = {record.question_id: _content(record) for record in other.whole_records}
     changed = 0
     for record in run.whole_records:
-        question = record["question_id"]
+        question = record.question_id
         changed += question in theirs and theirs[question] != _content(record)
     return changed
 
@@ -61,9 +59,9 @@ def reproduction(run: StoredRun, other: StoredRun) -> str | None:
 
 def _predictions(run: StoredRun) -> dict[str, str]:
     """Question id -> answer, of the questions of a run, or of the part of one that it is."""
-    questions = {record["question_id"] for record in run.records}
+    questions = {record.question_id for record in run.records}
     found = {}
     for record in (run.whole or run).whole_records:
-        if record["question_id"] in questions:
-            found[record["question_id"]] = record["prediction"]
+        if record.question_id in questions:
+            found[record.question_id] = record.prediction
     return found

@@ -19,6 +19,7 @@ from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.cost.usage import add_usage, money, sum_phases, tokens_of
 from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 
 TERA = 1e12
@@ -77,8 +78,8 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
         return _UNKNOWN
     if phase == "index":
         return _columns(_index_usages(run), convention)
-    answered = (record for record in run.records if record["error"] is None)
-    return _columns((record["usage"].get(phase, {}) for record in answered), convention)
+    answered = (record for record in run.records if record.error is None)
+    return _columns((record.usage.get(phase, {}) for record in answered), convention)
 
 
 def _index_usages(run: StoredRun) -> list[Mapping[str, Any]]:
@@ -163,11 +164,11 @@ def part_costs(
     has_part = False
     parts, counted = [], True
     for record in run.records:
-        if any(part in record["usage"].get(phase, {}) for phase in phases):
+        if any(part in record.usage.get(phase, {}) for phase in phases):
             has_part = True
-        if record["error"] is not None:
+        if record.error is not None:
             continue
-        spent = sum_phases([record["usage"]], *phases)
+        spent = sum_phases([record.usage], *phases)
         parts.append(spent.get(part, {}))
         if spent.get("uncounted"):
             counted = False
@@ -268,21 +269,21 @@ def _by_question(run: StoredRun, cost: _Cost, *, with_index: bool) -> dict[str, 
     """
     costs: dict[str, float] = {}
     for record in run.records:
-        if record["error"] is not None:
+        if record.error is not None:
             continue
-        searched = cost(record["usage"].get("search", {}))
-        answered = cost(record["usage"].get("answer", {}))
+        searched = cost(record.usage.get("search", {}))
+        answered = cost(record.usage.get("answer", {}))
         if searched is None or answered is None:
             return {}
-        costs[record["question_id"]] = searched + answered
+        costs[record.question_id] = searched + answered
     if not with_index:
         return costs
     share = _index_shares(run, cost)
     if share is None:
         return {}
     for record in run.records:
-        if record["question_id"] in costs:
-            costs[record["question_id"]] += sum(share.get(key, 0.0) for key in _index_keys(record))
+        if record.question_id in costs:
+            costs[record.question_id] += sum(share.get(key, 0.0) for key in _index_keys(record))
     return costs
 
 
@@ -304,14 +305,14 @@ def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
     return {key: indexes[key] / n for key, n in needed.items()}
 
 
-def _index_keys(record: Mapping[str, Any]) -> list[_IndexKey]:
+def _index_keys(record: StoredRecord) -> list[_IndexKey]:
     """The indexes that a record may have needed."""
-    documents = record["document_ids"]
-    if (record.get("notes") or {}).get("joined"):
+    documents = record.document_ids
+    if record.notes.get("joined"):
         documents = [joined_id(documents)]
     keys: list[_IndexKey] = []
     for document in documents:
-        keys += [(document, None), (document, record["question_id"])]
+        keys += [(document, None), (document, record.question_id)]
     return keys
 
 
@@ -328,7 +329,7 @@ def requests_of(usage: Mapping[str, Any], *phases: str) -> int:
 
 def request_counts(run: StoredRun) -> list[float]:
     """Requests of search and answer of each question answered."""
-    answered = [record["usage"] for record in run.records if record["error"] is None]
+    answered = [record.usage for record in run.records if record.error is None]
     return [float(requests_of(usage, "search", "answer")) for usage in answered]
 
 
@@ -337,7 +338,7 @@ def probes(run: StoredRun) -> list[str]:
     an older run."""
     if "probes" not in run.keys[1]:
         return []
-    usages = (record["usage"] for record in run.records if record["error"] is None)
+    usages = (record.usage for record in run.records if record.error is None)
     share = probe_share(sum_phases(usages, "search"))
     if not share:
         return []
@@ -391,19 +392,19 @@ def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
     return searched + answered
 
 
-def full_only_notes(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
+def full_only_notes(records: Sequence[StoredRecord], convention: str) -> list[str]:
     """A note where steps have FLOPs under "full" alone and `convention` is another one; else
     nothing."""
     for record in records:
-        for step in record["steps"]:
+        for step in record.steps:
             if step_flops(step.get("flops") or 0.0, convention) is None:
                 return [_FULL_ONLY]
     return []
 
 
-def spent_flops(record: Mapping[str, Any], convention: str) -> float | None:
+def spent_flops(record: StoredRecord, convention: str) -> float | None:
     """FLOPs of search and answer of a record; None where a model's shape is unknown."""
-    spent = sum_phases([record["usage"]], "search", "answer")
+    spent = sum_phases([record.usage], "search", "answer")
     if spent.get("uncounted"):
         return None
     if "flops" not in spent:

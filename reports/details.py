@@ -23,7 +23,8 @@ from typing import Any
 
 from harness.cost.flops import DEFAULT
 from harness.storage.record_texts import POINTER
-from harness.storage.run_folder import ByQuestion, StoredRun
+from harness.storage.records import StoredPiece, StoredRecord
+from harness.storage.run_folder import RecordsByQuestion, StoredRun
 from harness.types import Example
 from reports import costs, facts
 from reports.compressed_json import compress_json, cut_text, without_empty
@@ -113,7 +114,7 @@ class _RunQuestions:
 
     run: StoredRun
     label: str
-    records: Mapping[str, dict[str, Any]]
+    records: Mapping[str, StoredRecord]
     rows: Rows
     long_texts: Mapping[str, _LongText]
 
@@ -204,7 +205,7 @@ def questions(
     long_texts = _long_texts(runs, set(detailed_ids))
     of_runs = []
     for run, label, run_rows in zip(runs, labels, rows, strict=True):
-        records = ByQuestion(run.whole_records, dict)
+        records = RecordsByQuestion(run.whole_records)
         of_runs.append(_RunQuestions(run, label, records, run_rows, long_texts))
     answers = _Answers(of_runs, convention)
     blocks = {"list": compress_json(_question_list(of_runs, ids, score))}
@@ -242,7 +243,7 @@ def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
     """The ids of the questions of all runs, each once."""
     ids: dict[str, None] = {}
     for run in runs:
-        ids.update(dict.fromkeys(record["question_id"] for record in run.records))
+        ids.update(dict.fromkeys(record.question_id for record in run.records))
     return list(ids)
 
 
@@ -251,7 +252,7 @@ def _long_texts(runs: Sequence[StoredRun], ids: set[str]) -> dict[str, _LongText
     time."""
     found = {}
     for run in runs:
-        detailed = (record for record in run.whole_records if record["question_id"] in ids)
+        detailed = (record for record in run.whole_records if record.question_id in ids)
         for key, text in run.stream_texts(detailed):
             found[key] = _LongText(text[: LENGTHS[0].text], len(text))
     return found
@@ -384,7 +385,7 @@ def _predictions(run: StoredRun, ids: Sequence[str], longest: int) -> list[str |
     """The answers of a run, cut to `longest` characters; None where it has none."""
     answers = {}
     for record in run.whole_records:
-        answers[record["question_id"]] = cut_text(record["prediction"], longest)
+        answers[record.question_id] = cut_text(record.prediction, longest)
     return [answers.get(question_id) for question_id in ids]
 
 
@@ -399,12 +400,12 @@ def _values(run: StoredRun, ids: Sequence[str], score: str) -> list[float | None
 
 def _failed_places(run: StoredRun, ids: Sequence[str]) -> list[int]:
     """The places in `ids` of the questions that failed."""
-    failed = {record["question_id"] for record in run.records if record["error"] is not None}
+    failed = {record.question_id for record in run.records if record.error is not None}
     return [place for place, question_id in enumerate(ids) if question_id in failed]
 
 
 def _answer_json(
-    record: dict[str, Any], of_run: _RunQuestions, length: Length, convention: str
+    record: StoredRecord, of_run: _RunQuestions, length: Length, convention: str
 ) -> dict[str, Any]:
     """A record as an answer of the page, without what is empty.
 
@@ -414,14 +415,14 @@ def _answer_json(
         length: How much of it is kept.
         convention: How FLOPs are counted.
     """
-    shown, steps = record["shown"], search_steps(record["steps"])
-    example = of_run.rows.examples.get(record["question_id"])
+    shown, steps = record.shown, search_steps(record.steps)
+    example = of_run.rows.examples.get(record.question_id)
     return without_empty(
-        prediction=cut_text(record["prediction"], LENGTHS[0].text),
-        scores=_rounded(record["scores"], 5),
-        stop=record["stop_reason"],
-        error=_error_text(record["error"]),
-        truncated=record["truncated"],
+        prediction=cut_text(record.prediction, LENGTHS[0].text),
+        scores=_rounded(record.scores, 5),
+        stop=record.stop_reason,
+        error=_error_text(record.error),
+        truncated=record.truncated,
         shown=[_piece_json(piece, example, of_run, length.text) for piece in shown[: length.shown]],
         shown_total=len(shown),
         steps=[_step_json(step, of_run, length.step, convention) for step in steps[: length.steps]],
@@ -445,7 +446,7 @@ def _error_text(error: Mapping[str, str] | None) -> str | None:
 
 
 def _piece_json(
-    piece: dict[str, Any], example: Example | None, of_run: _RunQuestions, longest: int
+    piece: StoredPiece, example: Example | None, of_run: _RunQuestions, longest: int
 ) -> dict[str, Any]:
     """A piece of what the reader saw.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.engine.document_view import View
 from harness.engine.made_documents import evidence_view, joined_view
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Answer, Document, Example, Shown
 from reports.gold_rows import Rows
@@ -41,14 +42,14 @@ def _overlaps_support(spans: Iterable[Sequence[Any]], example: Example) -> bool:
 
 
 def overlapping_spans(
-    spans: Sequence[tuple[int, int] | None], run: StoredRun, record: Mapping[str, Any], rows: Rows
+    spans: Sequence[tuple[int, int] | None], run: StoredRun, record: StoredRecord, rows: Rows
 ) -> frozenset[int]:
     """Numbers of the spans that overlap a supporting part; none where the rows are not at hand.
 
     Spans of an index are those of what the method was handed: cut or joined documents are mapped
     back.
     """
-    example = rows.examples.get(record["question_id"])
+    example = rows.examples.get(record.question_id)
     if example is None or not example.gold.supporting:
         return frozenset()
     sizes = rows.sizes(example.question.document_ids)
@@ -59,7 +60,7 @@ def overlapping_spans(
     view = View.of(documents)
     if run.config["method"].get("view") == "evidence":
         view = evidence_view(documents, example.gold.supporting)
-    if (record.get("notes") or {}).get("joined"):
+    if record.notes.get("joined"):
         view = joined_view(view)
     (indexed, *more) = view.documents
     if more:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from harness.config.schema import canonical
 from harness.cost.flops import DEFAULT, ModelShape
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.declared import Declared, declared
 from reports.rescored import Rescoring
@@ -95,10 +96,10 @@ def examine(run: StoredRun, rescorings: Sequence[Rescoring] = ()) -> Examined:
     problems = Counter[str]()
     find = _finder(run)
     for record in run.whole_records:
-        columns["ids"].append(_hash(record["question_id"]))
+        columns["ids"].append(_hash(record.question_id))
         columns["questions"].append(_question_hash(record))
         columns["golds"].append(_gold_hash(record))
-        columns["documents"].append(_hash(record["document_ids"]))
+        columns["documents"].append(_hash(record.document_ids))
         columns["lengths"].append(_lengths_hash(record))
         columns["spent"].append(_spent_hash(record))
         problems.update(set(find(record)))
@@ -122,31 +123,31 @@ def _hash(value: Any) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
 
 
-def _question_hash(record: Mapping[str, Any]) -> int:
-    if record.get("question") is None:
+def _question_hash(record: StoredRecord) -> int:
+    if record.question is None:
         return _UNKNOWN
-    return _hash([record["question"], record.get("options")])
+    return _hash([record.question, record.options])
 
 
-def _gold_hash(record: Mapping[str, Any]) -> int:
-    gold = record.get("gold")
+def _gold_hash(record: StoredRecord) -> int:
+    gold = record.gold
     return _UNKNOWN if gold is None else _hash([gold["answers"], gold.get("supporting")])
 
 
-def _lengths_hash(record: Mapping[str, Any]) -> int:
-    lengths = record.get("document_characters")
+def _lengths_hash(record: StoredRecord) -> int:
+    lengths = record.document_characters
     return _hash(lengths) if lengths else _UNKNOWN
 
 
-def _spent_hash(record: Mapping[str, Any]) -> int:
+def _spent_hash(record: StoredRecord) -> int:
     """The hash of a record's answer and costs; unknown where no seconds were measured to many
     digits, as equal costs are then no wonder."""
-    used = record["usage"].values()
+    used = record.usage.values()
     recalled = any(phase.get("recalled") for phase in used)
     seconds = [phase.get("seconds") or 0 for phase in used]
     if recalled or all(round(value, _DIGITS) == value for value in seconds):
         return _UNKNOWN
-    return _hash([record["question_id"], record.get("prediction"), record["usage"]])
+    return _hash([record.question_id, record.prediction, record.usage])
 
 
 @dataclass(frozen=True)
@@ -275,28 +276,28 @@ def _longest_answer(config: Mapping[str, Any]) -> int | None:
     return max((limit for limit in limits if limit is not None), default=None)
 
 
-def _imported_problems(record: Mapping[str, Any]) -> Iterator[str]:
+def _imported_problems(record: StoredRecord) -> Iterator[str]:
     """What does not fit in a record that another tool made: of its costs little is known."""
-    if _is_negative(record["usage"]):
+    if _is_negative(record.usage):
         yield "costs below zero"
 
 
-def _problems(record: Mapping[str, Any], made: Made) -> Iterator[str]:
+def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
     """What does not fit in a record, a phrase each."""
-    if _is_negative(record["usage"]):
+    if _is_negative(record.usage):
         yield "costs below zero"
-    if not all(0 <= value <= 1 for value in record["scores"].values()):
+    if not all(0 <= value <= 1 for value in record.scores.values()):
         yield "a score below 0 or above 1"
     yield from _place_problems(record)
-    unknown = any(map(_lacks_tokens, record["usage"].values()))
+    unknown = any(map(_lacks_tokens, record.usage.values()))
     if unknown and not made.is_application:
         yield "tokens that are unknown, of models that are no application"
     if made.declared is None:
         return  # a method of the user's own may ask models that are not counted here
     yield from _step_problems(record)
-    if record["error"] is not None:
+    if record.error is not None:
         return
-    phases = [record["usage"].get(phase) or {} for phase in _PHASES]
+    phases = [record.usage.get(phase) or {} for phase in _PHASES]
     yield from _usage_problems(phases, made)
     if made.has_models and not (unknown and made.is_application):
         yield from _request_problems(record, phases, made)
@@ -356,7 +357,7 @@ def _are_flops_of_tokens(
 
 
 def _request_problems(
-    record: Mapping[str, Any], phases: list[Mapping[str, Any]], made: Made
+    record: StoredRecord, phases: Sequence[Mapping[str, Any]], made: Made
 ) -> Iterator[str]:
     """What does not fit between an answer, its requests and what the method declares."""
     requests = _sum(phases, "requests") - _sum(phases, "encoder_requests")
@@ -366,7 +367,7 @@ def _request_problems(
         return
     if made.sizes and not _sum(phases, "seconds"):  # a script's replies take none
         yield "an answer that took no time"
-    prediction = record.get("prediction")
+    prediction = record.prediction
     if prediction and prediction.strip() and not tokens_out and not _sum(phases, "probes"):
         yield "an answer without a token that was written"
     if made.declared is None or not made.declared.one_request:
@@ -382,12 +383,10 @@ def _request_problems(
 
 
 def _token_problems(
-    record: Mapping[str, Any], phases: list[Mapping[str, Any]], made: Made
+    record: StoredRecord, phases: Sequence[Mapping[str, Any]], made: Made
 ) -> Iterator[str]:
     """What does not fit between the tokens read and the passages shown."""
-    if "shown" not in record:  # its numbers alone are at hand
-        return
-    shown = _shown_characters(record["shown"])
+    shown = _shown_characters(record.shown)
     fresh = _sum(phases, "tokens_in")
     read = fresh + _sum(phases, "tokens_cached", "tokens_reused")
     if shown > _MANY * made.characters * read:
@@ -411,18 +410,18 @@ def _shown_characters(pieces: Iterable[Mapping[str, Any]]) -> int:
     return total
 
 
-def _place_problems(record: Mapping[str, Any]) -> Iterator[str]:
+def _place_problems(record: StoredRecord) -> Iterator[str]:
     """What does not fit between the places of the passages shown, their texts and the documents."""
-    spans = [piece for piece in record.get("shown") or () if piece.get("kind") == "span"]
+    spans = [piece for piece in record.shown or () if piece.get("kind") == "span"]
     shown = {piece["document_id"] for piece in spans if piece.get("document_id")}
-    joined = (record.get("notes") or {}).get("joined")
-    if shown and not joined and shown.isdisjoint(record["document_ids"]):
+    joined = record.notes.get("joined")
+    if shown and not joined and shown.isdisjoint(record.document_ids):
         yield "passages shown of other documents"
         return
-    sizes = dict(zip(record["document_ids"], record.get("document_characters") or (), strict=False))
-    for piece in record.get("shown") or ():
+    sizes = dict(zip(record.document_ids, record.document_characters or (), strict=False))
+    for piece in record.shown or ():
         start, end = piece.get("start") or 0, piece.get("end") or 0
-        if start < 0 or end < start or end > sizes.get(piece.get("document_id"), end):
+        if start < 0 or end < start or end > sizes.get(piece.get("document_id", ""), end):
             yield "a passage shown from outside of its document"
             return
         text = piece.get("text")
@@ -432,14 +431,14 @@ def _place_problems(record: Mapping[str, Any]) -> Iterator[str]:
             return
 
 
-def _step_problems(record: Mapping[str, Any]) -> Iterator[str]:
+def _step_problems(record: StoredRecord) -> Iterator[str]:
     """What does not fit between the steps of a search and the costs of the question."""
     total = 0.0
-    for phase in record["usage"].values():
+    for phase in record.usage.values():
         flops = phase.get("flops") or {}
         total += flops.get(DEFAULT) or 0
     before = 0.0
-    for step in record["steps"]:
+    for step in record.steps:
         flops = step.get("flops")
         if not flops or not isinstance(flops, dict) or step.get("action") == "study":
             continue  # of older runs, and of steps that only say what was chosen
@@ -448,5 +447,5 @@ def _step_problems(record: Mapping[str, Any]) -> Iterator[str]:
             yield "a step that cost less than the steps before it"
             return
         before = now
-    if before > total * (1 + _ROUNDING) and record["error"] is None:
+    if before > total * (1 + _ROUNDING) and record.error is None:
         yield "steps that cost more than the question"

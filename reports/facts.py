@@ -148,7 +148,7 @@ def is_oracle(run: StoredRun) -> bool:
     them."""
     if not is_upper_bound(run):
         return False
-    return not any(record["truncated"] or record["steps"] for record in run.records)
+    return not any(record.truncated or record.steps for record in run.records)
 
 
 def models(run: StoredRun) -> list[str]:
@@ -223,7 +223,7 @@ def reader(run: StoredRun) -> str:
     answers itself. Where the manifest does not say, the configuration of the reader.
     """
     models: dict[str, Any] = run.manifest.get("models") or {}
-    answers = (record["usage"].get("answer") or {} for record in run.records)
+    answers = (record.usage.get("answer") or {} for record in run.records)
     answered = {role for usage in answers for role in usage.get("roles") or ()}
     identities = [canonical(models[role]) for role in sorted(answered & set(models))]
     if not identities and "reader" in models:
@@ -243,9 +243,7 @@ def scorer_version(run: StoredRun, name: str) -> str | None:
 def judges(run: StoredRun) -> list[str]:
     """Names of the scores that models gave (`harness judge`), in the order of their first
     judgement."""
-    judged = (
-        name for record in run.records for name in (record.get("notes") or {}).get(JUDGES) or ()
-    )
+    judged = (name for record in run.records for name in record.notes.get(JUDGES) or ())
     return list(dict.fromkeys(judged))
 
 
@@ -287,15 +285,15 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
         0,
     )  # compact: a run may have a million questions
     for row, record in enumerate(run.records):
-        value = record["scores"].get(name)
-        if record["error"] is not None:
-            if skip or name not in record["scores"]:
+        value = record.scores.get(name)
+        if record.error is not None:
+            if skip or name not in record.scores:
                 continue
             value = 0.0
         if value is None:
             missing += 1
             continue
-        ids.append(record["question_id"])
+        ids.append(record.question_id)
         values.append(value)
         rows.append(row)
     if is_application(run) and missing and missing == _answered(run):
@@ -307,7 +305,7 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
 
 def _answered(run: StoredRun) -> int:
     """The number of answered questions."""
-    return sum(record["error"] is None for record in run.records)
+    return sum(record.error is None for record in run.records)
 
 
 def corpus_scores(run: StoredRun) -> dict[str, str]:
@@ -338,7 +336,7 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     scorer = corpus_scores(run)[name]
     kept = {question: counts[scorer] for question, counts in _corpus_counts(run)}
     pairs = zip(run.records, question_clusters(run), strict=True)
-    clusters = np.array([cluster for row, cluster in pairs if row["question_id"] in kept])
+    clusters = np.array([cluster for row, cluster in pairs if row.question_id in kept])
 
     def value(totals: Sequence[float]) -> float:
         """The score of summed counts; 0 where not a single token was written."""
@@ -355,13 +353,13 @@ def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (question id, score -> its stored counts); no failed questions where the config says
     `failed: skip`."""
     skip = run.config.get("failed", "zero") == "skip"
-    rows = (row for row in run.records if row["error"] is None or not skip)
-    return ((row["question_id"], (row.get("notes") or {}).get(COUNTS) or {}) for row in rows)
+    rows = (row for row in run.records if row.error is None or not skip)
+    return ((row.question_id, row.notes.get(COUNTS) or {}) for row in rows)
 
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
     """A number for each record, the same for questions that are resampled as one."""
-    questions = ((record["question_id"], record["document_ids"]) for record in run.records)
+    questions = ((record.question_id, record.document_ids) for record in run.records)
     return cluster_numbers(run.config["dataset"].get("format", ""), questions)
 
 
@@ -374,10 +372,10 @@ def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[st
         *_model_notes(run),
     ]
     clusters = question_clusters(run) if clusters is None else clusters
-    sentences += cluster_notes((record["document_ids"] for record in run.records), clusters)
+    sentences += cluster_notes((record.document_ids for record in run.records), clusters)
     # A score that was left out, as evidence recall where nothing is marked, counts as missing and
     # not as 0.
-    rows = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
+    rows = ((r.notes.get("flags") or (), r.scores) for r in run.records)
     flagged = Counter(name for flags, scores in rows for name in flags if name in scores)
     sentences += [
         f"{n} values of {name} could not be scored as they are and count 0"
@@ -436,20 +434,20 @@ def _run_notes(run: StoredRun) -> list[str]:
             "as fixed (harness "
             "compare) do not hold for it"
         )
-    if failed := sum(r["error"] is not None for r in run.records):
+    if failed := sum(r.error is not None for r in run.records):
         treatment = (
             "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
         )
         notes.append(f"{failed} of {total} questions failed ({treatment})")
-    if cut := sum(r["truncated"] is not None for r in run.records):
+    if cut := sum(r.truncated is not None for r in run.records):
         notes.append(f"{cut} of {total} questions were answered from a truncated context")
-    if no_prefix := sum((r.get("notes") or {}).get(PREFIX) == MISSING for r in run.records):
+    if no_prefix := sum(r.notes.get(PREFIX) == MISSING for r in run.records):
         prefix = run.config["dataset"].get("answer_prefix")
         notes.append(
             f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored "
             "whole"
         )
-    if unread := sum(NOT_FOLLOWED in (r.get("notes") or {}) for r in run.records):
+    if unread := sum(NOT_FOLLOWED in r.notes for r in run.records):
         schema = (run.config["dataset"].get("answer_schema") or {}).get("name")
         notes.append(
             f"{unread} of {total} replies do not follow the answer schema '{schema}' and scored 0"
@@ -504,7 +502,7 @@ def texts_cut(run: StoredRun) -> tuple[int | None, int]:
     """(texts that encoders and rerankers were given, None where that was not counted; how many of
     them they cut)."""
     built = [line.usage for line in run.documents if not line.failed]
-    return texts_and_cut(chain(built, (record["usage"] for record in run.records)))
+    return texts_and_cut(chain(built, (record.usage for record in run.records)))
 
 
 def head_columns(run: StoredRun, label: str) -> dict[str, Any]:
@@ -555,7 +553,7 @@ def answered_clusters(
 ) -> NDArray[np.int32]:
     """The numbers of `question_clusters` for the questions answered, which costs are means over."""
     clusters = question_clusters(run) if clusters is None else clusters
-    return clusters[[record["error"] is None for record in run.records]]
+    return clusters[[record.error is None for record in run.records]]
 
 
 def as_floats(frame: pd.DataFrame) -> pd.DataFrame:

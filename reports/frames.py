@@ -35,19 +35,23 @@ def records(run: StoredRun) -> pd.DataFrame:
         by for by in BY if any(kind_of_question(record, by) is not None for record in run.records)
     ]
     for record in run.records:
-        row = {
-            name: record.get(name)
-            for name in ("question_id", "document_ids", "question", "options")
+        error = record.error
+        row: dict[str, Any] = {
+            "question_id": record.question_id,
+            "document_ids": record.document_ids,
+            "question": record.question,
+            "options": record.options,
+            "gold": None if record.gold is None else record.gold_answers,
+            "prediction": record.prediction,
+            "error": None if error is None else f"{error['type']}: {error['message']}",
         }
-        row["gold"] = (record.get("gold") or {}).get("answers")
-        row["prediction"], error = record["prediction"], record["error"]
-        row["error"] = None if error is None else f"{error['type']}: {error['message']}"
-        row |= {by: kind_of_question(record, by) for by in present} | record["scores"]
-        row |= {name: len(record[name]) for name in ("shown", "steps")} | {
-            "stop_reason": record["stop_reason"]
-        }
-        row |= _cost_columns(record["usage"])
-        rows.append(row | {"money": _usage_money(record["usage"], run)})
+        row |= {by: kind_of_question(record, by) for by in present}
+        row |= record.scores
+        row["shown"] = len(record.shown)
+        row["steps"] = len(record.steps)
+        row["stop_reason"] = record.stop_reason
+        row |= _cost_columns(record.usage)
+        rows.append(row | {"money": _usage_money(record.usage, run)})
     return pd.DataFrame(rows)
 
 

@@ -2,7 +2,7 @@
 data set.
 
     rows = read_rows(run)
-    rows.examples["2hop__482757"].gold.answers     rows.text(record["shown"][0])     rows.problem    None
+    rows.examples["2hop__482757"].gold.answers     rows.text(record.shown[0])     rows.problem    None
 
 Records hold all of that (harness/storage/record_texts.py). Those of older versions, and of a data
 set with keep_texts=no, do not: the rows are then read from where run.yaml says the data set is,
@@ -11,7 +11,7 @@ with are not used: `problem` then says why.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,8 @@ from harness.config.yaml_tree import dataset_of_run
 from harness.datasets import load
 from harness.errors import UserError
 from harness.storage.record_texts import POINTER, gold_of
-from harness.storage.run_folder import ByQuestion, StoredRun
+from harness.storage.records import StoredRecord
+from harness.storage.run_folder import RecordsByQuestion, StoredRun
 from harness.types import Document, Example, Question
 from reports import facts
 
@@ -125,13 +126,33 @@ def with_rows(
     return [(run, rows) for run, rows in pairs if rows.problem is None]
 
 
-def _example_of(record: Mapping[str, Any]) -> Example:
+class _Examples(Mapping[str, Example]):
+    """Question id -> the question and gold answers that its record holds."""
+
+    def __init__(self, records: Sequence[StoredRecord]) -> None:
+        self._records = RecordsByQuestion(records)
+
+    def __getitem__(self, question_id: str) -> Example:
+        return _example_of(self._records[question_id])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+
+def _example_of(record: StoredRecord) -> Example:
     """The question and gold answers of a record that holds them."""
-    options, gold = record.get("options"), gold_of(record)
-    assert gold is not None  # `_rows_in_records` has seen it
-    ids = tuple(record["document_ids"])
-    options = options and tuple(options)
-    return Example(Question(record["question_id"], record["question"], ids, options), gold)
+    gold = gold_of(record)
+    # `_rows_in_records` has seen both.
+    assert gold is not None
+    assert record.question is not None
+    options = None
+    if record.options is not None:
+        options = tuple(record.options)
+    ids = tuple(record.document_ids)
+    return Example(Question(record.question_id, record.question, ids, options), gold)
 
 
 def _rows_in_records(run: StoredRun) -> Rows | None:
@@ -139,11 +160,11 @@ def _rows_in_records(run: StoredRun) -> Rows | None:
     sizes."""
     characters: dict[str, int] = {}
     for record in run.whole_records:
-        ids, sizes = record["document_ids"], record.get("document_characters") or ()
-        if record.get("gold") is None or record.get("question") is None or len(sizes) != len(ids):
+        ids, sizes = record.document_ids, record.document_characters or ()
+        if record.gold is None or record.question is None or len(sizes) != len(ids):
             return None
         characters.update(zip(ids, sizes, strict=True))
-    return Rows(ByQuestion(run.whole_records, _example_of), characters=characters)
+    return Rows(_Examples(run.whole_records), characters=characters)
 
 
 def _rows_of_data_set(run: StoredRun) -> Rows:
@@ -173,13 +194,13 @@ def other_texts(run: StoredRun) -> int | None:
     if rows.problem is not None:
         return None
     n_other = 0
-    for record in filter(lambda record: record.get("gold"), run.whole_records):
-        example = rows.examples.get(record["question_id"])
-        options = record.get("options")
+    for record in filter(lambda record: record.gold, run.whole_records):
+        example = rows.examples.get(record.question_id)
+        options = record.options
         stored = (
-            [record["question"], *(options or ())],
-            record["gold"]["answers"],
-            record["document_characters"],
+            [record.question, *(options or ())],
+            record.gold_answers,
+            record.document_characters,
         )
         ids = () if example is None else example.question.document_ids
         sizes = [len(rows.documents[name].text) for name in ids]

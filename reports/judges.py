@@ -36,7 +36,7 @@ def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
     }
     judges = [name for name in facts.judges(run) if kinds.get(name) == "correctness"]
     headline = facts.headline(run)
-    scores = [record["scores"] for record in run.records if record["error"] is None]
+    scores = [record.scores for record in run.records if record.error is None]
     pairs = []
     with_headline = [(judge, headline) for judge in judges if judge != headline]
     for a, b in [*with_headline, *combinations(judges, 2)]:
@@ -53,9 +53,7 @@ def label_agreements(run: StoredRun, labels: Mapping[str, str]) -> list[dict[str
     """
     pairs = []
     for judge in facts.judges(run):
-        judged = {
-            row["question_id"]: (row["notes"].get(JUDGES) or {}).get(judge) for row in run.records
-        }
+        judged = {row.question_id: (row.notes.get(JUDGES) or {}).get(judge) for row in run.records}
         both = [
             (verdict["verdict"], label)
             for question, label in labels.items()

@@ -12,7 +12,8 @@ import contextlib
 import heapq
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,7 @@ from typing import Any
 from harness.cost.units import duration, short_count
 from harness.errors import UserError
 from harness.stats.bootstrap import interval, with_interval
-from harness.storage.json_lines import read_lines
-from harness.storage.records import IndexLine, read_index_lines
+from harness.storage.records import IndexLine, StoredRecord, read_index_lines, read_records
 from harness.storage.run_files import (
     DOCUMENTS,
     MANIFEST,
@@ -31,8 +31,7 @@ from harness.storage.run_files import (
     parts_in,
     read_json,
 )
-from harness.storage.run_folder import StoredRun, find_runs, read_run, run_yaml
-from harness.storage.run_schema import RECORD
+from harness.storage.run_folder import StoredRun, find_runs, numbers_of, read_run, run_yaml
 from reports import facts
 from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
@@ -47,7 +46,14 @@ _QUICK_SECONDS, _PAUSE_FACTOR = (
 )  # seconds that a reading may take; of what it takes beyond, until the next one
 _LIST_LENGTH = 20  # questions of each list
 _TEXT = 300  # characters of a question or an answer
-_RECORD_KEYS = ("question_id", "document_ids", "scores", "error", "usage")
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What lists show of a question. arrived: when its answer did, to sort by."""
+
+    texts: dict[str, str]
+    arrived: tuple[float, int]
 
 
 class Live:
@@ -120,7 +126,8 @@ class _FollowedRun:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.label = self.problem = self.state = ""
-        self.records: dict[str, dict[str, Any]] = {}
+        self.records: dict[str, StoredRecord] = {}
+        self._listed: dict[str, _Listed] = {}
         self.changed = 0.0  # when the last answer was written, seconds since the epoch
         self._documents: list[IndexLine] = []
         self._stamps: dict[Path, tuple[int, int, int]] = {}
@@ -146,7 +153,7 @@ class _FollowedRun:
             if stamps != self._stamps and begun >= self._due:
                 written = (at[1] / 1e9 for path, at in stamps.items() if path.name == RECORDS)
                 self.changed = max(written, default=0.0)
-                records = (read_lines(at / RECORDS, "question_id", form=RECORD) for at in folders)
+                records = (read_records(at / RECORDS) for at in folders)
                 self._keep_records(itertools.chain.from_iterable(records))
                 documents = itertools.chain.from_iterable(map(read_index_lines, folders))
                 built = {line.place: line for line in documents}
@@ -160,31 +167,38 @@ class _FollowedRun:
             self.problem = f"{self.folder}: {error}"
         self._before = len(self.records) if self._before is None else self._before
 
-    def _keep_records(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Keep of each record what scores, costs and lists need; `at`: when the answer arrived, to
-        sort by."""
-        kept: dict[str, dict[str, Any]] = {}
-        for row in rows:
-            error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
-            texts = {
-                "id": row["question_id"],
-                "question": cut_text(row.get("question") or row["question_id"], _TEXT),
-                "gold": cut_text(" | ".join(map(str, gold)), _TEXT),
-                "answer": cut_text(
-                    f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT
-                ),
-            }
-            notes = {"joined": (row.get("notes") or {}).get("joined")}
-            fields = {key: row[key] for key in _RECORD_KEYS}
-            kept[row["question_id"]] = {**fields, "notes": notes, "texts": texts}
-        for question_id, row in kept.items():
-            before = self.records.get(question_id)
-            # A run that ends is sorted: its records are read again, and nothing has arrived.
-            same = before is not None and all(
-                before[key] == row[key] for key in ("error", "scores")
-            )
-            row["at"] = before["at"] if before and same else (self.changed, next(self._arrived))
+    def _keep_records(self, records: Iterable[StoredRecord]) -> None:
+        """Keep of each record what scores and costs need, and what lists show."""
+        kept: dict[str, StoredRecord] = {}
+        listed: dict[str, _Listed] = {}
+        for record in records:
+            question = record.question_id
+            notes = {"joined": record.notes.get("joined")}
+            kept[question] = replace(numbers_of(record), steps=[], notes=notes)
+            listed[question] = _Listed(_texts_of(record), (0.0, 0))
+        for question, record in kept.items():
+            arrived = self._arrived_before(question, record)
+            if arrived is None:
+                arrived = (self.changed, next(self._arrived))
+            listed[question] = replace(listed[question], arrived=arrived)
         self.records = kept
+        self._listed = listed
+
+    def _arrived_before(self, question: str, record: StoredRecord) -> tuple[float, int] | None:
+        """When a record arrived that was read before; None for a new one.
+
+        A run that ends is sorted: its records are read again, and nothing has arrived.
+        """
+        before = self.records.get(question)
+        if before is None or (before.error, before.scores) != (record.error, record.scores):
+            return None
+        return self._listed[question].arrived
+
+    def listed(self, failed: bool) -> Iterator[tuple[StoredRecord, _Listed]]:
+        """The questions that failed, or that did not, with what lists show of them."""
+        for question, record in self.records.items():
+            if (record.error is not None) == failed:
+                yield record, self._listed[question]
 
     def _describe(self, manifests: Sequence[dict[str, Any]]) -> None:
         """Set `stored`, `state` and the row's numbers from files and kept records."""
@@ -236,7 +250,7 @@ class _FollowedRun:
             "data set": facts.run_key(self.stored)[0],
             "score": self._numbers["score"],
             "answered": f"{len(self.records)} of {self._questions_asked() or 'unknown'}",
-            "failed": str(sum(record["error"] is not None for record in self.records.values())),
+            "failed": str(sum(record.error is not None for record in self.records.values())),
             "time left": duration(round(max(0.0, time.time() - since) / n_new * remaining))
             if predictable
             else "–",
@@ -259,12 +273,25 @@ class _FollowedRun:
 def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
     """The newest questions that failed, or that did not, at most _LIST_LENGTH of all runs, as texts
     by column."""
-    saved = ((run, row) for run in runs for row in run.records.values())
-    listed = ((run, row) for run, row in saved if (row["error"] is not None) == failed)
+    listed = ((run, *found) for run in runs for found in run.listed(failed))
+    newest = heapq.nlargest(_LIST_LENGTH, listed, key=lambda found: found[2].arrived)
     rows = []
-    for run, row in heapq.nlargest(_LIST_LENGTH, listed, key=lambda pair: pair[1]["at"]):
-        value = row["scores"].get(facts.headline(run.stored))
+    for run, record, shown in newest:
+        value = record.scores.get(facts.headline(run.stored))
         score = f"{100 * value:.1f}" if isinstance(value, int | float) else "–"
         dataset = facts.run_key(run.stored)[0]
-        rows.append({"method": run.label, "data set": dataset, "score": score, **row["texts"]})
+        rows.append({"method": run.label, "data set": dataset, "score": score, **shown.texts})
     return rows
+
+
+def _texts_of(record: StoredRecord) -> dict[str, str]:
+    """The texts of a question as lists show them."""
+    answer = record.prediction
+    if record.error:
+        answer = f"{record.error['type']}: {record.error['message']}"
+    return {
+        "id": record.question_id,
+        "question": cut_text(record.question or record.question_id, _TEXT),
+        "gold": cut_text(" | ".join(map(str, record.gold_answers)), _TEXT),
+        "answer": cut_text(answer, _TEXT),
+    }

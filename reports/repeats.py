@@ -17,16 +17,17 @@ score.pass@k    the expected best score of k of the repeats, k = 2, 4, 8, ... an
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from harness.config.schema import canonical
 from harness.scorers.squad import normalize_answer
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.comparability import other_versions
 
-Repeated = Sequence[Mapping[str, Any]]
+Repeated = Sequence[StoredRecord]
 """The records of one question, one a repeat."""
 
 
@@ -66,7 +67,7 @@ def _mean_run(group: Sequence[StoredRun]) -> StoredRun:
     first = repeats[0]
     if len(repeats) == 1:
         return first
-    by_id = [{record["question_id"]: record for record in run.records} for run in repeats]
+    by_id = [{record.question_id: record for record in run.records} for run in repeats]
     shared = set(by_id[0]).intersection(*by_id)
     questions = [[records[name] for records in by_id] for name in by_id[0] if name in shared]
     drawn: Sequence[str] = ()
@@ -93,7 +94,7 @@ def _spread_note(repeats: Sequence[StoredRun], questions: Sequence[Repeated]) ->
     for name in _score_names(questions):
         means = []
         for repeat in range(len(repeats)):
-            scores = [records[repeat]["scores"].get(name, 0.0) for records in questions]
+            scores = [records[repeat].scores.get(name, 0.0) for records in questions]
             means.append(100 * statistics.fmean(scores))
         deviations.append(f"{name} {statistics.stdev(means):.2f}")
     seeds = ", ".join(str(run.config.get("seed")) for run in repeats)
@@ -108,7 +109,7 @@ def _score_names(questions: Sequence[Repeated]) -> list[str]:
     found: dict[str, None] = {}
     for repeat in zip(*questions, strict=True):
         for record in repeat:
-            found.update(dict.fromkeys(record["scores"]))
+            found.update(dict.fromkeys(record.scores))
     return list(found)
 
 
@@ -128,7 +129,7 @@ def _incomplete_notes(questions: Sequence[Repeated], n_dropped: int) -> list[str
 
 def _failed_in_part(records: Repeated) -> bool:
     """Whether a question failed in some of its repeats, and was answered in others."""
-    answered = {record["error"] is None for record in records}
+    answered = {record.error is None for record in records}
     return len(answered) == 2
 
 
@@ -138,30 +139,30 @@ def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
     return [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in sentences]
 
 
-def _mean_record(records: Repeated, drawn: Sequence[str]) -> dict[str, Any]:
+def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:
     """One question's records as one, with mean scores and costs; drawn: scores that also get a vote
     and pass@k."""
     names: dict[str, None] = {}
     for record in records:
-        names.update(dict.fromkeys(record["scores"]))
+        names.update(dict.fromkeys(record.scores))
     # A failed question has zeros; one that lacks a score was not scored by it.
     scores = {}
     for name in names:
-        known = [record["scores"][name] for record in records if name in record["scores"]]
+        known = [record.scores[name] for record in records if name in record.scores]
         scores[name] = statistics.fmean(known)
     if drawn:
         elected = _elected(records)
         for name in names:
             if name in drawn and not name.startswith("evidence_"):
-                values = [record["scores"].get(name, 0.0) for record in records]
+                values = [record.scores.get(name, 0.0) for record in records]
                 scores[f"{name}.vote"] = values[elected]
                 for k in _sizes(len(records)):
                     scores[f"{name}.pass@{k}"] = best_of(values, k)
     error = None
-    if all(record["error"] is not None for record in records):
-        error = records[0]["error"]
-    usage = _mean_value([record["usage"] for record in records])
-    return {**records[0], "scores": scores, "usage": usage, "error": error}
+    if all(record.error is not None for record in records):
+        error = records[0].error
+    usage = _mean_value([record.usage for record in records])
+    return replace(records[0], scores=scores, usage=usage, error=error)
 
 
 def _elected(records: Repeated) -> int:
@@ -169,15 +170,15 @@ def _elected(records: Repeated) -> int:
     no vote where others answered."""
     answers = list(map(_scored_answer, records))
     pairs = zip(answers, records, strict=True)
-    answered = [answer for answer, record in pairs if record["error"] is None]
+    answered = [answer for answer, record in pairs if record.error is None]
     (winner, _), *_ = Counter(answered or answers).most_common(1)
     return answers.index(winner)
 
 
-def _scored_answer(record: Mapping[str, Any]) -> str:
+def _scored_answer(record: StoredRecord) -> str:
     """The answer that was scored, normalised."""
-    notes = record.get("notes") or {}
-    return normalize_answer(str(notes.get("scored", record["prediction"])))
+    notes = record.notes
+    return normalize_answer(str(notes.get("scored", record.prediction)))
 
 
 def _sizes(n: int) -> list[int]:

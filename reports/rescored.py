@@ -7,8 +7,6 @@ Several scores are computed in one pass by a Rescoring each, as reports/checks.p
 """
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from harness import scorers
 from harness.config.schema import DatasetConfig
@@ -17,6 +15,7 @@ from harness.engine.scoring import score_record
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
 from harness.storage.record_texts import gold_of
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import COUNTS
 
@@ -43,21 +42,21 @@ class Rescoring:
         """Whether the scorer can be used here."""
         return self._config is not None
 
-    def add(self, record: Mapping[str, Any]) -> None:
+    def add(self, record: StoredRecord) -> None:
         """Score a record again, and compare the score with the stored one."""
-        if self._config is None or self._broken is not None or record["error"] is not None:
+        if self._config is None or self._broken is not None or record.error is not None:
             return
         try:
             gold = gold_of(record)
             if gold is None:
                 self._all_checked = False
                 return
-            fresh = score_record(dict(record), self._config, gold)
+            fresh = score_record(record, self._config, gold)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - a record that came from others may hold anything
             reason = one_line(describe_failure(error))
-            question = record["question_id"]
+            question = record.question_id
             self._broken = (
                 f"{self.name} cannot score the stored answer of '{question}' again: {reason}"
             )
@@ -66,13 +65,13 @@ class Rescoring:
         self._checked += 1
         self._odd += not self._are_alike(record, fresh)
 
-    def _are_alike(self, record: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
+    def _are_alike(self, record: StoredRecord, fresh: StoredRecord) -> bool:
         """Whether the score, and the counts of a score of the corpus, are those that are stored."""
-        stored, here = (
-            (row.get("notes") or {}).get(COUNTS, {}).get(self.name) for row in (record, fresh)
+        stored = record.notes.get(COUNTS, {}).get(self.name)
+        here = fresh.notes.get(COUNTS, {}).get(self.name)
+        return stored == here and _is_same(
+            fresh.scores.get(self.name), record.scores.get(self.name)
         )
-        scores = fresh["scores"].get(self.name), record["scores"].get(self.name)
-        return stored == here and _is_same(*scores)
 
     @property
     def result(self) -> tuple[str | None, bool]:

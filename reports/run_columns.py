@@ -100,13 +100,13 @@ def _not_parsed(row: TableRow) -> int | None:
     """Replies that do not follow the answer schema; None without one."""
     if not row.run.config["dataset"].get("answer_schema"):
         return None
-    return sum(NOT_FOLLOWED in (record.get("notes") or {}) for record in row.run.records)
+    return sum(NOT_FOLLOWED in record.notes for record in row.run.records)
 
 
 def _truncated(row: TableRow) -> int | None:
     if _unobserved(row.run):
         return None
-    return sum(record["truncated"] is not None for record in row.run.records)
+    return sum(record.truncated is not None for record in row.run.records)
 
 
 def _texts_cut(row: TableRow) -> int | None:

@@ -169,8 +169,8 @@ def _other_questions(pair: RunPair, checks: Checks) -> list[str]:
         ours = fingerprint or "not recorded"
         theirs = base_fingerprint or "not recorded"
         sentences.append(f"{names} used different data (fingerprints {ours:.12} and {theirs:.12})")
-    ids = {record["question_id"] for record in pair.run.records}
-    base_ids = {record["question_id"] for record in pair.base.records}
+    ids = {record.question_id for record in pair.run.records}
+    base_ids = {record.question_id for record in pair.base.records}
     if ids != base_ids:
         counts = f"{len(ids)} and {len(base_ids)}, {len(ids & base_ids)} in common"
         remedy = ""

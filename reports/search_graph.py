@@ -5,7 +5,7 @@ An index is only read: one that is damaged stays where it is, and `problem` says
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.engine.made_documents import joined_id
 from harness.storage.index_cache import cache_root, read_packed
-from harness.storage.records import IndexLine
+from harness.storage.records import IndexLine, StoredRecord, StoredStep
 from harness.storage.run_folder import StoredRun
 from harness.storage.serialize import load
 
@@ -116,24 +116,24 @@ def parse_graph(index: Any) -> Graph | None:
     return Graph(tuple(index["text"]), tuple(index["level"]), edges, tuple(spans))
 
 
-def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[IndexLine]:
+def index_lines(run: StoredRun, record: StoredRecord) -> list[IndexLine]:
     """The lines of documents.jsonl that served a record, one a document, the newest that was built.
 
     A method that takes one document was handed several joined under an id of their own
     (harness.engine.made_documents).
     """
-    ids = list(record["document_ids"])
-    if (record.get("notes") or {}).get("joined"):
+    ids = list(record.document_ids)
+    if record.notes.get("joined"):
         ids.append(joined_id(ids))
     lines: dict[str, IndexLine] = {}
     for line in run.documents:
-        serves = line.question_id in (None, record["question_id"])
+        serves = line.question_id in (None, record.question_id)
         if line.document_id in ids and serves and not line.failed:
             lines[line.document_id] = line
     return list(lines.values())
 
 
-def read_graph(run: StoredRun, record: Mapping[str, Any], known: KnownGraphs) -> GraphResult:
+def read_graph(run: StoredRun, record: StoredRecord, known: KnownGraphs) -> GraphResult:
     """The graph of a record's one index. Neither graph nor problem: no step has a node, or there is
     not one index.
 
@@ -144,7 +144,7 @@ def read_graph(run: StoredRun, record: Mapping[str, Any], known: KnownGraphs) ->
         record: The record.
         known: Graphs that were read before; what is read now is added.
     """
-    nodes = [step for step in record["steps"] if step["node"] is not None]
+    nodes = [step for step in record.steps if step["node"] is not None]
     if not nodes:
         return GraphResult()
     lines = index_lines(run, record)
@@ -167,11 +167,12 @@ def read_graph(run: StoredRun, record: Mapping[str, Any], known: KnownGraphs) ->
     return GraphResult(graph, key=key)
 
 
-def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
-    """Why steps (those with a node) cannot be of this graph; None where nothing speaks against
-    it."""
+def mismatch(graph: Graph, steps: Sequence[StoredStep]) -> str | None:
+    """Why steps cannot be of this graph; None where nothing speaks against it."""
     for step in steps:
         node, level = step["node"], step["level"]
+        if node is None:
+            continue
         if not 0 <= node < len(graph.text):
             return f"it has no node {node}"
         if level is not None and level != graph.level[node]:

@@ -3,18 +3,18 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 
 _CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 """In the note of a search's start, as graph construction writes it (methods/pecan/build.py)."""
 
 
-def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def search_notes(records: Sequence[StoredRecord]) -> list[str]:
     """Sentences on searches that visited every node, probes that were ties, declined questions and
     cut summaries."""
-    answered = [record for record in records if record["error"] is None and record["steps"]]
+    answered = [record for record in records if record.error is None and record.steps]
     return [
         *_exhausted(answered),
         *_ties(answered),
@@ -28,18 +28,18 @@ def _share(count: int, total: int, noun: str) -> str:
     return f"{count} of {total} {noun} ({100 * count / total:.0f} %)"
 
 
-def _exhausted(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    exhausted = sum(record["stop_reason"] == "exhausted" for record in records)
+def _exhausted(records: Sequence[StoredRecord]) -> list[str]:
+    exhausted = sum(record.stop_reason == "exhausted" for record in records)
     if not exhausted:
         return []
     return [f"{_share(exhausted, len(records), 'searches')} visited every node"]
 
 
-def _ties(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def _ties(records: Sequence[StoredRecord]) -> list[str]:
     probes = 0
     ties = 0
     for record in records:
-        for step in record["steps"]:
+        for step in record.steps:
             p_yes = step.get("p_yes")
             probes += p_yes is not None
             ties += p_yes == 0.5
@@ -48,7 +48,7 @@ def _ties(records: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{_share(ties, probes, 'probes')} are ties: P(Yes) is 0.5"]
 
 
-def _declined(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def _declined(records: Sequence[StoredRecord]) -> list[str]:
     routed = sum(_has_action(record, "accept", "decline") for record in records)
     if not routed:
         return []
@@ -56,12 +56,12 @@ def _declined(records: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{part} were declined at first and answered from the whole document"]
 
 
-def _cut_summaries(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def _cut_summaries(records: Sequence[StoredRecord]) -> list[str]:
     """What graph construction cut; each document counts once."""
     cut_of_documents: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for record in records:
-        notes = " ".join(step.get("note") or "" for step in record["steps"])
-        cut_of_documents[tuple(record["document_ids"])] = _CUT.findall(notes)
+        notes = " ".join(step.get("note") or "" for step in record.steps)
+        cut_of_documents[tuple(record.document_ids)] = _CUT.findall(notes)
     summaries, n_indexes = 0, 0
     limits = set()
     for found in cut_of_documents.values():
@@ -76,12 +76,12 @@ def _cut_summaries(records: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{cut}; an unfinished last point is dropped where there are others"]
 
 
-def _has_action(record: Mapping[str, Any], *actions: str) -> bool:
+def _has_action(record: StoredRecord, *actions: str) -> bool:
     """Whether a step of the search is one of these actions."""
-    return any(step.get("action") in actions for step in record["steps"])
+    return any(step.get("action") in actions for step in record.steps)
 
 
-def declined(records: Sequence[Mapping[str, Any]]) -> int:
+def declined(records: Sequence[StoredRecord]) -> int:
     """Number of questions whose first request was declined, so that a second one read the whole
     document."""
     return sum(_has_action(record, "decline") for record in records)
@@ -121,10 +121,10 @@ def _visited(run: StoredRun) -> _Visited | None:
     """What the searches of a run visited; None for no node at all."""
     nodes: dict[str, set[_Node]] = {}
     for record in run.records:
-        if not record["steps"]:
+        if not record.steps:
             continue
-        seen = nodes.setdefault(record["question_id"], set())
-        for step in record["steps"]:
+        seen = nodes.setdefault(record.question_id, set())
+        for step in record.steps:
             if step["node"] is not None:
                 seen.add((step["node"], step["level"], step["tokens"]))
     if not any(nodes.values()):

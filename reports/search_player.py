@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
 from reports.compressed_json import compress_json, cut_text, without_empty
@@ -71,7 +72,7 @@ class Searches:
         self._left = 0
 
     def replay(
-        self, run: StoredRun, record: dict[str, Any], rows: Rows, steps: Sequence[dict[str, Any]]
+        self, run: StoredRun, record: StoredRecord, rows: Rows, steps: Sequence[dict[str, Any]]
     ) -> dict[str, Any] | None:
         """The JSON that plays the search of a record; None where it went over no graph, or there is
         no room.
@@ -82,7 +83,7 @@ class Searches:
             rows: The rows of its data set.
             steps: The record's steps as JSON; each gets what only a replay shows of it.
         """
-        if not any(step["node"] is not None for step in record["steps"]):
+        if not any(step["node"] is not None for step in record.steps):
             return None
         if self._full and not self._is_drawn(run, record):
             self._left += run.path in self._with_graphs
@@ -94,18 +95,18 @@ class Searches:
         place = self._place_of(found.key, found.graph)
         if place is None:
             return None
-        example = rows.examples.get(record["question_id"])
-        described = search_steps(record["steps"], found.graph)
+        example = rows.examples.get(record.question_id)
+        described = search_steps(record.steps, found.graph)
         for described_step, step in zip(described, steps, strict=False):
             step |= _played(described_step, example)
         marked = sorted(overlapping_spans(found.graph.span, run, record, rows))
         return {"graph": place, "marked": marked}
 
-    def _is_drawn(self, run: StoredRun, record: dict[str, Any]) -> bool:
+    def _is_drawn(self, run: StoredRun, record: StoredRecord) -> bool:
         """Whether the graph of an index of the record is packed already."""
         return any(str(line.key) in self._places for line in index_lines(run, record))
 
-    def _graph_of(self, run: StoredRun, record: dict[str, Any]) -> GraphResult:
+    def _graph_of(self, run: StoredRun, record: StoredRecord) -> GraphResult:
         """The graph of a record; a problem is remembered."""
         if len(self._read) > _GRAPHS_KEPT:
             self._read.clear()

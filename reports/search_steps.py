@@ -1,6 +1,6 @@
 """A search as a list of typed steps. The text of `harness trace`, the page and its player show these.
 
-    steps = search_steps(record["steps"], graph)
+    steps = search_steps(record.steps, graph)
     steps[2]            -> SearchStep(number=2, action="visit", node=4, parent=1, edge=0.402, ...)
     as_tree(steps)      -> [("", step 0), ("├─ ", step 1), ("│  └─ ", step 2), ...]
 

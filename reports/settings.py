@@ -275,7 +275,7 @@ class _GroupNames:
         run = self._runs[i]
         ids: list[str] = []
         if not any(key.startswith("dataset.") for key in self._ignored):
-            ids = sorted(record["question_id"] for record in run.records)
+            ids = sorted(record.question_id for record in run.records)
         made_of = [self._values[i], run.config.get("failed"), run.manifest.get("models"), ids]
         return digest(made_of)
 

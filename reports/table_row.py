@@ -235,7 +235,7 @@ class TableRow:
     @cached_property
     def n_failed(self) -> int:
         """Questions that failed."""
-        return sum(record["error"] is not None for record in self.run.records)
+        return sum(record.error is not None for record in self.run.records)
 
     @cached_property
     def tokens(self) -> float | None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError, printable
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
 from reports.costs import check_convention, full_only_notes, probe_share
@@ -52,7 +53,7 @@ class Search:
     """
 
     stored: StoredRun
-    record: dict[str, Any]
+    record: StoredRecord
     rows: Rows
     graph: Graph | None
     steps: list[SearchStep]
@@ -64,7 +65,7 @@ class Search:
     @property
     def example(self) -> Example | None:
         """The question with its right answers; None where the rows are not at hand."""
-        return self.rows.examples.get(self.record["question_id"])
+        return self.rows.examples.get(self.record.question_id)
 
     def text(self, step: SearchStep) -> str:
         """What a step showed, its note in front; where its text is not at hand, the document and
@@ -104,7 +105,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
         UnknownName: The run has no such question.
         UserError: The rows cannot be read.
     """
-    by_id = {record["question_id"]: record for record in stored.records}
+    by_id = {record.question_id: record for record in stored.records}
     if question not in by_id:
         raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
     record = by_id[question]
@@ -114,7 +115,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)
-    marks = [evidence(step["shown"], example) for step in record["steps"]]
+    marks = [evidence(step["shown"], example) for step in record.steps]
     notes = []
     if found.problem:
         notes.append(f"{found.problem} So the steps stand in their order only.")
@@ -126,7 +127,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
         record=record,
         rows=rows,
         graph=found.graph,
-        steps=search_steps(record["steps"], found.graph),
+        steps=search_steps(record.steps, found.graph),
         evidence=marks,
         problem=found.problem,
         notes=notes,
@@ -147,8 +148,8 @@ def question_list(stored: StoredRun) -> list[str]:
     prints."""
     name = headline(stored)
 
-    def place(record: Mapping[str, Any]) -> tuple[bool, float]:
-        return record["error"] is None, record["scores"].get(name) or 0.0
+    def place(record: StoredRecord) -> tuple[bool, float]:
+        return record.error is None, record.scores.get(name) or 0.0
 
     ranked = sorted(stored.records, key=place)
     head = (
@@ -157,19 +158,19 @@ def question_list(stored: StoredRun) -> list[str]:
     return [head, *(_question_line(record, name) for record in ranked)]
 
 
-def _question_line(record: Mapping[str, Any], score: str) -> str:
+def _question_line(record: StoredRecord, score: str) -> str:
     """The score of a question or its error, its id, its text and its answer."""
-    texts = [record.get("question") or "", record["prediction"]]
+    texts = [record.question or "", record.prediction]
     cut = [_shortened(text, _STEP_WIDTH) for text in texts]
-    words = [f"{printable(_outcome(record, score)):>6}", printable(record["question_id"])]
+    words = [f"{printable(_outcome(record, score)):>6}", printable(record.question_id)]
     return "  ".join([*words, *filter(None, cut)])
 
 
-def _outcome(record: Mapping[str, Any], score: str) -> str:
+def _outcome(record: StoredRecord, score: str) -> str:
     """The score in percent, "-" without one, or the type of the error."""
-    if record["error"]:
-        return str(record["error"]["type"])
-    value = record["scores"].get(score)
+    if record.error:
+        return str(record.error["type"])
+    value = record.scores.get(score)
     if value is None:
         return "-"
     return f"{100 * value:.1f}"
@@ -207,8 +208,8 @@ def _headed_lines(head: str, lines: Sequence[str]) -> list[str]:
 def _question_lines(search: Search) -> list[str]:
     """The question with its options, the right answers, and the answer."""
     record, example = search.record, search.example
-    documents = printable(", ".join(record["document_ids"]))
-    lines = [_headed("question", f"{printable(record['question_id'])} on {documents}")]
+    documents = printable(", ".join(record.document_ids))
+    lines = [_headed("question", f"{printable(record.question_id)} on {documents}")]
     if example is not None:
         lines.append(_headed("", _one_line(example.question.text)))
         options = []
@@ -216,8 +217,8 @@ def _question_lines(search: Search) -> list[str]:
             options.append(f"({chr(65 + number)}) {_one_line(option)}")
         lines += _headed_lines("options", options)
         lines.append(_headed("gold", _one_line(" | ".join(example.gold.answers))))
-    lines.append(_headed("answer", printable(record["prediction"])))
-    scored = (record.get("notes") or {}).get("scored")
+    lines.append(_headed("answer", printable(record.prediction)))
+    scored = record.notes.get("scored")
     if scored is not None:
         lines.append(_headed("scored", printable(scored)))
     return lines
@@ -225,7 +226,7 @@ def _question_lines(search: Search) -> list[str]:
 
 def _shown_lines(search: Search) -> list[str]:
     """The texts that the reader saw, a line each."""
-    shown = search.record["shown"]
+    shown = search.record.shown
     if not shown:
         return [_headed("shown", "nothing")]
     places = [_place_or_kind(piece) for piece in shown]
@@ -247,7 +248,7 @@ def _cost_lines(search: Search) -> list[str]:
     """What part probes took, and how FLOPs are counted."""
     record, convention = search.record, search.convention
     lines = []
-    share = probe_share(record["usage"].get("search", {}), convention)
+    share = probe_share(record.usage.get("search", {}), convention)
     if share:
         lines.append(_headed("probes", f"{share} of the search"))
     if search.steps:
@@ -257,17 +258,17 @@ def _cost_lines(search: Search) -> list[str]:
     return lines
 
 
-def _outcome_lines(record: Mapping[str, Any]) -> list[str]:
+def _outcome_lines(record: StoredRecord) -> list[str]:
     """Why the search stopped, why the question failed, and its scores."""
     lines = []
-    if record["stop_reason"]:
-        lines.append(_headed("stopped", printable(record["stop_reason"])))
-    error = record["error"]
+    if record.stop_reason:
+        lines.append(_headed("stopped", printable(record.stop_reason)))
+    error = record.error
     if error:
         lines.append(
             _headed("failed", f"{printable(error['type'])}: {printable(error['message'])}")
         )
-    scores = [f"{name} {100 * value:.1f}" for name, value in record["scores"].items()]
+    scores = [f"{name} {100 * value:.1f}" for name, value in record.scores.items()]
     return lines + _headed_lines("scores", scores)
 
 
@@ -427,8 +428,8 @@ def search_json(search: Search) -> dict[str, Any]:
     record = search.record
     found: dict[str, Any] = {
         "run": str(search.stored.path),
-        "question_id": record["question_id"],
-        "document_ids": record["document_ids"],
+        "question_id": record.question_id,
+        "document_ids": record.document_ids,
     }
     example = search.example
     if example is not None:
@@ -440,8 +441,10 @@ def search_json(search: Search) -> dict[str, Any]:
     found["steps"] = [
         _step_json(step, seen) for step, seen in zip(search.steps, search.evidence, strict=True)
     ]
-    for name in ("stop_reason", "error", "prediction", "scores"):
-        found[name] = record[name]
+    found["stop_reason"] = record.stop_reason
+    found["error"] = record.error
+    found["prediction"] = record.prediction
+    found["scores"] = record.scores
     return found
 
 

@@ -47,10 +47,10 @@ def test_one_method_on_one_data_set_is_a_run() -> None:
 def test_the_records_are_a_frame() -> None:
     echo = run()
     frame = echo.records
-    assert list(frame["question_id"]) == [record["question_id"] for record in echo.stored.records]
+    assert list(frame["question_id"]) == [record.question_id for record in echo.stored.records]
     first, record = frame.iloc[0], echo.stored.records[0]
-    assert (first["question"], first["gold"]) == (record["question"], record["gold"]["answers"])
-    assert first["longbench.qa_f1_score"] == record["scores"]["longbench.qa_f1_score"]
+    assert (first["question"], first["gold"]) == (record.question, record.gold["answers"])
+    assert first["longbench.qa_f1_score"] == record.scores["longbench.qa_f1_score"]
     assert (first["prediction"], first["shown"], first["steps"], first["error"]) == (
         "echo",
         1,
@@ -191,7 +191,7 @@ def test_columns_of_a_file_of_questions_are_named_as_on_the_command_line(tmp_pat
     folder = {"documents": str(tmp_path / "pages"), "questions": str(tmp_path / "q.csv")}
     options = {**folder, "mlflow": "off", "progress": False}
     asked = harness.run("echo", columns="question=input,answer=expected", **options)
-    assert asked.stored.records[0]["gold"]["answers"] == ["30 m"]
+    assert asked.stored.records[0].gold["answers"] == ["30 m"]
 
 
 def test_the_search_of_a_question_is_told() -> None:

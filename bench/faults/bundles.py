@@ -10,6 +10,7 @@ import yaml
 from harness_audit.bundle import INDEX, answer_digest, digest, texts_digest
 
 from bench.faults.commands import Bench, Kind, must, outcome, pocket_words
+from harness.storage.records import StoredRecord
 
 Files = dict[str, bytes]
 Rows = list[dict[str, Any]]
@@ -46,8 +47,9 @@ def _seal(files: Files) -> None:
     index = json.loads(files[INDEX])
     (entry,) = index["runs"].values()
     rows = [json.loads(line) for line in files[_name(files, "records.jsonl")].splitlines()]
-    entry["answers"] = {row["question_id"]: answer_digest(row) for row in rows}
-    entry["questions"] = {row["question_id"]: texts_digest(row) for row in rows}
+    records = [StoredRecord.from_json(row) for row in rows]
+    entry["answers"] = {record.question_id: answer_digest(record) for record in records}
+    entry["questions"] = {record.question_id: texts_digest(record) for record in records}
     index["files"] = {name: digest(data) for name, data in files.items() if name != INDEX}
     files[INDEX] = json.dumps(index).encode()
 

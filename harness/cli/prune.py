@@ -79,7 +79,7 @@ def left_over(runs: Sequence[StoredRun]) -> list[LeftOver]:
     superseded = {run.path for run in newest_code(finished)[1]}
     found = []
     for run in runs:
-        answered = sum(record["error"] is None for record in run.records)
+        answered = sum(record.error is None for record in run.records)
         if run.path in superseded:
             state = SUPERSEDED
         elif is_unfinished(run):

@@ -216,7 +216,7 @@ def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out:
     for words in map(shlex.split, item.draws):
         file = out / (suite + {"trace": ".html", "tokens": ".md"}.get(words[-1], ".svg"))
         if words == ["trace"]:
-            question = str(runs[0].records[0]["question_id"])
+            question = runs[0].records[0].question_id
             drawings.append(([*words, folders[0], question, "--graph", str(file)], file))
         elif words == ["report", "front"]:  # one data set at a time
             for name in dict.fromkeys(str(run.config["dataset"]["name"]) for run in runs):

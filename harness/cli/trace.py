@@ -69,7 +69,7 @@ def trace(
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
     search = search_of(read_question(run_folder(run), question), question, data)
     search = replace(search, convention=convention or DEFAULT)
-    sent = search.stored.requests(search.record["question_id"]) if prompts else []
+    sent = search.stored.requests(search.record.question_id) if prompts else []
     if prompts and not sent:
         raise UserError(
             f"{search.stored.path} holds no requests of this question; run it with --keep-prompts"
@@ -103,6 +103,6 @@ def _page(search: Search, data: str | None) -> str:
         raise UserError(f"nothing to draw: {problem[0].lower()}{problem[1:]}")
     return page(
         [with_data_at(search.stored, data)],
-        title=search.record["question_id"],
+        title=search.record.question_id,
         limits=Limits(graphs=_LARGEST),
     )

@@ -30,6 +30,7 @@ from harness.method import Index
 from harness.storage.failures import STOPS, describe_failure
 from harness.storage.kept_requests import request_rows
 from harness.storage.record_texts import with_texts, without_texts
+from harness.storage.records import StoredRecord, StoredSearch
 from harness.storage.serialize import json_values
 from harness.types import NOT_SCORED_YET, Answer, Document, Example, Question
 
@@ -58,7 +59,7 @@ class Unscored:
     """An answer that is on disk. record: as it is stored, without scores."""
 
     example: Example
-    record: dict[str, Any]
+    record: StoredRecord
 
 
 class AnswerQuestion:
@@ -171,7 +172,7 @@ class AnswerQuestion:
             answer = as_quotes(answer, attempt.meter.searches)
         return with_places(answer, documents, dataset.pages)
 
-    def searches_for(self, attempt: Attempt) -> list[Any] | None:
+    def searches_for(self, attempt: Attempt) -> list[StoredSearch] | None:
         """The searches of an attempt, None where there is nothing to search."""
         if self._plan.corpus is None and not self._plan.method.traits.searches:
             return None
@@ -179,7 +180,7 @@ class AnswerQuestion:
         names = attempt.example.question.document_ids
         documents = [dataset.documents[name] for name in names]
         searches = searches_of(attempt.meter, documents, dataset.pages)
-        found: list[Any] = json_values(searches, lost=[])
+        found: list[StoredSearch] = json_values(searches, lost=[])
         return found
 
     def as_json(self, answer: Answer, attempt: Attempt) -> dict[str, Any]:
@@ -191,7 +192,7 @@ class AnswerQuestion:
             attempt.notes["not_finite"] = not_finite
         return reply
 
-    def record_of(self, attempt: Attempt) -> dict[str, Any]:
+    def record_of(self, attempt: Attempt) -> StoredRecord:
         """The record of an attempt, without scores; the meter saw every call to a model."""
         question = attempt.example.question
         documents = self._plan.dataset.documents
@@ -199,19 +200,22 @@ class AnswerQuestion:
         earlier = self.run.earlier.get(question.id)
         if earlier:
             notes["earlier"] = earlier
-        reply = dict(attempt.reply)
-        return {
-            "question_id": question.id,
-            "document_ids": list(question.document_ids),
-            "document_characters": [len(documents[name].text) for name in question.document_ids],
-            "prediction": reply.pop("text"),
-            "scores": {},
-            "usage": json_values(self.run.budget.spend(attempt.meter.usage()), lost=[]),
-            **reply,
-            "searches": self.searches_for(attempt),
-            "error": attempt.error,
-            "notes": notes,
-        }
+        reply = attempt.reply
+        return StoredRecord(
+            question_id=question.id,
+            document_ids=list(question.document_ids),
+            document_characters=[len(documents[name].text) for name in question.document_ids],
+            prediction=reply["text"],
+            scores={},
+            usage=json_values(self.run.budget.spend(attempt.meter.usage()), lost=[]),
+            shown=reply["shown"],
+            stop_reason=reply["stop_reason"],
+            steps=reply["steps"],
+            searches=self.searches_for(attempt),
+            truncated=reply["truncated"],
+            error=attempt.error,
+            notes=notes,
+        )
 
     def store(self, attempt: Attempt) -> Unscored:
         """Write the answer of an attempt: it is on disk before it is scored."""

@@ -19,6 +19,7 @@ from harness.cost.flops import DEFAULT
 from harness.cost.usage import sum_phases, tokens_of
 from harness.engine.plan import PlannedRun
 from harness.errors import attempt
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Question
 
@@ -60,7 +61,7 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
     stored = attempt([], read_run, out / plan.folder)  # None also for a damaged one
     recorded: set[str] = set()
     if stored is not None:
-        recorded = {record["question_id"] for record in stored.records}
+        recorded = {record.question_id for record in stored.records}
     left = [question for question in asked if question.id not in recorded]
     names = plan.method_name, plan.config.dataset.name
     if not asked:
@@ -70,12 +71,12 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
         return Forecast(*names, len(asked), done, 0.0, 0.0, 0.0, 0.0, "every question is stored")
     if stored is None:
         return Forecast(*names, len(asked), done, how=NOTHING_ANSWERED)
-    answered = [record for record in stored.records if record["error"] is None]
+    answered = [record for record in stored.records if record.error is None]
     if not answered:
         return Forecast(*names, len(asked), done, how=NOTHING_ANSWERED)
     built = [line.usage for line in stored.documents if not line.failed]
     spending = Extrapolated(stored.config, convention)
-    spending.add([record["usage"] for record in answered], len(left))
+    spending.add([record.usage for record in answered], len(left))
     spending.add(built, max(_count_indexes(plan, asked) - len(built), 0))
     tflops = None
     if not spending.uncounted:
@@ -142,7 +143,7 @@ def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
     return len(indexes)
 
 
-def _hours(stored: StoredRun, answered: Sequence[Mapping[str, Any]], left: int) -> float | None:
+def _hours(stored: StoredRun, answered: Sequence[StoredRecord], left: int) -> float | None:
     """Hours that `left` questions take at the pace of the answered ones; None where no time is
     stored."""
     starts = stored.manifest.get("starts") or []
@@ -150,7 +151,7 @@ def _hours(stored: StoredRun, answered: Sequence[Mapping[str, Any]], left: int) 
         return None
     total = 0.0
     for record in answered:
-        seconds = (record.get("notes") or {}).get("seconds")
+        seconds = record.notes.get("seconds")
         if seconds is None:
             return None
         total += seconds

@@ -29,6 +29,7 @@ from harness.cost.usage import sum_phases, tokens_of
 from harness.errors import UserError
 from harness.method import Method
 from harness.method.abilities import numbers_from_runs
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun, read_run
 
 FROM = "from:"
@@ -94,7 +95,7 @@ def number_from_run(method: Method, preset: str, name: str, text: str) -> Number
             f"method.{name} does not fix what is shown with these settings; give it a number"
         )
     run = _finished_run(preset, name, text)
-    records = [record for record in run.records if record["error"] is None]
+    records = [record for record in run.records if record.error is None]
     if not records:
         raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
     if numbers_from_runs(method)[name] == NODES:
@@ -164,7 +165,7 @@ def _questions(run: StoredRun, answered: int, failed: int) -> str:
 
 
 def _mean_nodes(
-    name: str, run: StoredRun, records: Sequence[Mapping[str, Any]]
+    name: str, run: StoredRun, records: Sequence[StoredRecord]
 ) -> tuple[int, float, str]:
     """(Rounded mean, mean, unit) of the nodes that the answered `records` visited."""
     mean = sum(map(visited_nodes, records)) / len(records)
@@ -175,12 +176,10 @@ def _mean_nodes(
     return max(1, math.floor(mean + 0.5)), mean, NODES
 
 
-def visited_nodes(record: Mapping[str, Any]) -> int:
+def visited_nodes(record: StoredRecord) -> int:
     """How many nodes the search of a record visited, the first ones included, up to its own
     stop."""
-    return sum(
-        step.get("node") is not None and step["action"] != _STUDY for step in record["steps"]
-    )
+    return sum(step.get("node") is not None and step["action"] != _STUDY for step in record.steps)
 
 
 def nearest_count(cost: Callable[[int], float], target: float) -> int:
@@ -195,11 +194,11 @@ def nearest_count(cost: Callable[[int], float], target: float) -> int:
 
 
 def _pieces_of_equal_cost(
-    method: Method, name: str, run: StoredRun, records: Sequence[Mapping[str, Any]]
+    method: Method, name: str, run: StoredRun, records: Sequence[StoredRecord]
 ) -> tuple[int, float, str]:
     """(k, cost, unit): how many pieces cost what the answered `records` cost on average, that cost,
     its unit."""
-    usages = [record["usage"] for record in records]
+    usages = [record.usage for record in records]
     spent = sum_phases(usages, "search", "answer")
     written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
     piece = int(getattr(method.config, numbers_from_runs(method)[name]))
@@ -221,13 +220,13 @@ def _shape(run: StoredRun, role: str) -> ModelShape | None:
     return None if sizes is None else ModelShape(**sizes)
 
 
-def _prompt_tokens(run: StoredRun, records: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+def _prompt_tokens(run: StoredRun, records: Sequence[StoredRecord]) -> tuple[float, float]:
     """Estimated mean tokens of (instruction, question and options; the question alone)."""
-    questions = [str(record.get("question") or "") for record in records]
+    questions = [str(record.question or "") for record in records]
     query = sum(map(text_tokens, questions)) / len(records)
     options = 0.0
     for record in records:
-        options += sum(map(text_tokens, record.get("options") or ()))
+        options += sum(map(text_tokens, record.options or ()))
     instruction = text_tokens(str(run.config["dataset"].get("instruction") or ""))
     return instruction + query + options / len(records), query
 

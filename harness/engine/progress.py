@@ -1,14 +1,38 @@
 """What a run reports while it works: questions, steps inside one, notes; progress_line.py draws
 them."""
 
+from __future__ import annotations
+
 import sys
 import threading
-from typing import Any, TextIO
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
 
 from harness.errors import erase_line, printable
+from harness.storage.records import StoredRecord, Usage
 
-COUNTED = ("question_id", "error", "scores", "usage")
-"""The keys of a record that `seen` and `done` may read."""
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What is counted of a question that is done.
+
+    Attributes:
+        question_id: The question.
+        failed: Whether it has no answer, or none that could be scored.
+        scores: By scorer.
+        usage: What it cost.
+    """
+
+    question_id: str
+    failed: bool
+    scores: Mapping[str, float]
+    usage: Usage
+
+    @classmethod
+    def of(cls, record: StoredRecord) -> Counted:
+        """What is counted of a record."""
+        return cls(record.question_id, record.error is not None, record.scores, record.usage)
 
 
 class Progress:
@@ -32,8 +56,8 @@ class Progress:
         """Add `count` questions to the total."""
         self._total += count
 
-    def seen(self, record: dict[str, Any]) -> None:
-        """Count a record of an earlier start."""
+    def seen(self, question: Counted) -> None:
+        """Count a question of an earlier start."""
         self._done += 1
 
     @property
@@ -41,9 +65,9 @@ class Progress:
         """How many questions are not recorded yet."""
         return self._total - self._done
 
-    def done(self, record: dict[str, Any]) -> None:
-        """Count a record of this start."""
-        self.seen(record)
+    def done(self, question: Counted) -> None:
+        """Count a question of this start."""
+        self.seen(question)
 
     def part(self, done: int, total: int, what: str) -> None:
         """Take notice that a long step inside a question is at `done` of `total`."""

@@ -12,12 +12,12 @@ harness/api/notebook.py); a log file gets a line about every 10 %, and every min
 import shutil
 import sys
 import time
-from typing import Any, TextIO
+from typing import TextIO
 
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, short_count
 from harness.cost.usage import sum_phases, tokens_of
-from harness.engine.progress import Progress
+from harness.engine.progress import Counted, Progress
 from harness.errors import printable
 
 REDRAW = 0.1  # seconds between two drawings of the live line
@@ -50,21 +50,20 @@ class ProgressLine(Progress):
         self._headline = headline
         self._begun = self._drawn = time.monotonic()
 
-    def seen(self, record: dict[str, Any]) -> None:
-        """Count a record: add its keys COUNTED to the counts, sums and the mean score that `line`
-        shows."""
-        super().seen(record)
-        self._failed += record["error"] is not None
-        self._score += record["scores"].get(self._headline) or 0.0
-        spent = sum_phases([record["usage"]])
+    def seen(self, question: Counted) -> None:
+        """Add a question to the counts, sums and the mean score that `line` shows."""
+        super().seen(question)
+        self._failed += question.failed
+        self._score += question.scores.get(self._headline) or 0.0
+        spent = sum_phases([question.usage])
         self._tokens += tokens_of(spent)
         self._flops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT]
         self._uncounted |= bool(spent.get("uncounted"))
 
-    def done(self, record: dict[str, Any]) -> None:
-        """Count a record of this start and redraw the line."""
+    def done(self, question: Counted) -> None:
+        """Count a question of this start and redraw the line."""
         with self._lock:
-            super().done(record)
+            super().done(question)
             self._done_now += 1
             self._part = ""
             self._draw()

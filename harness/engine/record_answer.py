@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from harness.engine.answer_question import Unscored
 from harness.engine.open_run import OpenRun
+from harness.engine.progress import Counted
 from harness.engine.scoring import score_record
 from harness.errors import FirstFailure
 from harness.storage.failures import one_line
+from harness.storage.records import StoredRecord
 
 _LONGEST = 0.05
 """Seconds that a scored answer waits for others to be written with."""
@@ -36,7 +37,7 @@ class RecordAnswer:
 
         Raises FirstFailure for a failed question where `fail_fast`.
         """
-        records: list[dict[str, Any]] = []
+        records: list[StoredRecord] = []
         began = time.monotonic()
         try:
             for answer in answers:
@@ -50,29 +51,29 @@ class RecordAnswer:
         finally:  # also where one cannot be scored
             self.append(records)
 
-    def _scored(self, answer: Unscored) -> dict[str, Any]:
+    def _scored(self, answer: Unscored) -> StoredRecord:
         return score_record(answer.record, self.run.plan.config.dataset, answer.example.gold)
 
-    def append(self, records: Sequence[dict[str, Any]]) -> None:
+    def append(self, records: Sequence[StoredRecord]) -> None:
         """Write lines of records.jsonl, and show them once they are on disk."""
         if not records:
             return
         self.run.store.append_records(records)
         for record in records:
             self.recorded += 1
-            self.run.progress.done(record)
+            self.run.progress.done(Counted.of(record))
         if self.run.plan.config.dataset.keep_texts:
             self.run.manifest.keep_first_prompts(self.run.models.first_prompts())
         if self._fail_fast:
             for record in records:
                 self._stop_at_failure(record)
 
-    def _stop_at_failure(self, record: dict[str, Any]) -> None:
-        failure = record["error"]
+    def _stop_at_failure(self, record: StoredRecord) -> None:
+        failure = record.error
         if failure is None:
             return
         sentence = (
-            f"question '{record['question_id']}' failed, and --fail-fast stops there: "
+            f"question '{record.question_id}' failed, and --fail-fast stops there: "
             f"{one_line(failure)}"
         )
         raise FirstFailure(sentence, failure.get("traceback", ""))

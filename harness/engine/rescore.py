@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness import datasets
 from harness.config.schema import DatasetConfig
@@ -17,6 +18,7 @@ from harness.errors import ConfigError, DataError, UserError, attempt
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
+from harness.storage.records import StoredGold, StoredRecord
 from harness.storage.run_files import MANIFEST, RECORDS
 from harness.storage.run_folder import StoredRun, StreamedRecords, read_run
 from harness.storage.run_store import RunStore
@@ -44,7 +46,7 @@ def rescore(
     recorded = (
         data is None
         and bool(stored.records)
-        and all(row.get("gold") is not None for row in stored.records)
+        and all(row.gold is not None for row in stored.records)
     )
     if wrong := problems(config.scorers):
         raise ConfigError(wrong)
@@ -90,7 +92,7 @@ def _corrected_questions(stored: StoredRun, dataset: Dataset, before: str) -> fr
         {example.question.id: example for example in rows.examples} for rows in (original, dataset)
     )
     changed = set()
-    for name in dict.fromkeys(row["question_id"] for row in stored.records):
+    for name in dict.fromkeys(row.question_id for row in stored.records):
         old, new = then.get(name), now.get(name)
         if old is None or new is None or old.question != new.question:
             raise UserError(
@@ -121,10 +123,10 @@ def _rescore_config(
         set() if only or every or not scorers else before.keys() - set(scorers)
     )  # scorers of which every answer has a score
     for row in stored.records if whole else ():
-        if lacks_only_scores(row["error"]):
+        if lacks_only_scores(row.error):
             whole = set()
-        elif row["error"] is None:
-            whole &= row["scores"].keys() | (row["notes"].get("flags") or {}).keys()
+        elif row.error is None:
+            whole &= row.scores.keys() | (row.notes.get("flags") or {}).keys()
     keep = {name: v for name, v in before.items() if name.startswith(LOGGED) or name in whole}
     kept_scorers = [name for name in config.scorers if not name.startswith(LOGGED)]
     versions = {
@@ -171,7 +173,7 @@ def _rescore_folder(
         store.replace_records(
             rows if imported or dataset is not None else _tell_gold(rows, stored.path / RECORDS)
         )
-        numbers = summarise(store.lines(RECORDS), store.index_lines(), stored.config)
+        numbers = summarise(store.records(), store.index_lines(), stored.config)
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
             update_texts(store, dataset, config.keep_texts, note)
@@ -210,34 +212,35 @@ def _rescore_folder(
 
 
 def _with_corrected_gold(
-    rows: Iterable[dict[str, Any]],
+    records: Iterable[StoredRecord],
     stored: StoredRun,
     corrected: frozenset[str],
     gold: Mapping[str, Gold],
-) -> Iterator[dict[str, Any]]:
-    """Yield the records `rows` with the gold answers of now; the corrected ones keep the scores of
+) -> Iterator[StoredRecord]:
+    """Yield the records with the gold answers of now; the corrected ones keep the scores of
     before."""
-    for row, old in zip(rows, StreamedRecords(stored.path / RECORDS), strict=True):
-        if row["question_id"] not in corrected:
-            yield row
+    for record, old in zip(records, StreamedRecords(stored.path / RECORDS), strict=True):
+        if record.question_id not in corrected:
+            yield record
             continue
-        notes = {
-            "uncorrected": old["scores"],
-            **row["notes"],
-        }  # of several corrections those before the first
-        kept = row.get("gold") and json_values(gold[row["question_id"]], lost=[])
-        yield {**row, "gold": kept, "notes": notes}
+        # Of several corrections the scores before the first.
+        notes = {"uncorrected": old.scores, **record.notes}
+        changed = replace(record, notes=notes)
+        if record.gold:
+            answers = cast(StoredGold, json_values(gold[record.question_id], lost=[]))
+            changed = replace(changed, gold=answers)
+        yield changed
 
 
-def _tell_gold(rows: Iterable[dict[str, Any]], records: Path) -> Iterator[dict[str, Any]]:
-    """Yield `rows`; an error while one is scored becomes a DataError about the gold answers in the
-    file `records`."""
+def _tell_gold(records: Iterable[StoredRecord], path: Path) -> Iterator[StoredRecord]:
+    """Yield the records; an error while one is scored becomes a DataError about the gold answers in
+    the file `path`."""
     try:
-        yield from rows
+        yield from records
     except STOPS:
         raise
     except Exception as broken:  # noqa: BLE001 - whatever a scorer makes of what the folder holds
         problem = f"its gold answers cannot be used ({type(broken).__name__}: {broken})"
         raise DataError(
-            records, None, "gold", f"{problem}; name the data set's file with --data"
+            path, None, "gold", f"{problem}; name the data set's file with --data"
         ) from None

@@ -14,8 +14,9 @@ from harness.datasets.base import Dataset
 from harness.engine.plan import PlannedRun
 from harness.engine.scoring import score_record
 from harness.errors import UserError
-from harness.storage.record_texts import POINTER, gold_of, shown_pieces, with_texts, without_texts
-from harness.storage.run_files import MANIFEST, RECORDS
+from harness.storage.record_texts import POINTER, gold_of, with_texts, without_texts
+from harness.storage.records import StoredRecord
+from harness.storage.run_files import MANIFEST
 from harness.storage.run_store import RunStore
 from harness.types import JUDGES, Gold, lacks_only_scores
 
@@ -37,14 +38,10 @@ def bring_up_to_date(
         manifest.get("scorers") or {},
         {name: scorers.version(name) for name in dataset.scorers},
     )
-    alike = before == now and all(_scored_by(record, now) for record in store.lines(RECORDS))
-    lacking = retry_failed and any(
-        lacks_only_scores(record["error"]) for record in store.lines(RECORDS)
-    )
+    alike = before == now and all(_scored_by(record, now) for record in store.records())
+    lacking = retry_failed and any(lacks_only_scores(record.error) for record in store.records())
     records = (
-        {}
-        if alike and not lacking
-        else {record["question_id"]: record for record in store.lines(RECORDS)}
+        {} if alike and not lacking else {record.question_id: record for record in store.records()}
     )
     if records:
         store.replace_records(rescored(records.values(), dataset, _gold_by_id(plan, records)))
@@ -82,23 +79,21 @@ def _gold_by_id(plan: PlannedRun, records: Mapping[str, Any]) -> dict[str, Gold]
     }
 
 
-def _scored_by(record: dict[str, Any], names: Collection[str]) -> bool:
+def _scored_by(record: StoredRecord, names: Collection[str]) -> bool:
     """Whether a record's scores and flags are by exactly the scorers `names`; those of judges do
     not count."""
-    notes = record.get("notes") or {}
-    scored = record["scores"].keys() - (notes.get(JUDGES) or {}).keys()
+    notes = record.notes
+    scored = record.scores.keys() - (notes.get(JUDGES) or {}).keys()
     flagged = notes.get("flags") or {}
-    return scored <= {*names} and (
-        record["error"] is not None or {*names} <= scored | flagged.keys()
-    )
+    return scored <= {*names} and (record.error is not None or {*names} <= scored | flagged.keys())
 
 
 def rescored(
-    records: Iterable[dict[str, Any]],
+    records: Iterable[StoredRecord],
     dataset: DatasetConfig,
     gold: Mapping[str, Gold] | None,
     keep: Sequence[str] = (),
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[StoredRecord]:
     """Yield the records with new scores. gold: by question id, or None to use those in the records
     themselves.
 
@@ -106,9 +101,9 @@ def rescored(
     any more.
     """
     for record in records:
-        answers = gold_of(record) if gold is None else gold.get(record["question_id"])
+        answers = gold_of(record) if gold is None else gold.get(record.question_id)
         if answers is None:
-            raise UserError(f"question '{record['question_id']}' is not in the data set any more")
+            raise UserError(f"question '{record.question_id}' is not in the data set any more")
         yield score_record(record, dataset, answers, keep)
 
 
@@ -122,16 +117,16 @@ def update_texts(
     Raises SaveError.
     """
     examples = {example.question.id: example for example in dataset.examples}
-    records = {record["question_id"]: record for record in store.lines(RECORDS)}
+    records = {record.question_id: record for record in store.records()}
     texts: dict[str, str] = {}
     changed = 0
     for name, record in records.items():
-        if keep and record.get("gold") is None and name in examples:
+        if keep and record.gold is None and name in examples:
             records[name], long_texts = with_texts(record, examples[name], dataset.documents)
             texts |= long_texts
         elif not keep and (
-            record.get("gold") is not None
-            or any(p["text"] or p.get(POINTER) for p in shown_pieces(record))
+            record.gold is not None
+            or any(piece["text"] or piece.get(POINTER) for piece in record.pieces())
         ):
             records[name] = without_texts(record)
         changed += records[name] is not record

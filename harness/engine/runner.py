@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from harness.engine.answer_question import AnswerQuestion
 from harness.engine.executors import Executor, executor_for
 from harness.engine.open_run import OpenRun
 from harness.engine.plan import PlannedRun
-from harness.engine.progress import COUNTED, Progress
+from harness.engine.progress import Counted, Progress
 from harness.engine.record_answer import RecordAnswer
 from harness.engine.resume import bring_up_to_date
 from harness.engine.scoring import silent_scorers
@@ -39,10 +39,10 @@ from harness.engine.start_manifest import StartManifest
 from harness.errors import HarnessError, LimitReached, SaveError, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.paths import masked
-from harness.storage.run_files import RECORDS, Part
+from harness.storage.run_files import Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
-from harness.types import Example, has_answer
+from harness.types import Example
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,15 @@ def check_questions(plan: PlannedRun) -> None:
                 )
 
 
+@dataclass(frozen=True, slots=True)
+class StoredQuestion:
+    """A question that has a record. earlier: what tries before that record sent."""
+
+    has_answer: bool
+    counted: Counted
+    earlier: Mapping[str, Any] | None
+
+
 class Job:
     """One start of a run, from the first question to the summary. examples: the questions to ask,
     answered ones too."""
@@ -199,9 +208,9 @@ class Job:
         self._progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         asked = {example.question.id for example in self.examples}
         records = self._stored_records()
-        for question_id, record in records.items():
+        for question_id, question in records.items():
             if question_id in asked:
-                self._count_stored(question_id, record)
+                self._count_stored(question_id, question)
         self._known = records.keys() - self.run.earlier.keys()
         manifest = self.run.manifest
         self._say_what_is_stored(asked, len(records.keys() - asked))
@@ -210,23 +219,24 @@ class Job:
         if manifest.earlier_starts:
             self.store.drop_requests(asked - self._known)
 
-    def _stored_records(self) -> dict[str, dict[str, Any]]:
-        """Question -> the keys that are counted of its last record; the rest does not stay in
-        memory."""
-        keys = (*COUNTED, "notes")
-        records: dict[str, dict[str, Any]] = {}
-        for record in self.store.lines(RECORDS, merged=True):
-            records[record["question_id"]] = {key: record[key] for key in keys}
-        return records
+    def _stored_records(self) -> dict[str, StoredQuestion]:
+        """Question -> what is counted of its last record; the rest does not stay in memory."""
+        questions: dict[str, StoredQuestion] = {}
+        for record in self.store.known_records():
+            earlier = record.notes.get("earlier")
+            counted = Counted.of(record)
+            questions[record.question_id] = StoredQuestion(record.has_answer, counted, earlier)
+        return questions
 
-    def _count_stored(self, question_id: str, record: dict[str, Any]) -> None:
+    def _count_stored(self, question_id: str, question: StoredQuestion) -> None:
         """Count a stored record, or that its question is asked again; an answer without a score was
         paid for."""
-        cost = self.options.budget.spend_record(record)
-        if self.options.retry_failed and not has_answer(record):
+        usage = question.counted.usage
+        cost = self.options.budget.spend_stored(usage, question.earlier)
+        if self.options.retry_failed and not question.has_answer:
             self.run.earlier[question_id] = cost
         else:
-            self._progress.seen(record)
+            self._progress.seen(question.counted)
 
     def _say_what_is_stored(self, asked: set[str], beyond: int) -> None:
         """Note how many answers are stored, and how many `beyond` those asked."""
@@ -319,7 +329,7 @@ class Job:
         config = self.plan.config
         self.store.sort_records([e.question.id for e in self.plan.dataset.examples])
         return summarise(
-            self.store.lines(RECORDS),
+            self.store.records(),
             self.store.index_lines(),
             config.model_dump(mode="json"),
         )

@@ -21,7 +21,7 @@ score_record(record, config.dataset, gold)           a record with the scores of
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from harness import scorers
 from harness.assertions import failed_assertions
@@ -30,6 +30,7 @@ from harness.datasets.answer_prefix import text_after
 from harness.datasets.answer_schema import NotFollowed, answer_in
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
+from harness.storage.records import StoredRecord
 from harness.types import (
     COUNTS,
     JUDGES,
@@ -45,6 +46,8 @@ from harness.types import (
     parse_searches,
     parse_shown,
 )
+
+T = TypeVar("T")
 
 ASSERTIONS = "failed_assertions"
 ASSERTED = "assertions"  # the scorer, and its input in Gold.extra
@@ -136,9 +139,9 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
         return None
 
 
-def _seconds_of(record: Mapping[str, Any]) -> float | None:
+def _seconds_of(record: StoredRecord) -> float | None:
     """The seconds of searching and answering, None where a record does not say them."""
-    phases = [record["usage"].get(phase, {}) for phase in ("search", "answer")]
+    phases = [record.usage.get(phase, {}) for phase in ("search", "answer")]
     known = [float(phase["seconds"]) for phase in phases if "seconds" in phase]
     if not known:
         return None
@@ -146,8 +149,8 @@ def _seconds_of(record: Mapping[str, Any]) -> float | None:
 
 
 def score_record(
-    record: dict[str, Any], dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()
-) -> dict[str, Any]:
+    record: StoredRecord, dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()
+) -> StoredRecord:
     """`record`, scored again; scores named in `keep` stay and come first. What happens depends on
     its `error`:
 
@@ -156,55 +159,68 @@ def score_record(
     replaced by its error. Any other: the question was not answered; it scores 0, and the error
     stays.
     """
-    error = record["error"]
+    error = record.error
     if error is not None and not lacks_only_scores(error):
         verdict = unanswered_verdict(dataset, gold)
     else:
-        try:
-            shown = list(map(parse_shown, record["shown"]))
-            seconds = _seconds_of(record)
-            searches = parse_searches(record.get("searches"))
-            verdict = score_reply(dataset, record["prediction"], shown, gold, seconds, searches)
-            error = None
-        except STOPS:
-            raise
-        except Exception as broken:  # a scorer of the user may raise anything
-            sentence = (
-                f"question '{record['question_id']}' could not be scored, and no record was changed"
-            )
-            if error is None and any(":" in name for name in dataset.scorers):
-                raise UserError(f"{sentence}: {one_line(describe_failure(broken))}") from broken
-            if error is None:
-                broken.add_note(sentence)
-                raise
-            verdict, error = (
-                unanswered_verdict(dataset, gold),
-                {**describe_failure(broken), **SCORING},
-            )
+        verdict, error = _verdict_on_answer(record, dataset, gold)
     # Scores of judges and of other tools stay too; flags and counts stay with their scores.
-    stay = {
-        *(record["notes"].get(JUDGES) or {}),
-        *keep,
-        *(name for name in record["scores"] if name.startswith(LOGGED)),
-    }
-    scores = {
-        **verdict.scores,
-        **{name: value for name, value in record["scores"].items() if name in stay},
-    }
-    notes = {
-        key: value for key, value in record["notes"].items() if key not in SCORING_NOTES
-    } | verdict.notes
+    stay = _scores_that_stay(record, keep)
+    scores = {**verdict.scores, **_named(record.scores, stay)}
+    order = [*keep, *scores]
+    return replace(
+        record,
+        scores={name: scores[name] for name in order if name in scores},
+        error=error,
+        notes=_notes_of_scored(record, verdict, stay),
+    )
+
+
+def _verdict_on_answer(
+    record: StoredRecord, dataset: DatasetConfig, gold: Gold
+) -> tuple[Verdict, dict[str, str] | None]:
+    """The verdict on an answer, and the record's error from now on."""
+    shown = [parse_shown(piece) for piece in record.shown]
+    seconds = _seconds_of(record)
+    searches = parse_searches(record.searches)
+    try:
+        return score_reply(dataset, record.prediction, shown, gold, seconds, searches), None
+    except STOPS:
+        raise
+    except Exception as broken:  # a scorer of the user may raise anything
+        failure = describe_failure(broken)
+        if record.error is None:
+            sentence = (
+                f"question '{record.question_id}' could not be scored, and no record was changed"
+            )
+            if any(":" in name for name in dataset.scorers):
+                raise UserError(f"{sentence}: {one_line(failure)}") from broken
+            broken.add_note(sentence)
+            raise
+        return unanswered_verdict(dataset, gold), {**failure, **SCORING}
+
+
+def _scores_that_stay(record: StoredRecord, keep: Sequence[str]) -> set[str]:
+    """The names of scores that no scorer of the data set gives: of judges, other tools, `keep`."""
+    judges = record.notes.get(JUDGES) or {}
+    logged = [name for name in record.scores if name.startswith(LOGGED)]
+    return {*judges, *keep, *logged}
+
+
+def _notes_of_scored(record: StoredRecord, verdict: Verdict, stay: set[str]) -> dict[str, Any]:
+    """The record's notes with those of a new verdict; stay: the scores that are not new."""
+    notes = {key: value for key, value in record.notes.items() if key not in SCORING_NOTES}
+    notes |= verdict.notes
     for key in ("flags", COUNTS):
-        if kept := {
-            name: value for name, value in (record["notes"].get(key) or {}).items() if name in stay
-        }:
+        kept = _named(record.notes.get(key) or {}, stay)
+        if kept:
             notes[key] = {**notes.get(key, {}), **kept}
-    return {
-        **record,
-        "scores": {n: scores[n] for n in [*keep, *scores] if n in scores},
-        "error": error,
-        "notes": notes,
-    }
+    return notes
+
+
+def _named(values: Mapping[str, T], names: set[str]) -> dict[str, T]:
+    """The values with these names."""
+    return {name: value for name, value in values.items() if name in names}
 
 
 def silent_scorers(names: Sequence[str], summary: Mapping[str, Any]) -> list[str]:

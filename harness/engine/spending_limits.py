@@ -24,7 +24,7 @@ from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money
 from harness.cost.usage import sent
 from harness.errors import UserError
-from harness.storage.records import IndexLine, read_index_lines
+from harness.storage.records import IndexLine, Usage, read_index_lines
 from harness.storage.run_files import MANIFEST, read_json
 
 
@@ -81,9 +81,10 @@ class Budget:
         self._add(sent(usage), sign)
         return usage
 
-    def spend_record(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Count and return what a stored record's question sent, earlier tries included."""
-        self._add(spent := sent(record["usage"], (record.get("notes") or {}).get("earlier")))
+    def spend_stored(self, usage: Usage, earlier: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Count and return what a stored question sent; earlier: what earlier tries sent."""
+        spent = sent(usage, earlier)
+        self._add(spent)
         return spent
 
     def _add(

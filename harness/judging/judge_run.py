@@ -17,18 +17,19 @@ from typing import Any
 from harness.cost.meter import Meter
 from harness.cost.usage import add_usage, sent
 from harness.engine.manifest import utc_now
-from harness.engine.progress import Progress
+from harness.engine.progress import Counted, Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
 from harness.judging.model_judge import FAILED, Case, Judge, Judgement
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.paths import masked, without_home
 from harness.storage.record_texts import POINTER
-from harness.storage.run_files import MANIFEST, RECORDS
+from harness.storage.records import StoredRecord
+from harness.storage.run_files import MANIFEST
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import KEPT, summarise
 from harness.storage.warn_once import WarnOnce
-from harness.types import JUDGES, Example, has_answer
+from harness.types import JUDGES, Example
 
 MAX_IN_A_ROW = 5
 """Failed requests in a row that end the work: a server that is down would fail all, slowly."""
@@ -100,7 +101,7 @@ def judge_run(
     _check_can_be_judged(stored, judge)
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(folder, rows_of, progress.note) as store:
-        by_question = {record["question_id"]: record for record in store.lines(RECORDS)}
+        by_question = {record.question_id: record for record in store.records()}
         cases = _cases(stored, by_question.values(), examples, judge)
         work = _JudgeWork(judge, progress, len(cases))
         add_usage(work.judged.lost, _entry_before(stored, judge).get("earlier") or {})
@@ -144,17 +145,17 @@ def _entry_before(stored: StoredRun, judge: Judge) -> dict[str, Any]:
     return entry
 
 
-def _add_failed_questions(judged: Judged, records: Iterable[Mapping[str, Any]]) -> None:
+def _add_failed_questions(judged: Judged, records: Iterable[StoredRecord]) -> None:
     """Judge each question that failed, which scores 0."""
     for record in records:
-        if not has_answer(record):
-            name = record["question_id"]
+        if not record.has_answer:
+            name = record.question_id
             judged.judgements[name] = Judgement(name, FAILED)
 
 
 def _cases(
     stored: StoredRun,
-    records: Collection[Mapping[str, Any]],
+    records: Collection[StoredRecord],
     examples: Mapping[str, Example],
     judge: Judge,
 ) -> list[Case]:
@@ -172,7 +173,7 @@ def _cases(
         texts = stored.texts(records)
     cases: list[Case] = []
     for record in records:
-        if not has_answer(record):
+        if not record.has_answer:
             continue
         case = _case(stored.path, record, examples, judge.published is not None)
         if sees_texts:
@@ -181,10 +182,10 @@ def _cases(
     return cases
 
 
-def _shown(record: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[str, ...]:
+def _shown(record: StoredRecord, texts: Mapping[str, str]) -> tuple[str, ...]:
     """The texts that the reader of a record was shown; texts: the long ones by checksum."""
     shown: list[str] = []
-    for piece in record["shown"]:
+    for piece in record.shown:
         text = texts.get(piece.get(POINTER, ""), piece["text"])
         if text.strip():
             shown.append(text)
@@ -192,7 +193,7 @@ def _shown(record: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[str, ..
 
 
 def _case(
-    folder: Path, record: Mapping[str, Any], examples: Mapping[str, Example], published: bool
+    folder: Path, record: StoredRecord, examples: Mapping[str, Example], published: bool
 ) -> Case:
     """The judge's input for an answer; of a reply with an answer prefix only the text after it, as
     for scorers.
@@ -204,7 +205,7 @@ def _case(
         published: Whether the judge uses prompts of the data set's authors, which see their own
             question.
     """
-    name = record["question_id"]
+    name = record.question_id
     if name not in examples:
         raise UserError(f"question '{name}' of {folder} is not in the data set any more")
     question = examples[name].question
@@ -214,7 +215,7 @@ def _case(
     if published:
         text = str(gold.extra.get("question", question.text))
         _, _, prompt = str(gold.extra.get("judge", "")).partition("/")
-    answer = str((record.get("notes") or {}).get("scored", record["prediction"]))
+    answer = str(record.notes.get("scored", record.prediction))
     return Case(name, text, question.options, gold.answers, answer, prompt)
 
 
@@ -276,15 +277,15 @@ class _JudgeWork:
             self.judged.judgements[case.question_id] = result
             usage = {}
             if result.usage:
-                usage["answer"] = result.usage
+                usage["answer"] = dict(result.usage)
             self._progress.done(
-                {"error": None, "scores": {self._judge.name: result.score}, "usage": usage}
+                Counted(case.question_id, False, {self._judge.name: result.score}, usage)
             )
             return
         self._failed_in_a_row += 1
         self.judged.failures[case.question_id] = str(result)
         add_usage(self.judged.lost, sent(meter.usage()))
-        self._progress.done({"error": {}, "scores": {}, "usage": {}})
+        self._progress.done(Counted(case.question_id, True, {}, {}))
         if self._failed_in_a_row == MAX_IN_A_ROW:
             raise CannotRun(
                 f"{MAX_IN_A_ROW} answers one after the other could not be judged; the last, "
@@ -295,7 +296,7 @@ class _JudgeWork:
 def _store_judgements(
     store: RunStore,
     stored: StoredRun,
-    by_question: dict[str, dict[str, Any]],
+    by_question: dict[str, StoredRecord],
     judge: Judge,
     judged: Judged,
 ) -> None:
@@ -324,10 +325,10 @@ def _store_judgements(
 
 
 def _with_judgement(
-    record: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool
-) -> dict[str, Any]:
+    record: StoredRecord, name: str, judgement: Judgement, keep_texts: bool
+) -> StoredRecord:
     """The record with what judge `name` said; its reply only where texts may be kept."""
-    notes = dict(record.get("notes") or {})
+    notes = dict(record.notes)
     entry = {"verdict": judgement.verdict}
     if judgement.reply is not None and keep_texts:
         entry["reply"] = judgement.reply
@@ -336,17 +337,16 @@ def _with_judgement(
     flags = {key: flag for key, flag in flags.items() if flag is not None}
     if flags:
         notes["flags"] = flags
-    return {**record, "scores": {**record["scores"], name: judgement.score}, "notes": notes}
+    return replace(record, scores={**record.scores, name: judgement.score}, notes=notes)
 
 
-def _without_judgement(record: dict[str, Any], name: str) -> dict[str, Any]:
+def _without_judgement(record: StoredRecord, name: str) -> StoredRecord:
     """The record without the score, verdict and flag of judge `name`."""
-
-    notes = dict(record.get("notes") or {})
+    notes = dict(record.notes)
     for key in ("flags", JUDGES):
         if key in notes:
             notes[key] = _without_key(notes[key], name)
-    return {**record, "scores": _without_key(record["scores"], name), "notes": notes}
+    return replace(record, scores=_without_key(record.scores, name), notes=notes)
 
 
 def _without_key(values: Mapping[str, Any] | None, name: str) -> dict[str, Any]:

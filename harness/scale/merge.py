@@ -19,7 +19,7 @@ from harness.errors import UserError
 from harness.storage.checksums import FILES, checksums
 from harness.storage.files import delete_drafts, write_atomic
 from harness.storage.json_lines import json_line, read_lines, read_with_older
-from harness.storage.records import IndexLine, read_index_lines
+from harness.storage.records import IndexLine, StoredRecord, read_index_lines
 from harness.storage.run_files import (
     DOCUMENTS,
     MANIFEST,
@@ -36,7 +36,6 @@ from harness.storage.run_files import (
 )
 from harness.storage.run_folder import run_yaml
 from harness.storage.run_summary import summarise
-from harness.types import has_answer
 
 ORDER = "order.jsonl"
 """The questions in the order of the data set, written by every shard."""
@@ -85,7 +84,8 @@ def _merge_parts(
     before = read_json(folder / SUMMARY)
     asked_before = before.get("n_asked", 0) - before.get("n_left_out", 0)
     asked = max(manifest.pop("shard", {}).get("asked", 0), asked_before)
-    numbers = summarise(map(json.loads, ordered), indexes, run_yaml(folder)["config"])
+    merged = (StoredRecord.from_json(json.loads(line)) for line in ordered)
+    numbers = summarise(merged, indexes, run_yaml(folder)["config"])
     is_finished = numbers["n_total"] >= asked
     state = "finished" if is_finished else "interrupted"
     summary = {"state": state, **asked_counts(manifest, asked, numbers["n_total"]), **numbers}
@@ -122,15 +122,16 @@ class _MergedRecords:
     def add(self, source: Path, note: Callable[[str], None]) -> None:
         """Add the records of a folder. note: gets sentences on damaged lines."""
         notes: list[str] = []
-        for record in read_lines(source / RECORDS, "question_id", notes):
-            question = record["question_id"]
+        for values in read_lines(source / RECORDS, "question_id", notes):
+            record = StoredRecord.from_json(values)
+            question = record.question_id
             is_of_this_file = self.folders.get(question) in (None, source)
             if not is_of_this_file and question in self._answered:
                 continue
-            self.lines[question] = json_line(record)
+            self.lines[question] = json_line(values)
             self.folders[question] = source
             self._answered.discard(question)
-            if has_answer(record):
+            if record.has_answer:
                 self._answered.add(question)
         for sentence in notes:
             note(sentence)
@@ -146,15 +147,16 @@ class _MergedRecords:
 
     def unscored(self, sources: Sequence[Path]) -> list[dict[str, Any]]:
         """The answers of all folders that have no record yet, each question's last one."""
-        waiting: dict[str, dict[str, Any]] = {}
+        waiting: dict[str, StoredRecord] = {}
         for source in sources:
-            for line in read_lines(source / UNSCORED, "question_id"):
-                waiting[line["question_id"]] = line
+            for values in read_lines(source / UNSCORED, "question_id"):
+                answer = StoredRecord.from_json(values)
+                waiting[answer.question_id] = answer
         unscored: list[dict[str, Any]] = []
-        for question, line in waiting.items():
-            is_better = has_answer(line) and question not in self._answered
+        for question, answer in waiting.items():
+            is_better = answer.has_answer and question not in self._answered
             if question not in self.lines or is_better:
-                unscored.append(line)
+                unscored.append(answer.to_json())
         return unscored
 
 

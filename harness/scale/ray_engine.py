@@ -45,6 +45,7 @@ from harness.llm.backend import model_facts
 from harness.parallel.in_flight import places_for
 from harness.parallel.scheduler import Scheduler
 from harness.stats.rng import derived_seed
+from harness.storage.records import StoredRecord
 from harness.storage.run_store import RunStore
 from harness.types import Example
 
@@ -353,7 +354,7 @@ class _Round:
             getattr(self._run.store, name)(value)
             if name == "add_document":
                 self._run.budget.spend_index(value)
-        self._run.budget.spend(answered.record["usage"])
+        self._run.budget.spend(answered.record.usage)
         if answered.manifest:
             self._add_manifest(answered.manifest)
         self._record([Unscored(self._waiting.asked[call.number], answered.record)])
@@ -467,9 +468,9 @@ class _Answered:
     slow_paths: list[str]
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> StoredRecord:
         """The answer, a record without scores."""
-        return cast(dict[str, Any], self.calls[-1][1])
+        return cast(StoredRecord, self.calls[-1][1])
 
 
 class _Calls(threading.local):

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from harness.errors import SaveError, UserError
 
@@ -187,12 +188,20 @@ def check_writable(folder: Path) -> None:
 def as_object(data: str | bytes) -> dict[str, Any]:
     """Parse a JSON object. Raises ValueError, also for any other JSON value."""
     try:
-        value = json.loads(data)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        value = from_json(data)
+    except ValueError:
+        # Slower, but it reads lone surrogates and deeper nesting, and says what is wrong.
+        value = _slowly_parsed(data)
     if not isinstance(value, dict):
         raise ValueError("it holds no JSON object")
     return value
+
+
+def _slowly_parsed(data: str | bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 class WrongValue(ValueError):

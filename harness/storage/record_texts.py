@@ -10,20 +10,28 @@ shown are in the record, long ones once a run in texts.jsonl:
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, cast
 
-from harness.types import GAP, JUDGES, Document, Example, Gold, Record, Support
+from harness.storage.records import (
+    RECORD_KEYS,
+    StoredFound,
+    StoredGold,
+    StoredPiece,
+    StoredRecord,
+    StoredSearch,
+    StoredStep,
+)
+from harness.types import GAP, JUDGES, Document, Example, Gold, Support
 
 INLINE = 300
-POINTER = "text_sha256"
-_ORDER = tuple(field.name for field in fields(Record))
+POINTER: Literal["text_sha256"] = "text_sha256"
 
 
 def with_texts(
-    record: Mapping[str, Any], example: Example, documents: Mapping[str, Document]
-) -> tuple[dict[str, Any], dict[str, str]]:
+    record: StoredRecord, example: Example, documents: Mapping[str, Document]
+) -> tuple[StoredRecord, dict[str, str]]:
     """The record with question, options, gold, lengths of the documents and texts of the spans that
     were shown.
 
@@ -33,13 +41,17 @@ def with_texts(
     from harness.storage.serialize import json_values
 
     question = example.question
-    out = _with_own_pieces(record)
-    out["question"] = question.text
-    out["options"] = None if question.options is None else list(question.options)
-    out["gold"] = json_values(example.gold, lost=[])
-    out["document_characters"] = [len(documents[name].text) for name in question.document_ids]
+    gold = cast(StoredGold, json_values(example.gold, lost=[]))
+    options = None if question.options is None else list(question.options)
+    changed = replace(
+        _with_own_pieces(record),
+        question=question.text,
+        options=options,
+        gold=gold,
+        document_characters=[len(documents[name].text) for name in question.document_ids],
+    )
     texts: dict[str, str] = {}
-    for piece in shown_pieces(out):
+    for piece in changed.pieces():
         if piece["kind"] == "span":
             piece.pop(POINTER, None)
             piece["text"] = _span_text(piece, documents)
@@ -48,55 +60,65 @@ def with_texts(
             texts[key] = piece["text"]
             piece["text"] = ""
             piece[POINTER] = key
-    return out, texts
+    return changed, texts
 
 
-def without_texts(record: Mapping[str, Any]) -> dict[str, Any]:
+def without_texts(record: StoredRecord) -> StoredRecord:
     """The record without question, options, gold, queries and shown texts, generated ones too: they
     reveal the document."""
-    out = _with_own_pieces(record)
-    for name in ("question", "options", "gold"):
-        out[name] = None
-    for piece in shown_pieces(out):
+    bare = replace(_with_own_pieces(record), question=None, options=None, gold=None)
+    for piece in bare.pieces():
         piece.pop(POINTER, None)
         piece["text"] = ""
-    for search in out.get("searches") or ():
+    for search in bare.searches or ():
         search["query"] = ""
         for found in search["found"]:
             found["title"] = ""
-    notes = record.get("notes") or {}
-    judgements = notes.get(JUDGES)
-    if judgements:  # a judge's reply may repeat what it was shown
-        out["notes"] = {**notes, JUDGES: _without_replies(judgements)}
-    return out
+    judgements = record.notes.get(JUDGES)
+    if not judgements:
+        return bare
+    # A judge's reply may repeat what it was shown.
+    return replace(bare, notes={**record.notes, JUDGES: _without_replies(judgements)})
 
 
-def _with_own_pieces(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a record, keys in the order of Record, whose pieces of text can be changed."""
-    out = {name: record.get(name) for name in _ORDER}
-    out.update(record)
-    steps = [dict(step) for step in record["steps"]]
-    for step in steps:
-        if step["shown"]:
-            step["shown"] = dict(step["shown"])
-    out["shown"] = [dict(piece) for piece in record["shown"]]
-    out["steps"] = steps
-    if record.get("searches") is not None:
-        out["searches"] = [_own_search(search) for search in record["searches"]]
-    return out
+def _with_own_pieces(record: StoredRecord) -> StoredRecord:
+    """A copy of a record with all keys in their order, whose pieces of text can be changed."""
+    searches = None
+    if record.searches is not None:
+        searches = [_own_search(search) for search in record.searches]
+    others = [key for key in record.key_order if key not in RECORD_KEYS]
+    return replace(
+        record,
+        shown=[piece.copy() for piece in record.shown],
+        steps=[_with_own_piece(step) for step in record.steps],
+        searches=searches,
+        key_order=(*RECORD_KEYS, *others),
+    )
 
 
-def _own_search(search: Mapping[str, Any]) -> dict[str, Any]:
+def _with_own_piece(step: StoredStep) -> StoredStep:
+    own = step.copy()
+    piece = own.get("shown")
+    if piece:
+        own["shown"] = piece.copy()
+    return own
+
+
+def _own_search(search: StoredSearch) -> StoredSearch:
     """A copy of a search whose pieces of text can be changed."""
-    return {**search, "found": list(map(_own_passage, search["found"]))}
+    own = search.copy()
+    own["found"] = [_own_passage(passage) for passage in search["found"]]
+    return own
 
 
-def _own_passage(passage: Mapping[str, Any]) -> dict[str, Any]:
+def _own_passage(passage: StoredFound) -> StoredFound:
     """A copy of a passage that was found, whose pieces of text can be changed."""
-    return {**passage, "shown": [dict(piece) for piece in passage["shown"]]}
+    own = passage.copy()
+    own["shown"] = [piece.copy() for piece in passage["shown"]]
+    return own
 
 
-def _span_text(piece: Mapping[str, Any], documents: Mapping[str, Document]) -> str:
+def _span_text(piece: StoredPiece, documents: Mapping[str, Document]) -> str:
     """The text of a shown span.
 
     A step over several parts (document_view) has no place of its own: its sources are the parts.
@@ -115,9 +137,9 @@ def _without_replies(judgements: Mapping[str, Mapping[str, Any]]) -> dict[str, d
     return verdicts
 
 
-def gold_of(record: Mapping[str, Any]) -> Gold | None:
+def gold_of(record: StoredRecord) -> Gold | None:
     """The gold answers and supporting marks that a record holds; None if it holds none."""
-    gold = record.get("gold")
+    gold = record.gold
     if gold is None:
         return None
     marks = tuple(Support(s["document_id"], s["start"], s["end"]) for s in gold["supporting"])
@@ -127,13 +149,3 @@ def gold_of(record: Mapping[str, Any]) -> Gold | None:
 def checksum(text: str) -> str:
     """The first 32 hexadecimal digits of the text's sha256; a lone surrogate has its own bytes."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def shown_pieces(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the pieces of text, as above, that a record shows: those for the reader, then those of
-    search steps and of searches."""
-    yield from record["shown"]
-    yield from (step["shown"] for step in record["steps"] if step["shown"])
-    for search in record.get("searches") or ():
-        for found in search["found"]:
-            yield from found["shown"]

@@ -1,5 +1,7 @@
 """The lines of a run folder's files as typed values: parsed where a file is read, written here alone.
 
+    records.jsonl     {"question_id": "q1", "document_ids": ["d1"], "prediction": "Mira", ...}
+                      -> StoredRecord(question_id="q1", document_ids=["d1"], prediction="Mira", ...)
     documents.jsonl   {"document_id": "d1", "key": "9f…", "status": "built", "usage": {"index": {...}}}
                       -> IndexLine(document_id="d1", key="9f…", status="built", usage={...})
 
@@ -8,20 +10,268 @@ Keys of other versions are held in `other` and written back. The files: run_file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from typing_extensions import TypedDict
 
 from harness.storage import run_schema
 from harness.storage.json_lines import read_lines
 from harness.storage.run_files import DOCUMENTS
+from harness.types import lacks_only_scores
 
 Usage = dict[str, dict[str, Any]]
 """Costs by phase, as harness.cost.usage sums them."""
 
 Status = Literal["built", "hit", "failed"]
 """How a run got an index: built now, found in the cache, or not at all."""
+
+_NO_OTHER_KEYS: Mapping[str, Any] = {}
+
+
+class StoredPiece(TypedDict, total=False):
+    """A piece of text that the reader saw, as harness.types.Shown; text_sha256: of a long text in
+    texts.jsonl; sha256: of a text that was left out of a bundle."""
+
+    kind: str
+    document_id: str
+    start: int
+    end: int
+    text: str
+    text_sha256: str
+    sha256: str
+    sources: list[tuple[str, int, int]]
+
+
+class StoredStep(TypedDict, total=False):
+    """One move of a search, as harness.types.Step; `flops` is one number in older runs."""
+
+    action: str
+    node: int | None
+    level: int | None
+    scores: dict[str, float]
+    tokens: int
+    p_yes: float | None
+    flops: dict[str, float] | float
+    shown: StoredPiece | None
+    note: str
+    answer: str | None
+    answer_flops: dict[str, float]
+    probe_flops: dict[str, float]
+
+
+class StoredFound(TypedDict):
+    """A passage that a search found, as harness.types.Found."""
+
+    id: str
+    title: str
+    score: float
+    shown: list[StoredPiece]
+    pages: list[tuple[str, int, int]]
+
+
+class StoredSearch(TypedDict):
+    """A search, as harness.types.Searched."""
+
+    query: str
+    phase: str
+    seconds: float
+    found: list[StoredFound]
+
+
+class StoredSupport(TypedDict):
+    """A supporting part of a document, as harness.types.Support."""
+
+    document_id: str
+    start: int
+    end: int
+
+
+class StoredGold(TypedDict):
+    """Gold answers, as harness.types.Gold; `extra` holds a data set's own fields."""
+
+    answers: list[str]
+    supporting: list[StoredSupport]
+    extra: dict[str, Any]
+
+
+RECORD_KEYS = (
+    "question_id",
+    "question",
+    "options",
+    "document_ids",
+    "document_characters",
+    "gold",
+    "prediction",
+    "scores",
+    "usage",
+    "shown",
+    "stop_reason",
+    "steps",
+    "searches",
+    "truncated",
+    "error",
+    "notes",
+)
+"""The keys of a record in the order of the file."""
+_RECORD_KEYS = frozenset(RECORD_KEYS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRecord:
+    """One line of records.jsonl: a question with its answer (docs/run-folder.md#records).
+
+    Attributes:
+        question_id: The question.
+        question: Its text; None where the run keeps no texts, as `options` and `gold`.
+        options: What it may be answered with; None for a free answer.
+        document_ids: The documents that it is asked about.
+        document_characters: Their lengths; None in older runs.
+        gold: The gold answers.
+        prediction: The reply, "" where there is none.
+        scores: By scorer.
+        usage: What the question cost, by phase.
+        shown: What the reader saw.
+        stop_reason: Why the search ended.
+        steps: The moves of the search.
+        searches: What was searched for, in the order of asking; None where nothing could be.
+        truncated: What a cut took away, None where nothing was cut.
+        error: Why the question failed ({"type", "message"}), None if it did not. A question that
+            was answered and could not be scored has "stage": "scoring".
+        notes: Flags of scorers, judgements and what methods note.
+        key_order: The keys of the line, in its order.
+        other: Values of other versions, by key.
+    """
+
+    question_id: str
+    question: str | None = None
+    options: list[str] | None = None
+    document_ids: list[str]
+    document_characters: list[int] | None = None
+    gold: StoredGold | None = None
+    prediction: str
+    scores: dict[str, float]
+    usage: Usage
+    shown: list[StoredPiece] = field(default_factory=list)
+    stop_reason: str = ""
+    steps: list[StoredStep] = field(default_factory=list)
+    searches: list[StoredSearch] | None = None
+    truncated: dict[str, Any] | None = None
+    error: dict[str, str] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    key_order: tuple[str, ...] = RECORD_KEYS
+    other: Mapping[str, Any] = field(default_factory=lambda: _NO_OTHER_KEYS)
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the question was answered, its answer scored or not."""
+        return self.error is None or lacks_only_scores(self.error)
+
+    @property
+    def gold_answers(self) -> list[str]:
+        """The gold answers; none where they were not kept."""
+        return [] if self.gold is None else self.gold.get("answers") or []
+
+    @property
+    def gold_extra(self) -> dict[str, Any]:
+        """The data set's own fields of the gold answers; none where they were not kept."""
+        return {} if self.gold is None else self.gold.get("extra") or {}
+
+    @property
+    def supporting(self) -> list[StoredSupport]:
+        """The supporting parts of documents; none where they were not kept."""
+        return [] if self.gold is None else self.gold.get("supporting") or []
+
+    def pieces(self) -> Iterator[StoredPiece]:
+        """Yield the pieces of text that it shows: those for the reader, of steps and of searches."""
+        yield from self.shown
+        for step in self.steps:
+            piece = step.get("shown")
+            if piece:
+                yield piece
+        for search in self.searches or ():
+            for found in search["found"]:
+                yield from found["shown"]
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> StoredRecord:
+        """Parse the values of a line, which run_schema.RECORD has checked."""
+        layout = _layout_of(tuple(values))
+        other = _NO_OTHER_KEYS
+        if layout.other_keys:
+            other = {name: values[name] for name in layout.other_keys}
+        get = values.get
+        return cls(
+            question_id=values["question_id"],
+            question=get("question"),
+            options=get("options"),
+            document_ids=values["document_ids"],
+            document_characters=get("document_characters"),
+            gold=get("gold"),
+            prediction=values["prediction"],
+            scores=values["scores"],
+            usage=values["usage"],
+            shown=values["shown"],
+            stop_reason=values["stop_reason"],
+            steps=values["steps"],
+            searches=get("searches"),
+            truncated=get("truncated"),
+            error=get("error"),
+            notes=values["notes"],
+            key_order=layout.keys,
+            other=other,
+        )
+
+    def with_other(self, key: str, value: Any) -> StoredRecord:
+        """The record with a value under a key that is not ours, at the end of the line."""
+        key_order = self.key_order
+        if key not in key_order:
+            key_order = (*key_order, key)
+        return replace(self, other={**self.other, key: value}, key_order=key_order)
+
+    def to_json(self) -> dict[str, Any]:
+        """The values of the line, in the order of the file."""
+        values: dict[str, Any] = {}
+        for key in self.key_order:
+            values[key] = getattr(self, key) if key in _RECORD_KEYS else self.other[key]
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The keys of a line in their order, and those that are not ours."""
+
+    keys: tuple[str, ...]
+    other_keys: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=64)
+def _layout_of(keys: tuple[str, ...]) -> _Layout:
+    """The layout of a line with these keys; a run's records share one."""
+    return _Layout(keys, tuple(key for key in keys if key not in _RECORD_KEYS))
+
+
+def read_records(
+    path: Path,
+    notes: list[str] | None = None,
+    wanted: Callable[[bytes], bool] | None = None,
+) -> Iterator[StoredRecord]:
+    """Yield the lines of a records.jsonl.
+
+    Args:
+        path: The file.
+        notes: Gets a sentence on a torn last line.
+        wanted: Called with a line's bytes; False skips the line.
+
+    Raises:
+        DataError: A line before the last is damaged.
+    """
+    for values in read_lines(path, "question_id", notes, run_schema.RECORD, wanted):
+        yield StoredRecord.from_json(values)
+
 
 _INDEX_KEYS = frozenset({"document_id", "key", "status", "usage", "question_id"})
 

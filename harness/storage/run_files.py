@@ -3,7 +3,7 @@
 results/<dataset>/<preset>--<model>--<hash8>/
     run.yaml          {config: the RunConfig, origins: where each value came from}, the home folder as ~
     manifest.json     what it ran on (harness/engine/manifest.py)
-    records.jsonl     one Record a line, on disk before the next question starts
+    records.jsonl     one StoredRecord a line, on disk before the next question starts
     answered.jsonl    answers that are not scored yet, as records without scores; deleted when the run ends
     documents.jsonl   one index a line: document_id, key, status, usage
     requests.jsonl    what was sent to models, and their replies (harness/storage/kept_requests.py)

@@ -11,16 +11,23 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
 from harness.storage.files import WrongValue, as_object, check
-from harness.storage.json_lines import indexed_lines, read_lines, read_with_older
+from harness.storage.json_lines import indexed_lines, read_with_older
 from harness.storage.kept_requests import read_requests
-from harness.storage.packed import Packed
-from harness.storage.record_texts import POINTER, checksum, shown_pieces
-from harness.storage.records import IndexLine, Usage, read_index_lines
+from harness.storage.packed_records import PackedRecords
+from harness.storage.record_texts import checksum
+from harness.storage.records import (
+    IndexLine,
+    StoredRecord,
+    StoredStep,
+    Usage,
+    read_index_lines,
+    read_records,
+)
 from harness.storage.run_files import (
     MANIFEST,
     RECORDS,
@@ -34,23 +41,11 @@ from harness.storage.run_files import (
 )
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
-T = TypeVar("T")
-
 Hold = Literal["all", "numbers", "nothing"]
 """How much of its records a run holds in memory: all, what a table counts (no texts), or nothing
 (StreamedRecords)."""
 
-# No table reads these keys of a record and of its steps.
-_TEXT_KEYS = {
-    "question",
-    "options",
-    "gold",
-    "document_characters",
-    "prediction",
-    "shown",
-    "steps",
-    "searches",
-}
+# No table reads these keys of a step.
 _STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}
 _COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
 _KEPT = {*_COSTS, "queued"}  # 0 is another thing than unknown
@@ -73,7 +68,7 @@ class StoredRun:
     path: Path
     config: dict[str, Any]
     manifest: dict[str, Any]
-    records: Sequence[dict[str, Any]]
+    records: Sequence[StoredRecord]
     documents: list[IndexLine]
     summary: dict[str, Any]
     origins: dict[str, str] = field(default_factory=dict)
@@ -93,12 +88,12 @@ class StoredRun:
         pass."""
         scores, usage = dict[str, None](), set[str]()
         for record in self.records:
-            scores.update(dict.fromkeys(record["scores"]))
-            usage.update(*record["usage"].values())
+            scores.update(dict.fromkeys(record.scores))
+            usage.update(*record.usage.values())
         return list(scores), usage
 
     @property
-    def whole_records(self) -> Sequence[dict[str, Any]]:
+    def whole_records(self) -> Sequence[StoredRecord]:
         """The records with their texts, read again from disk where `records` are their numbers."""
         return self.records.whole if isinstance(self.records, _NumbersOfRecords) else self.records
 
@@ -110,16 +105,16 @@ class StoredRun:
     def usages(self) -> Iterator[Usage]:
         """The costs of all records, then those of all indexes, failed ones too."""
         for record in self.records:
-            yield record["usage"]
+            yield record.usage
         for line in self.documents:
             yield line.usage
 
-    def texts(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    def texts(self, records: Iterable[StoredRecord]) -> dict[str, str]:
         """Long texts that these records point to, by text_sha256. Raises DataError for a damaged
         texts.jsonl."""
         return dict(self.stream_texts(records))
 
-    def stream_texts(self, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    def stream_texts(self, records: Iterable[StoredRecord]) -> Iterator[tuple[str, str]]:
         """Yield (text_sha256, text) as `texts` does: those of a large run may not fit in memory."""
         hashes = {pointer for record in records for pointer in text_pointers(record)}
         path = self.path / TEXTS
@@ -154,7 +149,7 @@ def find_runs(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.rglob(RUN))
 
 
-class StreamedRecords(Sequence[dict[str, Any]]):
+class StreamedRecords(Sequence[StoredRecord]):
     """The last record of each question in a file, read and checked again at each pass.
 
     So 100,000 records take the memory of their ids and offsets, 20 MB; a pass takes 3 s. notes:
@@ -167,26 +162,26 @@ class StreamedRecords(Sequence[dict[str, Any]]):
     ) -> None:
         self.path = path
         self.offsets: dict[str, tuple[int, int]] = {}
-        for at, size, record in indexed_lines(path, "question_id", notes, run_schema.RECORD):
-            self.offsets[record["question_id"]] = at, size
+        for at, size, values in indexed_lines(path, "question_id", notes, run_schema.RECORD):
+            self.offsets[values["question_id"]] = at, size
             if texts is not None:
-                texts[record["question_id"]] = text_pointers(record)
+                texts[values["question_id"]] = text_pointers(StoredRecord.from_json(values))
 
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[StoredRecord]:
         return self._read(self.offsets)
 
     def __getitem__(self, at: Any) -> Any:
         ids = list(self.offsets)[at]
         return self.record_of(ids) if isinstance(ids, str) else list(self._read(ids))
 
-    def record_of(self, question_id: str) -> dict[str, Any]:
+    def record_of(self, question_id: str) -> StoredRecord:
         """The record of a question. Raises KeyError for one without a record."""
         return next(self._read([question_id]))
 
-    def _read(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+    def _read(self, ids: Iterable[str]) -> Iterator[StoredRecord]:
         """Yield the records of these questions. Raises DataError for one that is not at its offset
         any more."""
         if not self.offsets:
@@ -195,11 +190,8 @@ class StreamedRecords(Sequence[dict[str, Any]]):
             for question_id in ids:
                 at, size = self.offsets[question_id]
                 file.seek(at)
-                try:
-                    check(record := as_object(file.read(size)), run_schema.RECORD)
-                except ValueError:
-                    record = {}
-                if record.get("question_id") != question_id:
+                record = _record_in(file.read(size))
+                if record is None or record.question_id != question_id:
                     raise DataError(
                         self.path,
                         None,
@@ -209,23 +201,32 @@ class StreamedRecords(Sequence[dict[str, Any]]):
                 yield record
 
 
-class ByQuestion(Mapping[str, T]):
-    """Question id -> convert(record); records that stay on disk are read at each access."""
+def _record_in(line: bytes) -> StoredRecord | None:
+    """The record of a line; None where it is no record."""
+    try:
+        values = as_object(line)
+        check(values, run_schema.RECORD)
+    except ValueError:
+        return None
+    return StoredRecord.from_json(values)
 
-    def __init__(
-        self, records: Sequence[dict[str, Any]], convert: Callable[[dict[str, Any]], T]
-    ) -> None:
+
+class RecordsByQuestion(Mapping[str, StoredRecord]):
+    """Question id -> record; records that stay on disk are read at each access."""
+
+    def __init__(self, records: Sequence[StoredRecord]) -> None:
         self._places: Mapping[str, Any]
-        self._read: Callable[[str], dict[str, Any]]
+        self._read: Callable[[str], StoredRecord]
         if isinstance(records, StreamedRecords):
-            self._places, self._read = records.offsets, records.record_of
+            self._places = records.offsets
+            self._read = records.record_of
         else:
-            self._places = {record["question_id"]: record for record in records}
-            self._read = self._places.__getitem__
-        self._convert = convert
+            by_question = {record.question_id: record for record in records}
+            self._places = by_question
+            self._read = by_question.__getitem__
 
-    def __getitem__(self, question_id: str) -> T:
-        return self._convert(self._read(question_id))
+    def __getitem__(self, question_id: str) -> StoredRecord:
+        return self._read(question_id)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -234,15 +235,17 @@ class ByQuestion(Mapping[str, T]):
         return len(self._places)
 
 
-class _NumbersOfRecords(Packed):
-    """The records of a file without their texts: a million take 25 to 100 MB."""
+class _NumbersOfRecords(PackedRecords):
+    """The records of a file without their texts."""
 
-    def __init__(self, path: Path, records: Iterable[dict[str, Any]]) -> None:
+    def __init__(self, path: Path, records: Iterable[StoredRecord]) -> None:
         super().__init__()
         self._path = path
-        places, again = dict[str, int](), dict[int, dict[str, Any]]()
+        places: dict[str, int] = {}
+        again: dict[int, StoredRecord] = {}
         for record in records:
-            if (place := places.setdefault(record["question_id"], len(self))) == len(self):
+            place = places.setdefault(record.question_id, len(self))
+            if place == len(self):
                 self.append(record)
             else:
                 again[place] = record
@@ -261,30 +264,46 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
     manifest that is not written yet is {}. If a question has several records, the last one counts.
     """
 
-    def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[dict[str, Any]]:
+    def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[StoredRecord]:
         """The records as `hold` says; notes, texts: as of StreamedRecords."""
         if hold == "nothing":
             return StreamedRecords(path, notes, texts)
-
-        def read() -> Iterator[dict[str, Any]]:
-            for record in read_lines(path, "question_id", notes, run_schema.RECORD):
-                if (pointers := text_pointers(record)) or record["question_id"] in texts:
-                    texts[record["question_id"]] = pointers
-                yield record if hold == "all" else numbers_of(record)
-
+        read = _with_pointers(read_records(path, notes), texts)
         if hold == "numbers":
-            return _NumbersOfRecords(path, read())
-        return list({record["question_id"]: record for record in read()}.values())
+            return _NumbersOfRecords(path, map(numbers_of, read))
+        by_question = {record.question_id: record for record in read}
+        return list(by_question.values())
 
     return _read(Path(folder), records)
 
 
-def numbers_of(record: Mapping[str, Any]) -> dict[str, Any]:
+def _with_pointers(records: Iterable[StoredRecord], texts: _Pointers) -> Iterator[StoredRecord]:
+    """Yield the records; texts: gets question id -> checksums of its long texts."""
+    for record in records:
+        pointers = text_pointers(record)
+        if pointers or record.question_id in texts:
+            texts[record.question_id] = pointers
+        yield record
+
+
+def numbers_of(record: StoredRecord) -> StoredRecord:
     """The part of a record that tables read: no texts, scores of nodes, or zero counters."""
-    kept = {key: value for key, value in record.items() if key not in _TEXT_KEYS}
-    kept["usage"] = {phase: _without_zeros(used) for phase, used in record["usage"].items()}
-    kept["steps"] = [_without_step_texts(step) for step in record["steps"]]
-    return kept
+    usage = {phase: _without_zeros(used) for phase, used in record.usage.items()}
+    steps = [_without_step_texts(step) for step in record.steps]
+    return StoredRecord(
+        question_id=record.question_id,
+        document_ids=record.document_ids,
+        prediction="",
+        scores=record.scores,
+        usage=usage,
+        stop_reason=record.stop_reason,
+        steps=steps,
+        truncated=record.truncated,
+        error=record.error,
+        notes=record.notes,
+        key_order=record.key_order,
+        other=record.other,
+    )
 
 
 def _without_zeros(used: dict[str, Any]) -> dict[str, Any]:
@@ -294,8 +313,11 @@ def _without_zeros(used: dict[str, Any]) -> dict[str, Any]:
     return used
 
 
-def _without_step_texts(step: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in step.items() if key not in _STEP_KEYS}
+def _without_step_texts(step: StoredStep) -> StoredStep:
+    kept = step.copy()
+    for key in _STEP_KEYS:
+        kept.pop(key, None)  # type: ignore[misc]
+    return kept
 
 
 def read_question(folder: Path, question_id: str) -> StoredRun:
@@ -310,16 +332,14 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
         for a in (True, False)
     }
 
-    def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[dict[str, Any]]:
-        lines = read_lines(
-            path,
-            "question_id",
-            notes,
-            run_schema.RECORD,
-            lambda line: any(key in line for key in keys),
-        )
-        matching = [record for record in lines if record["question_id"] == question_id][-1:]
-        texts.update((question_id, text_pointers(record)) for record in matching)
+    def has_key(line: bytes) -> bool:
+        return any(key in line for key in keys)
+
+    def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[StoredRecord]:
+        read = read_records(path, notes, has_key)
+        matching = [record for record in read if record.question_id == question_id][-1:]
+        for record in matching:
+            texts[question_id] = text_pointers(record)
         return matching
 
     run = _read(folder, records)
@@ -327,7 +347,7 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
 
 
 def _read(
-    folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence[dict[str, Any]]]
+    folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence[StoredRecord]]
 ) -> StoredRun:
     """Read a run folder. records(path, notes, texts) reads records.jsonl and fills the other
     two."""
@@ -379,9 +399,14 @@ def run_yaml(folder: Path) -> dict[str, Any]:
     return value
 
 
-def text_pointers(record: Mapping[str, Any]) -> list[str]:
+def text_pointers(record: StoredRecord) -> list[str]:
     """The checksums of the long texts that a record points to."""
-    return [piece[POINTER] for piece in shown_pieces(record) if piece.get(POINTER)]
+    pointers = []
+    for piece in record.pieces():
+        pointer = piece.get("text_sha256")
+        if pointer:
+            pointers.append(pointer)
+    return pointers
 
 
 def _is_its_text(line: Mapping[str, Any]) -> bool:

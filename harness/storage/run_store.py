@@ -3,8 +3,8 @@
 with RunStore.open(folder, fingerprint, note) as store:
     store.describe(config, origins)      run.yaml
     store.keep_texts({checksum: text})   what the reader was shown, before the record that points to it
-    store.keep_answer(row)               an answer that is not scored yet
-    store.append_record(row)             its record
+    store.keep_answer(record)            an answer that is not scored yet
+    store.append_record(record)          its record
     store.write(MANIFEST, values)        a file, replaced in one step
     store.write_summary(numbers)         summary.json, with checksums of the others
 """
@@ -35,7 +35,7 @@ from harness.storage.json_lines import (
 )
 from harness.storage.kept_requests import without_requests
 from harness.storage.paths import without_home
-from harness.storage.records import IndexLine, read_index_lines
+from harness.storage.records import IndexLine, StoredRecord, read_index_lines
 from harness.storage.run_files import (
     BATCHES,
     DOCUMENTS,
@@ -52,7 +52,6 @@ from harness.storage.run_files import (
     used_settings,
 )
 from harness.storage.shared_writes import SharedWrites
-from harness.types import has_answer
 
 _KEYS = {
     RECORDS: "question_id",
@@ -75,7 +74,7 @@ class RunStore:
 
     def __init__(self, run: Path, part: Part | None, folder: Path) -> None:
         self.run, self.part, self.folder = run, part, folder
-        self.unscored: dict[str, dict[str, Any]] = {}
+        self.unscored: dict[str, StoredRecord] = {}
         self.edited: list[str] = []
         self.fresh = {MANIFEST, RECORDS, UNSCORED}.isdisjoint(os.listdir(folder))
         self._lock = threading.RLock()  # documents are added by every thread of a run
@@ -137,31 +136,38 @@ class RunStore:
                 store._text_checksums |= {
                     row["sha256"] for row in read_with_older(folder / TEXTS, "sha256")
                 }
-                if rows := {row["question_id"]: row for row in store.lines(UNSCORED, merged=True)}:
-                    answered = {
-                        row["question_id"]: has_answer(row)
-                        for row in store.lines(RECORDS, merged=True)
-                    }
-                    adds = (
-                        q
-                        for q in rows
-                        if q not in answered or (has_answer(rows[q]) and not answered[q])
-                    )
-                    store.unscored |= {q: rows[q] for q in adds}
+                store.unscored = store._answers_without_record()
                 yield store
             finally:
                 store._close()
 
-    def lines(self, name: str, merged: bool = False) -> Iterator[dict[str, Any]]:
-        """Stream the lines of a file in order; of several records of a question the last one
-        counts.
+    def records(self) -> Iterator[StoredRecord]:
+        """Stream the records in order; of several records of a question the last one counts."""
+        yield from _records_in(self.folder / RECORDS)
 
-        merged: for a part, first the lines of its questions that were merged before.
-        """
-        if merged and self.part is not None:
-            rows = read_lines(self.run / name, _KEYS[name])
-            yield from (row for row in rows if row["question_id"] in self.part.ids)
-        yield from read_lines(self.folder / name, _KEYS[name])
+    def known_records(self) -> Iterator[StoredRecord]:
+        """Stream the records; for a part, first those of its questions that were merged before."""
+        yield from self._with_merged(RECORDS)
+
+    def _with_merged(self, name: str) -> Iterator[StoredRecord]:
+        if self.part is not None:
+            for record in _records_in(self.run / name):
+                if record.question_id in self.part.ids:
+                    yield record
+        yield from _records_in(self.folder / name)
+
+    def _answers_without_record(self) -> dict[str, StoredRecord]:
+        """Answers by question that have no record, or whose record has no answer."""
+        kept = {answer.question_id: answer for answer in self._with_merged(UNSCORED)}
+        if not kept:
+            return {}
+        answered = {record.question_id: record.has_answer for record in self.known_records()}
+        unscored = {}
+        for question, answer in kept.items():
+            is_better = answer.has_answer and not answered.get(question)
+            if question not in answered or is_better:
+                unscored[question] = answer
+        return unscored
 
     def manifest(self) -> dict[str, Any]:
         """The manifest on disk, {} before the first one."""
@@ -219,34 +225,34 @@ class RunStore:
         except OSError as error:
             raise save_error(path, error) from error
 
-    def keep_answer(self, row: dict[str, Any]) -> None:
+    def keep_answer(self, answer: StoredRecord) -> None:
         """Append an answer that is not scored yet, a record without scores, to answered.jsonl.
         Raises SaveError."""
-        self._answers.write(row)
+        self._answers.write(answer)
 
-    def _append_answers(self, rows: Sequence[dict[str, Any]]) -> None:
+    def _append_answers(self, answers: Sequence[StoredRecord]) -> None:
         with self._lock:
             if self._closed:
                 return
-            self._append(UNSCORED, rows)
-            for row in rows:
-                self.unscored[row["question_id"]] = row
+            self._append(UNSCORED, [answer.to_json() for answer in answers])
+            for answer in answers:
+                self.unscored[answer.question_id] = answer
             # Before further questions are asked.
             check_in_place(self._fds[RECORDS], self.folder / RECORDS)
 
-    def append_record(self, row: dict[str, Any]) -> None:
+    def append_record(self, record: StoredRecord) -> None:
         """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""
-        self.append_records([row])
+        self.append_records([record])
 
-    def append_records(self, rows: Sequence[dict[str, Any]]) -> None:
+    def append_records(self, records: Sequence[StoredRecord]) -> None:
         """Append records to records.jsonl; they are on disk when this returns, all or, with a
         SaveError, none."""
         with self._lock:
-            if self._closed or not rows:
+            if self._closed or not records:
                 return
-            self._append(RECORDS, rows)
-            for row in rows:
-                self.unscored.pop(row["question_id"], None)
+            self._append(RECORDS, [record.to_json() for record in records])
+            for record in records:
+                self.unscored.pop(record.question_id, None)
             if not self.unscored:
                 # What is left there is recorded, so it counts as nothing.
                 with contextlib.suppress(OSError):
@@ -310,10 +316,9 @@ class RunStore:
             except OSError as error:
                 raise save_error(path, error) from error
 
-    def replace_records(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Replace all records by `rows` in one step; later records are appended. Raises
-        SaveError."""
-        self._replace_record_lines(map(json_line, rows))
+    def replace_records(self, records: Iterable[StoredRecord]) -> None:
+        """Replace all records in one step; later records are appended. Raises SaveError."""
+        self._replace_record_lines(json_line(record.to_json()) for record in records)
 
     def _replace_record_lines(self, lines: Iterable[bytes]) -> None:
         self._replace_file(self.folder / RECORDS, lines)
@@ -342,7 +347,7 @@ class RunStore:
     def discard(self) -> None:
         """Delete the folder of a run that this process began if no question was recorded and no
         batch was sent."""
-        used = (self.folder / BATCHES).exists() or next(self.lines(RECORDS), None) is not None
+        used = (self.folder / BATCHES).exists() or next(self.records(), None) is not None
         if self.fresh and not used:
             with contextlib.suppress(SaveError, OSError):
                 check_in_place(self._fds[RECORDS], self.folder / RECORDS)
@@ -360,6 +365,12 @@ class RunStore:
             self._closed = True
             while self._fds:
                 os.close(self._fds.popitem()[1])
+
+
+def _records_in(path: Path) -> Iterator[StoredRecord]:
+    """Stream the lines of a file of records, which `open` has checked."""
+    for values in read_lines(path, "question_id"):
+        yield StoredRecord.from_json(values)
 
 
 def _edited(folder: Path) -> list[str]:

@@ -28,7 +28,7 @@ from harness.cost.usage import add_usage, texts_and_cut
 from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
-from harness.storage.records import IndexLine, Usage
+from harness.storage.records import IndexLine, StoredRecord, Usage
 from harness.types import MISSING, NOT_FOLLOWED, NOT_SAID, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
@@ -37,7 +37,7 @@ keeps them."""
 
 
 def summarise(
-    records: Iterable[dict[str, Any]],
+    records: Iterable[StoredRecord],
     documents: Iterable[IndexLine],
     config: Mapping[str, Any] = {},
 ) -> dict[str, Any]:
@@ -121,38 +121,36 @@ class _Numbers:
         self.replies = Counter[str]()
         self.texts = _EncoderTexts()
 
-    def count_records(
-        self, records: Iterable[dict[str, Any]]
-    ) -> Iterator[tuple[str, Sequence[str]]]:
+    def count_records(self, records: Iterable[StoredRecord]) -> Iterator[tuple[str, Sequence[str]]]:
         """Count each record; yield (id, documents) of those whose scores count."""
         n_scored = 0
         for record in records:
             self._count_record(record)
-            if record["error"] is not None and self.failed_count_as != "zero":
+            if record.error is not None and self.failed_count_as != "zero":
                 continue
-            for name, value in record["scores"].items():
+            for name, value in record.scores.items():
                 column = self.columns.setdefault(name, _Column())
                 column.values.append(value)
                 column.places.append(n_scored)
             n_scored += 1
-            yield record["question_id"], record["document_ids"]
+            yield record.question_id, record.document_ids
 
-    def _count_record(self, record: dict[str, Any]) -> None:
+    def _count_record(self, record: StoredRecord) -> None:
         self.total += 1
-        if record["truncated"] is not None:
+        if record.truncated is not None:
             self.truncated += 1
-        prefix = (record.get("notes") or {}).get(PREFIX)
+        prefix = record.notes.get(PREFIX)
         if prefix is not None:
             self.prefixes[prefix] += 1
-        if NOT_FOLLOWED in (record.get("notes") or {}):
+        if NOT_FOLLOWED in record.notes:
             self.not_followed += 1
-        self.replies.update(lacking_replies(record["usage"]))
-        self.texts.add(record["usage"])
-        if record["error"] is not None:
-            self.errors[record["error"]["type"]] += 1
+        self.replies.update(lacking_replies(record.usage))
+        self.texts.add(record.usage)
+        if record.error is not None:
+            self.errors[record.error["type"]] += 1
             return
-        add_usage(self.usage, record["usage"])
-        self.said.update(record["scores"])
+        add_usage(self.usage, record.usage)
+        self.said.update(record.scores)
         self.unsaid.update(_unsaid(record))
 
     def count_indexes(self, lines: Iterable[IndexLine]) -> None:
@@ -212,9 +210,9 @@ class _Numbers:
         }
 
 
-def _unsaid(record: Mapping[str, Any]) -> list[str]:
+def _unsaid(record: StoredRecord) -> list[str]:
     """The scores that a record lacks as an application does not say what it used."""
-    flags = (record.get("notes") or {}).get("flags") or {}
+    flags = record.notes.get("flags") or {}
     return [name for name, why in flags.items() if why == NOT_SAID]
 
 

@@ -224,10 +224,10 @@ def running_points(run: StoredRun) -> list[Point]:
     score = spent = 0.0
     answered = 0
     for n, record in enumerate(run.records, start=1):
-        if record["error"] is None:
+        if record.error is None:
             answered += 1
-            score += float(record["scores"].get(headline) or 0.0)
-            spent += costs.get(record["question_id"], 0.0)
+            score += float(record.scores.get(headline) or 0.0)
+            spent += costs.get(record.question_id, 0.0)
         scored = answered if run.config.get("failed") == "skip" else n
         # MLflow compares runs by the metric that was logged first.
         points += [(n, metric_name(headline), round(100 * score / scored, 2))] if scored else []

@@ -91,14 +91,14 @@ class MlflowTraces:
         """
         digests = {}  # of a record's answer, "-", of its scores
         for record in run.records[:most]:
-            notes = record["notes"]
+            notes = record.notes
             parts = [
                 percent_scores(record),
                 notes.get("flags"),
                 *([notes[JUDGES]] if JUDGES in notes else []),
             ]
             scores = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-            digests[record["question_id"]] = f"{answer_digest(record)}-{scores}"
+            digests[record.question_id] = f"{answer_digest(record)}-{scores}"
         stored = {info.client_request_id: info for info in self._stored_traces()} if digests else {}
         new = [
             name

@@ -26,7 +26,7 @@ from typing import Any
 from harness.cost.flops import DEFAULT
 from harness.cost.usage import sum_phases
 from harness.storage.kept_requests import read_requests
-from harness.storage.records import IndexLine
+from harness.storage.records import IndexLine, StoredRecord
 from harness.storage.run_files import REQUESTS
 from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import metric_name, percent
@@ -53,21 +53,22 @@ class Span:
     children: tuple[Span, ...] = ()
 
 
-def answer_digest(record: Mapping[str, Any]) -> str:
+def answer_digest(record: StoredRecord) -> str:
     """A digest of a record without scores and notes: scoring again does not change it."""
-    parts = {key: value for key, value in record.items() if key not in ("scores", "notes")}
+    values = record.to_json().items()
+    parts = {key: value for key, value in values if key not in ("scores", "notes")}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def percent_scores(record: Mapping[str, Any]) -> dict[str, float]:
+def percent_scores(record: StoredRecord) -> dict[str, float]:
     """Name of the metric -> score of a record in percent."""
-    named = {metric_name(name): percent(value) for name, value in record["scores"].items()}
+    named = {metric_name(name): percent(value) for name, value in record.scores.items()}
     return {name: value for name, value in named.items() if value is not None}
 
 
 def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
     """Yield the traces of the questions with these ids, in the order of the records."""
-    texts = run.texts([record for record in run.records if record["question_id"] in wanted])
+    texts = run.texts([record for record in run.records if record.question_id in wanted])
     requests = read_requests(run.path, wanted, cut_middle)
     start = (
         datetime.fromisoformat(run.manifest["started"]).timestamp()
@@ -79,13 +80,13 @@ def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
     for record in run.records:
         first = [
             row
-            for name in record["document_ids"]
-            for key in ((name, None), (name, record["question_id"]))
+            for name in record.document_ids
+            for key in ((name, None), (name, record.question_id))
             if (row := indexes.pop(key, None))
         ]
-        if record["question_id"] in wanted:
-            yield Trace(run, record, first, texts, requests.get(record["question_id"], []), start)
-        start += float(record["notes"].get("seconds") or 0.0) / at_a_time
+        if record.question_id in wanted:
+            yield Trace(run, record, first, texts, requests.get(record.question_id, []), start)
+        start += float(record.notes.get("seconds") or 0.0) / at_a_time
 
 
 class Trace:
@@ -100,7 +101,7 @@ class Trace:
     def __init__(
         self,
         run: StoredRun,
-        record: Mapping[str, Any],
+        record: StoredRecord,
         indexes: Sequence[IndexLine],
         texts: Mapping[str, str],
         requests: Sequence[Mapping[str, Any]],
@@ -115,12 +116,12 @@ class Trace:
         )
         self.start, self.question_id, self.answer = (
             start,
-            str(record["question_id"]),
-            str(record["prediction"]),
+            str(record.question_id),
+            str(record.prediction),
         )
-        self.request = str(record.get("question") or record["question_id"])
-        self.error: Mapping[str, str] | None = record["error"]
-        spent = sum_phases([record["usage"]], "search", "answer")
+        self.request = str(record.question or record.question_id)
+        self.error: Mapping[str, str] | None = record.error
+        spent = sum_phases([record.usage], "search", "answer")
         self.tokens = _chat_tokens(spent)
         tags = {
             "method": run.config["method"][
@@ -128,13 +129,13 @@ class Trace:
             ],  # first, as in the tags of runs: MLflow lists the first tag
             "model": run.config["model"]["name"],
             "TFLOPs": "" if spent.get("uncounted") else f"{_tflops(spent):.4g}",
-            "stop_reason": record["stop_reason"],
+            "stop_reason": record.stop_reason,
             "error": (self.error or {}).get("type", ""),
-            "truncated": "true" if record["truncated"] else "",
+            "truncated": "true" if record.truncated else "",
         }
         self.tags: dict[str, str] = {name: value for name, value in tags.items() if value}
         self.scores = percent_scores(record)
-        judged, flags = (record["notes"].get(key) or {} for key in (JUDGES, "flags"))
+        judged, flags = (record.notes.get(key) or {} for key in (JUDGES, "flags"))
         reasons = {
             name: (flags.get(name), judged.get(name, {}).get("reply")) for name in (*flags, *judged)
         }
@@ -143,15 +144,16 @@ class Trace:
             for name, parts in reasons.items()
         }
         self.judges = frozenset(map(metric_name, judged))
-        answers = (record.get("gold") or {}).get("answers")
-        self.gold: dict[str, Any] = {"gold_answers": answers} if answers else {}
+        self.gold: dict[str, list[str]] = {}
+        if record.gold_answers:
+            self.gold["gold_answers"] = record.gold_answers
         self.root = self._root_span()
 
     def _root_span(self) -> Span:
         """The span of a whole question, with those of its index, search and answer."""
         record = self.record
         index, search, answer = (self._seconds(phase) for phase in ("index", "search", "answer"))
-        whole = max(float(record["notes"].get("seconds") or 0.0), search + answer)
+        whole = max(float(record.notes.get("seconds") or 0.0), search + answer)
         index = max(0.0, min(index, whole - search - answer))  # another question may have built it
         parts = []
         if self.indexes:
@@ -164,10 +166,10 @@ class Trace:
                 ]
             }
             parts.append(Span("index", "TASK", 0.0, index, None, built, _filled(spent)))
-        if record["usage"].get("search") or record["steps"] or record["shown"]:
+        if record.usage.get("search") or record.steps or record.shown:
             parts.append(self._search_span(index, whole - answer))
-        if record["usage"].get("answer"):
-            usage, times = record["usage"]["answer"], (whole - answer, whole)
+        if record.usage.get("answer"):
+            usage, times = record.usage["answer"], (whole - answer, whole)
             role = next(
                 (name for name in usage.get("roles") or () if name not in ("encoder", "reranker")),
                 "reader",
@@ -180,29 +182,31 @@ class Trace:
                 "mlflow.chat.tokenUsage": _chat_tokens(usage),
                 **_costs(usage),
             }
-            inputs = {"pieces": len(record["shown"])} | _filled(
-                {"question": record.get("question")}
-            )
+            inputs = {"pieces": len(record.shown)} | _filled({"question": record.question})
             requests = self._spans_of(self._requests_in("answer"), *times)
             parts.append(
-                Span("answer", "LLM", *times, inputs, record["prediction"], _filled(cost), requests)
+                Span("answer", "LLM", *times, inputs, record.prediction, _filled(cost), requests)
             )
-        asked = {
-            key: record[key] for key in ("question", "options", "document_ids") if record.get(key)
-        }
+        asked = _filled(
+            {
+                "question": record.question,
+                "options": record.options,
+                "document_ids": record.document_ids,
+            }
+        )
         about = {
-            "question_id": record["question_id"],
-            "truncated": record["truncated"],
-            "notes": {k: v for k, v in record["notes"].items() if k not in _SCORING} or None,
-            **{f"costs.{phase}": _costs(usage) for phase, usage in record["usage"].items()},
+            "question_id": record.question_id,
+            "truncated": record.truncated,
+            "notes": {k: v for k, v in record.notes.items() if k not in _SCORING} or None,
+            **{f"costs.{phase}": _costs(usage) for phase, usage in record.usage.items()},
         }
         name = self.run.config["method"]["name"]
         return Span(
-            name, "AGENT", 0.0, whole, asked, record["prediction"], _filled(about), tuple(parts)
+            name, "AGENT", 0.0, whole, asked, record.prediction, _filled(about), tuple(parts)
         )
 
     def _seconds(self, phase: str) -> float:
-        usages = [self.record["usage"]]
+        usages = [self.record.usage]
         if phase == "index":
             usages = [line.usage for line in self.indexes]
         return sum(float((usage.get(phase) or {}).get("seconds") or 0.0) for usage in usages)
@@ -232,14 +236,14 @@ class Trace:
 
     def _search_span(self, start: float, end: float) -> Span:
         """The span of the search, above one for each step; steps share its time by their FLOPs."""
-        usage = self.record["usage"].get("search") or {}
+        usage = self.record.usage.get("search") or {}
         about = {"mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)} if usage else {}
-        about |= {"pieces": len(self.record["shown"]), "stop_reason": self.record["stop_reason"]}
-        steps = self.record["steps"]
+        about |= {"pieces": len(self.record.shown), "stop_reason": self.record.stop_reason}
+        steps = self.record.steps
         sent = self._requests_in("search", "study")
         if not steps:
             name = "search" if usage else "retrieve"
-            pieces = self._retrieved_pieces(self.record["shown"])
+            pieces = self._retrieved_pieces(self.record.shown)
             return Span(
                 name,
                 "RETRIEVER",
@@ -286,7 +290,7 @@ class Trace:
             start,
             end,
             None,
-            self.record["stop_reason"],
+            self.record.stop_reason,
             _filled(about),
             tuple(spans),
         )
@@ -296,7 +300,7 @@ class Trace:
 
         The metadata of one says whether it overlaps supporting text.
         """
-        pieces, support = [], (self.record.get("gold") or {}).get("supporting")
+        pieces, support = [], self.record.supporting
         for piece in shown[:_MOST_PIECES]:
             text = piece.get("text") or self.texts.get(piece.get("text_sha256") or "")
             place, about = piece.get("document_id", ""), {}

@@ -56,7 +56,7 @@ class Fit:
 def node_counts(run: StoredRun) -> list[int]:
     """Nodes retrieved for each answered question, the first ones included, up to the stop of the
     run itself."""
-    return [visited_nodes(record) for record in run.records if record["error"] is None]
+    return [visited_nodes(record) for record in run.records if record.error is None]
 
 
 def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit | str:

@@ -20,6 +20,7 @@ import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports import facts, main_table
 from reports.columns import sections, shortened
@@ -240,7 +241,7 @@ def _query_costs(row: Mapping[str, Any], run: StoredRun) -> QueryCosts:
     """What an index and a query of a run cost; row: of main_table.frame."""
     documents = set[str]()
     for record in run.records:
-        documents.update(record["document_ids"])
+        documents.update(record.document_ids)
     per_document = None
     if documents:
         per_document = len(run.records) / len(documents)
@@ -266,7 +267,7 @@ def _query_costs(row: Mapping[str, Any], run: StoredRun) -> QueryCosts:
 def _add_index_of_questions(costs: QueryCosts, run: StoredRun) -> None:
     """Count the index that a question needs: a part of the query where it belongs to the question,
     several where the question is about several documents."""
-    answered = [record for record in run.records if record["error"] is None]
+    answered = [record for record in run.records if record.error is None]
     if run.documents and not any(line.question_id is None for line in run.documents):
         costs.query = _query_with_own_index(costs, run, len(answered))
         costs.index = None
@@ -288,12 +289,12 @@ def _query_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) ->
     return costs.query + costs.index * len(built) / n_answered
 
 
-def _indexes_needed(record: Mapping[str, Any]) -> int:
+def _indexes_needed(record: StoredRecord) -> int:
     """Documents that a question needs the index of; those joined to one document have one."""
-    notes = record.get("notes") or {}
+    notes = record.notes or {}
     if notes.get("joined"):
         return 1
-    return max(1, len(record["document_ids"]))
+    return max(1, len(record.document_ids))
 
 
 def _float_or_none(value: Any) -> float | None:

@@ -28,6 +28,7 @@ from harness.engine.scoring import score_reply
 from harness.errors import UserError
 from harness.method import Method
 from harness.method.abilities import ReplaysSearches
+from harness.storage.records import StoredPiece, StoredRecord, StoredStep
 from harness.storage.run_folder import StoredRun
 from harness.types import parse_shown
 from reports import facts
@@ -56,17 +57,18 @@ class Rule:
         return f"t_n = {self.t_n}, t_p = {self.t_p:g}"
 
     @staticmethod
-    def asked(step: Mapping[str, Any]) -> bool:
+    def asked(step: StoredStep) -> bool:
         """Whether the search was asked after this step whether to stop."""
         return step.get("p_yes") is not None
 
     @staticmethod
-    def shown(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def shown(steps: Sequence[StoredStep]) -> list[StoredPiece]:
         """What the reader had seen after `steps`, as in a record's `shown`."""
-        spans: list[dict[str, Any]] = []
+        spans: list[StoredPiece] = []
         for step in steps:
-            if step.get("shown"):
-                spans += _source_spans(step["shown"])
+            piece = step.get("shown")
+            if piece:
+                spans += _source_spans(piece)
         return spans
 
     def columns(self) -> dict[str, Any]:
@@ -113,21 +115,23 @@ class Trials:
     NEEDED: ClassVar[bool] = True
 
     @staticmethod
-    def asked(step: Mapping[str, Any]) -> bool:
+    def asked(step: StoredStep) -> bool:
         """Whether this step ends a trial."""
         return "updates" in (step.get("scores") or {})
 
     @staticmethod
-    def shown(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def shown(steps: Sequence[StoredStep]) -> list[StoredPiece]:
         """What the reader had seen after `steps`: the segments that were added and did not leave
         again."""
-        seen: dict[int, dict[str, Any]] = {}
+        seen: dict[int, StoredPiece] = {}
         for step in steps:
-            if step.get("shown") is not None:
-                seen[int(step["node"])] = step["shown"]
+            piece = step.get("shown")
+            node = step.get("node")
+            if piece is not None and node is not None:
+                seen[node] = piece
             elif "segment" in step["scores"]:
                 seen.pop(int(step["scores"]["segment"]), None)
-        spans: list[dict[str, Any]] = []
+        spans: list[StoredPiece] = []
         for number in sorted(seen):
             spans += _source_spans(seen[number])
         return spans
@@ -146,14 +150,19 @@ class Trials:
         return [f"not covered: {missing}; run it with --record-stops {reach}"]
 
 
-def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
+def _source_spans(shown: StoredPiece) -> list[StoredPiece]:
     """A step's `shown` as a list of spans; one over several documents is stored by its sources, a
     span each."""
     if shown["kind"] != "span" or shown["document_id"] or not shown["sources"]:
         return [shown]
-    spans = []
+    spans: list[StoredPiece] = []
     for document, start, end in shown["sources"]:
-        spans.append({**shown, "document_id": document, "start": start, "end": end, "sources": []})
+        span = shown.copy()
+        span["document_id"] = document
+        span["start"] = start
+        span["end"] = end
+        span["sources"] = []
+        spans.append(span)
     return spans
 
 
@@ -169,11 +178,11 @@ class Stop:
     flops: float | None
     """Of search and answer under one convention; None where they are unknown."""
 
-    def steps(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def steps(self, record: StoredRecord) -> list[StoredStep]:
         """The steps of the record up to this stop; all for a search without probes."""
         if self.step < 0:
-            return list(record["steps"])
-        return list(record["steps"][: self.step + 1])
+            return list(record.steps)
+        return list(record.steps[: self.step + 1])
 
 
 @dataclass(frozen=True)
@@ -186,7 +195,7 @@ class Recorded:
     method: ReplaysSearches = field(compare=False)
 
     def stop(
-        self, record: Mapping[str, Any], rule: Rule | Trials, convention: str = DEFAULT
+        self, record: StoredRecord, rule: Rule | Trials, convention: str = DEFAULT
     ) -> Stop | None:
         """Where a search by `rule` would have stopped; None where the answered record does not hold
         it."""
@@ -195,25 +204,25 @@ class Recorded:
             return None
         index: int | None = own_index
         if rule != self.own:
-            index = self.method.replay(record["steps"], **asdict(rule))
+            index = self.method.replay(record.steps, **asdict(rule))
         if index is None:
             return None
         if index == own_index:
-            return Stop(index, True, record["prediction"], spent_flops(record, convention))
-        step = record["steps"][index]
+            return Stop(index, True, record.prediction, spent_flops(record, convention))
+        step = record.steps[index]
         if step.get("answer") is None:
             return None
         flops = None
-        if not any(usage.get("uncounted") for usage in record["usage"].values()):
+        if not any(usage.get("uncounted") for usage in record.usage.values()):
             flops = stop_flops(step, convention)
         return Stop(index, False, str(step["answer"]), flops)
 
 
-def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) -> int:
+def own_stop_index(record: StoredRecord, rule: type[Rule | Trials] = Rule) -> int:
     """The place in the record's steps at which the run itself stopped by such a rule; -1 where it
     never asked whether to stop."""
     last = -1
-    for place, step in enumerate(record["steps"]):
+    for place, step in enumerate(record.steps):
         if rule.asked(step) and step["action"] != STUDY:
             last = place
     return last
@@ -246,9 +255,9 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
     return Recorded(kind(**rule), kind(**most), replayer)
 
 
-def _asked_whether_to_stop(record: Mapping[str, Any], kind: type[Rule | Trials]) -> bool:
+def _asked_whether_to_stop(record: StoredRecord, kind: type[Rule | Trials]) -> bool:
     """Whether a step of the record is one after which a search asks whether to stop."""
-    return any(kind.asked(step) for step in record["steps"])
+    return any(kind.asked(step) for step in record.steps)
 
 
 def runs_with_rule(
@@ -286,12 +295,12 @@ def stops_to_score(
     have no score yet."""
     stops: dict[Key, Stop] = {}
     for record in run.records:
-        if record["error"] is not None:
+        if record.error is not None:
             continue
         for rule in rules:
             stop = recorded_rules.stop(record, rule)
             if stop is not None and not stop.own:
-                stops[record["question_id"], stop.step] = stop
+                stops[record.question_id, stop.step] = stop
     return stops
 
 
@@ -317,7 +326,7 @@ def score_stops(
     """
     name = score or facts.headline(run)
     facts.scored(run, name)
-    records = {record["question_id"]: record for record in run.records}
+    records = {record.question_id: record for record in run.records}
     answers = {}
     for key, stop in stops_to_score(run, recorded_rules, rules).items():
         steps = stop.steps(records[key[0]])
@@ -333,7 +342,7 @@ class ReplayedAnswer:
     """An answer at a stop, and what its reader had seen, as in a record's `shown`."""
 
     text: str
-    shown: Sequence[dict[str, Any]]
+    shown: Sequence[StoredPiece]
 
 
 def score_answers(

@@ -12,7 +12,7 @@ A row is empty, and says so, where even one question did not search far enough: 
 others would be one over easier questions. Failed questions count as in the table of the run.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harness.cost.flops import DEFAULT
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import check_convention, full_only_notes
@@ -37,7 +38,7 @@ STOP_SETTINGS = tuple(
 class ReachedStop:
     """A record, where a rule stops in it, and the cluster of its question."""
 
-    record: Mapping[str, Any]
+    record: StoredRecord
     stop: Stop
     cluster: int
 
@@ -116,7 +117,7 @@ class _RunRules:
         """Mean score and costs of a rule; empty where the recording does not cover it."""
         run, recorded = self.part.run, self.part.recorded
         seed = int(run.config["seed"])
-        failed = sum(record["error"] is not None for record in run.records)
+        failed = sum(record.error is not None for record in run.records)
         covered = failed + len(outcome.reached)
         notes = self._missing_notes(outcome)
         if covered < len(run.records):
@@ -146,7 +147,7 @@ class _RunRules:
         run = self.part.run
         outcome = _RuleOutcome()
         for record, cluster in zip(run.records, clusters, strict=True):
-            if record["error"] is not None:
+            if record.error is not None:
                 if self._counts_failed(record):
                     outcome.add_score(0.0, int(cluster))
                 continue
@@ -162,17 +163,17 @@ class _RunRules:
                 outcome.add_score(float(value), int(cluster))
         return outcome
 
-    def _counts_failed(self, record: Mapping[str, Any]) -> bool:
+    def _counts_failed(self, record: StoredRecord) -> bool:
         """Whether this failed question scores 0, and is not left out."""
         skipped = self.part.run.config.get("failed", "zero") == "skip"
-        return not skipped and self.score in record["scores"]
+        return not skipped and self.score in record.scores
 
-    def _score_at(self, record: Mapping[str, Any], stop: Stop) -> float | None:
+    def _score_at(self, record: StoredRecord, stop: Stop) -> float | None:
         """The score of the answer at a stop; None where a scorer left it out."""
         if stop.own:
-            score: float | None = record["scores"].get(self.score)
+            score: float | None = record.scores.get(self.score)
             return score
-        return self.part.values.get((record["question_id"], stop.step))
+        return self.part.values.get((record.question_id, stop.step))
 
     def _missing_notes(self, outcome: _RuleOutcome) -> list[str]:
         """A note on answered questions without the score; [] where there is none."""
@@ -182,11 +183,11 @@ class _RunRules:
         return [f"{missing} and left out for them"]
 
 
-def _ended_at_error(record: Mapping[str, Any]) -> bool:
+def _ended_at_error(record: StoredRecord) -> bool:
     """Whether an error ended the recording: its last step has no probe, and its note says why."""
-    if not record["steps"]:
+    if not record.steps:
         return False
-    last = record["steps"][-1]
+    last = record.steps[-1]
     return last.get("action") == STUDY and last.get("p_yes") is None
 
 

@@ -135,7 +135,7 @@ def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
     found: dict[str, None] = {}
     for run in runs:
         for record in run.records:
-            found[record["question_id"]] = None
+            found[record.question_id] = None
     return list(found)
 
 

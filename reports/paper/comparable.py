@@ -358,7 +358,7 @@ def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settin
         and "rows" not in rows.unchecked
     ):
         rows.unchecked.append("rows")  # of a mirror
-    cut = sum(record["truncated"] is not None for record in run.records)
+    cut = sum(record.truncated is not None for record in run.records)
     if cut and not value.entry.truncated:
         sentences.append(
             f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole"
@@ -383,9 +383,7 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
         return [
             _lacking_score(f"counts for {metric.corpus}", scorer_of(metric.corpus), score_names)
         ]
-    if run.config.get("failed", "zero") == "skip" and any(
-        r["error"] is not None for r in run.records
-    ):
+    if run.config.get("failed", "zero") == "skip" and any(r.error is not None for r in run.records):
         return ["metric: failed questions are left out of the mean"]
     return []
 
@@ -403,7 +401,7 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     if decisive := sorted(changed & _DECISIVE):
         sentences.append(f"run: a part of it was made after a change of {listed(decisive)}")
     n = len(run.records)
-    failed = sum(record["error"] is not None for record in run.records)
+    failed = sum(record.error is not None for record in run.records)
     if failed > _FEW * n:
         sentences.append(f"run: {failed} of {n} questions failed")
     if metric.in_points and (name := score_of(metric, run)) in facts.score_names(run):
@@ -415,7 +413,7 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
                 versions = f"version {version} of {scorer} scored the run, here is {here}"
                 sentences.append(f"metric: {versions}; run: harness score RUN")
     if metric.phases and (entry.per_document or entry.questions_per_document):
-        needed = {key for record in run.records for key in record["document_ids"]}
+        needed = {key for record in run.records for key in record.document_ids}
         built = {line.document_id for line in run.documents if not line.failed}
         if len(built) < len(needed):
             sentences.append(f"run: the cost of {len(built)} of {len(needed)} indexes is known")

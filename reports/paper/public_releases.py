@@ -206,7 +206,7 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
     if (config.get("options") or {}).get("documents"):
         result.unchecked.append("retrieved documents")
     # A repeated id has a suffix of the loader's ("x#2").
-    ids = [str(record["question_id"]).partition("#")[0] for record in run.records]
+    ids = [str(record.question_id).partition("#")[0] for record in run.records]
     if trained := sum(
         hashlib.sha256(key.encode()).hexdigest()[:12] in _training_ids() for key in ids
     ):
@@ -215,10 +215,10 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
         set()
     )  # equal for rows with the same question, gold and sizes; with the id where no text was kept
     for record in run.whole_records:
-        text = record.get("question")
-        sizes = tuple(record.get("document_characters") or ())
-        gold = str((record.get("gold") or {}).get("answers"))
-        keys.add((record["question_id"] if text is None else text, sizes, gold))
+        text = record.question
+        sizes = tuple(record.document_characters or ())
+        gold = str(record.gold_answers)
+        keys.add((record.question_id if text is None else text, sizes, gold))
     if n_repeated := len(run.records) - len(keys):
         result.reasons.append(f"sample: {n_repeated} of {len(ids)} questions stand there twice")
     if "ids" in published and (
@@ -227,7 +227,7 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
         result.reasons.append(
             f"sample: {n_wrong} of {len(ids)} ids are not of the form of {dataset}'s"
         )
-    documents = sorted({str(key) for record in run.records for key in record["document_ids"]})
+    documents = sorted({str(key) for record in run.records for key in record.document_ids})
     digest = hashlib.sha256("\n".join(documents).encode()).hexdigest()
     if "documents" in published and len(documents) != published["documents"]:
         result.reasons.append(

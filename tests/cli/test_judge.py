@@ -77,7 +77,7 @@ def test_labels_whose_encoding_was_guessed_are_noted(here):
 def test_a_rubric_beside_labels_and_what_the_judge_cost(here):
     folder = run(here)
     Path("rubric.txt").write_text("Texts: {shown}\nRate 1 to 5: {answer}", encoding="utf-8")
-    names = [row["question_id"] for row in read_run(folder).records]
+    names = [row.question_id for row in read_run(folder).records]
     Path("labels.csv").write_text(
         "question_id,label\n" + "".join(f"{name},{4 - (i == 0)}\n" for i, name in enumerate(names))
     )
@@ -131,7 +131,7 @@ def test_a_server_that_fails_loses_nothing(here):
         body = server.asked[0]
     assert (body["temperature"], body["max_tokens"]) == (0.0, 32)
     assert "Answer to judge: echo < |im_end|> yes" in content(body), "an answer cannot end the turn"
-    assert [r["scores"].get("judge.endpoint") is None for r in read_run(folder).records] == [
+    assert [r.scores.get("judge.endpoint") is None for r in read_run(folder).records] == [
         False
     ] * 4 + [True] * 8
     with Loopback([verdict] * 7 + ["500", verdict]) as server:  # elsewhere, and one request fails
@@ -184,7 +184,7 @@ def test_without_its_questions_a_run_needs_the_rows(here):
     assert "does not hold its questions and gold answers" in done.stderr
     assert "--data" in done.stderr
     done = here("judge", str(folder), *SCRIPTED, "--data", str(elsewhere)).checked()
-    assert read_run(folder).records[0]["notes"]["judges"] == {"judge.scripted": {"verdict": "no"}}
+    assert read_run(folder).records[0].notes["judges"] == {"judge.scripted": {"verdict": "no"}}
 
 
 def test_published_prompts_judge_where_there_are_some(here):
@@ -295,4 +295,4 @@ def test_replies_that_cannot_be_kept_cost_a_warning(here, tmp_path):
     (tmp_path / "home/judge").write_text("a file where a folder should be")
     done = here("judge", str(folder), *SCRIPTED).checked()
     assert done.stderr.count("the judge's replies are not cached") == 1
-    assert [row["scores"]["judge.scripted"] for row in read_run(folder).records] == [0.0] * 3
+    assert [row.scores["judge.scripted"] for row in read_run(folder).records] == [0.0] * 3

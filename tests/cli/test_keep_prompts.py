@@ -57,7 +57,7 @@ def test_as_many_as_were_counted_each_with_its_reply_and_trace_prints_them(here,
     assert {row["key"] for row in index} == {line.key for line in stored.documents}
     spent = [line.usage["index"] for line in stored.documents]
     assert len(index) == sum(usage["requests"] - usage["encoder_requests"] for usage in spent) > 0
-    question = stored.records[0]["question_id"]
+    question = stored.records[0].question_id
     done = here("trace", str(folder), question, "--prompts")
     heads = re.findall(r"^request (\d+): (.*)$", done.stdout, re.M)
     assert [int(number) for number, _ in heads] == list(range(len(heads)))
@@ -71,8 +71,8 @@ def counted(stored):
     """Check that each record has as many requests as its usage counts, and that they end in its
     answer."""
     for record in stored.records:
-        sent = stored.requests(record["question_id"])
-        for phase, usage in record["usage"].items():
+        sent = stored.requests(record.question_id)
+        for phase, usage in record.usage.items():
             count = sum(request["phase"] == phase for request in sent)
             assert count == usage["requests"] - usage["encoder_requests"]
             probes = [
@@ -81,17 +81,17 @@ def counted(stored):
                 if (request["phase"], request["kind"]) == (phase, "probe")
             ]
             assert len(probes) == usage.get("probes", {"requests": 0})["requests"]
-        assert record["question"] in sent[-1]["prompt"]
-        assert (sent[-1]["kind"], sent[-1]["reply"]) == ("write", record["prediction"])
+        assert record.question in sent[-1]["prompt"]
+        assert (sent[-1]["kind"], sent[-1]["reply"]) == ("write", record.prediction)
         assert json.loads(next(r["reply"] for r in sent if r["kind"] == "probe"))["Yes"] == 0.6
 
 
 def test_without_the_option_there_is_no_file_and_none_where_texts_are_not_kept(here, script):
     folder = run(here)
     assert not (folder / "requests.jsonl").exists()
-    done = here(
-        "trace", str(folder), read_run(folder).records[0]["question_id"], "--prompts"
-    ).checked(2)
+    done = here("trace", str(folder), read_run(folder).records[0].question_id, "--prompts").checked(
+        2
+    )
     assert "run it with --keep-prompts" in done.stderr
     assert run(here, "--keep-prompts") == folder, "it changes no answer, so it is the same run"
     done = here(*PECAN, *SETS, "--keep-prompts", "--keep-texts", "no").checked(2)
@@ -112,16 +112,14 @@ def test_a_server_got_the_same_and_its_key_is_in_none(here, monkeypatch):
         assert server.headers[0]["Authorization"].endswith(key)
     folder = Path(json.loads(done.stdout.rstrip().rsplit("\n", 1)[-1])["run"])
     stored = read_run(folder)
-    sent = [
-        request for record in stored.records for request in stored.requests(record["question_id"])
-    ]
+    sent = [request for record in stored.records for request in stored.requests(record.question_id)]
     assert [request["prompt"] for request in sent] == bodies[:3], (
         "a failed request is one, however often it was tried"
     )
     assert [request["reply"] for request in sent] == ["Paris", "your key is [key]", ""]
     assert key not in (folder / "requests.jsonl").read_text()
     counts = [
-        sum(usage["requests"] for usage in record["usage"].values())
+        sum(usage["requests"] for usage in record.usage.values())
         for record in read_run(folder).records
     ]
     assert counts == [1, 1, 1]
@@ -129,9 +127,7 @@ def test_a_server_got_the_same_and_its_key_is_in_none(here, monkeypatch):
 
 def test_a_resumed_run_has_the_requests_of_its_records(here, script):
     folder = run(here, "--keep-prompts")
-    whole = [
-        read_run(folder).requests(record["question_id"]) for record in read_run(folder).records
-    ]
+    whole = [read_run(folder).requests(record.question_id) for record in read_run(folder).records]
     index = sum("document_id" in row for row in rows(folder))
     (folder / "records.jsonl").write_bytes(
         (folder / "records.jsonl").read_bytes().splitlines(keepends=True)[0]
@@ -139,7 +135,7 @@ def test_a_resumed_run_has_the_requests_of_its_records(here, script):
     assert run(here, "--keep-prompts", "--parallel", "2") == folder
     counted(read_run(folder))
     assert [
-        read_run(folder).requests(record["question_id"]) for record in read_run(folder).records
+        read_run(folder).requests(record.question_id) for record in read_run(folder).records
     ] == whole
     assert sum("document_id" in row for row in rows(folder)) == index
     (folder / "records.jsonl").write_bytes(
@@ -147,7 +143,7 @@ def test_a_resumed_run_has_the_requests_of_its_records(here, script):
     )
     run(here)
     left = [
-        len(read_run(folder).requests(record["question_id"])) for record in read_run(folder).records
+        len(read_run(folder).requests(record.question_id)) for record in read_run(folder).records
     ]
     assert left == [len(whole[0]), 0], (
         "the second question's are those of a try whose answer is gone"

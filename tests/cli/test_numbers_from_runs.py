@@ -141,7 +141,7 @@ def test_the_chunks_that_cost_as_much_as_the_run(here):
     done = here("run", "-m", "bm25-topx", *small, "--set", f"method.k=from:{bm25}").checked()
     runs = [harness.read_run(folder) for folder in (bm25, run_folder(done))]
     tflops = [
-        sum(p["flops"]["all-params"] for r in run.records for p in r["usage"].values()) / 2e12
+        sum(p["flops"]["all-params"] for r in run.records for p in r.usage.values()) / 2e12
         for run in runs
     ]
     k = runs[1].config["method"]["params"]["k"]

@@ -24,7 +24,7 @@ def cache(tmp_path, monkeypatch):
 
 def lines_of(run, capsys, **options):
     capsys.readouterr()
-    assert trace(str(run.path), run.records[0]["question_id"], **options) == 0
+    assert trace(str(run.path), run.records[0].question_id, **options) == 0
     return capsys.readouterr().out.splitlines()
 
 

@@ -98,14 +98,14 @@ def result(tmp_path):
 
 def test_scorers_see_the_final_answer_and_the_record_keeps_the_reply(result):
     records = read_run(result.folder).records
-    assert [r["prediction"] for r in records] == [
+    assert [r.prediction for r in records] == [
         f"Long thoughts. {PREFIX} w0",
         "w1",
         f"w0 {PREFIX} nothing",
         "",
     ]
-    assert [r["scores"][SCORER] for r in records] == [1.0, 1.0, 0.0, 0.0]
-    stored_notes = [(r["notes"].get("answer_prefix"), r["notes"].get("scored")) for r in records]
+    assert [r.scores[SCORER] for r in records] == [1.0, 1.0, 0.0, 0.0]
+    stored_notes = [(r.notes.get("answer_prefix"), r.notes.get("scored")) for r in records]
     assert stored_notes == [("found", "w0"), ("missing", None), ("found", "nothing"), (None, None)]
 
 

@@ -437,7 +437,7 @@ def test_a_question_that_retrieval_found_nothing_for_is_answered_from_no_text(tm
     assert code_of([*words, *answering("Ada", tmp_path)]) == 0
     for folder in (tmp_path / "out/nq").iterdir():
         run = read_run(folder)
-        assert (run.records[0]["document_ids"], run.records[0]["error"]) == ([], None)
+        assert (run.records[0].document_ids, run.records[0].error) == ([], None)
         assert (run.summary["n_asked"], run.summary["n_scored"]) == (2, 2)
 
 

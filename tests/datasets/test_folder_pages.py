@@ -295,7 +295,7 @@ def test_a_question_file_in_the_folder_is_no_page(here, tmp_path):
     here(*words.split()).checked(0)
     (stored,) = (tmp_path / ".out").glob("*/*/run.yaml")
     (record,) = read_run(stored.parent).records
-    assert [one["text"] for one in record["shown"]] == ["a\nA"]
+    assert [one["text"] for one in record.shown] == ["a\nA"]
 
 
 def test_a_run_on_a_plain_data_set_loads_no_reader_of_documents():

@@ -169,8 +169,8 @@ def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli, tm
     assert code == 0, output
     (folder,) = (tmp_path / "results" / "mine").iterdir()
     run = harness.read_run(folder)
-    assert run.records[0]["prediction"] == "Ann"
-    assert run.records[0]["scores"] == {
+    assert run.records[0].prediction == "Ann"
+    assert run.records[0].scores == {
         "longbench.qa_f1_score": 1.0,
         "evidence_recall": 1.0,
         "mine:brevity": 1.0,

@@ -248,8 +248,8 @@ def test_weights_that_are_nan_fail_the_question_and_are_told(method, role, numbe
     result = run(plan, tmp_path / "out", command=["harness"], progress=Silent())
     stored = read_run(result.folder)
     (record,) = stored.records
-    assert (record["prediction"], record["error"]["type"]) == ("", "ModelOutputError")
-    assert f"gave NaN or infinite {numbers}" in record["error"]["message"]
+    assert (record.prediction, record.error["type"]) == ("", "ModelOutputError")
+    assert f"gave NaN or infinite {numbers}" in record.error["message"]
     assert (result.summary["n_failed"], result.summary["n_scored"]) == (1, 0)
 
 

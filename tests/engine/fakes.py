@@ -17,6 +17,7 @@ from harness.errors import WindowExceeded
 from harness.method import Method, MethodConfig, Task, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import LanguageModel
+from harness.storage.records import StoredRecord
 from harness.types import Answer, Document, Example, Gold, Passage, Question, Shown, Step, Support
 
 SHAPE = ModelShape(layers=2, width=8, heads=2, kv_heads=1, head_size=4, mlp=16, vocab=50)
@@ -216,8 +217,9 @@ def go(plan, out, **more):
     )
 
 
-def comparable(row):
-    """A record without what may differ between two runs: seconds."""
+def comparable(record):
+    """A record, or the values of its line, without what may differ between two runs: seconds."""
+    row = record.to_json() if isinstance(record, StoredRecord) else record
     usage = {
         phase: {k: v for k, v in u.items() if k not in ("seconds", "queued")}
         for phase, u in row["usage"].items()

@@ -54,10 +54,7 @@ def outcome(plan, out, monkeypatch):
     # index.
     monkeypatch.setenv("HARNESS_CACHE", str(out / "cache"))
     folder = run(plan, out, command=["harness"], progress=Silent()).folder
-    answers = [
-        (r["prediction"], r["shown"], r["stop_reason"], r["error"])
-        for r in read_run(folder).records
-    ]
+    answers = [(r.prediction, r.shown, r.stop_reason, r.error) for r in read_run(folder).records]
     return answers, list(read_lines(folder / REQUESTS, "kind"))
 
 

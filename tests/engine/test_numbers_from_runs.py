@@ -17,6 +17,7 @@ from harness.engine.numbers_from_runs import (
 )
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
+from harness.storage.records import StoredRecord
 from methods.pecan.method import Pecan
 from methods.raptor.method import Raptor
 from methods.retrieval import BM25
@@ -75,9 +76,15 @@ def test_the_cost_of_k_pieces():
 
 def test_steps_behind_the_stop_and_without_a_node_are_no_visits():
     steps = [("start", 0), ("visit", 3), ("start", None), ("study", 5), ("visit", 3)]
-    assert (
-        visited_nodes({"steps": [{"action": action, "node": node} for action, node in steps]}) == 3
+    stored = StoredRecord(
+        question_id="q",
+        document_ids=[],
+        prediction="",
+        scores={},
+        usage={},
+        steps=[{"action": action, "node": node} for action, node in steps],
     )
+    assert visited_nodes(stored) == 3
 
 
 CONFIG = {

@@ -104,7 +104,7 @@ def test_an_index_is_built_once_while_the_others_wait_and_fails_once(parallel, t
     result = go(make_plan(World(questions=8).dataset(), method), tmp_path, parallel=parallel)
     assert sorted(method.built) == ["d0", "d1"]
     stored = read_run(result.folder)
-    assert [r["error"] is not None for r in stored.records] == [True, False] * 4
+    assert [r.error is not None for r in stored.records] == [True, False] * 4
     assert sorted(line.status for line in stored.documents) == ["built", "failed"]
     assert [line.usage["index"]["tokens_in"] for line in stored.documents] == [3, 3], (
         "a failure has its cost too"
@@ -200,7 +200,7 @@ def test_what_ends_a_run_ends_it_with_all_members(error, raised, tmp_path):
     with pytest.raises(raised):
         go(plan, tmp_path, parallel=4)
     stored = read_run(tmp_path / plan.folder)
-    assert {r["question_id"] for r in stored.records} >= {"q0"}
+    assert {r.question_id for r in stored.records} >= {"q0"}
     assert len(stored.records) < 30
     assert stored.summary["state"] == "stopped"
 

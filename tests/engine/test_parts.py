@@ -16,6 +16,7 @@ from harness.cost.meter import Meter
 from harness.engine import manifest
 from harness.engine.document_view import View
 from harness.engine.made_documents import evidence_view, joined_view
+from harness.engine.progress import Counted
 from harness.engine.progress_line import ProgressLine
 from harness.engine.tools import EngineTools, Models
 from harness.stats.rng import derived_seed
@@ -155,9 +156,9 @@ def test_plain_turns_numpy_into_json_and_names_what_is_lost():
     assert lost == ["b[0]"]
 
 
-def record(score=0.5, error=None, **more):
+def question(score=0.5, failed=False, **more):
     usage = {"answer": {"tokens_in": 900, "tokens_out": 100, "flops": {DEFAULT: 2e12}, **more}}
-    return {"question_id": "q", "scores": {SCORER: score}, "error": error, "usage": usage}
+    return Counted("q", failed, {SCORER: score}, usage)
 
 
 def begun(total, stream=None, name=""):
@@ -174,8 +175,8 @@ class Terminal(io.StringIO):
 
 def test_the_line_says_what_is_done():
     progress = begun(4)
-    progress.seen(record(1.0))
-    progress.done(record(0.0, {"type": "X"}))
+    progress.seen(question(1.0))
+    progress.done(question(0.0, failed=True))
     progress.part(1, 3, "indexing")
     assert progress.line().startswith(f"2/4 · 1 failed · 2k tokens · 4 TFLOPs · {SCORER} 50.0 · ")
     assert progress.line().endswith(" s left · indexing 1/3")
@@ -183,11 +184,11 @@ def test_the_line_says_what_is_done():
 
 def test_flops_that_were_not_counted_are_no_zero():
     progress = begun(3)
-    progress.seen(record())
+    progress.seen(question())
     assert "· 2 TFLOPs ·" in progress.line()
-    progress.done(record(uncounted=1, flops={DEFAULT: 0.0}))
+    progress.done(question(uncounted=1, flops={DEFAULT: 0.0}))
     assert f"· 2k tokens · {SCORER} 50.0" in progress.line()
-    progress.done(record())
+    progress.done(question())
     assert "TFLOPs" not in progress.line(), "a part of the sum is missing for good"
 
 
@@ -195,7 +196,7 @@ def test_flops_that_were_not_counted_are_no_zero():
 def test_a_log_gets_a_line_about_every_tenth(total, most):
     progress = begun(total, stream := io.StringIO())
     for _ in range(total):
-        progress.done(record())
+        progress.done(question())
     progress.stop()
     lines = stream.getvalue().splitlines()
     assert 1 <= len(lines) <= most
@@ -217,8 +218,8 @@ def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch):
 def test_a_notebook_gets_a_bar_with_the_same_line(capsys):
     progress = Notebook()
     progress.start(2, SCORER)
-    progress.done(record(1.0))
-    progress.done(record(1.0))
+    progress.done(question(1.0))
+    progress.done(question(1.0))
     progress.stop()
     shown = capsys.readouterr().err
     assert shown.rpartition("\r")[2].startswith("2/2 ")
@@ -227,9 +228,9 @@ def test_a_notebook_gets_a_bar_with_the_same_line(capsys):
 
 def test_a_terminal_gets_one_line_rewritten_and_notes_above_it():
     progress = begun(2, stream := Terminal())
-    progress.done(record())
+    progress.done(question())
     progress.note("repaired")
-    progress.done(record())
+    progress.done(question())
     progress.stop()
     note, last, *rest = (part.rpartition("\r\x1b[K")[2] for part in stream.getvalue().split("\n"))
     assert (note, last[:4], rest) == ("repaired", "2/2 ", [""])
@@ -237,13 +238,13 @@ def test_a_terminal_gets_one_line_rewritten_and_notes_above_it():
 
 def test_a_score_is_left_to_the_result_and_nothing_repeats_a_row_that_was_stored():
     progress = begun(1, stream := Terminal(), "bm25 on musique")
-    progress.seen(record(1.0))
+    progress.seen(question(1.0))
     progress.note("1 of 1 answers were stored on 2026-01-02")
     progress.stop()
     shown = stream.getvalue().replace("\r\x1b[K", "")
     assert shown == "bm25 on musique: 1 of 1 answers were stored on 2026-01-02\n"
     progress.more(1)
-    progress.done(record(1.0))
+    progress.done(question(1.0))
     progress.stop()
     last = stream.getvalue().split("\x1b[K")[-1].rstrip()
     assert re.fullmatch(r"bm25 on musique 2/2 · 2k tokens · 4 TFLOPs · \S+ m?s", last)
@@ -265,9 +266,9 @@ class Closing(Terminal):
 def test_a_closed_terminal_is_tried_once_and_the_count_goes_on():
     progress = begun(2, stream := Closing())
     progress.note("read")
-    progress.done(record(1.0))
+    progress.done(question(1.0))
     progress.note("nobody reads this")
-    progress.done(record(0.0, {"type": "X"}))
+    progress.done(question(0.0, failed=True))
     progress.stop()
     assert stream.tried == 1
     assert "read" in stream.getvalue()

@@ -118,7 +118,7 @@ def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path):
         "flashrag.em": 2
     }
     stored = read_run(result.folder)
-    assert [r["scores"] for r in stored.records] == [{"flashrag.em": 1.0}] * 2
+    assert [r.scores for r in stored.records] == [{"flashrag.em": 1.0}] * 2
     assert (asked(plan), stored.config["dataset"]["scorers"]) == (["q0", "q1"], ["flashrag.em"])
     assert stored.manifest["scorers"] == {"flashrag.em": scorers.version("flashrag.em")}
     assert "changed" not in stored.manifest["starts"][-1], (
@@ -149,8 +149,8 @@ def test_a_scorer_that_is_added_imports_no_code_of_the_runs_other_scorers(tmp_pa
     monkeypatch.setattr(registry, "_trusted", set())
     rescore(folder, scorers=["flashrag.em"])
     run = read_run(folder)
-    assert [r["scores"] for r in run.records] == [
-        {**r["scores"], "flashrag.em": 1.0} for r in before.records
+    assert [r.scores for r in run.records] == [
+        {**r.scores, "flashrag.em": 1.0} for r in before.records
     ]
     assert (
         list(run.summary["scores"])
@@ -170,7 +170,7 @@ def test_an_added_scorer_computes_those_again_that_a_record_lacks(tmp_path):
         "".join(json.dumps(row) + "\n" for row in (first, *others))
     )
     rescore(folder, scorers=["flashrag.em"])
-    assert all(row["scores"].keys() == {SCORER, "flashrag.em"} for row in read_run(folder).records)
+    assert all(row.scores.keys() == {SCORER, "flashrag.em"} for row in read_run(folder).records)
 
 
 @pytest.mark.parametrize("why", ["version", "mixed before"])
@@ -225,12 +225,12 @@ def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(
     plan = plain()
     result = go(plan, tmp_path)
     bad = read_run(result.folder).records[1]
-    assert (bad["error"]["type"], bad["error"]["stage"], bad["prediction"]) == (
+    assert (bad.error["type"], bad.error["stage"], bad.prediction) == (
         "ZeroDivisionError",
         "scoring",
         "w1",
     )
-    assert bad["scores"][SCORER] == 0.0
+    assert bad.scores[SCORER] == 0.0
     text = failure_text(result, "", debug=False)
     assert (f"harness score {result.folder}" in text, "--retry-failed" in text) == (True, False)
     loaded(plan.dataset)
@@ -243,10 +243,10 @@ def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(
             else go(plan, tmp_path, retry_failed=True).summary
         )
         record = read_run(result.folder).records[1]
-        assert record["prediction"] == "w1"
-        assert (record["error"] is None) is (summary["n_failed"] == 0)
+        assert record.prediction == "w1"
+        assert (record.error is None) is (summary["n_failed"] == 0)
         breaks()
-    assert (summary["n_failed"], summary["scores"][SCORER]["mean"], record["error"]) == (
+    assert (summary["n_failed"], summary["scores"][SCORER]["mean"], record.error) == (
         0,
         1.0,
         None,
@@ -374,9 +374,9 @@ def test_corrected_gold_answers_are_scored_and_the_scores_of_before_are_kept(tmp
     files_of(monkeypatch, data, corrected(data, q0="zzz"))
     summary = rescore(folder, data="better.jsonl")
     run = read_run(folder)
-    assert run.records[0]["gold"]["answers"] == ["zzz"]
-    assert (before.records[0]["scores"][SCORER], run.records[0]["scores"][SCORER]) == (1.0, 0.0)
-    assert run.records[0]["notes"]["uncorrected"] == before.records[0]["scores"]
+    assert run.records[0].gold["answers"] == ["zzz"]
+    assert (before.records[0].scores[SCORER], run.records[0].scores[SCORER]) == (1.0, 0.0)
+    assert run.records[0].notes["uncorrected"] == before.records[0].scores
     assert run.records[1:] == before.records[1:]
     assert run.manifest["dataset"]["fingerprint"] == "corrected"
     assert summary["scores"][SCORER]["mean"] == pytest.approx(2 / 3)

@@ -28,7 +28,7 @@ def test_a_whole_run(tmp_path):
     plan = make_plan()
     result = go(plan, tmp_path)
     stored = read_run(tmp_path / plan.folder)
-    assert [r["question_id"] for r in stored.records] == [f"q{n}" for n in range(6)]
+    assert [r.question_id for r in stored.records] == [f"q{n}" for n in range(6)]
     files = [
         "documents.jsonl",
         "lock",
@@ -39,10 +39,10 @@ def test_a_whole_run(tmp_path):
     ]
     assert sorted(path.name for path in stored.path.iterdir()) == files
     assert plan.method.built == ["d0", "d1"]
-    assert {"search", "answer"} == stored.records[0]["usage"].keys()
+    assert {"search", "answer"} == stored.records[0].usage.keys()
     shown = {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "w0", "sources": []}
-    assert stored.records[0]["shown"] == [shown]
-    assert stored.records[0]["scores"]["evidence_recall"] == 1.0
+    assert stored.records[0].shown == [shown]
+    assert stored.records[0].scores["evidence_recall"] == 1.0
     assert [(line.document_id, line.status) for line in stored.documents] == [
         ("d0", "built"),
         ("d1", "built"),
@@ -84,13 +84,13 @@ def test_a_failing_question_is_recorded_and_scores_0(word, tmp_path):
     stored = read_run(result.folder)
     bad = stored.records[1]
     kind, message, traced = TROUBLES[word]
-    assert (bad["error"]["type"], bad["error"]["message"]) == (kind, message)
-    assert ('File "tests/engine/fakes.py"' in bad["error"].get("traceback", "")) is traced
-    assert 'File "/' not in str(bad["error"]), "a traceback names no absolute path"
-    assert bad["scores"] == {SCORER: 0.0, "evidence_recall": 0.0}
-    assert bad["usage"]["search"]["tokens_in"] == 1, "what a failed question cost is kept"
-    assert [r["error"] is None for r in stored.records] == [True, False, True]
-    mean = sum(r["scores"][SCORER] for r in stored.records) / 3
+    assert (bad.error["type"], bad.error["message"]) == (kind, message)
+    assert ('File "tests/engine/fakes.py"' in bad.error.get("traceback", "")) is traced
+    assert 'File "/' not in str(bad.error), "a traceback names no absolute path"
+    assert bad.scores == {SCORER: 0.0, "evidence_recall": 0.0}
+    assert bad.usage["search"]["tokens_in"] == 1, "what a failed question cost is kept"
+    assert [r.error is None for r in stored.records] == [True, False, True]
+    mean = sum(r.scores[SCORER] for r in stored.records) / 3
     assert result.summary["scores"][SCORER]["mean"] == pytest.approx(mean)
     assert (result.failed, result.summary["errors"]) == (1, {kind: 1})
 
@@ -102,7 +102,7 @@ def test_a_clock_that_jumps_back_gives_no_negative_seconds(tmp_path, monkeypatch
     go(make_plan(data, limit=1), tmp_path)
     stored = read_run(go(make_plan(data), tmp_path).folder)
     assert len(stored.records) == 3
-    assert all(r["notes"]["seconds"] >= 0 for r in stored.records)
+    assert all(r.notes["seconds"] >= 0 for r in stored.records)
     assert all(u["seconds"] >= 0 for usage in stored.usages() for u in usage.values())
 
 
@@ -143,9 +143,9 @@ def test_text_that_breaks_lines_and_encodings_survives(tmp_path):
     records = read_run(
         go(make_plan(World(questions=2).dataset(), Odd(Odd.Config())), tmp_path).folder
     ).records
-    assert [r["prediction"] for r in records] == [text, text]
-    assert records[0]["truncated"] == {"tokens_before": None}
-    assert records[0]["notes"]["not_finite"] == ["truncated.tokens_before"]
+    assert [r.prediction for r in records] == [text, text]
+    assert records[0].truncated == {"tokens_before": None}
+    assert records[0].notes["not_finite"] == ["truncated.tokens_before"]
 
 
 def test_the_order_of_questions_changes_nothing(tmp_path):
@@ -156,9 +156,9 @@ def test_the_order_of_questions_changes_nothing(tmp_path):
     b = read_run(
         go(make_plan(replace(data, examples=tuple(shuffled))), tmp_path / "b").folder
     ).records
-    by_id = {r["question_id"]: comparable(r) for r in b}
-    assert [comparable(r) for r in a] == [by_id[r["question_id"]] for r in a]
-    assert [r["question_id"] for r in b] == [e.question.id for e in shuffled]
+    by_id = {r.question_id: comparable(r) for r in b}
+    assert [comparable(r) for r in a] == [by_id[r.question_id] for r in a]
+    assert [r.question_id for r in b] == [e.question.id for e in shuffled]
 
 
 def two_documents():
@@ -189,13 +189,13 @@ def test_views_hand_over_and_map_back(view, one, texts, notes, tmp_path):
     assert [d.text for d in documents] == texts
     assert question.document_ids == tuple(d.id for d in documents)
     record = stored.records[0]
-    assert record["document_ids"] == ["a", "b"]
-    spans = [(s["document_id"], s["start"], s["end"]) for s in record["shown"]]
+    assert record.document_ids == ["a", "b"]
+    spans = [(s["document_id"], s["start"], s["end"]) for s in record.shown]
     assert spans == (
         [("a", 5, 9), ("b", 0, 4)] if view == "evidence" else [("a", 0, 9), ("b", 0, 9)]
     )
-    assert record["scores"]["evidence_recall"] == 1.0
-    assert {k: v for k, v in record["notes"].items() if k in ("joined", "view")} == notes
+    assert record.scores["evidence_recall"] == 1.0
+    assert {k: v for k, v in record.notes.items() if k in ("joined", "view")} == notes
 
 
 class Reads(Plain):
@@ -218,13 +218,13 @@ def test_without_evidence_an_empty_text_is_read_and_the_record_says_so(tmp_path,
     method.traits = Traits(one_document=one_document)
     record = read_run(go(make_plan(data, method, view="evidence"), tmp_path).folder).records[0]
     assert [d.text for d in method.seen[0][1]] == [""]
-    assert (record["error"], record["stop_reason"], record["prediction"]) == (
+    assert (record.error, record.stop_reason, record.prediction) == (
         None,
         "no evidence",
         "read",
     )
-    assert (record["notes"]["view"], record["shown"]) == ("no evidence", [])
-    assert "evidence_recall" not in record["scores"]  # nothing is there to be recalled
+    assert (record.notes["view"], record.shown) == ("no evidence", [])
+    assert "evidence_recall" not in record.scores  # nothing is there to be recalled
 
 
 def test_a_user_error_stops_the_run_and_leaves_no_empty_folder(tmp_path, monkeypatch):

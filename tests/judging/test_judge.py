@@ -327,7 +327,7 @@ def judged(folder, plan, judge):
 
 
 def scores(folder, name):
-    return [record["scores"].get(name) for record in read_run(folder).records]
+    return [record.scores.get(name) for record in read_run(folder).records]
 
 
 def test_a_judges_score_stands_beside_the_others(tmp_path):
@@ -337,9 +337,9 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
     judge = make_judge(tmp_path, RIGHT, WRONG)
     done = judged(folder, plan, judge)
     run = read_run(folder)
-    assert [r["scores"]["judge.a"] for r in run.records] == [1.0, 0.0, 0.0, 0.0]
+    assert [r.scores["judge.a"] for r in run.records] == [1.0, 0.0, 0.0, 0.0]
     no = {"verdict": "no", "reply": "no"}
-    notes = [r["notes"]["judges"]["judge.a"] for r in run.records]
+    notes = [r.notes["judges"]["judge.a"] for r in run.records]
     assert notes == [{"verdict": "yes", "reply": "Yes."}, no, {"verdict": "failed question"}, no]
     assert (len(judge.model.prompts), done.replied, done.cached, done.failures) == (3, 3, 0, {})
     assert run.summary["scores"]["judge.a"]["mean"] == frame([run]).iloc[0]["judge.a"] == 0.25
@@ -359,7 +359,7 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
     )
     assert scorer_version(run, "judge.a") == judge.version
     assert {k: v for k, v in run.manifest.items() if k != "judges"} == before.manifest
-    assert [r["usage"] for r in run.records] == [r["usage"] for r in before.records], (
+    assert [r.usage for r in run.records] == [r.usage for r in before.records], (
         "the method's costs are its own"
     )
 
@@ -380,8 +380,8 @@ def test_what_was_shown_is_judged_long_texts_too_and_not_compared_with_right_ans
         "faithfulness",
     )
     labels = {
-        run.records[0]["question_id"]: "no",
-        run.records[1]["question_id"]: "yes",
+        run.records[0].question_id: "no",
+        run.records[1].question_id: "yes",
         "gone": "no",
     }
     (pair,) = label_agreements(run, labels)
@@ -398,7 +398,7 @@ def test_scoring_again_and_resuming_keep_it(tmp_path):
     folder = go(plan, tmp_path / "out").folder
     judged(folder, plan, make_judge(tmp_path, RIGHT, Rule(reply="Perhaps.")))
     run = read_run(folder)
-    assert run.records[1]["notes"]["flags"] == {"judge.a": "the judge's reply holds no verdict"}
+    assert run.records[1].notes["flags"] == {"judge.a": "the judge's reply holds no verdict"}
     rescore(folder)
     assert read_run(folder) == run
     go(plan, tmp_path / "out")
@@ -407,8 +407,8 @@ def test_scoring_again_and_resuming_keep_it(tmp_path):
     assert without_checksums(again) == without_checksums(run)
     rescore(folder, scorers=["flashrag.em"])
     changed = read_run(folder)
-    assert changed.records[1]["notes"]["flags"] == run.records[1]["notes"]["flags"]
-    assert {"flashrag.em", "judge.a"} <= changed.records[0]["scores"].keys()
+    assert changed.records[1].notes["flags"] == run.records[1].notes["flags"]
+    assert {"flashrag.em", "judge.a"} <= changed.records[0].scores.keys()
     assert changed.summary["scores"]["judge.a"]["n"] == 3
 
 
@@ -442,7 +442,7 @@ def test_scores_of_another_version_do_not_stay_beside_new_ones(tmp_path):
     newer = make_judge(tmp_path, RIGHT, prompt_version="2")  # no rule for w1: its judgements fail
     assert judged(folder, plan, newer).failures.keys() == {"q1", "q3"}
     assert scores(folder, "judge.a") == [1.0, None, 1.0, None]
-    assert all("judge.a" not in r["notes"]["judges"] for r in read_run(folder).records[1::2])
+    assert all("judge.a" not in r.notes["judges"] for r in read_run(folder).records[1::2])
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["from the start", "taken out later"])
@@ -454,11 +454,11 @@ def test_without_texts_a_record_holds_no_reply(later, tmp_path):
     plan.config.dataset.__dict__["keep_texts"] = False
     go(plan, tmp_path / "out")
     records = read_run(folder).records
-    assert [r["notes"]["judges"] for r in records] == [
+    assert [r.notes["judges"] for r in records] == [
         {"judge.a": {"verdict": "yes"}},
         {"judge.a": {"verdict": "no"}},
     ]
-    assert [(r["gold"], r["scores"]["judge.a"]) for r in records] == [(None, 1.0), (None, 0.0)]
+    assert [(r.gold, r.scores["judge.a"]) for r in records] == [(None, 1.0), (None, 0.0)]
 
 
 def test_a_question_that_is_gone_is_said(tmp_path):

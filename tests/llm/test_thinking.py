@@ -287,7 +287,7 @@ def replied(here, tmp_path):
 def test_the_thinking_of_known_models_is_not_scored_and_a_note_says_so(replied, reply):
     ended, run = replied(reply)
     (record,) = run.records
-    assert (record["prediction"], record["scores"]["flashrag.em"]) == ("Paris", 1)
+    assert (record.prediction, record.scores["flashrag.em"]) == ("Paris", 1)
     sentence = "replies with reasoning before the answer, which is left out: 1; model.keep_thinking=true leaves it in"
     assert sentence in ended.stdout
     assert sentence in notes(run)
@@ -295,20 +295,20 @@ def test_the_thinking_of_known_models_is_not_scored_and_a_note_says_so(replied, 
 
 def test_a_thinking_without_an_end_has_no_answer(replied):
     ended, run = replied("<think>It may be Paris")
-    assert run.records[0]["prediction"] == ""
+    assert run.records[0].prediction == ""
     assert "replies whose limit went into thinking: 1; set model.thinking.tokens" in ended.stdout
 
 
 def test_thinking_is_kept_where_the_setting_says_so(replied):
     ended, run = replied(KNOWN["R1"], "model.keep_thinking=true")
-    assert run.records[0]["prediction"] == KNOWN["R1"]
+    assert run.records[0].prediction == KNOWN["R1"]
     assert "reasoning" not in ended.stdout
 
 
 @pytest.mark.parametrize("reply", ["Paris <think>", "The analysis: Paris", "Paris [x](<y>)"])
 def test_an_answer_without_thinking_stays(replied, reply):
     ended, run = replied(reply)
-    assert run.records[0]["prediction"] == reply
+    assert run.records[0].prediction == reply
     assert "reasoning" not in ended.stdout
 
 

@@ -8,6 +8,7 @@ import pytest
 from harness.cost.flops import Flops
 from harness.errors import ModelOutputError
 from harness.llm.scripted import Rule
+from harness.storage.records import StoredRecord
 from harness.storage.run_summary import summarise
 from tests.methods.conftest import Counted, FakeTools
 from tests.methods.pecan_search import SUMMARY, attention, probes, run
@@ -240,15 +241,5 @@ def test_probes_are_booked_as_their_own_part_of_the_search():
         assert fields["flops"] == sum((Flops(step.probe_flops) for step in probed), Flops())
         assert 0 < fields["flops"]["full"] < 0.5 * used[phase]["flops"]["full"]
     assert "probes" not in used["answer"]
-    row = {
-        "question_id": "q",
-        "document_ids": ["d"],
-        "scores": {},
-        "usage": used,
-        "truncated": None,
-        "error": None,
-    }
-    assert (
-        summarise([{**row, "notes": {}}], [])["usage"]["search"]["probes"]
-        == used["search"]["probes"]
-    )
+    record = StoredRecord(question_id="q", document_ids=["d"], prediction="", scores={}, usage=used)
+    assert summarise([record], [])["usage"]["search"]["probes"] == used["search"]["probes"]

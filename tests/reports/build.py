@@ -6,6 +6,7 @@ import yaml
 
 from harness.cost.flops import CONVENTIONS
 from harness.storage.checksums import checksums
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import read_run
 
 SCORE = "longbench.qa_f1"
@@ -78,6 +79,11 @@ def record(number, score, **changes):
     return {**names, "scores": {SCORE: score or 0.0}, **spent, **plain} | changes
 
 
+def parsed(line):
+    """The record of a line as readers of a run get it."""
+    return StoredRecord.from_json(line)
+
+
 def answered(number, score, gold, **changes):
     """A record that holds its question and gold answers, as those of this version do."""
     if not isinstance(gold, dict):
@@ -141,7 +147,8 @@ def write_run(
     }
     made |= manifest or {}
     (folder / "manifest.json").write_text(json.dumps(made))
-    (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    lines = (r.to_json() if isinstance(r, StoredRecord) else r for r in records)
+    (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "documents.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
     numbers = {"state": "finished"} if summary is None else summary
     (folder / "summary.json").write_text(json.dumps({**numbers, "files": checksums(folder)}))

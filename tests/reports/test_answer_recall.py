@@ -6,7 +6,7 @@ from harness import scorers
 from harness.types import Document, Example, Gold, Question
 from reports.answer_recall import answer_shown, answer_shown_as_substring, has_answer, shown_text
 from reports.gold_rows import Rows
-from tests.reports.build import record, span
+from tests.reports.build import parsed, record, span
 
 DOCUMENTS = {
     "a": Document("a", "Mira Tal lives in Orb."),
@@ -53,11 +53,11 @@ def test_by_hand(text, answers, found):
 
 def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing():
     example = Example(Question("q0", "?", ("a", "b")), Gold(("Orb",)))
-    whole = record(0, 1.0, shown=[span("a", 0, 22)])
+    whole = parsed(record(0, 1.0, shown=[span("a", 0, 22)]))
     assert answer_shown(whole, example, ROWS) is True
-    assert answer_shown(record(0, 1.0, shown=[span("a", 0, 17)]), example, ROWS) is False
-    assert answer_shown(record(0, 1.0, shown=[written("in Orb")]), example, ROWS) is True
-    assert answer_shown(record(0, None, shown=[span("a", 0, 22)]), example, ROWS) is False
+    assert answer_shown(parsed(record(0, 1.0, shown=[span("a", 0, 17)])), example, ROWS) is False
+    assert answer_shown(parsed(record(0, 1.0, shown=[written("in Orb")])), example, ROWS) is True
+    assert answer_shown(parsed(record(0, None, shown=[span("a", 0, 22)])), example, ROWS) is False
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing():
 )
 def test_whole_words_and_flashrags_substring_side_by_side(answers, shown, words, substring):
     example = Example(Question("q0", "?", ("a", "b")), Gold(answers))
-    one = record(0, 1.0, shown=shown)
+    one = parsed(record(0, 1.0, shown=shown))
     assert answer_shown(one, example, ROWS) is words
     assert answer_shown_as_substring(one, example, ROWS) is substring
     texts = [shown_text([piece], ROWS) for piece in shown]
@@ -88,4 +88,5 @@ def test_whole_words_and_flashrags_substring_side_by_side(answers, shown, words,
         assert scorers.score(f"flashrag.retrieval_recall_top{k}", [texts], [answers]) == float(
             substring
         )
-    assert answer_shown_as_substring(record(0, None, shown=shown), example, ROWS) is False
+    failed = parsed(record(0, None, shown=shown))
+    assert answer_shown_as_substring(failed, example, ROWS) is False

@@ -11,7 +11,7 @@ from reports.costs import full_only_notes
 from reports.figures.curves import frame, rules_to_show
 from reports.figures.replay import Rule, Scored
 from reports.page import Comparison, page
-from tests.reports.build import flops, mistake, stored
+from tests.reports.build import flops, mistake, parsed, stored
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 from tests.reports.test_page import Page
 from tests.reports.trial_runs import ask, found
@@ -119,7 +119,7 @@ def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path):
     old = [{**step(i, p_yes=p), "flops": (i + 1) * TERA, "answer": "a", "answer_flops": TERA / 10}
            for i, p in enumerate((0.2, 0.6, 0.9))]  # fmt: skip
     old[2]["action"] = "study"
-    row = {**searched(0, [0.2, 0.6], stop=1), "steps": old, "prediction": "a"}
+    row = parsed({**searched(0, [0.2, 0.6], stop=1), "steps": old, "prediction": "a"})
     replay = recording(Rule(1, 0.5), Rule(2, 0.5))
     assert replay.stop(row, Rule(2, 0.5), "full").flops == pytest.approx(3.1 * TERA)
     later = replay.stop(row, Rule(2, 0.5))

@@ -1,5 +1,6 @@
 import pytest
 
+from harness.storage.records import StoredRecord
 from harness.types import Document, Example, Gold, Question, Support
 from reports.evidence import evidence, overlapping_spans
 from reports.gold_rows import Rows
@@ -52,7 +53,9 @@ class TestEvidence:
 
     def test_spans_of_joined_documents_are_mapped_back(self, tmp_path):
         run = searched(tmp_path, "0" * 64)
-        joined = record(0, 0.5, document_ids=["d0", "d1"], notes={"joined": 2})
+        joined = StoredRecord.from_json(
+            record(0, 0.5, document_ids=["d0", "d1"], notes={"joined": 2})
+        )
         # d0 fills 0-7, a blank line 7-9, d1 9-19: d1[0:3] is in the chunk 9-13 of the joined text,
         # d0[0:3] in 0-5
         rows = self.rows(

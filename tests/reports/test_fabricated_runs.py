@@ -19,7 +19,7 @@ from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
 from harness.engine.scoring import score_record
 from harness.storage.record_texts import gold_of, with_texts
-from harness.storage.records import IndexLine
+from harness.storage.records import IndexLine, StoredRecord
 from harness.storage.run_folder import read_run
 from reports import facts
 from reports.gold_rows import other_texts
@@ -57,7 +57,7 @@ def honest(tmp_path_factory):
 
 def fabricated(run, config=None, manifest=None, failed=0):
     """A copy with changes at dotted paths, whose first questions failed."""
-    rows = [{**row, **LOST} for row in run.records[:failed]] + run.records[failed:]
+    rows = [replace(row, **LOST) for row in run.records[:failed]] + run.records[failed:]
     parts = changed(run.config, config or {}), changed(run.manifest, manifest or {})
     return replace(run, config=parts[0], manifest=parts[1], records=rows)
 
@@ -177,7 +177,9 @@ def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):
     ]
     each = zip(names, plan.dataset.examples, strict=True)
     rows = [
-        with_texts(record(0, 1.0, **own), example, plan.dataset.documents)[0]
+        with_texts(StoredRecord.from_json(record(0, 1.0, **own)), example, plan.dataset.documents)[
+            0
+        ]
         for own, example in each
     ]
     parts = {
@@ -186,7 +188,8 @@ def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):
     }
     run = read_run(write_run(tmp_path, rows, dataset="pocket/musique", **parts))
     assert other_texts(run) == 0
-    rows[0]["gold"]["answers"], rows[1]["question"] = ["Tom"], "Is it Tom?"
+    rows[0] = replace(rows[0], gold={**rows[0].gold, "answers": ["Tom"]})
+    rows[1] = replace(rows[1], question="Is it Tom?")
     assert other_texts(replace(run, records=rows)) == 2
     assert other_texts(fabricated(run, {"dataset.data": "mine.jsonl"})) is None
 
@@ -266,11 +269,11 @@ NAME = "musique.answer_f1"
 )
 def test_scores_are_computed_again_from_the_stored_answers(honest, first, sentence, whole):
     rows = [
-        {**row, "gold": GOLD, "prediction": "Mira", "scores": {NAME: 1.0}}
+        replace(row, gold=GOLD, prediction="Mira", scores={NAME: 1.0})
         for row in honest["bm25"].records[:2]
     ]
     problem, checked = rescored(
-        replace(honest["bm25"], records=[{**rows[0], **first}, rows[1]]), NAME
+        replace(honest["bm25"], records=[replace(rows[0], **first), rows[1]]), NAME
     )
     assert (problem is None, checked) == (sentence is None, whole)
     assert sentence is None or problem.startswith(sentence)
@@ -281,9 +284,10 @@ def test_counts_of_a_score_of_the_corpus_are_computed_again(honest, counts, edit
     own = {"gold": GOLD, "prediction": "Mira", "scores": {"bleu.corpus": 1.0}, "notes": {}}
     name = next(name for name in scorers.names() if scorers.lookup(name).counts)
     config = dataset_of_run(honest["bm25"].config, "r").model_copy(update={"scorers": (name,)})
-    row = score_record({**honest["bm25"].records[0], **own}, config, gold_of(own))
+    row = replace(honest["bm25"].records[0], **own)
+    row = score_record(row, config, gold_of(row))
     if counts:
-        row = {**row, "notes": {**row["notes"], "counts": {name: counts}}}
+        row = replace(row, notes={**row.notes, "counts": {name: counts}})
     assert (rescored(replace(honest["bm25"], records=[row]), name)[0] is not None) == edited
 
 
@@ -323,9 +327,9 @@ def test_another_version_than_most_runs_is_told_beside_the_verdict(few, manifest
 
 
 def test_edited_gold_answers_are_told_beside_the_verdict(few):
-    rows = [{**row, "gold": GOLD} for row in few.records]
+    rows = [replace(row, gold=GOLD) for row in few.records]
     runs = [replace(few, path=Path(f"r--{n}"), records=rows) for n in range(2)]
-    edited = [{**rows[0], "gold": {**GOLD, "answers": ["Tom"]}}, *rows[1:]]
+    edited = [replace(rows[0], gold={**GOLD, "answers": ["Tom"]}), *rows[1:]]
     runs.append(replace(runs[0], path=Path("r--9"), records=edited))
     notes = frame(runs, [value()])["notes"].map(" ".join)
     assert ["other gold answers of 1 questions" in one for one in notes] == [

@@ -3,6 +3,7 @@ command."""
 
 import json
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -120,7 +121,7 @@ def test_an_error_that_ended_a_recording_is_named(tmp_path):
         node=None,
         note="recording ended after 2 probes: MemoryError: out of memory",
     )
-    rows[2] = {**rows[2], "steps": [*rows[2]["steps"], ended]}
+    rows[2] = replace(rows[2], steps=[*rows[2].steps, ended])
     found = rows_of(searched_run(tmp_path / "ended", rows, settings=settings(record_stops=3)), 4)
     assert found[1, 0.5]["covered"] == 3
     notes = found[4, 0.5]["notes"]

@@ -12,6 +12,7 @@ import pytest
 
 import harness
 from harness.cost.flops import CONVENTIONS, DEFAULT
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import read_run
 from reports.figures.replay import Rule
 from tests.methods.conftest import Counted, FakeTools
@@ -26,25 +27,24 @@ def asked(**params):
     tools = FakeTools(REPLIES, probes(*P_YES), attention)
     tools.meter = Counted("answer")
     answer, _, _ = search([], tools, **params)
-    head = {
-        "question_id": "q",
-        "document_ids": ["d"],
-        "scores": {},
-        "error": None,
-        "usage": tools.meter.usage(),
-    }
-    return {
-        **head,
-        "prediction": answer.text,
-        **{k: asdict(answer)[k] for k in ("steps", "shown", "stop_reason")},
-    }
+    parts = asdict(answer)
+    return StoredRecord(
+        question_id="q",
+        document_ids=["d"],
+        prediction=answer.text,
+        scores={},
+        usage=tools.meter.usage(),
+        shown=parts["shown"],
+        stop_reason=answer.stop_reason,
+        steps=parts["steps"],
+    )
 
 
 def test_every_replayed_stop_is_that_of_a_real_run():
     record = asked(record_stops=3, record_t_p=0.8)
     replay = recording(Rule(1, 0.5), Rule(3, 0.8))
     own = replay.stop(record, Rule(1, 0.5))
-    headline = record["steps"][own.step]
+    headline = record.steps[own.step]
     # The two ways to the cost of the run's own stop: what was measured, and what the steps say.
     assert own.flops == headline["flops"][DEFAULT] + headline["answer_flops"][DEFAULT] > 0
     answers = set()
@@ -52,17 +52,17 @@ def test_every_replayed_stop_is_that_of_a_real_run():
         for t_p in (0.1, 0.3, 0.5, 0.8):
             real = asked(t_n=t_n, t_p=t_p)
             stop = replay.stop(record, Rule(t_n, t_p))
-            assert stop.answer == real["prediction"]
+            assert stop.answer == real.prediction
             for convention in CONVENTIONS:
                 spent = sum(
-                    real["usage"][phase]["flops"][convention] for phase in ("search", "answer")
+                    real.usage[phase]["flops"][convention] for phase in ("search", "answer")
                 )
                 counted = replay.stop(record, Rule(t_n, t_p), convention)
                 assert counted.flops == pytest.approx(spent, rel=1e-12)
             probed = sum(step["probe_flops"].get(DEFAULT, 0.0) for step in stop.steps(record))
-            assert probed == pytest.approx(real["usage"]["search"]["probes"]["flops"][DEFAULT])
-            assert [s["node"] for s in real["steps"]] == [s["node"] for s in stop.steps(record)]
-            assert Rule.shown(stop.steps(record)) == list(real["shown"])
+            assert probed == pytest.approx(real.usage["search"]["probes"]["flops"][DEFAULT])
+            assert [s["node"] for s in real.steps] == [s["node"] for s in stop.steps(record)]
+            assert Rule.shown(stop.steps(record)) == list(real.shown)
             answers.add(stop.answer)
     assert len(answers) == 5
 
@@ -85,24 +85,22 @@ def test_with_the_embedded_model_through_the_command(tmp_path, monkeypatch, comm
     # p_yes is above a t_p of 0 after every node, so that each t_n stops one node later.
     folder = run("recorded", t_p=0.0, record_stops=3)
     assert any(
-        step["action"] == "study" for record in read_run(folder).records for step in record["steps"]
+        step["action"] == "study" for record in read_run(folder).records for step in record.steps
     )
     table = json.loads(command("report", "curves", "recorded", "--format", "json", "--t-n", "3")[1])
     replayed = {row["t_n"]: row for row in table if row["t_p"] == 0}
     real, there = read_run(run("real", t_p=0.0, t_n=3)), replayed[3]
-    f1 = [r["scores"]["longbench.qa_f1_score"] for r in real.records]
-    spent = [
-        sum(r["usage"][p]["flops"][DEFAULT] for p in ("search", "answer")) for r in real.records
-    ]
+    f1 = [r.scores["longbench.qa_f1_score"] for r in real.records]
+    spent = [sum(r.usage[p]["flops"][DEFAULT] for p in ("search", "answer")) for r in real.records]
     assert there["mean"] == pytest.approx(sum(f1) / len(f1))
     assert there["tflops"] == pytest.approx(sum(spent) / len(spent) / 1e12, rel=1e-9)
-    probed = [r["usage"]["search"]["probes"]["flops"]["all-params"] for r in real.records]
+    probed = [r.usage["search"]["probes"]["flops"]["all-params"] for r in real.records]
     assert there["tflops.probes"] == pytest.approx(sum(probed) / len(probed) / 1e12, rel=1e-9)
     assert there["nodes"] == pytest.approx(
-        sum(len(r["steps"]) for r in real.records) / len(real.records)
+        sum(len(r.steps) for r in real.records) / len(real.records)
     )
     known = recording(Rule(1, 0.0), Rule(3, 0.0))
     for theirs, ours in zip(real.records, read_run(folder).records, strict=True):
         stop = known.stop(ours, Rule(3, 0.0))
-        assert stop.answer == theirs["prediction"]
+        assert stop.answer == theirs.prediction
     assert len({replayed[t_n]["tflops"] for t_n in (1, 2, 3)}) == 3

@@ -1,5 +1,7 @@
 """Stops of other rules, worked by hand and against a search that is played."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UserError
 from reports.figures.replay import Rule, recorded_rule
-from tests.reports.build import record
+from tests.reports.build import parsed, record
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 
 # Yes at t_p 0.5: probes 1, 3, 4; at 0.8: probe 3; at 0.1: all five. The likeliest token was Yes at
@@ -16,6 +18,7 @@ P_YES = [0.2, 0.6, 0.4, 0.9, 0.7]
 ANSWERS = ["a", "b", "c", "d", "e"]
 GREEDY = [0, 1, 0, 0, 1]
 WHOLE = searched(0, P_YES, ANSWERS, stop=1, greedy=GREEDY)
+RECORD = parsed(WHOLE)
 OWN = Rule(1, 0.5)
 
 
@@ -49,17 +52,17 @@ OWN = Rule(1, 0.5)
     ids=str,
 )
 def test_stops_worked_by_hand(rule, most, place):
-    stop = recording(OWN, most).stop(WHOLE, rule)
+    stop = recording(OWN, most).stop(RECORD, rule)
     if place is None:
         assert stop is None
         return
     assert (stop.step, stop.answer, stop.own) == (place, ANSWERS[place], place == 1)
     assert stop.flops == pytest.approx((place + 1.1) * TERA)
-    assert [s["start"] for s in Rule.shown(stop.steps(WHOLE))] == list(range(place + 1))
+    assert [s["start"] for s in Rule.shown(stop.steps(RECORD))] == list(range(place + 1))
 
 
 def test_a_plain_run_holds_its_own_stop_and_no_other_answer():
-    plain = searched(0, P_YES[:4], stop=3)
+    plain = parsed(searched(0, P_YES[:4], stop=3))
     replay = recording(Rule(2, 0.5), Rule(2, 0.5))
     own = replay.stop(plain, Rule(2, 0.5))
     assert (own.answer, own.flops, own.own) == ("answer at 3", pytest.approx(4.1 * TERA), True)
@@ -70,7 +73,7 @@ def test_a_plain_run_holds_its_own_stop_and_no_other_answer():
     assert replay.stop(plain, Rule(3, 0.5)) is None
     # It had one Yes of two, so the window or the graph ended it: a stricter rule would have ended
     # there too.
-    assert replay.stop(searched(0, P_YES[:3], stop=2), Rule(3, 0.5)) is not None
+    assert replay.stop(parsed(searched(0, P_YES[:3], stop=2)), Rule(3, 0.5)) is not None
 
 
 def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_it():
@@ -79,15 +82,16 @@ def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_i
         "note": "recording ended after 5 probes: MemoryError",
     }
     replay = recording(OWN, Rule(4, 0.5))
-    broken = {**WHOLE, "steps": [*WHOLE["steps"], ended]}
+    broken = replace(RECORD, steps=[*RECORD.steps, ended])
     for rule in (OWN, Rule(2, 0.5), Rule(3, 0.5), Rule(1, 0.8)):
-        assert replay.stop(broken, rule) == replay.stop(WHOLE, rule) is not None
+        assert replay.stop(broken, rule) == replay.stop(RECORD, rule) is not None
     # Without the error, three of four Yes mean that the window or the graph ended the search.
-    assert replay.stop(WHOLE, Rule(4, 0.5)) is not None
+    assert replay.stop(RECORD, Rule(4, 0.5)) is not None
     assert replay.stop(broken, Rule(4, 0.5)) is None
     # An error before the run's own stop: nothing was recorded behind it, and not what an earlier
     # stop would answer.
-    own = {**WHOLE, "steps": [{**WHOLE["steps"][0], "answer": None}, WHOLE["steps"][1], ended]}
+    first, second, *_ = RECORD.steps
+    own = replace(RECORD, steps=[{**first, "answer": None}, second, ended])
     assert replay.stop(own, OWN) is not None
     assert [replay.stop(own, rule) for rule in (Rule(1, 0.1), Rule(2, 0.5))] == [None, None]
 
@@ -96,9 +100,9 @@ def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop
     spent = {p: {**u, "uncounted": 1} for p, u in WHOLE["usage"].items()}
     replay = recording(OWN, Rule(3, 0.5))
     for rule in (OWN, Rule(2, 0.5)):
-        assert replay.stop({**WHOLE, "usage": spent}, rule).flops is None
-    assert replay.stop(record(0, 0.5), Rule(2, 0.5)) is None
-    assert replay.stop(record(0, 0.5), OWN) is not None
+        assert replay.stop(replace(RECORD, usage=spent), rule).flops is None
+    assert replay.stop(parsed(record(0, 0.5)), Rule(2, 0.5)) is None
+    assert replay.stop(parsed(record(0, 0.5)), OWN) is not None
 
 
 def test_a_text_over_several_documents_is_its_parts_again():
@@ -161,7 +165,8 @@ def test_every_recorded_rule_is_where_a_search_by_it_would_stop(graph, t_n, t_p,
     own, most = Rule(t_n, t_p), Rule(stops, most_p)
     end = max(play(graph, own), play(graph, most))
     kept = graph[: end + 1]
-    found = searched(0, kept, [f"{i}" for i in range(len(kept))], stop=play(graph, own))
+    answers = [f"{i}" for i in range(len(kept))]
+    found = parsed(searched(0, kept, answers, stop=play(graph, own)))
     for n in range(1, 7):
         for p in (0.2, 0.4, 0.6, 0.8):
             stop = recording(own, most).stop(found, Rule(n, p))

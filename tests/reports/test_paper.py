@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from importlib import resources
 
 import pytest
@@ -110,7 +111,8 @@ class TestVerdicts:
 
     def test_failed_questions_that_are_left_out(self, tmp_path):
         first = run(tmp_path, settings={"failed": "skip"})
-        first.records[0]["error"] = {"type": "T", "message": "m"}
+        failed = replace(first.records[0], error={"type": "T", "message": "m"})
+        first = replace(first, records=[failed, *first.records[1:]])
         assert (
             frame([first], values())["notes"][0][0]
             == "metric: failed questions are left out of the mean"
@@ -130,9 +132,9 @@ class TestCosts:
 
     def test_unknown_flops_are_not_comparable(self, tmp_path):
         rows = run(tmp_path)
-        for r in rows.records:
-            r["usage"] = {"answer": usage(0.0, uncounted=1)}
-        table = frame([rows], values()).set_index(["row", "metric"])
+        spent = {"answer": usage(0.0, uncounted=1)}
+        records = [replace(one, usage=spent) for one in rows.records]
+        table = frame([replace(rows, records=records)], values()).set_index(["row", "metric"])
         note = "metric: the run has no FLOPs, its model has no known sizes"
         assert table.loc[("BM25 top-5", "TFLOPs"), "notes"] == (note,)
 

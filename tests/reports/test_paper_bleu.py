@@ -21,7 +21,7 @@ from reports.paper import frame
 from reports.paper.printed import load
 from reports.table_formats import render
 from tests.engine.fakes import Plain, World, go, make_plan
-from tests.reports.build import record, stored
+from tests.reports.build import parsed, record, stored
 from tests.reports.paper_runs import paper_run
 
 ONE, ALL = "hf_bleu.bleu4", "hf_bleu.corpus_bleu4"
@@ -42,7 +42,7 @@ def rows(answers, **changes):
         for text in answers
     ]
     return [
-        record(i, None, scores={ONE: 0.5}, error=None, **own, **changes)
+        parsed(record(i, None, scores={ONE: 0.5}, error=None, **own, **changes))
         for i, own in enumerate(noted)
     ]
 
@@ -69,10 +69,10 @@ class TestRecords:
         plan = replace(plan, config=plan.config.model_copy(update={"dataset": config}))
         run = read_run(go(plan, tmp_path).folder)
         golds = [list(e.gold.answers) for e in data.examples]
-        assert [r["error"] is None for r in run.records] == [True, True, True, False]
-        kept = [r["notes"]["counts"]["hf_bleu.bleu1"] for r in run.records]
+        assert [r.error is None for r in run.records] == [True, True, True, False]
+        kept = [r.notes["counts"]["hf_bleu.bleu1"] for r in run.records]
         assert kept == [
-            list(counts(r["prediction"], gold)) for r, gold in zip(run.records, golds, strict=True)
+            list(counts(r.prediction, gold)) for r, gold in zip(run.records, golds, strict=True)
         ]
         assert kept[-1][8:] == [
             0,
@@ -80,7 +80,7 @@ class TestRecords:
         ]  # no token written, one asked for: "fine" is the shortest answer
         found = facts.corpus(run, "hf_bleu.corpus_bleu1").mean
         assert found == pytest.approx(
-            corpus_bleu([r["prediction"] for r in run.records], golds, max_order=1)
+            corpus_bleu([r.prediction for r in run.records], golds, max_order=1)
         )
         # Without counts, as older runs are: `harness score` adds them.
         lines = [json.loads(line) for line in (run.path / "records.jsonl").read_text().splitlines()]
@@ -90,24 +90,24 @@ class TestRecords:
         assert facts.corpus_scores(read_run(run.path)) == {}
         monkeypatch.setattr("harness.datasets.load", lambda *_: data)
         rescore(run.path)
-        assert [r["notes"]["counts"]["hf_bleu.bleu1"] for r in read_run(run.path).records] == kept
+        assert [r.notes["counts"]["hf_bleu.bleu1"] for r in read_run(run.path).records] == kept
         rescore(run.path, scorers=["musique.answer_f1"], only=True)
-        assert all("counts" not in r["notes"] for r in read_run(run.path).records)
+        assert all("counts" not in r.notes for r in read_run(run.path).records)
 
     def test_a_part_of_the_answers_is_not_all(self, tmp_path):
         run = stored(tmp_path, [0.5] * 4)
         whole = replace(run, records=rows(texts(4)))
         assert facts.corpus_scores(whole) == {ALL: ONE}
-        part = replace(run, records=[*rows(texts(3)), {**record(3, 0.5), "scores": {ONE: 0.5}}])
+        part = replace(run, records=[*rows(texts(3)), parsed(record(3, 0.5, scores={ONE: 0.5}))])
         assert facts.corpus_scores(part) == {}
         for row in (short := rows(texts(4))):
-            row["notes"]["counts"][ONE].pop()
+            row.notes["counts"][ONE].pop()
         assert facts.corpus_scores(replace(run, records=short)) == {}
 
     def test_failed_questions_are_left_out_where_the_run_says_so(self, tmp_path):
-        answers = rows([GOLD, "no", "no", ""])
-        for row in answers[1:]:
-            row["error"] = {"type": "T", "message": "m"}
+        right, *others = rows([GOLD, "no", "no", ""])
+        failure = {"type": "T", "message": "m"}
+        answers = [right, *(replace(row, error=failure) for row in others)]
         run = replace(stored(tmp_path, [0.5] * 4), records=answers)
         assert facts.corpus(run, ALL).mean == pytest.approx(
             corpus_bleu([GOLD, "no", "no", ""], [[GOLD]] * 4)
@@ -206,9 +206,8 @@ class TestReports:
 
     def test_a_run_without_counts_says_how_to_get_them(self, tmp_path):
         run = self.run(tmp_path, texts(2417))
-        for row in run.records:
-            row["notes"] = {}
-        (found,) = frame([run], [paper_value()]).to_dict("records")
+        records = [replace(row, notes={}) for row in run.records]
+        (found,) = frame([replace(run, records=records)], [paper_value()]).to_dict("records")
         line = f"metric: the run has no counts for {ALL}; add it with: harness score RUN --scorers {ONE}"
         assert [note for note in found["notes"] if not note.startswith("known")] == [line]
         assert (found["verdict"], np.isnan(found["ours"])) == ("not comparable", True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.paper import public_releases
 from reports.paper.comparable import differences
@@ -91,11 +92,18 @@ def run(tmp_path_factory):
     return paper_run(tmp_path_factory.mktemp("official"), "bm25", "musique", official())
 
 
+def record_of(row):
+    return row if isinstance(row, StoredRecord) else StoredRecord.from_json(row)
+
+
 def reasons(run, rows, **manifest):
     own = [v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique"]
     value = next(v for v in own if v.label == "F1")
     return differences(
-        value, replace(run, records=rows, manifest=changed(run.manifest, manifest))
+        value,
+        replace(
+            run, records=[record_of(row) for row in rows], manifest=changed(run.manifest, manifest)
+        ),
     ).reasons
 
 

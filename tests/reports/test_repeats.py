@@ -55,7 +55,7 @@ def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path):
     } <= row.keys()
     assert "(seeds 0, 1, 2)" in str(row["notes"])
     (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
-    assert f"{SCORE}.vote" in run.records[0]["scores"]
+    assert f"{SCORE}.vote" in run.records[0].scores
     assert "vote" not in facts.versions(run), "it has no version of its own"
 
 
@@ -69,7 +69,7 @@ def test_evidence_recall_is_no_answer_to_vote_on(tmp_path):
         rows = [record(0, score, scores={SCORE: score, "evidence_recall": 0.5})]
         paths.append(write_run(tmp_path, rows, hash8=f"0000000{seed}", settings=made))
     (run,) = average_over_seeds([read_run(path) for path in paths])
-    names = {name.removeprefix(SCORE) for name in run.records[0]["scores"]}
+    names = {name.removeprefix(SCORE) for name in run.records[0].scores}
     assert names == {"", ".vote", ".pass@2", "evidence_recall"}
 
 
@@ -109,4 +109,4 @@ def test_a_question_that_a_repeat_did_not_score_has_the_mean_of_the_others(tmp_p
     for seed, answers in enumerate([rows, unscored]):
         write_run(tmp_path, answers, hash8=f"0000000{seed}", settings={**plain, "seed": seed})
     (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
-    assert [row["scores"][SCORE] for row in run.records] == [1.0, 1.0]
+    assert [row.scores[SCORE] for row in run.records] == [1.0, 1.0]

@@ -1,7 +1,9 @@
 """How searches ended, as sentences below a table."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
+from harness.storage.records import StoredRecord
 from methods.graph import Graph
 from methods.pecan.build import Batch, Level, log_level
 from methods.pecan.config import PecanConfig
@@ -10,7 +12,16 @@ from reports.search_notes import declined, same_nodes_notes, search_notes
 
 def record(stop, *p_yes, error=None, note="", document="d"):
     steps = [{"p_yes": p} for p in p_yes] + [{"note": note}]
-    return {"error": error, "stop_reason": stop, "document_ids": [document], "steps": steps}
+    return StoredRecord(
+        question_id="q",
+        document_ids=[document],
+        prediction="",
+        scores={},
+        usage={},
+        error=error,
+        stop_reason=stop,
+        steps=steps,
+    )
 
 
 def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
@@ -29,7 +40,7 @@ def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
 
 def test_questions_that_were_declined_at_first_are_counted_among_those_that_could_be():
     rows = [
-        {**record("whole"), "steps": [{"action": action}]}
+        replace(record("whole"), steps=[{"action": action}])
         for action in ("decline", "accept", "accept", "select")
     ]
     assert search_notes(rows) == [
@@ -40,7 +51,7 @@ def test_questions_that_were_declined_at_first_are_counted_among_those_that_coul
 
 def test_a_method_without_a_search_visits_no_node():
     """A bm25 that showed every chunk ends as "exhausted" too."""
-    assert search_notes([{"error": None, "stop_reason": "exhausted", "steps": []}]) == []
+    assert search_notes([replace(record("exhausted"), steps=[])]) == []
 
 
 def test_calls_cut_at_the_reserve_are_counted_once_a_document():
@@ -64,10 +75,11 @@ def test_calls_cut_at_the_reserve_are_counted_once_a_document():
 
 def visits(dataset, *nodes):
     rows = [
-        {
-            "question_id": str(n),
-            "steps": [{"node": node, "level": 1, "tokens": 5} for node in [*order, None]],
-        }
+        replace(
+            record(""),
+            question_id=str(n),
+            steps=[{"node": node, "level": 1, "tokens": 5} for node in [*order, None]],
+        )
         for n, order in enumerate(nodes)
     ]
     return SimpleNamespace(config={"dataset": {"name": dataset}}, records=rows)

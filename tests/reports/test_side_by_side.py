@@ -12,7 +12,7 @@ from harness.storage.run_folder import read_run
 from reports.columns import sections
 from reports.compare import compare, side_by_side
 from reports.main_table import best_first, frame, table_rows
-from tests.reports.build import BASE, OURS, SCORE, record, stored, write_run
+from tests.reports.build import BASE, OURS, SCORE, parsed, record, stored, write_run
 
 
 def three(root):
@@ -164,7 +164,8 @@ class TestWhatIsCompared:
             scores = np.random.default_rng(seed).uniform(size=4_000)
             folder = write_run(tmp_path, [record(0, 0.0)], method=method)
             return replace(
-                read_run(folder), records=[record(i, float(s)) for i, s in enumerate(scores)]
+                read_run(folder),
+                records=[parsed(record(i, float(s))) for i, s in enumerate(scores)],
             )
 
         runs = [run(m, i) for i, m in enumerate(("full-context", "a"))]

@@ -283,7 +283,7 @@ def test_an_index_cannot_use_what_its_key_does_not_cover(said, tmp_path):
 
 
 def first_error(plan, out):
-    return read_run(go(plan, out).folder).records[0]["error"]["message"]
+    return read_run(go(plan, out).folder).records[0].error["message"]
 
 
 def test_an_index_of_a_question_sees_it(tmp_path):
@@ -328,7 +328,7 @@ def test_what_follows_a_part_does_not_depend_on_whether_it_was_kept(tmp_path):
     shutil.rmtree(cache_root())
     whole = read_run(go(make_plan(data, method), tmp_path / "whole").folder).records[0]
     assert comparable(resumed) == comparable(whole)
-    assert resumed["steps"][0]["scores"]["total"] > 0
+    assert resumed.steps[0]["scores"]["total"] > 0
 
 
 class Sharing(Words):

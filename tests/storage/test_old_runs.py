@@ -51,8 +51,8 @@ def test_tables(here, version):
 def test_the_numbers_of_records_are_all_that_tables_read(version):
     folders = run_folders([str(OLD / version)])
     whole, numbers = read_runs(folders), read_runs(folders, hold="numbers")
-    assert "shown" in whole[0].records[0]
-    assert "shown" not in numbers[0].records[0]
+    assert whole[0].records[0].shown
+    assert not numbers[0].records[0].shown
     for table in (
         main_table.frame,
         queries.frame,
@@ -68,7 +68,7 @@ def test_one_folder(here, tmp_path, name):
     folder = tmp_path / "run"
     shutil.copytree(OLD / name, folder)
     run = read_run(folder)
-    here("trace", str(folder), str(run.records[0]["question_id"])).checked()
+    here("trace", str(folder), str(run.records[0].question_id)).checked()
     scored = here("score", str(folder))
     if name.startswith("oldest/"):  # the data set is gone, and these records hold no gold answers
         assert scored.returncode == 2
@@ -76,9 +76,9 @@ def test_one_folder(here, tmp_path, name):
         return
     assert scored.returncode == 0, scored.stderr
     stored = read_run(folder)  # which holds its questions, gold answers and texts from now on
-    assert all(one["question"] and one["gold"]["answers"] for one in stored.records)
+    assert all(one.question and one.gold["answers"] for one in stored.records)
     texts = stored.texts(stored.records)
-    pieces = [piece for one in stored.records for piece in one["shown"]]
+    pieces = [piece for one in stored.records for piece in one.shown]
     assert all(
         piece["text"] or piece["text_sha256"] in texts
         for piece in pieces

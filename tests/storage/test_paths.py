@@ -112,7 +112,7 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path, monkeypatch):
     stored = read_run(result.folder)
     assert stored.config["dataset"]["data"] == "~/d.jsonl"
     assert stored.origins["dataset.data"] == "~/my.yaml"
-    assert "'~/index.bin'" in stored.records[0]["error"]["message"]
+    assert "'~/index.bin'" in stored.records[0].error["message"]
     assert DatasetConfig.model_validate(stored.config["dataset"]).data == "/home/ann/d.jsonl"
 
 

@@ -5,6 +5,7 @@ import functools
 import gzip
 import json
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -54,7 +55,7 @@ def test_streamed_records_and_one_alone_are_those_of_the_whole_run(tail, finishe
     assert list(streamed.records) == whole.records == streamed.records[:]
     assert (streamed.notes, len(streamed.records)) == (whole.notes, len(whole.records))
     for record in whole.records:
-        assert read_question(finished, record["question_id"]).records == [record]
+        assert read_question(finished, record.question_id).records == [record]
     assert len(read_question(finished, "another").records) == len(whole.records)
 
 
@@ -73,10 +74,10 @@ def test_the_numbers_of_many_records_are_packed_and_those_of_the_last_try(finish
     run = read_run(finished, hold="numbers")
     packed, held = run.records, tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert run.whole_records[3]["prediction"] == first["prediction"]
+    assert run.whole_records[3].prediction == first["prediction"]
     assert held < 200 * len(packed)
     assert list(packed) == packed[:] == [numbers_of(row) for row in read_run(finished).records]
-    assert [n for n, row in enumerate(packed) if row["stop_reason"]] == [3, 64, 1023]
+    assert [n for n, row in enumerate(packed) if row.stop_reason] == [3, 64, 1023]
     assert packed[-1] == packed[1023]
 
 
@@ -250,7 +251,7 @@ def test_records_that_cannot_be_sorted_are_a_problem_of_saving(monkeypatch, tmp_
 
 def test_a_writer_whose_block_has_ended_writes_nothing(finished):
     """A thread that still waits for a server comes back when the run is over."""
-    row = {**read_run(finished).records[0], "question_id": "late"}
+    row = replace(read_run(finished).records[0], question_id="late")
     with RunStore.open(finished, None, print) as store:
         pass
     before = {path.name: path.read_bytes() for path in finished.iterdir()}

@@ -9,7 +9,7 @@ from harness.storage.record_texts import checksum
 from harness.storage.run_files import REQUESTS, TEXTS
 from harness.storage.run_folder import read_run
 from harness.tracking.traces import answer_digest, build_traces, cut_middle, percent_scores
-from tests.reports.build import SCORE, built, flops, record, stored, usage, write_run
+from tests.reports.build import SCORE, built, flops, parsed, record, stored, usage, write_run
 from tests.reports.build import span as plain_span
 from tests.reports.build import step as plain_step
 
@@ -165,13 +165,14 @@ def test_a_failed_question_has_its_error_and_no_phases(tmp_path):
     ],
 )
 def test_a_digest_is_of_all_but_the_scores(change, same):
-    assert (answer_digest(record(0, 0.5)) == answer_digest(record(0, 0.5, **change))) is same
+    before = answer_digest(parsed(record(0, 0.5)))
+    assert (before == answer_digest(parsed(record(0, 0.5, **change)))) is same
 
 
 def test_why_a_score_is_0(tmp_path):
     (trace,) = traced(tmp_path, record(0, 0.0, notes={"flags": {SCORE: "no answer"}}))
     assert trace.reasons == {SCORE: "no answer"}
-    assert percent_scores({"scores": {"a(b)": 0.12345}}) == {"a_b_": 12.35}
+    assert percent_scores(parsed(record(0, 0.5, scores={"a(b)": 0.12345}))) == {"a_b_": 12.35}
 
 
 def test_what_a_judge_replied(tmp_path):

@@ -72,7 +72,7 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     """The Audit of one data set: for each question the reasons why its gold answer looks wrong,
     with their evidence."""
     runs = [run for run, _ in group]
-    asked = {record["question_id"] for run in runs for record in run.records}
+    asked = {record.question_id for run in runs for record in run.records}
     examples = {
         q: example for _, rows in group for q, example in rows.examples.items() if q in asked
     }
@@ -92,8 +92,8 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
         if values_of_run.values and sum(values_of_run.values) / len(values_of_run.values) >= _STRONG
     ]
     answers: dict[str, list[str]] = {}
-    for record in (record for run in strong for record in run.records if record["error"] is None):
-        answers.setdefault(record["question_id"], []).append(record["prediction"])
+    for record in (record for run in strong for record in run.records if record.error is None):
+        answers.setdefault(record.question_id, []).append(record.prediction)
     absent = {
         q
         for q, e in examples.items()

@@ -22,6 +22,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run
 from harness.engine.scoring import score_reply
 from harness.scorers import ScoreError
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import parse_shown
 from reports import facts
@@ -82,7 +83,7 @@ class Siblings:
 
 def is_closed_book(run: StoredRun) -> bool:
     """Whether the reader was shown no text at all."""
-    return not any(record["shown"] for record in run.records)
+    return not any(record.shown for record in run.records)
 
 
 def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
@@ -106,9 +107,7 @@ def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
                 and facts.reader(other) == reader
                 and name in facts.score_names(other)
             ):
-                return {
-                    r["question_id"]: float(r["scores"].get(name) or 0.0) for r in other.records
-                }
+                return {r.question_id: float(r.scores.get(name) or 0.0) for r in other.records}
         return None
 
     return Siblings(sibling_scores(facts.is_oracle), sibling_scores(is_closed_book))
@@ -137,12 +136,12 @@ def cases_of(
     dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (name,)})
     cases = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
-        question = record["question_id"]
-        value = float(record["scores"].get(name) or 0.0)
+        question = record.question_id
+        value = float(record.scores.get(name) or 0.0)
         known_without_documents = (
             None if siblings.closed_book is None else siblings.closed_book[question] >= lost_below
         )
-        if record["error"] is not None:
+        if record.error is not None:
             kind = "failed"
         elif value >= lost_below:
             kind = (
@@ -160,7 +159,7 @@ def cases_of(
 
 
 def _loss_class(
-    record: Mapping[str, Any],
+    record: StoredRecord,
     rows: Rows,
     dataset: DatasetConfig,
     oracle: bool | None,
@@ -168,22 +167,16 @@ def _loss_class(
 ) -> str:
     """The class of a question with a wrong answer; oracle: whether the run on the evidence alone is
     right."""
-    example = rows.examples.get(record["question_id"])
+    example = rows.examples.get(record.question_id)
     answer_scores = (
-        v
-        for name, v in record["scores"].items()
-        if not name.startswith("evidence_") and v is not None
+        v for name, v in record.scores.items() if not name.startswith("evidence_") and v is not None
     )
     if any(value >= lost_below for value in answer_scores):
         return "scorer"
     lettered = (
         example is not None and example.question.options
     )  # the letter of an option stands in any text
-    if (
-        example is not None
-        and not lettered
-        and has_answer(record["prediction"], example.gold.answers)
-    ):
+    if example is not None and not lettered and has_answer(record.prediction, example.gold.answers):
         return "scorer"
     if example is not None and (stop := _wrong_stop_class(record, dataset, example, lost_below)):
         return stop
@@ -191,24 +184,24 @@ def _loss_class(
         return "unknown"
     if not oracle:
         return "beyond the model"
-    recall = record["scores"].get("evidence_recall")
+    recall = record.scores.get("evidence_recall")
     if recall is None:
         return "unknown"
     if recall >= 1:
         return "misread"
-    return "cut by the window" if record["truncated"] else "not retrieved"
+    return "cut by the window" if record.truncated else "not retrieved"
 
 
 def _wrong_stop_class(
-    record: Mapping[str, Any], dataset: DatasetConfig, example: Any, lost_below: float
+    record: StoredRecord, dataset: DatasetConfig, example: Any, lost_below: float
 ) -> str | None:
     """ "stopped too early" or "stopped too late" where the answer at another recorded stop is
     right; else None."""
     stop_index = own_stop_index(record)
-    for place, step in enumerate(record["steps"]):
+    for place, step in enumerate(record.steps):
         if step.get("answer") is None or place == stop_index:
             continue
-        seen = [parse_shown(part) for part in Rule.shown(record["steps"][: place + 1])]
+        seen = [parse_shown(part) for part in Rule.shown(record.steps[: place + 1])]
         try:
             scores = score_reply(dataset, str(step["answer"]), seen, example.gold).scores
         except ScoreError:

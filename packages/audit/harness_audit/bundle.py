@@ -44,7 +44,8 @@ from harness.storage.checksums import changed_files
 from harness.storage.file_hash import file_hash
 from harness.storage.files import as_object, replacing
 from harness.storage.json_lines import json_line
-from harness.storage.record_texts import POINTER, checksum, shown_pieces, without_texts
+from harness.storage.record_texts import POINTER, checksum, without_texts
+from harness.storage.records import StoredRecord
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, TEXTS
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import VERSION
@@ -132,6 +133,8 @@ def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterable[str]:
 
 FORMAT = 3
 INDEX, README = "bundle.json", "README.txt"
+TEXTS_HASH = "texts_sha256"
+"""The key of a record without texts that holds the digest of its question and gold answers."""
 _README = """Runs of longdoc-harness, exported so that others can check them.
 
     harness verify BUNDLE.zip
@@ -164,19 +167,17 @@ def digest(text: str | bytes) -> str:
     ).hexdigest()
 
 
-def answer_parts(row: Mapping[str, Any]) -> list[Any]:
+def answer_parts(row: StoredRecord) -> list[Any]:
     """[prediction, type of the error or None, places of the texts shown to the reader] of a
     record."""
     keys = ("document_id", "start", "end", "sources")
-    places = [[piece.get(key) for key in keys] for piece in row["shown"]]
-    return [row["prediction"], (row["error"] or {}).get("type"), places]
+    places = [[piece.get(key) for key in keys] for piece in row.shown]
+    return [row.prediction, (row.error or {}).get("type"), places]
 
 
-def answer_digest(row: Mapping[str, Any]) -> str:
+def answer_digest(row: StoredRecord) -> str:
     """A digest of a record's answer and of the texts that its reader and its search were shown."""
-    return digest(
-        canonical([*answer_parts(row), [_text_hash(piece) for piece in shown_pieces(row)]])
-    )
+    return digest(canonical([*answer_parts(row), [_text_hash(piece) for piece in row.pieces()]]))
 
 
 def _text_hash(piece: Mapping[str, Any]) -> str | None:
@@ -185,12 +186,19 @@ def _text_hash(piece: Mapping[str, Any]) -> str | None:
     )
 
 
-def texts_digest(row: Mapping[str, Any]) -> str | None:
+def texts_digest(record: StoredRecord) -> str | None:
     """A digest of question, options and gold together (alone, one could be guessed), or the
     record's texts_sha256."""
-    if row.get("gold") is None:
-        return row.get("texts_sha256")
-    return digest(canonical([row.get("question"), row.get("options"), row["gold"]]))
+    if record.gold is None:
+        return record.other.get(TEXTS_HASH)
+    return question_digest(record.question, record.options, record.gold)
+
+
+def question_digest(
+    question: str | None, options: Sequence[str] | None, gold: Mapping[str, Any]
+) -> str:
+    """A digest of question, options and gold together; gold: as in a record."""
+    return digest(canonical([question, options, gold]))
 
 
 def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) -> str:
@@ -232,7 +240,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
             ) from None
         digests |= {f"{place}/{name}": digest(data) for name, data in content.items()}
         files |= {f"{place}/{name}": [data] for name, data in content.items()}
-        files[f"{place}/{RECORDS}"] = map(json_line, _exported_records(run, keep))
+        files[f"{place}/{RECORDS}"] = _record_lines(run, keep)
     index = {
         "format": FORMAT,
         "made_with": f"longdoc-harness {VERSION}",
@@ -251,9 +259,14 @@ def _folder_name(run: StoredRun) -> str:
     return f"runs/{str(run.config['dataset']['name']).replace('/', '~')}/{run.path.name}"
 
 
-def _exported_records(run: StoredRun, keep: bool) -> Iterator[dict[str, Any]]:
+def _exported_records(run: StoredRun, keep: bool) -> Iterator[StoredRecord]:
     """The records of a run as its bundle holds them; keep: with the data set's texts."""
     return iter(run.whole_records) if keep else map(_hash_texts, run.whole_records)
+
+
+def _record_lines(run: StoredRun, keep: bool) -> Iterator[bytes]:
+    for record in _exported_records(run, keep):
+        yield json_line(record.to_json())
 
 
 def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
@@ -262,8 +275,8 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
     dataset, whole = run.config["dataset"], hashlib.sha256()
     answers, questions = dict[str, str](), dict[str, str | None]()
     for row in _exported_records(run, keep):
-        whole.update(json_line(row))
-        answers[row["question_id"]], questions[row["question_id"]] = (
+        whole.update(json_line(row.to_json()))
+        answers[row.question_id], questions[row.question_id] = (
             answer_digest(row),
             texts_digest(row),
         )
@@ -296,14 +309,17 @@ def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
     return files
 
 
-def _hash_texts(row: dict[str, Any]) -> dict[str, Any]:
+def _hash_texts(record: StoredRecord) -> StoredRecord:
     """Replace a record's texts of the data set by their hashes."""
-    bare = without_texts(row)
-    for old, piece in zip(shown_pieces(row), shown_pieces(bare), strict=True):
-        if text_hash := _text_hash(old):
+    bare = without_texts(record)
+    for old, piece in zip(record.pieces(), bare.pieces(), strict=True):
+        text_hash = _text_hash(old)
+        if text_hash:
             piece["sha256"] = text_hash  # not the pointer: that names a text of the folder
-    hashed = texts_digest(row)
-    return {**bare, "texts_sha256": hashed} if hashed else bare
+    hashed = texts_digest(record)
+    if not hashed:
+        return bare
+    return bare.with_other(TEXTS_HASH, hashed)
 
 
 def _json_bytes(value: Mapping[str, Any]) -> bytes:

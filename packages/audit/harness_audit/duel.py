@@ -23,7 +23,7 @@ from typing import Any
 from harness.cost.usage import sum_phases, tokens_of
 from harness.engine import runner
 from harness.engine.plan import PlannedRun
-from harness.engine.progress import Progress, Silent
+from harness.engine.progress import Counted, Progress, Silent
 from harness.engine.runner import Job, RunResult
 from harness.engine.scoring import scorer_applies
 from harness.errors import UserError
@@ -93,27 +93,27 @@ class _RaceScores(Silent):
         self.values: dict[str, float] = {}
         self.costs: dict[str, tuple[float, float]] = {}  # tokens, seconds
 
-    def seen(self, record: dict[str, Any]) -> None:
-        """Keep a record of an earlier start."""
-        self._keep(record)
-        self.display.seen(record)
+    def seen(self, question: Counted) -> None:
+        """Keep a question of an earlier start."""
+        self._keep(question)
+        self.display.seen(question)
 
-    def done(self, record: dict[str, Any]) -> None:
-        """Keep a new record."""
-        self._keep(record)
-        self.display.done(record)
+    def done(self, question: Counted) -> None:
+        """Keep a new question."""
+        self._keep(question)
+        self.display.done(question)
 
-    def _keep(self, row: dict[str, Any]) -> None:
-        """Keep score (0 for a failed question) and cost of a record. Raises UserError for a score
+    def _keep(self, question: Counted) -> None:
+        """Keep score (0 for a failed question) and cost of a question. Raises UserError for a score
         outside [0, 1]."""
-        value = 0.0 if row["error"] is not None else float(row["scores"].get(self.score, 0.0))
+        name = question.question_id
+        value = 0.0
+        if not question.failed:
+            value = float(question.scores.get(self.score, 0.0))
         if not 0.0 <= value <= 1.0:
-            raise UserError(
-                f"{self.score} is {value:g} for question '{row['question_id']}'; a duel needs 0 to "
-                "1"
-            )
-        self.values[row["question_id"]] = value
-        self.costs[row["question_id"]] = _tokens_and_seconds(row["usage"])
+            raise UserError(f"{self.score} is {value:g} for question '{name}'; a duel needs 0 to 1")
+        self.values[name] = value
+        self.costs[name] = _tokens_and_seconds(question.usage)
 
 
 def _tokens_and_seconds(usage: Usage) -> tuple[float, float]:

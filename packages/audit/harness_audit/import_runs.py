@@ -32,14 +32,15 @@ from harness.errors import UserError
 from harness.scorers.squad import exact, normalize_answer
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
-from harness.storage.packed import Packed
+from harness.storage.packed_records import PackedRecords
 from harness.storage.paths import run_path
 from harness.storage.record_texts import with_texts
-from harness.storage.run_files import MANIFEST, RECORDS, RUN
+from harness.storage.records import StoredRecord
+from harness.storage.run_files import MANIFEST, RUN
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
-from harness.types import LOGGED, VERSION, Example, Gold, Question, Record
+from harness.types import LOGGED, VERSION, Example, Gold, Question
 from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
 
 _NOT_KNOWN = {
@@ -60,7 +61,7 @@ class Imported:
     run: ForeignRun
     config: dict[str, Any]
     manifest: dict[str, Any]
-    records: Packed
+    records: PackedRecords
     lost: Sequence[str]
 
     @property
@@ -83,7 +84,7 @@ class Imported:
         with RunStore.open(draft, None, note) as store:
             store.replace_records(self.records)
             store.write(MANIFEST, self.manifest)
-            numbers = summarise(store.lines(RECORDS), (), {"dataset": self.config["dataset"]})
+            numbers = summarise(store.records(), (), {"dataset": self.config["dataset"]})
             store.describe(self.config, {})
             store.write_summary({**state, **numbers})
         (draft / RUN).rename(
@@ -330,7 +331,7 @@ def _score_answers(
     dataset: Dataset | None,
     logged: Sequence[str],
     notes: list[str],
-) -> tuple[Sequence[str], Packed]:
+) -> tuple[Sequence[str], PackedRecords]:
     """Return (scorers that do not flag all of these answers, records with their scores and those
     `logged`).
 
@@ -357,30 +358,35 @@ def _score_answers(
         if 0 < counts[n] < answered
     ]
     costs_of_all = {name for name in COSTS if counts[name] == answered}
-    records = Packed()
+    records = PackedRecords()
     for answer, example in pairs:
-        row = score_record(_record(answer, example, costs_of_all, dataset), config, example.gold)
+        unscored = _record(answer, example, costs_of_all, dataset)
+        record = score_record(unscored, config, example.gold)
         logged_scores = {LOGGED + name: value for name, value in answer.scores.items()}
-        logged_scores = logged_scores if answer.error is None else dict.fromkeys(logged, 0.0)
-        records.append({**row, "scores": {**row["scores"], **logged_scores}})
+        if answer.error is not None:
+            logged_scores = dict.fromkeys(logged, 0.0)
+        records.append(replace(record, scores={**record.scores, **logged_scores}))
     return config.scorers, records
 
 
 def _record(
     answer: ForeignAnswer, example: Example, known: set[str], dataset: Dataset | None
-) -> dict[str, Any]:
+) -> StoredRecord:
     """The record of an answer. known: the costs that are known of every answered question."""
     question, costs = example.question, answer.model_dump(include=known, exclude_none=True)
-    record = Record(
+    record = StoredRecord(
         question_id=question.id,
         question=question.text or None,
-        options=question.options,
-        document_ids=question.document_ids,
-        gold=example.gold,
+        options=None if question.options is None else list(question.options),
+        document_ids=list(question.document_ids),
+        document_characters=[],
+        gold=json_values(example.gold, lost=[]),
         prediction=answer.prediction,
         scores={},
         usage={"answer": {"uncounted": 1, **costs}},
         error=None if answer.error is None else {"type": "Elsewhere", "message": answer.error},
     )
-    row: dict[str, Any] = json_values(record, lost=[])
-    return row if dataset is None else with_texts(row, example, dataset.documents)[0]
+    if dataset is None:
+        return record
+    complete, _ = with_texts(record, example, dataset.documents)
+    return complete

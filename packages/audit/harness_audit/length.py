@@ -63,9 +63,7 @@ class Measured:
         """Question -> tokens of its documents, each counted once."""
         examples = self.rows.examples
         asked = [
-            examples[r["question_id"]].question
-            for r in self.run.records
-            if r["question_id"] in examples
+            examples[r.question_id].question for r in self.run.records if r.question_id in examples
         ]
         return {
             question.id: sum(map(self.tokens, set(question.document_ids))) for question in asked
@@ -174,7 +172,7 @@ def _bucket_rows(
     run, lengths = measured.run, measured.lengths()
     scored = facts.scored(run, score)
     examples = measured.rows.examples
-    answers = {r["question_id"]: r for r in run.records if r["question_id"] in examples}
+    answers = {r.question_id: r for r in run.records if r.question_id in examples}
     shown = {q: (record, examples[q], measured.rows) for q, record in answers.items()}
     recalled = {q: answer_shown(*one) for q, one in shown.items()}  # None: its answers say nothing
     contained = {q: float(answer_shown_as_substring(*one)) for q, one in shown.items()}
@@ -193,7 +191,7 @@ def _bucket_rows(
             f"{silent} of {len(with_length)} questions have no answer that could stand in a text"
         )
         notes.append(f"{without} and are left out of {_RECALL}")
-    failed = {record["question_id"] for record in run.records if record["error"] is not None}
+    failed = {record.question_id for record in run.records if record.error is not None}
 
     def mean(
         name: str, chosen: Sequence[int], value: Callable[[int], float]

@@ -143,7 +143,7 @@ class _PlacedRuns:
         """Add the questions of a run that have a position, and count the others; read: the rows of
         the run."""
         scored = facts.scored(run, self.score)
-        failed = {record["question_id"] for record in run.records if record["error"] is not None}
+        failed = {record.question_id for record in run.records if record.error is not None}
         for question, value, cluster in zip(
             scored.ids, scored.values, scored.clusters, strict=True
         ):

@@ -56,15 +56,14 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     is None."""
     seed = int(run.config["seed"])
     scored = facts.scored(run, score)
-    answered = [record for record in run.records if record["error"] is None]
+    answered = [record for record in run.records if record.error is None]
     # Usage of each index, by its document and question; one that a resumed run met again counts
     # once.
     indexes = {line.place: line.usage for line in run.documents if not line.failed}
     built = [requests_of(usage, "index") for usage in indexes.values()]
-    usages = [*(record["usage"] for record in run.records), *indexes.values()]
+    usages = [*(record.usage for record in run.records), *indexes.values()]
     totals = {
-        phase: sum(requests_of(r["usage"], phase) for r in answered)
-        for phase in ("search", "answer")
+        phase: sum(requests_of(r.usage, phase) for r in answered) for phase in ("search", "answer")
     }
     row = {
         **facts.head_columns(run, label),

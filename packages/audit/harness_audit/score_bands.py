@@ -124,13 +124,11 @@ def score_table(
     columns, questions = {name: array("d") for name in names}, []
     skip = run.config.get("failed", "zero") == "skip"
     for record in run.records:
-        question, error = record["question_id"], record["error"]
+        question, error = record.question_id, record.error
         if error is not None and skip:
             continue
-        lacking = [
-            name for name in names if name not in record["scores"] and name in scorers.table()
-        ]
-        text = (record.get("notes") or {}).get("scored", record["prediction"])
+        lacking = [name for name in names if name not in record.scores and name in scorers.table()]
+        text = record.notes.get("scored", record.prediction)
         fresh = (
             {}
             if error is not None
@@ -138,7 +136,7 @@ def score_table(
         )
         questions.append(question)
         for name in names:
-            value = 0.0 if error is not None else record["scores"].get(name, fresh.get(name))
+            value = 0.0 if error is not None else record.scores.get(name, fresh.get(name))
             columns[name].append(math.nan if value is None else value)
     return pd.DataFrame(columns, index=questions).dropna(how="all")
 
@@ -175,9 +173,7 @@ def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]
     tables = {label: score_table(run, rows.examples, list(families)) for label, run, rows in group}
     first = group[0][1]
     common = functools.reduce(lambda a, b: a & b, (set(table.index) for table in tables.values()))
-    documents = {
-        r["question_id"]: r["document_ids"] for r in first.records if r["question_id"] in common
-    }
+    documents = {r.question_id: r.document_ids for r in first.records if r.question_id in common}
     order = list(documents)
     clusters = question_labels(
         first.config["dataset"].get("format", ""), order, list(documents.values())

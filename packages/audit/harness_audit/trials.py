@@ -8,13 +8,13 @@ requests requests.low requests.high       search + answer per question, construc
 tflops                                    likewise
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.costs import TERA, requests_of
 from reports.facts import mean_columns
@@ -60,11 +60,11 @@ def frame(
     )
 
 
-def requests_at_stop(record: Mapping[str, Any], stop: Stop) -> int:
+def requests_at_stop(record: StoredRecord, stop: Stop) -> int:
     """Requests of search and answer up to a stop: at the run's own as counted there, else by the
     steps' scores."""
     if stop.own:
-        return requests_of(record["usage"], "search", "answer")
+        return requests_of(record.usage, "search", "answer")
     steps = stop.steps(record)
     asked = sum(int(step["scores"].get("replies", 0)) for step in steps)
     return asked + (0 if steps[-1]["scores"].get("answers") else 1)

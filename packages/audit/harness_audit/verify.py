@@ -35,8 +35,9 @@ from harness.storage.checksums import EDITED, FILES
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.record_texts import gold_of
+from harness.storage.records import StoredRecord
 from harness.storage.run_files import SUMMARY
-from harness.storage.run_folder import ByQuestion, StoredRun, numbers_of
+from harness.storage.run_folder import RecordsByQuestion, StoredRun, numbers_of
 from harness.storage.run_summary import KEPT, summarise
 from harness.storage.serialize import json_values
 from harness.types import JUDGES, LOGGED, Gold
@@ -46,6 +47,7 @@ from harness_audit.bundle import (
     answer_digest,
     answer_parts,
     open_bundle,
+    question_digest,
     table,
     texts_digest,
 )
@@ -169,13 +171,13 @@ class _RunCheck:
         self.others: set[str] = set()  # questions whose answers are not the exported ones
         self.scored: set[str] = set()  # names of scores
         self.judged: set[str] = set()  # names of scores that models gave
-        self.numbers: list[dict[str, Any]] = []  # what a table counts of the rescored records
+        self.numbers: list[StoredRecord] = []  # what a table counts of the rescored records
         other_texts = []
         for row in run.records:
-            question = row["question_id"]
-            self.questions[question] = row.get("gold") is not None
-            self.scored.update(row["scores"])
-            self.judged.update((row.get("notes") or {}).get(JUDGES) or ())
+            question = row.question_id
+            self.questions[question] = row.gold is not None
+            self.scored.update(row.scores)
+            self.judged.update(row.notes.get(JUDGES) or ())
             if answer_digest(row) != entry["answers"].get(question):
                 self.others.add(question)
             if texts_digest(row) != entry["questions"].get(question):
@@ -251,14 +253,11 @@ class _RunCheck:
             config.model_copy(update={"data": expanded(data)}), None
         ).examples:
             question = example.question
-            row = {
-                "question": question.text,
-                "options": None if question.options is None else list(question.options),
-                "gold": json_values(example.gold, lost=[]),
-            }
             if question.id not in self.questions:
                 continue
-            if texts_digest(row) == self.entry["questions"].get(question.id):
+            gold = json_values(example.gold, lost=[])
+            here = question_digest(question.text, question.options, gold)
+            if here == self.entry["questions"].get(question.id):
                 golds[question.id] = example.gold
             else:
                 self._differs(
@@ -302,7 +301,7 @@ class _RunCheck:
             self.report.unchecked.append(f"why {self.place} stopped early")
         return replace(self.run, records=self.numbers)
 
-    def _rescored_records(self, golds: Mapping[str, Gold]) -> Iterator[dict[str, Any]]:
+    def _rescored_records(self, golds: Mapping[str, Gold]) -> Iterator[StoredRecord]:
         """Yield the records with new scores; one that cannot be scored keeps its scores, with a
         note."""
         config = self._dataset_config()
@@ -317,7 +316,7 @@ class _RunCheck:
                 "--data FILE"
             )
         for row in self.run.records:
-            question = row["question_id"]
+            question = row.question_id
             gold = golds.get(question) or gold_of(row)
             if config is not None and gold is not None:
                 row = self._rescore(question, row, config, gold)
@@ -329,17 +328,17 @@ class _RunCheck:
             yield row
 
     def _rescore(
-        self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold
-    ) -> dict[str, Any]:
+        self, question: str, row: StoredRecord, config: DatasetConfig, gold: Gold
+    ) -> StoredRecord:
         """Score a record again, report scores and notes that differ, and return it with the new
         scores."""
         judges = {
             n: verdict
-            for n, verdict in (row["notes"].get(JUDGES) or {}).items()
+            for n, verdict in (row.notes.get(JUDGES) or {}).items()
             if n not in config.scorers
         }
         try:
-            fresh = score_record({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
+            fresh = score_record(replace(row, notes={**row.notes, JUDGES: judges}), config, gold)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a scorer does with gold answers from outside
@@ -350,14 +349,13 @@ class _RunCheck:
         self.report.scores += len(config.scorers)
         apart = []
         for name in config.scorers:
-            stored, here = row["scores"].get(name), fresh["scores"].get(name)
+            stored, here = row.scores.get(name), fresh.scores.get(name)
             if not _is_same(stored, here):
                 apart.append(
                     f"{name} is {_text(stored)} in the bundle, and {_text(here)} computed again"
                 )
-        stored_notes, notes = (
-            _notes_of(one["notes"], config.scorers) for one in (row, json_values(fresh, lost=[]))
-        )
+        stored_notes = _notes_of(row.notes, config.scorers)
+        notes = _notes_of(json_values(fresh.notes, lost=[]), config.scorers)
         apart += [
             f"notes.{k} is not what scoring gives" for k in notes if notes[k] != stored_notes[k]
         ]
@@ -369,7 +367,7 @@ class _RunCheck:
             )
         elif apart:
             self._differs("other scoring", question, "; ".join(apart))
-        return {**fresh, "scores": {**row["scores"], **fresh["scores"]}}
+        return replace(fresh, scores={**row.scores, **fresh.scores})
 
     def _dataset_config(self) -> DatasetConfig | None:
         """The run's data set; None, with a note that nothing is scored again, where it cannot be
@@ -507,25 +505,22 @@ def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
             f"{place}: the bundle has no run of this name, which covers settings, models and data"
         )
         return
-    rows = ByQuestion(theirs[0].records, dict)
-    if alone := len(rows.keys() - {row["question_id"] for row in run.records}):
+    rows = RecordsByQuestion(theirs[0].records)
+    if alone := len(rows.keys() - {row.question_id for row in run.records}):
         report.notes.append(f"{place}: {alone} questions are in the bundle alone")
     for row in run.records:
-        question = row["question_id"]
+        question = row.question_id
         if question not in rows:
             report.notes.append(f"{place}: question '{question}' is not in the bundle")
             continue
         other = rows[question]
         if answer_parts(row) != answer_parts(other):
-            answers = f"{row['prediction'][:60]!r} here, {other['prediction'][:60]!r} in the bundle"
+            answers = f"{row.prediction[:60]!r} here, {other.prediction[:60]!r} in the bundle"
             report.differences.append(Difference("other answers", place, question, answers))
             continue
-        names = [name for name in row["scores"] if name in other["scores"]]
-        if apart := [
-            name for name in names if not _is_same(row["scores"][name], other["scores"][name])
-        ]:
+        names = [name for name in row.scores if name in other.scores]
+        if apart := [name for name in names if not _is_same(row.scores[name], other.scores[name])]:
             both = "; ".join(
-                f"{n} is {_text(row['scores'][n])} here, {_text(other['scores'][n])} in it"
-                for n in apart
+                f"{n} is {_text(row.scores[n])} here, {_text(other.scores[n])} in it" for n in apart
             )
             report.differences.append(Difference("other scoring", place, question, both))

@@ -19,6 +19,7 @@ from harness_audit.verify import Report, verify
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import DataError, UserError
+from harness.storage.records import StoredRecord
 from harness.storage.run_files import RECORDS, TEXTS
 from harness.storage.run_folder import StoredRun, read_run
 from tests.engine.fakes import Plain, go, make_plan
@@ -95,7 +96,9 @@ def edit(path: Path, place: str, change: Callable[[Any], None], careful: bool = 
         index["files"][name] = digest(files[name])
         if place == RECORDS:
             run = index["runs"][name.rpartition("/")[0]]
-            run["answers"] = {row["question_id"]: answer_digest(row) for row in lines}
+            run["answers"] = {
+                row["question_id"]: answer_digest(StoredRecord.from_json(row)) for row in lines
+            }
         files[INDEX] = json.dumps(index).encode()
     rezip(path, files)
 
@@ -361,13 +364,13 @@ def test_a_summary_without_a_rule_is_compared_in_its_means(here, bundle):
 def test_against_runs_of_ones_own(tmp_path: Path, rows: Path, bundle: Path) -> None:
     own = make(tmp_path / "own", rows)
     assert verify(bundle, against=[own]).differences == []
-    records = [dict(row) for row in own.records]
-    records[0]["prediction"] = "another"
-    records[1]["scores"] = {**records[1]["scores"], SCORER: 0.5}
+    records = list(own.records)
+    records[0] = replace(records[0], prediction="another")
+    records[1] = replace(records[1], scores={**records[1].scores, SCORER: 0.5})
     kinds = found(verify(bundle, against=[replace(own, records=records)]))
     assert kinds == {
-        "other answers": [records[0]["question_id"]],
-        "other scoring": [records[1]["question_id"]],
+        "other answers": [records[0].question_id],
+        "other scoring": [records[1].question_id],
     }
     stranger = replace(own, path=Path("nobody--fake--00000000"))
     assert "no run of this name" in verify(bundle, against=[stranger]).notes[-1]

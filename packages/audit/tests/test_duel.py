@@ -111,9 +111,9 @@ def test_a_duel_that_goes_on_gives_the_same_verdict(tmp_path, parallel):
     assert [p.values() for p in again.pairs] == [p.values() for p in whole.pairs]
     assert 0 < len(good.asked) < whole.entrants[0].questions + parallel
     for one, other in zip(whole.entrants, again.entrants, strict=True):
-        rows = {r["question_id"]: comparable(r) for r in read_run(other.result.folder).records}
+        rows = {r.question_id: comparable(r) for r in read_run(other.result.folder).records}
         assert all(
-            comparable(r) == rows[r["question_id"]] for r in read_run(one.result.folder).records
+            comparable(r) == rows[r.question_id] for r in read_run(one.result.folder).records
         )
     # what a whole run recorded is not asked again, and changes nothing
     done = Right()

@@ -293,7 +293,7 @@ def test_a_cost_of_some_questions_alone_is_left_out(tmp_path: Path) -> None:
     samples = [sample(0), sample(1), sample(2), sample(3, model_usage={})]
     run = imported("inspect", inspect(tmp_path, samples), tmp_path / "results")
     assert all(
-        record["usage"]["answer"] == {"uncounted": 1, "seconds": 0.25} for record in run.records
+        record.usage["answer"] == {"uncounted": 1, "seconds": 0.25} for record in run.records
     )
     assert "tokens_in is not known of all questions, so it is left out" in notes(run)
 
@@ -302,7 +302,7 @@ def test_a_failed_sample_of_a_cancelled_log_scores_0_and_is_no_answer(tmp_path: 
     broken = sample(1, output={"choices": []}, error={"message": "timeout"}, scores=None)
     path = inspect(tmp_path, [sample(0), broken], status="cancelled")
     run = imported("inspect", path, tmp_path / "results")
-    assert (run.summary["n_failed"], run.records[1]["scores"]["logged.f1"]) == (1, 0.0)
+    assert (run.summary["n_failed"], run.records[1].scores["logged.f1"]) == (1, 0.0)
     assert "the run is interrupted, not finished: 2 of 4 questions have no record yet" in notes(run)
 
 
@@ -369,7 +369,7 @@ def test_nan_is_the_mark_of_a_question_that_is_not_scored(
 def test_letters_of_inspect_are_numbers(tmp_path: Path) -> None:
     samples = [sample(n, scores={"match": {"value": letter}}) for n, letter in enumerate("CPIN")]
     run = imported("inspect", inspect(tmp_path, samples), tmp_path / "results")
-    assert [record["scores"]["logged.match"] for record in run.records] == [1.0, 0.5, 0.0, 0.0]
+    assert [record.scores["logged.match"] for record in run.records] == [1.0, 0.5, 0.0, 0.0]
 
 
 def test_a_failed_question_counts_0_in_the_mean_and_is_left_out_of_what_the_tool_printed(
@@ -434,7 +434,7 @@ def test_epochs_of_inspect_are_runs_with_a_seed_each(command: Command, tmp_path:
     runs = sorted(map(read_run, find_runs(out)), key=lambda run: run.config["seed"])
     assert [run.config["seed"] for run in runs] == [0, 1]
     assert [run.manifest["dataset"]["questions"] for run in runs] == [4, 4]
-    assert [[r["scores"]["logged.f1"] for r in run.records] for run in runs] == [
+    assert [[r.scores["logged.f1"] for r in run.records] for run in runs] == [
         [1.0, 2 / 3, 0.0, 1.0],
         [0.0, 0.0, 1.0, 0.0],
     ]
@@ -478,14 +478,14 @@ def test_options_reach_the_scorers_and_a_letter_is_the_option_it_stands_for(
     made = [sample(n, output=replies[n], **metadata) for n in range(2)]
     scorer = "infinitebench.choice" if label else "longbench.classification_score"
     run = imported("inspect", inspect(tmp_path, made), tmp_path / "results", None, None, [scorer])
-    gold = run.records[0]["gold"]
+    gold = run.records[0].gold
     assert (gold["answers"][0], gold["extra"].get("gold_label"), gold["extra"]["all_classes"]) == (
         answer,
         label,
         options,
     )
     if label:
-        assert [record["scores"][scorer] for record in run.records] == [
+        assert [record.scores[scorer] for record in run.records] == [
             float(label == 2),
             float(label == 3),
         ]
@@ -502,7 +502,7 @@ def test_a_right_choice_of_lm_eval_is_a_number_from_0(tmp_path: Path) -> None:
     run = imported(
         "lm-eval", lines(path, [{**row, "target": "1"} for row in made]), tmp_path / "results"
     )
-    assert [record["gold"]["answers"] for record in run.records] == [["Bo"]] * 4
+    assert [record.gold["answers"] for record in run.records] == [["Bo"]] * 4
 
 
 THOUGHT = [f"<think>Not {reply}?</think>{reply}" for reply in REPLIES]
@@ -548,9 +548,9 @@ class TestMatching:
         for samples in ([sample(n) for n in range(4)], numbered):
             out = tmp_path / f"results{samples is numbered}"
             run = imported("inspect", inspect(tmp_path, samples), out, "hotpotqa", str(rows))
-            assert [record["question_id"] for record in run.records] == ["a", "b", "c", "d"]
-            assert run.records[3]["gold"]["extra"]["type"] == "comparison"
-            assert run.records[0]["question"] == QUESTIONS[0]
+            assert [record.question_id for record in run.records] == ["a", "b", "c", "d"]
+            assert run.records[3].gold["extra"]["type"] == "comparison"
+            assert run.records[0].question == QUESTIONS[0]
 
     @pytest.mark.parametrize("change", [{"target": "Bo Marsh"}, {"input": "Who built the barn?"}])
     def test_the_same_id_of_another_question_is_listed_and_left_out(
@@ -569,7 +569,7 @@ class TestMatching:
         assert code == 3
         assert "left out: log.json, row 1: 'a' fits no question" in said
         (folder,) = find_runs(tmp_path / "results")
-        assert [record["question_id"] for record in read_run(folder).records] == ["b"]
+        assert [record.question_id for record in read_run(folder).records] == ["b"]
 
     def test_a_sample_of_an_archive_is_named_by_its_file(
         self, command: Command, tmp_path: Path
@@ -723,7 +723,7 @@ def test_answers_are_held_in_little_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert held < 500 * len(made)
     assert [answer.id for answer in run.answers] == [
-        record["question_id"] for record in imported.records
+        record.question_id for record in imported.records
     ]
 
 
@@ -776,7 +776,7 @@ def test_lines_name_model_and_method_and_scores_outside_0_to_1_are_left_out_with
     path = jsonl(tmp_path, model="m", method="tree", scores={"rating": 7.0, "half": 0.5})
     run = imported("jsonl", path, tmp_path / "results")
     assert run.path.name.startswith("tree--m--")
-    assert set(run.records[0]["scores"]) == {"logged.half"}
+    assert set(run.records[0].scores) == {"logged.half"}
     assert "rating is not from 0 to 1, so it is left out" in notes(run)
 
 
@@ -884,7 +884,7 @@ class TestOtherCommands:
             "logged.match",
             "logged.parts.x",
         ]
-        assert after.records[1]["scores"] == {"flashrag.em": 0.0, **run.records[1]["scores"]}
+        assert after.records[1].scores == {"flashrag.em": 0.0, **run.records[1].scores}
 
     def test_verify_says_what_it_cannot_check(self, command: Command, tmp_path: Path) -> None:
         run = imported(

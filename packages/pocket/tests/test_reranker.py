@@ -304,5 +304,5 @@ def test_it_stands_in_by_name(method, tmp_path, monkeypatch):
     assert plan.encoders["reranker"].name == "pocket-reranker"
     result = run(plan, tmp_path / "out", command=["harness"], progress=Silent())
     (record,) = read_run(result.folder).records
-    assert record["error"] is None
-    assert record["usage"]["search"]["flops"]["full"] > 0
+    assert record.error is None
+    assert record.usage["search"]["flops"]["full"] > 0

@@ -119,11 +119,11 @@ def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     means = repeats[0].run.printed_means  # as the other tool printed them
     records = [repeat.records for repeat in repeats]
     columns = {
-        name: array("d", (record["scores"].get(name, math.nan) for record in chain(*records)))
+        name: array("d", (record.scores.get(name, math.nan) for record in chain(*records)))
         for name in repeats[0].config["dataset"]["scorers"]
     }
-    failed = [record["error"] is not None for record in chain(*records)]
-    names = [record["question_id"] for record in chain(*records)] if len(repeats) > 1 else None
+    failed = [record.error is not None for record in chain(*records)]
+    names = [record.question_id for record in chain(*records)] if len(repeats) > 1 else None
     asked = pd.DataFrame({**columns, _FAILED: failed}, names)
     answered = asked[~asked[_FAILED]]
     rows: list[tuple[str, ...]] = []
