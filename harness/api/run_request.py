@@ -476,6 +476,8 @@ class RunRequest(Repetition, Handling, Selection):
         settings = retriever_settings(self.retriever, options)
         if settings is not None and self.app and not self.method and not self.suite:
             raise UserError("--retriever is for methods, and --app has its own; name a --method")
+        if settings is not None and self.corpus is not None:
+            raise UserError("--corpus and --retriever both say where to search; give one of them")
         return settings
 
     def _with_settings(self, run: Choices) -> Choices:

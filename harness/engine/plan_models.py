@@ -295,7 +295,8 @@ class ModelPlanner:
     def _retriever(self) -> RetrieverConfig | None:
         """The checked retriever that takes the place of the method's ranking; None for none."""
         config = self.settings.general.retriever
-        if config is None or not self._method.traits.takes_retriever:
+        traits = self._method.traits
+        if config is None or not (traits.takes_retriever or traits.searches):
             return None
         problems = problems_of(config)
         if problems:

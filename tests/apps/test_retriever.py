@@ -109,6 +109,19 @@ def test_methods_without_a_ranking_stand_beside_it_and_alone_refuse_it(ask, tabl
     assert "closed-book has none that it replaces" in alone.stderr
 
 
+def test_methods_that_search_while_they_answer_ask_it(ask, records):
+    def found(body):
+        question = next(text for text in PAGE_OF if text in body["query"])
+        return hits({**body, "query": question})
+
+    with Loopback([found]) as server:
+        ask("iter-retgen", "--retriever", f"wiki={server.url}", "--limit", "1").checked()
+    record = records("iter-retgen*")["q1"]
+    assert len(record["searches"]) == len(server.asked) > 1
+    best = record["searches"][0]["found"][0]
+    assert (best["score"], best["shown"][0]["kind"]) == (9.5, "span")
+
+
 def test_a_page_without_a_text_is_read_from_the_folder(ask, records, wiki):
     row = {"id": "q1", "question": "How long is the warranty?", "answer": "two years"}
     row["gold_pages"] = ["setup.md#Warranty"]
@@ -186,6 +199,8 @@ def test_options_without_a_retriever_and_a_retriever_of_applications_are_refused
     both = ("--app", "a=http://h/x", "--retriever", "http://h/y")
     ended = here("run", *both, "--documents", "wiki", "--questions", "questions.jsonl").checked(2)
     assert "--retriever is for methods" in ended.stderr
+    two = ask("iter-retgen", "--retriever", "http://h/y", "--corpus", "index").checked(2)
+    assert "--corpus and --retriever both say where to search; give one" in two.stderr
 
 
 async def look_up(query, k):
