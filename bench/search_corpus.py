@@ -10,6 +10,7 @@ one; it is no measurement.
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -98,10 +99,10 @@ def made_up(found: Material, count: int) -> Iterator[Paragraph]:
     for paragraph in found.paragraphs:
         words.update(paragraph.text.split())
     vocabulary = list(words)
-    weights = [words[word] for word in vocabulary]
+    weights = list(itertools.accumulate(words.values()))
     draw = random.Random(0)
     for number in range(count):
-        text = " ".join(draw.choices(vocabulary, weights, k=_WORDS))
+        text = " ".join(draw.choices(vocabulary, cum_weights=weights, k=_WORDS))
         yield Paragraph(f"Made up {number}", text)
 
 

@@ -107,8 +107,7 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
         if not same and file_hash(corpus.path) != digest:
             raise UserError(
                 f"{corpus.path} has changed since its index was made; remove the folder {folder}, "
-                "or name another one "
-                "with --index DIR"
+                "or name another one"
             )
         return Passages(corpus, facts, **arrays)
     facts, arrays = _scan_corpus(corpus, report)
