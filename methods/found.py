@@ -10,6 +10,7 @@ Where the text is in the documents is found afterwards (harness/engine/named_sou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from harness.method import Hit, Tools
 from harness.types import Document, Shown, Step
@@ -20,13 +21,23 @@ MOST_HITS = 100
 
 def texts_of(hits: Sequence[Hit]) -> list[str]:
     """The texts of the passages."""
-    return [hit.text or "" for hit in hits]
+    return [text_of(hit) for hit in hits]
+
+
+def text_of(hit: Hit) -> str:
+    """The text of a passage, which the engine has filled in."""
+    assert hit.text is not None
+    return hit.text
 
 
 def shown_hits(hits: Sequence[Hit]) -> tuple[Shown, ...]:
     """What the reader sees of the passages: their texts, then the pages that they are on."""
-    quotes = [Shown("quote", text=text) for text in texts_of(hits)]
-    pages = [Shown("source", text=hit.page) for hit in hits if hit.page]
+    quotes: list[Shown] = []
+    pages: list[Shown] = []
+    for hit in hits:
+        quotes.append(Shown("quote", text=text_of(hit)))
+        if hit.page:
+            pages.append(Shown("source", text=hit.page))
     return (*quotes, *pages)
 
 
@@ -34,21 +45,14 @@ def steps_of(hits: Sequence[Hit], tools: Tools) -> list[Step]:
     """A step for each passage that was found, best first."""
     model, flops = tools.model(), tools.meter.flops()
     steps: list[Step] = []
-    for place, (hit, text) in enumerate(zip(hits, texts_of(hits), strict=True)):
+    for place, hit in enumerate(hits):
+        text = text_of(hit)
         scores: dict[str, float] = {}
         if hit.score is not None:
             scores["retriever"] = hit.score
-        steps.append(
-            Step(
-                "retrieve",
-                place,
-                scores=scores,
-                tokens=model.count(text),
-                flops=flops,
-                shown=Shown("quote", text=text),
-                note=hit.page,
-            )
-        )
+        shown = Shown("quote", text=text)
+        step = Step("retrieve", place, scores=scores, tokens=model.count(text), flops=flops)
+        steps.append(replace(step, shown=shown, note=hit.page))
     return steps
 
 
@@ -57,7 +61,7 @@ def in_document_order(hits: Sequence[Hit], documents: Sequence[Document]) -> lis
     whole_text = "\n\n".join(document.text for document in documents)
 
     def place(hit: Hit) -> int:
-        found = whole_text.find((hit.text or "").strip())
+        found = whole_text.find(text_of(hit).strip())
         if found < 0:
             return len(whole_text)
         return found
