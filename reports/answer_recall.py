@@ -42,12 +42,16 @@ def has_answer(text: str, answers: Sequence[str]) -> bool | None:
 def answer_shown(record: StoredRecord, example: Example, rows: Rows) -> bool | None:
     """`has_answer` for what one question's reader was shown; a question that failed was shown
     nothing."""
-    shown = [] if record.error is not None else record.shown
-    return has_answer(shown_text(shown, rows), example.gold.answers)
+    text = ""
+    if record.error is None:
+        text = shown_text(record.shown, rows)
+    return has_answer(text, example.gold.answers)
 
 
 def answer_shown_as_substring(record: StoredRecord, example: Example, rows: Rows) -> bool:
     """FlashRAG's retrieval recall: whether a shown piece contains an answer as a substring, both
     normalised."""
-    texts = [rows.text(piece) or "" for piece in record.shown] if record.error is None else []
+    texts: list[str] = []
+    if record.error is None:
+        texts = [rows.text(piece) or "" for piece in record.shown]
     return retrieval_recall([texts], [example.gold.answers], k=len(texts)) == 1.0

@@ -20,24 +20,35 @@ from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 
 BY = (*KINDS, "length", "answer")
-_CHARACTERS_PER_TOKEN = 4  # a token, about
+_CHARACTERS_PER_TOKEN = 4
 
 
 def kind_of_question(record: StoredRecord, criterion: str) -> str | None:
     """The kind of a record's question by "hops", "length", ...; None if not known."""
-    if criterion == "length" and record.document_characters:
-        return _range_of_two(sum(record.document_characters) / _CHARACTERS_PER_TOKEN)
+    if criterion == "length":
+        return _length_of(record)
     gold = record.gold
     if gold is None:
         return None
-    extra = gold.get("extra") or {}
-    if criterion == "length":  # of an imported run; rows of LongBench bring it, in words
-        words = extra.get("length")
-        return f"{_range_of_two(words)} words" if isinstance(words, int) else None
     if criterion == "answer":
         return answer_kind(gold["answers"])
-    value = extra.get(criterion) if criterion not in KINDS else None
-    return str(value) if isinstance(value, str | int) else kinds(extra).get(criterion)
+    extra = gold.get("extra") or {}
+    value = extra.get(criterion)
+    if criterion not in KINDS and isinstance(value, str | int):
+        return str(value)
+    return kinds(extra).get(criterion)
+
+
+def _length_of(record: StoredRecord) -> str | None:
+    """The range of the length of a question's documents; of an imported run in words, which rows of
+    LongBench bring."""
+    characters = record.document_characters
+    if characters:
+        return _range_of_two(sum(characters) / _CHARACTERS_PER_TOKEN)
+    words = record.gold_extra.get("length")
+    if not isinstance(words, int):
+        return None
+    return f"{_range_of_two(words)} words"
 
 
 def _range_of_two(tokens: float) -> str:
@@ -56,7 +67,9 @@ def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str
     for record in run.whole_records:
         for criterion in criteria:
             label = kind_of_question(record, criterion)
-            labels[criterion].append(label and sys.intern(label))  # a few texts, not one a question
+            if label is not None:
+                label = sys.intern(label)  # a few texts, not one a question
+            labels[criterion].append(label)
     return labels
 
 
@@ -66,45 +79,78 @@ def split_by_kind(
     """The runs, each divided by the kind of its questions; those whose kind is unknown are left
     out.
 
-    known: `kinds_of` each run. Raises UnknownName for a `by` that is none of BY and no column of
-    the rows, UserError where no question has a kind.
+    Args:
+        runs: Stored runs.
+        by: One of BY, or a column of the rows.
+        known: `kinds_of` each run, where it is known already.
+
+    Raises:
+        UnknownName: There is no such way to divide questions.
+        UserError: No question has a kind.
     """
     if by not in BY:
-        carried: set[str] = set()
-        for run in runs:
-            for record in run.whole_records:
-                carried.update(record.gold_extra)
-        if by not in carried:
-            raise UnknownName("way to divide questions", by, (*BY, *sorted(carried)))
+        _check_column(runs, by)
+    if not known:
+        known = [kinds_of(run, [by]) for run in runs]
     parts = []
-    for run, labels in zip(runs, known or [kinds_of(run, [by]) for run in runs], strict=True):
-        groups: dict[str, list[StoredRecord]] = {}
-        for record, label in zip(run.records, labels[by], strict=True):
-            if label is not None:
-                groups.setdefault(label, []).append(record)
-        n_unknown = len(run.records) - sum(map(len, groups.values()))
-        left = f"{n_unknown} of {len(run.records)} questions tell no {by} and are in no table"
-        all_notes = (*run.notes, left) if n_unknown else run.notes
-        for label, records in sorted(groups.items(), key=lambda group: (len(group[0]), group[0])):
-            name = f"{run.config['dataset']['name']}, {by} {label}"
-            config = {**run.config, "dataset": {**run.config["dataset"], "name": name}}
-            summary = {
-                **run.summary,
-                "n_left_out": 0,
-            }  # the kind of what the loader left out is not known
-            parts.append(
-                replace(
-                    run, config=config, records=records, summary=summary, whole=run, notes=all_notes
-                )
-            )
+    for run, labels in zip(runs, known, strict=True):
+        parts += _parts_of(run, by, labels[by])
     if not parts:
-        known_kinds = [
-            name
-            for name in BY
-            if any(kind_of_question(r, name) is not None for run in runs for r in run.whole_records)
-        ]
         raise UserError(
             f"no question of these runs tells its {by}; they tell: "
-            f"{', '.join(known_kinds) or 'nothing'}"
+            f"{', '.join(_known_kinds(runs)) or 'nothing'}"
         )
     return parts
+
+
+def _check_column(runs: Sequence[StoredRun], by: str) -> None:
+    """Raise UnknownName where no row of the runs carries a column of this name."""
+    carried: set[str] = set()
+    for run in runs:
+        for record in run.whole_records:
+            carried.update(record.gold_extra)
+    if by not in carried:
+        raise UnknownName("way to divide questions", by, (*BY, *sorted(carried)))
+
+
+def _parts_of(run: StoredRun, by: str, labels: Sequence[str | None]) -> list[StoredRun]:
+    """A run for each kind of its questions.
+
+    Args:
+        run: The run.
+        by: The criterion.
+        labels: The kind of each question.
+    """
+    groups: dict[str, list[StoredRecord]] = {}
+    for record, label in zip(run.records, labels, strict=True):
+        if label is not None:
+            groups.setdefault(label, []).append(record)
+    notes = run.notes
+    n_unknown = len(run.records) - sum(map(len, groups.values()))
+    if n_unknown:
+        total = len(run.records)
+        notes = (*notes, f"{n_unknown} of {total} questions tell no {by} and are in no table")
+    parts = []
+    for label in sorted(groups, key=lambda label: (len(label), label)):
+        name = f"{run.config['dataset']['name']}, {by} {label}"
+        part = replace(
+            run,
+            config={**run.config, "dataset": {**run.config["dataset"], "name": name}},
+            records=groups[label],
+            # The kind of what the loader left out is not known.
+            summary={**run.summary, "n_left_out": 0},
+            whole=run,
+            notes=notes,
+        )
+        parts.append(part)
+    return parts
+
+
+def _known_kinds(runs: Sequence[StoredRun]) -> list[str]:
+    """The criteria by which a question of the runs has a kind."""
+    known = []
+    for criterion in BY:
+        kinds_of_runs = [kinds_of(run, [criterion])[criterion] for run in runs]
+        if any(any(labels) for labels in kinds_of_runs):
+            known.append(criterion)
+    return known

@@ -8,12 +8,12 @@ pick_columns(frame)   ─► the same rows, few columns                         
 
 import re
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 import pandas as pd
 
 from harness.errors import UnknownName
 from reports.run_columns import Shown, columns_shown, legends
+from reports.section import Section
 from reports.settings import as_printed, settings
 
 _RUN_COLUMNS = ("dataset", "method", "model")
@@ -48,13 +48,6 @@ PAIRED = (
 title."""
 
 
-class Section(NamedTuple):
-    """A table with a title."""
-
-    title: str
-    frame: pd.DataFrame
-
-
 def pick_columns(
     frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None
 ) -> pd.DataFrame:
@@ -85,9 +78,10 @@ def pick_columns(
 
 def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
     """The columns that fit a terminal: scores, costs, counts."""
-    columns = _default_scores(frame, names, score)
-    columns += _SCORE_COLUMNS
-    flops_unknown = list(frame["tflops"].isna()) if "tflops" in names else []
+    columns = [*_default_scores(frame, names, score), *_SCORE_COLUMNS]
+    flops_unknown: list[bool] = []
+    if "tflops" in names:
+        flops_unknown = list(frame["tflops"].isna())
     if not flops_unknown or not all(flops_unknown):
         columns += columns_shown(Shown.WITH_FLOPS)
     if any(flops_unknown):
@@ -101,21 +95,26 @@ def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | Non
 
 
 def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
-    """The scores to show: `score`, or headlines and scores of the user's own ("module:function"),
-    and judges of correctness beside `right`; with the votes and pass@k of each."""
+    """The scores to show, with the votes and pass@k of each: `score`, or headlines, scores of the
+    user's own, and judges of correctness beside `right`."""
+    scores: dict[str, None] = {}
     if score:
-        scores = [score]
+        scores[score] = None
     else:
-        means = [name for name in names if not name.endswith((".low", ".high"))]
-        own = [name for name in means if ":" in name]
-        if _RIGHT in set(frame["headline"]):
-            own += [name for name in means if _JUDGE.fullmatch(name)]
-        scores = [*dict.fromkeys([*frame["headline"], *own])]
+        scores.update(dict.fromkeys(frame["headline"]))
+        scores.update(dict.fromkeys(_own_scores(names)))
+        if _RIGHT in scores:
+            scores.update(dict.fromkeys(filter(_JUDGE.fullmatch, names)))
     found = list(scores)
     for name in scores:
         of_repeats = re.compile(rf"{re.escape(name)}\.(vote|pass@\d+)")
         found += filter(of_repeats.fullmatch, names)
     return found
+
+
+def _own_scores(names: Sequence[str]) -> list[str]:
+    """The scores of the user's own, "module:function"."""
+    return [name for name in names if ":" in name and not name.endswith((".low", ".high"))]
 
 
 def _unknown_column(name: str, names: Sequence[str]) -> UnknownName:
@@ -132,28 +131,43 @@ def sections(
 ) -> list[Section]:
     """One section a data set, titled by its name and the model that all rows share.
 
-    columns, score: as in `pick_columns`; columns=() keeps every column.
+    Args:
+        frame: The main table, or one with its columns of what ranks, titles and explains rows.
+        columns: As in `pick_columns`; () keeps every column.
+        score: As there.
     """
     tables = []
     for _, group in frame.groupby("dataset", sort=False):
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
             table = pick_columns(table, columns, score)
-        in_table = [name for name in ("dataset", "model") if name in table.columns]
-        shared = [name for name in in_table if table[name].nunique() == 1]
-        title = " · ".join(str(table[name].iloc[0]) for name in shared)
-        unset = [name for name in settings(table) if table[name].isna().all()]
-        table = table.drop(columns=[*shared, *unset])
-        if swept := settings(table):  # columns behind the method, whose name is then without them
-            place = list(table.columns).index("method") + 1
-            for name in reversed(swept):
-                table.insert(place, name, table.pop(name))
-            table = table.assign(method=table["base"])
-        shown = legended(table)
-        all_asked = columns is not None and not columns
-        shown.attrs["asked"] = [*(table.columns if all_asked else columns or ())]
-        tables.append(Section(title, shown))
+        tables.append(_section(table, columns))
     return tables
+
+
+def _section(table: pd.DataFrame, columns: Sequence[str] | None) -> Section:
+    """The table of one data set; columns: as of `sections`."""
+    in_table = [name for name in ("dataset", "model") if name in table.columns]
+    shared = [name for name in in_table if table[name].nunique() == 1]
+    title = " · ".join(str(table[name].iloc[0]) for name in shared)
+    unset = [name for name in settings(table) if table[name].isna().all()]
+    shown = legended(_settings_after_method(table.drop(columns=[*shared, *unset])))
+    asked: Sequence[str] = columns or ()
+    if columns is not None and not columns:
+        asked = [str(name) for name in shown.columns]
+    return Section(title, shown, asked=asked)
+
+
+def _settings_after_method(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the settings in which runs differ after the method, whose name is then without
+    them."""
+    swept = settings(table)
+    if not swept:
+        return table
+    place = list(table.columns).index("method") + 1
+    for name in reversed(swept):
+        table.insert(place, name, table.pop(name))
+    return table.assign(method=table["base"])
 
 
 def legended(table: pd.DataFrame) -> pd.DataFrame:
@@ -186,8 +200,10 @@ def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFra
     """The frame with the middle of long texts in `column` left out: "PECAN Attention … 8 queries
     per document"."""
     half = (longest - 3) // 2
-
-    def shorten(text: str) -> str:
-        return text if len(text) <= longest else f"{text[:half].rstrip()} … {text[-half:].lstrip()}"
-
-    return frame.assign(**{column: [shorten(str(value)) for value in frame[column]]})
+    texts = []
+    for value in frame[column]:
+        text = str(value)
+        if len(text) > longest:
+            text = f"{text[:half].rstrip()} … {text[-half:].lstrip()}"
+        texts.append(text)
+    return frame.assign(**{column: texts})

@@ -5,11 +5,12 @@ A score over other questions ranks questions, not methods: such a run stays in t
 footnote, has no ratio to a reference that was asked something else, and dominates nothing.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, product
-from typing import Any
+from itertools import product
 
 import numpy as np
 
@@ -53,18 +54,23 @@ def reasons_not_to_rank(
     """
     checks = checks or Checks()
     labels = facts.labels(runs)
-    bases = _usual_runs(runs, checks)
+    usual = _usual_runs(runs, checks)
     copied = _copied_answers(runs, checks)
     sentences: list[str | None] = []
-    for i, run in enumerate(runs):
-        base = bases[facts.run_key(run)[0]]
-        reasons = [] if base == i else _reasons(run, runs[base], labels[i], checks)
-        if copied[i]:
+    for place, run in enumerate(runs):
+        base = usual[facts.run_key(run)[0]]
+        reasons = []
+        if place != base:
+            reasons = _reasons(run, runs[base], labels[place], checks)
+        if copied[place]:
             reasons.append(
-                f"{copied[i]} of its answers have the costs of another run's, seconds included"
+                f"{copied[place]} of its answers have the costs of another run's, seconds included"
             )
-        sentence = f"{labels[i]} should not be ranked with {labels[base]}: {'; '.join(reasons)}"
-        sentences.append(sentence if reasons else None)
+        if reasons:
+            head = f"{labels[place]} should not be ranked with {labels[base]}"
+            sentences.append(f"{head}: {'; '.join(reasons)}")
+        else:
+            sentences.append(None)
     return sentences
 
 
@@ -72,31 +78,36 @@ def _usual_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
     """Data set -> the place of the run that stands for most of its runs: the commonest questions,
     of these the commonest task, of these the commonest gold answers."""
     keys = [question_set(run) for run in runs]
-    bases: dict[str, int] = {}
-    for dataset in dict.fromkeys(facts.run_key(run)[0] for run in runs):
-        members = [i for i, run in enumerate(runs) if facts.run_key(run)[0] == dataset]
-        commonest = most_common([keys[i] for i in members])
-        matching = [i for i in members if keys[i] == commonest]
-        tasks = [[facts.task(runs[i]), checks.examined(runs[i]).texts_key] for i in matching]
-        bases[dataset] = matching[tasks.index(max(tasks, key=tasks.count))]
-    return bases
+    places: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        places.setdefault(facts.run_key(run)[0], []).append(place)
+    usual: dict[str, int] = {}
+    for dataset, members in places.items():
+        commonest = most_common([keys[place] for place in members])
+        matching = [place for place in members if keys[place] == commonest]
+        tasks = [
+            [facts.task(runs[place]), checks.examined(runs[place]).texts_key] for place in matching
+        ]
+        usual[dataset] = matching[tasks.index(max(tasks, key=tasks.count))]
+    return usual
 
 
 def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> list[str]:
-    """Why a run should not be ranked with `base`, a phrase each; label: its name in tables."""
+    """Why a run should not be ranked with another, a phrase each.
+
+    Args:
+        run: The run.
+        base: The run that stands for most of its data set.
+        label: The name of the run in tables.
+        checks: What was found in the records of both.
+    """
     reasons = _question_reasons(run, base)
     if facts.made_elsewhere(run) or facts.made_elsewhere(base):
         return reasons
     reasons += text_reasons(run, base, checks)
     found = [one for one in differences(run, base) if one.kind == "answers"]
-    task = [one.key.removeprefix("dataset.") for one in found if one.key.startswith("dataset.")]
-    if task:
-        reasons.append(f"another task ({', '.join(sorted(task))})")
-    reader = [one for one in found if one.key.startswith(("model.", "manifest.models."))]
-    same_name = run.config["model"]["name"] == base.config["model"]["name"]
-    if reader and same_name and not _has_application(run, base):
-        names = [one.key.removeprefix("manifest.") for one in reader]
-        reasons.append(f"another reader of the same name ({', '.join(names)})")
+    reasons += _task_reasons(found)
+    reasons += _reader_reasons(run, base, found)
     for one in found:
         if one.key in task_free_keys(label):
             reasons.append(f"another {one.key} ({one.values})")
@@ -104,24 +115,56 @@ def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> lis
             reasons.append(f"another corpus ({corpora(one)})")
         if one.key.startswith("manifest.dataset."):
             reasons.append(f"other rows read ({one})")
+    return reasons + _scorer_reasons(run, base)
+
+
+def _task_reasons(found: Sequence[Difference]) -> list[str]:
+    """Other settings of the data set."""
+    task = [one.key.removeprefix("dataset.") for one in found if one.key.startswith("dataset.")]
+    if not task:
+        return []
+    return [f"another task ({', '.join(sorted(task))})"]
+
+
+def _reader_reasons(run: StoredRun, base: StoredRun, found: Sequence[Difference]) -> list[str]:
+    """Another reader of the same name; one of another name is seen in the table."""
+    if run.config["model"]["name"] != base.config["model"]["name"] or _has_application(run, base):
+        return []
+    names = [one.key.removeprefix("manifest.") for one in found if _is_of_reader(one)]
+    if not names:
+        return []
+    return [f"another reader of the same name ({', '.join(names)})"]
+
+
+def _is_of_reader(one: Difference) -> bool:
+    return one.key.startswith(("model.", "manifest.models."))
+
+
+def _scorer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
+    """Another version of the scorer of the headline."""
     name = facts.headline(base)
-    versions = [facts.scorer_version(each, name) for each in (run, base)]
-    if name in facts.score_names(run) and None not in versions and versions[0] != versions[1]:
-        reasons.append(f"another version of {name} ({versions[0]} and {versions[1]})")
-    return reasons
+    if name not in facts.score_names(run):
+        return []
+    version, usual = facts.scorer_version(run, name), facts.scorer_version(base, name)
+    if version is None or usual is None or version == usual:
+        return []
+    return [f"another version of {name} ({version} and {usual})"]
 
 
 def corpora(difference: Difference) -> str:
     """What two runs searched in."""
-    names = [each or "own documents" for each in (difference.ours, difference.theirs)]
-    return " and ".join(names)
+    ours = difference.ours or "own documents"
+    theirs = difference.theirs or "own documents"
+    return f"{ours} and {theirs}"
 
 
 def task_free_keys(label: str) -> set[str]:
     """Settings of a run beside its parts that change answers; a seed that the label names is seen
     there."""
     keys = {"seed", "sample", "sample_seed", "failed"}
-    return keys - {"seed"} if "seed=" in label else keys
+    if "seed=" in label:
+        keys.remove("seed")
+    return keys
 
 
 def _question_reasons(run: StoredRun, base: StoredRun) -> list[str]:
@@ -146,18 +189,17 @@ def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
     if facts.fingerprint(run) != facts.fingerprint(base):
         return []
     ours, theirs = checks.examined(run), checks.examined(base)
-    reasons = []
-    if number := ours.different_golds(theirs):
-        reasons.append(f"other gold answers of {number} questions")
-    if number := ours.different_questions(theirs):
-        reasons.append(f"other texts of {number} questions")
-    if number := ours.different_documents(theirs):
-        reasons.append(f"other documents of {number} questions")
-    if number := ours.different_lengths(theirs):
-        reasons.append(f"documents of other lengths of {number} questions")
-    if number := changed_in_copy(run.whole or run, base.whole or base):
-        reasons.append(f"{number} other records, though both are copies of one run")
-    return reasons
+    counted = (
+        (ours.different_golds(theirs), "other gold answers of {} questions"),
+        (ours.different_questions(theirs), "other texts of {} questions"),
+        (ours.different_documents(theirs), "other documents of {} questions"),
+        (ours.different_lengths(theirs), "documents of other lengths of {} questions"),
+        (
+            changed_in_copy(run.whole or run, base.whole or base),
+            "{} other records, though both are copies of one run",
+        ),
+    )
+    return [phrase.format(number) for number, phrase in counted if number]
 
 
 def _has_application(run: StoredRun, base: StoredRun) -> bool:
@@ -168,28 +210,38 @@ def _has_application(run: StoredRun, base: StoredRun) -> bool:
 def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
     """Why the answers of two runs differ by more than the method: the end of a sentence each, for
     `harness compare`."""
-    sentences, reader = [], []
+    sentences: list[str] = []
+    reader_keys = []
     for one in differences(run, base):
         if one.kind != "answers" or one.key == "failed":
             continue
         if one.key == "seed":
-            seeds = [each.config.get("seed", 0) for each in (run, base)]
-            sentences.append(f"have different seeds ({seeds[0]} and {seeds[1]})")
+            seed, base_seed = run.config.get("seed", 0), base.config.get("seed", 0)
+            sentences.append(f"have different seeds ({seed} and {base_seed})")
         elif one.key.removeprefix("model.") in SAMPLING:
             sentences.append(f"were answered differently ({one})")
-        elif one.key.startswith(("model.", "manifest.models.")):
-            reader.append(one.key.removeprefix("manifest."))
+        elif _is_of_reader(one):
+            reader_keys.append(one.key.removeprefix("manifest."))
         elif one.key == _CORPUS:
             sentences.append(f"searched in different texts ({corpora(one)})")
         else:
             sentences.append(f"were asked differently ({one})")
-    other_reader = reader or facts.reader(run) != facts.reader(base)
-    if other_reader and not _has_application(run, base):
-        names = [str(each.config["model"]["name"]) for each in (run, base)]
-        who = " and ".join(names) if names[0] != names[1] else f"both named {names[0]}"
-        keys = f": {', '.join(reader)}" if reader else ""
-        sentences.append(f"have different readers ({who}{keys})")
+    if _has_application(run, base):
+        return sentences
+    if reader_keys or facts.reader(run) != facts.reader(base):
+        sentences.append(_different_readers(run, base, reader_keys))
     return sentences
+
+
+def _different_readers(run: StoredRun, base: StoredRun, keys: Sequence[str]) -> str:
+    """The end of a sentence on the readers of two runs; keys: settings in which they differ."""
+    name, base_name = str(run.config["model"]["name"]), str(base.config["model"]["name"])
+    who = f"{name} and {base_name}"
+    if name == base_name:
+        who = f"both named {name}"
+    if keys:
+        who += f": {', '.join(keys)}"
+    return f"have different readers ({who})"
 
 
 def _copied_answers(runs: Sequence[StoredRun], checks: Checks) -> list[int]:
@@ -208,23 +260,46 @@ def other_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> l
 
     checks: as of `reasons_not_to_rank`.
     """
-    labels, sentences = facts.labels(runs), []
-    bases = _usual_runs(runs, checks or Checks())
-    versions = [
-        {key: value for key, value in made_with(run).items() if key != "rows"} for run in runs
-    ]
-    for run, its, label in zip(runs, versions, labels, strict=True):
+    usual = _usual_runs(runs, checks or Checks())
+    by_dataset: dict[str, list[dict[str, str]]] = {}
+    made = []
+    for run in runs:
+        versions = made_with(run)
+        versions.pop("rows", None)
+        made.append(versions)
+        by_dataset.setdefault(facts.run_key(run)[0], []).append(versions)
+    sentences: list[str | None] = []
+    for run, versions, label in zip(runs, made, facts.labels(runs), strict=True):
         dataset = facts.run_key(run)[0]
-        in_dataset = [facts.run_key(other)[0] == dataset for other in runs]
-        group = list(compress(versions, in_dataset))
-        usual = max(group, key=group.count)
-        others = "the other run" if len(group) == 2 else "most runs"
-        unlike = [key for key in its if its[key] != usual.get(key, its[key])]
-        parts = [f"{key} {its[key]} ({others}: {usual[key]})" for key in unlike]
-        said = [f"{label} was made with {', '.join(parts)}"] if parts else []
-        said += _cost_sentences(run, runs[bases[dataset]], label)
-        sentences.append("; ".join(said) or None)
+        parts = [
+            *_other_version_sentences(versions, by_dataset[dataset], label),
+            *_cost_sentences(run, runs[usual[dataset]], label),
+        ]
+        sentences.append("; ".join(parts) or None)
     return sentences
+
+
+def _other_version_sentences(
+    versions: dict[str, str], of_dataset: Sequence[dict[str, str]], label: str
+) -> list[str]:
+    """In which versions a run differs from most.
+
+    Args:
+        versions: What the run was made with.
+        of_dataset: That of every run of its data set.
+        label: Its name in tables.
+    """
+    usual = max(of_dataset, key=of_dataset.count)
+    others = "most runs"
+    if len(of_dataset) == 2:
+        others = "the other run"
+    parts = []
+    for key, version in versions.items():
+        if version != usual.get(key, version):
+            parts.append(f"{key} {version} ({others}: {usual[key]})")
+    if not parts:
+        return []
+    return [f"{label} was made with {', '.join(parts)}"]
 
 
 def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
@@ -236,7 +311,9 @@ def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
     found = differences(run, base)
     costs = [str(one) for one in found if one.kind == "cost"]
     unknown = [str(one) for one in found if one.kind == "not checked"]
-    sentences = [f"costs of {label} are measured otherwise ({', '.join(costs)})"] if costs else []
+    sentences = []
+    if costs:
+        sentences.append(f"costs of {label} are measured otherwise ({', '.join(costs)})")
     if unknown:
         sentences.append(f"{label}: not checked: {', '.join(unknown)}")
     return sentences
@@ -246,7 +323,7 @@ def record_notes(run: StoredRun, checks: Checks) -> list[str]:
     """What does not fit in a run, whether the scores that tables show are those of its answers, and whether its
     files could be checked; a sentence each."""
     notes = [f"does not fit: {sentence}" for sentence in checks.misfits(run)]
-    shown = dict.fromkeys([facts.headline(run), _RECALL]).keys() & {*facts.score_names(run)}
+    shown = {facts.headline(run), _RECALL}.intersection(facts.score_names(run))
     for name in sorted(shown):
         problem, _ = checks.rescored(run, name)
         if problem is not None:
@@ -263,20 +340,34 @@ def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
     Raises UserError where runs over the same rows have no question in common.
     """
-    keys = [(facts.run_key(run)[0], facts.fingerprint(run)) for run in runs]
-    id_sets = [question_set(run)[1] for run in runs]
-    common: dict[Any, frozenset[str]] = {}
-    for key, ids in zip(keys, id_sets, strict=True):
-        common[key] = common.get(key, ids) & ids
-    if empty := [name for (name, _), ids in common.items() if not ids]:
+    common: dict[_Rows, frozenset[str]] = {}
+    for run in runs:
+        _, ids = question_set(run)
+        common[_rows(run)] = common.get(_rows(run), ids) & ids
+    empty = [dataset for (dataset, _), ids in common.items() if not ids]
+    if empty:
         raise UserError(f"--common: the runs over {', '.join(empty)} have no question in common")
-    reduced = []
-    for run, key in zip(runs, keys, strict=True):
-        kept = [record for record in run.records if record.question_id in common[key]]
-        note = f"reduced to the {len(kept)} of {len(run.records)} questions that every run was asked (--common)"
-        part = replace(run, records=kept, whole=run, notes=(*run.notes, note))
-        reduced.append(run if len(kept) == len(run.records) else part)
-    return reduced
+    return [_reduced(run, common[_rows(run)]) for run in runs]
+
+
+_Rows = tuple[str, str | None]
+"""Data set, and fingerprint of its rows."""
+
+
+def _rows(run: StoredRun) -> _Rows:
+    return facts.run_key(run)[0], facts.fingerprint(run)
+
+
+def _reduced(run: StoredRun, ids: frozenset[str]) -> StoredRun:
+    """The run with these questions alone."""
+    kept = [record for record in run.records if record.question_id in ids]
+    if len(kept) == len(run.records):
+        return run
+    note = (
+        f"reduced to the {len(kept)} of {len(run.records)} questions that every run was asked "
+        "(--common)"
+    )
+    return replace(run, records=kept, whole=run, notes=(*run.notes, note))
 
 
 def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
@@ -285,53 +376,64 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
 
     Questions that an import left out count as the run's.
     """
-    runs = [r.whole or r for r in (run, base)]
-    sizes = []
-    for r in runs:
-        dataset = r.manifest.get("dataset") or {} if facts.made_elsewhere(r) else {}
-        sizes.append(dataset.get("questions") or len(r.records))
-    number = len(same_questions(*runs))
-    names = " and ".join(
-        f"{r.config['method']['name']} with {r.config['model']['name']}" for r in runs
+    run, base = run.whole or run, base.whole or base
+    size, base_size = _size(run), _size(base)
+    number = len(same_questions(run, base))
+    sentence = (
+        f"{facts.run_key(run)[0]}: {_who(run)} and {_who(base)} share {number} questions (id, "
+        f"question and a right answer) of {size} and {base_size}"
     )
-    shared = f"{names} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"
-    return number, max(sizes), f"{runs[0].config['dataset']['name']}: {shared}"
+    return number, max(size, base_size), sentence
+
+
+def _size(run: StoredRun) -> int:
+    """The number of questions of a run, with those that an import left out."""
+    questions = None
+    if facts.made_elsewhere(run):
+        questions = (run.manifest.get("dataset") or {}).get("questions")
+    return questions or len(run.records)
+
+
+def _who(run: StoredRun) -> str:
+    return f"{run.config['method']['name']} with {run.config['model']['name']}"
 
 
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
     """Ids that stand for the same question in both, as far as both hold question and right
     answers."""
-    texts_a = _question_texts(run)
-    texts_b = _question_texts(base)
-    in_both = texts_a.keys() & texts_b.keys()
-    return {name for name in in_both if _may_be_equal(texts_a[name], texts_b[name])}
+    texts, base_texts = _texts_by_question(run), _texts_by_question(base)
+    return {
+        question
+        for question in texts.keys() & base_texts.keys()
+        if texts[question].may_be(base_texts[question])
+    }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _QuestionTexts:
-    """The texts of a question, as far as its record holds them."""
+    """A question and its right answers, as far as a record holds them."""
 
-    question: Sequence[str]
+    question: str | None
     answers: Sequence[str]
 
+    def may_be(self, other: _QuestionTexts) -> bool:
+        """Whether nothing speaks against both being one question."""
+        return _may_be_equal([self.question], [other.question]) and _may_be_equal(
+            self.answers, other.answers
+        )
 
-def _question_texts(run: StoredRun) -> dict[str, _QuestionTexts]:
-    """Question id -> its texts."""
-    texts = {}
+
+def _texts_by_question(run: StoredRun) -> dict[str, _QuestionTexts]:
+    found = {}
     for record in run.whole_records:
-        question = [record.question] if record.question else []
-        answers = [answer for answer in record.gold_answers if answer]
-        texts[record.question_id] = _QuestionTexts(question, answers)
-    return texts
+        answers = record.gold_answers
+        found[record.question_id] = _QuestionTexts(record.question, answers)
+    return found
 
 
-def _may_be_equal(a: _QuestionTexts, b: _QuestionTexts) -> bool:
-    """Whether two questions may be the same one, by their texts and their right answers."""
-    return _share_text(a.question, b.question) and _share_text(a.answers, b.answers)
-
-
-def _share_text(a: Sequence[str], b: Sequence[str]) -> bool:
+def _may_be_equal(texts: Sequence[str | None], others: Sequence[str | None]) -> bool:
     """Whether two lists have a normalised text in common, or one of them is not known."""
-    if not a or not b:
+    given, others_given = list(filter(None, texts)), list(filter(None, others))
+    if not given or not others_given:
         return True
-    return any(exact(one, other) for one, other in product(a, b))
+    return any(exact(text, other) for text, other in product(given, others_given))

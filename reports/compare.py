@@ -46,12 +46,14 @@ from harness.storage.named_runs import with_distinct_names
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.checks import Checks
-from reports.columns import PAIRED, Section, pick_columns, sections
+from reports.columns import PAIRED, pick_columns, sections
 from reports.comparability import overlap, same_questions
 from reports.config_difference import brief_difference, config_difference
 from reports.copies import reproduction
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
+from reports.run_notes import run_notes
 from reports.run_pairs import RunPair, compared_score, objections, pairs_with_reference
+from reports.section import Section
 from reports.table_formats import render, render_sections
 from reports.table_row import TableRow
 
@@ -271,7 +273,7 @@ def _notes(comparison: _Comparison, scores: _PairedScores, checks: Checks) -> li
         shared = overlap(pair.run, pair.base)[2]
         notes.append(f"{shared}; prompt, seed and weights of an imported run are not compared")
     for run, label in pair.labelled:
-        notes += [f"{label}: {note}" for note in facts.notes(run)]
+        notes += [f"{label}: {note}" for note in run_notes(run)]
     for run, label in pair.labelled:
         _, checked = checks.rescored(run, comparison.score)
         if not checked:
@@ -396,9 +398,7 @@ def _section(pairs: Sequence[PairedRow], legend: str, below: set[str]) -> Sectio
         f"{first.pair.dataset}: {first.score} minus that of {first.pair.base_label}, "
         "on the same questions"
     )
-    shown = table[chosen]
-    shown.attrs["asked"] = ()
-    return Section(title, shown)
+    return Section(title, table[chosen], asked=())
 
 
 def _changed_note(pair: RunPair) -> tuple[str, ...]:

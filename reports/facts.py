@@ -1,20 +1,16 @@
 """What a stored run says of itself: the only place that knows the keys of run.yaml, manifest.json
 and the records.
 
-StoredRun ── run_key · fingerprint · reader · versions · notes             (one line about the run)
-          └─ scored(run, name)  ids, values, clusters                      (one value a question)
-          └─ corpus_scores(run) · corpus(run, name)                         (one value of all answers: BLEU)
-          └─ head_columns(run, label), mean_columns("mean", values, ...)   (columns of a table's row)
+    run_key(run)                        -> ("musique", "bm25--llama-8b--0a1b2c3d")
+    scored(run, "f1").by_question()     -> {"q1": 1.0, "q2": 0.4}
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -24,32 +20,34 @@ from numpy.typing import NDArray
 
 from harness.config.applications import APPLICATION
 from harness.config.schema import canonical
-from harness.cost.usage import ENCODERS, add_usage, price_of, sum_phases, texts_and_cut
-from harness.datasets.base import left_out_note
-from harness.engine import model_warnings as embedded
+from harness.cost.usage import texts_and_cut
 from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import LEVEL, Interval, Labels, interval
 from harness.stats.corpus_interval import corpus_interval
 from harness.stats.question_clusters import cluster_numbers
 from harness.storage.run_folder import StoredRun
-from harness.storage.run_summary import lacking_replies, reply_sentences
-from harness.types import COUNTS, JUDGES, MISSING, NOT_FOLLOWED, PREFIX
-from reports import costs
-from reports.search_notes import search_notes
+from harness.types import COUNTS, JUDGES
+from reports.settings import NOT_RECORDED
 from reports.settings import labels as labels
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ALPHA = 0.05  # of the tests between methods
-_MANY = 20  # fewer questions are not worth a word about the size of their clusters
+ALPHA = 0.05
+"""The level of the tests between methods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One score of a run: `values[i]` is of question `ids[i]` in cluster `clusters[i]`; missing:
-    answers without it."""
+    """One score of a run.
+
+    Args:
+        ids: Questions that have it.
+        values: Of each of these.
+        clusters: Of each of these.
+        missing: Answers without it.
+    """
 
     ids: Sequence[str]
     values: Sequence[float]
@@ -91,14 +89,16 @@ def run_key(run: StoredRun) -> tuple[str, str]:
 def datasets(runs: Sequence[StoredRun]) -> list[str]:
     """The data set of each run, with the hash of its rows where runs over other rows have the same
     name."""
-    keys = dict.fromkeys((run_key(run)[0], fingerprint(run)) for run in runs)
-    counts = Counter(name for name, _ in keys)
-    return [
-        f"{name} (rows {(fingerprint(run) or 'not recorded')[:7]})"
-        if counts[name := run_key(run)[0]] > 1
-        else name
-        for run in runs
-    ]
+    rows_of: dict[str, set[str | None]] = {}
+    for run in runs:
+        rows_of.setdefault(run_key(run)[0], set()).add(fingerprint(run))
+    names = []
+    for run in runs:
+        name = run_key(run)[0]
+        if len(rows_of[name]) > 1:
+            name += f" (rows {(fingerprint(run) or NOT_RECORDED)[:7]})"
+        names.append(name)
+    return names
 
 
 _OWN_FOLDER = "folder"
@@ -153,28 +153,43 @@ def is_oracle(run: StoredRun) -> bool:
 
 def models(run: StoredRun) -> list[str]:
     """Names of the run's models, the reader's first: "llama", "llama-8b (builder)"."""
-    names = {role: str(model["name"]) for role, model in (run.config.get("roles") or {}).items()}
     reader = str(run.config["model"]["name"])
-    return [reader, *(f"{name} ({role})" for role, name in names.items() if name != reader)]
+    found = [reader]
+    for role, model in (run.config.get("roles") or {}).items():
+        if str(model["name"]) != reader:
+            found.append(f"{model['name']} ({role})")
+    return found
 
 
 def code(run: StoredRun) -> str:
     """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed" (uncommitted
     edits); "" if unknown."""
-    version = (run.manifest.get("packages") or {}).get("longdoc-harness")
+    parts = []
+    version = _harness_version(run)
+    if version:
+        parts.append(f"harness {version}")
     git = run.manifest.get("git") or {}
-    parts = [f"harness {version}"] if version else []
     if git.get("commit"):
         parts.append(f"commit {str(git['commit'])[:12]}")
-        parts += ["changed"] * bool(git.get("dirty"))
+        if git.get("dirty"):
+            parts.append("changed")
     return ", ".join(parts)
+
+
+def _harness_version(run: StoredRun) -> str | None:
+    """The version of the harness that made the run; None where it is not recorded."""
+    version: str | None = (run.manifest.get("packages") or {}).get("longdoc-harness")
+    return version
 
 
 def suite(run: StoredRun) -> str:
     """Name of the suite (--suite) in the newest of the commands that started the run; "" where none
     has one."""
-    for start in [run.manifest, *(run.manifest.get("starts") or ())][::-1]:
-        if named := re.search(r" --suite[ =](\S+)", " ".join(map(str, start.get("command") or ()))):
+    starts = [run.manifest, *(run.manifest.get("starts") or ())]
+    for start in reversed(starts):
+        command = " ".join(map(str, start.get("command") or ()))
+        named = re.search(r" --suite[ =](\S+)", command)
+        if named is not None:
             return named[1]
     return ""
 
@@ -189,7 +204,7 @@ def headline(run: StoredRun) -> str:
     """Name of the score by which the run is judged where none is named: the first of its data set,
     or that of a judge of correctness where no question has the first, as no answer is known."""
     first = str(run.config["dataset"]["scorers"][0])
-    asked: Mapping[str, Any] = run.manifest.get("judges") or {}
+    asked: dict[str, Any] = run.manifest.get("judges") or {}
     judges = [name for name in asked if asked[name].get("kind", "correctness") == "correctness"]
     if not judges or first in run.keys[0]:
         return first
@@ -199,7 +214,9 @@ def headline(run: StoredRun) -> str:
 def fingerprint(run: StoredRun) -> str | None:
     """Content hash of the rows the run used; None where the manifest does not say."""
     value = (run.manifest.get("dataset") or {}).get("fingerprint")
-    return str(value) if value else None
+    if not value:
+        return None
+    return str(value)
 
 
 def task(run: StoredRun) -> dict[str, Any]:
@@ -223,12 +240,15 @@ def reader(run: StoredRun) -> str:
     answers itself. Where the manifest does not say, the configuration of the reader.
     """
     models: dict[str, Any] = run.manifest.get("models") or {}
-    answers = (record.usage.get("answer") or {} for record in run.records)
-    answered = {role for usage in answers for role in usage.get("roles") or ()}
-    identities = [canonical(models[role]) for role in sorted(answered & set(models))]
-    if not identities and "reader" in models:
-        identities = [canonical(models["reader"])]
-    return " + ".join(dict.fromkeys(identities)) or canonical(run.config["model"])
+    answered: set[str] = set()
+    for record in run.records:
+        answered.update((record.usage.get("answer") or {}).get("roles") or ())
+    identities = [canonical(models[role]) for role in sorted(answered) if role in models]
+    if identities:
+        return " + ".join(dict.fromkeys(identities))
+    if "reader" in models:
+        return canonical(models["reader"])
+    return canonical(run.config["model"])
 
 
 def scorer_version(run: StoredRun, name: str) -> str | None:
@@ -236,27 +256,37 @@ def scorer_version(run: StoredRun, name: str) -> str | None:
     say."""
     judges = run.manifest.get("judges") or {}
     scorers = run.manifest.get("scorers") or {}
-    version = judges[name].get("version") if name in judges else scorers.get(name)
-    return None if version is None else str(version)
+    version = scorers.get(name)
+    if name in judges:
+        version = judges[name].get("version")
+    if version is None:
+        return None
+    return str(version)
 
 
 def judges(run: StoredRun) -> list[str]:
     """Names of the scores that models gave (`harness judge`), in the order of their first
     judgement."""
-    judged = (name for record in run.records for name in record.notes.get(JUDGES) or ())
-    return list(dict.fromkeys(judged))
+    names: dict[str, None] = {}
+    for record in run.records:
+        names.update(dict.fromkeys(record.notes.get(JUDGES) or ()))
+    return list(names)
 
 
 def versions(run: StoredRun) -> str:
     """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness
     0.1.0"."""
     listed = run.config["dataset"]["scorers"]
-    names = [
-        n for n in score_names(run) if n in listed or n.rpartition(".")[0] not in listed
-    ]  # no votes, no pass@k
-    scorers = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in names)
-    harness = (run.manifest.get("packages") or {}).get("longdoc-harness")
-    return f"{scorers}; harness {harness}" if harness else scorers
+    parts = []
+    for name in score_names(run):
+        if name not in listed and name.rpartition(".")[0] in listed:
+            continue  # of a vote or pass@k
+        parts.append(f"{name} {scorer_version(run, name) or '(version not recorded)'}")
+    scorers = ", ".join(parts)
+    harness = _harness_version(run)
+    if not harness:
+        return scorers
+    return f"{scorers}; harness {harness}"
 
 
 def score_names(run: StoredRun) -> list[str]:
@@ -271,20 +301,23 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
     A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or
     where its record says that it does not count here (it belongs to another group, or has no
     supporting marks). An answered question without this score is left out and counted in `missing`.
-    clusters: `question_clusters`, where they are known already. Raises UnknownName for a score the
-    run does not have.
+
+    Args:
+        run: The run.
+        name: The name of the score.
+        clusters: `question_clusters`, where they are known already.
+
+    Raises:
+        UnknownName: The run does not have the score.
     """
     score_list = score_names(run)
     if name not in score_list:
         raise UnknownName("score", name, score_list, f"scores of {run.path.name}")
     skip = run.config.get("failed", "zero") == "skip"
-    ids, values, rows, missing = (
-        list[str](),
-        array("d"),
-        array("I"),
-        0,
-    )  # compact: a run may have a million questions
-    for row, record in enumerate(run.records):
+    # Arrays, as a run may have a million questions.
+    ids, values, places = list[str](), array("d"), array("I")
+    missing = 0
+    for place, record in enumerate(run.records):
         value = record.scores.get(name)
         if record.error is not None:
             if skip or name not in record.scores:
@@ -295,12 +328,13 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
             continue
         ids.append(record.question_id)
         values.append(value)
-        rows.append(row)
+        places.append(place)
     if is_application(run) and missing and missing == _answered(run):
         # No reply says it, so a failed question has no 0 either.
         return Scored([], array("d"), np.array([], dtype=np.int32), missing)
-    clusters = question_clusters(run) if clusters is None else clusters
-    return Scored(ids, values, clusters[np.array(rows)], missing)
+    if clusters is None:
+        clusters = question_clusters(run)
+    return Scored(ids, values, clusters[np.array(places)], missing)
 
 
 def _answered(run: StoredRun) -> int:
@@ -315,16 +349,24 @@ def corpus_scores(run: StoredRun) -> dict[str, str]:
     Only those whose counts every record holds that is scored: sums over a part would be another
     number.
     """
-    names = dict[str, str]()
-    first_counts = dict(next(_corpus_counts(run), ("", {}))[1])
-    for name in filter(first_counts.__contains__, score_names(run)):
-        counted = all(name in counts for _, counts in _corpus_counts(run))
-        if counted and (count := lookup(name).counts) is not None:
-            n_counts = len(count("", ("",)))  # an empty answer has as many as any
-            # An imported run may hold counts of another length: they cannot be summed.
-            if all(len(counts[name]) == n_counts for _, counts in _corpus_counts(run)):
-                names[lookup(name).corpus] = name
+    _, first = next(_corpus_counts(run), ("", {}))
+    names = {}
+    for name in score_names(run):
+        if name in first and _has_all_counts(run, name):
+            names[lookup(name).corpus] = name
     return names
+
+
+def _has_all_counts(run: StoredRun, name: str) -> bool:
+    """Whether every record that is scored holds the counts of a score, as many as its scorer makes:
+    those of an imported run that are not cannot be summed."""
+    if not all(name in counts for _, counts in _corpus_counts(run)):
+        return False
+    count = lookup(name).counts
+    if count is None:
+        return False
+    n_counts = len(count("", ("",)))  # an empty answer has as many as any
+    return all(len(counts[name]) == n_counts for _, counts in _corpus_counts(run))
 
 
 def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
@@ -334,9 +376,9 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     skip`.
     """
     scorer = corpus_scores(run)[name]
-    kept = {question: counts[scorer] for question, counts in _corpus_counts(run)}
+    counts = {question: found[scorer] for question, found in _corpus_counts(run)}
     pairs = zip(run.records, question_clusters(run), strict=True)
-    clusters = np.array([cluster for row, cluster in pairs if row.question_id in kept])
+    clusters = np.array([cluster for row, cluster in pairs if row.question_id in counts])
 
     def value(totals: Sequence[float]) -> float:
         """The score of summed counts; 0 where not a single token was written."""
@@ -346,156 +388,22 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
             return 0.0
 
     seed = int(run.config.get("seed") or 0)
-    return corpus_interval(value, list(kept.values()), clusters, seed=seed, level=level)
+    return corpus_interval(value, list(counts.values()), clusters, seed=seed, level=level)
 
 
 def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (question id, score -> its stored counts); no failed questions where the config says
     `failed: skip`."""
     skip = run.config.get("failed", "zero") == "skip"
-    rows = (row for row in run.records if row.error is None or not skip)
-    return ((row.question_id, row.notes.get(COUNTS) or {}) for row in rows)
+    for record in run.records:
+        if record.error is None or not skip:
+            yield record.question_id, record.notes.get(COUNTS) or {}
 
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
     """A number for each record, the same for questions that are resampled as one."""
     questions = ((record.question_id, record.document_ids) for record in run.records)
     return cluster_numbers(run.config["dataset"].get("format", ""), questions)
-
-
-def notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[str, ...]:
-    """What a reader of the run's numbers must know, a sentence each; clusters: as of `scored`."""
-    sentences = [
-        *_run_notes(run),
-        *costs.probes(run),
-        *search_notes(run.records),
-        *_model_notes(run),
-    ]
-    clusters = question_clusters(run) if clusters is None else clusters
-    sentences += cluster_notes((record.document_ids for record in run.records), clusters)
-    # A score that was left out, as evidence recall where nothing is marked, counts as missing and
-    # not as 0.
-    rows = ((r.notes.get("flags") or (), r.scores) for r in run.records)
-    flagged = Counter(name for flags, scores in rows for name in flags if name in scores)
-    sentences += [
-        f"{n} values of {name} could not be scored as they are and count 0"
-        for name, n in flagged.items()
-    ]
-    changed = {
-        key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()
-    }
-    if changed:
-        keys = ", ".join(sorted(changed))
-        sentences.append(f"a part of the run was made after a change of {keys} (manifest.json)")
-    if "shapes" in changed:
-        sentences.append(
-            "model.shape was changed on the way: FLOPs of earlier questions are counted by the old "
-            "sizes"
-        )
-    sentences += [str(warning) for warning in run.manifest.get("warnings") or ()]
-    return tuple(dict.fromkeys([*sentences, *run.notes]))
-
-
-def _run_notes(run: StoredRun) -> list[str]:
-    """Sentences on where the run's numbers and answers come from, and whether every question was
-    asked and answered."""
-    total = len(run.records)
-    notes: list[str] = [
-        str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()
-    ]
-    if made_elsewhere(run):
-        imported = run.manifest["imported"]
-        files = ", ".join(str(file["name"]) for file in imported["files"])
-        source = f"imported from {imported['tool']}: answers, logged scores and costs are those of {files}"
-        notes.append(f"{source} and not checked; how questions were asked is not known")
-    for entry in run.manifest.get("corrected") or ():
-        means = ", ".join(
-            f"{name} {100 * mean:.1f}" for name, mean in entry["scores"].items() if mean is not None
-        )
-        notes.append(
-            f"gold answers of {entry['questions']} questions were corrected on {entry['at'][:10]} "
-            f"({entry['file']}); "
-            f"the means before: {means}"
-        )
-    notes += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
-    if is_unfinished(run):
-        state = run.summary.get("state", "running")
-        progress = f"{total} questions so far"
-        if asked := run.summary.get("n_asked"):
-            whole = run.whole or run
-            n_missing = asked - len(whole.records) - left_out(whole)
-            progress = f"{n_missing} of {asked} questions have no record yet"
-        notes.append(f"the run is {state}, not finished: {progress}")
-    if early := run.summary.get("stopped_early"):
-        notes.append(
-            f"a duel stopped the run early, after {early['questions']} of {early['of']} questions "
-            "in random order of "
-            f"documents (seed {early['seed']}): {'; '.join(early['verdicts'])}; tests that take n "
-            "as fixed (harness "
-            "compare) do not hold for it"
-        )
-    if failed := sum(r.error is not None for r in run.records):
-        treatment = (
-            "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
-        )
-        notes.append(f"{failed} of {total} questions failed ({treatment})")
-    if cut := sum(r.truncated is not None for r in run.records):
-        notes.append(f"{cut} of {total} questions were answered from a truncated context")
-    if no_prefix := sum(r.notes.get(PREFIX) == MISSING for r in run.records):
-        prefix = run.config["dataset"].get("answer_prefix")
-        notes.append(
-            f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored "
-            "whole"
-        )
-    if unread := sum(NOT_FOLLOWED in r.notes for r in run.records):
-        schema = (run.config["dataset"].get("answer_schema") or {}).get("name")
-        notes.append(
-            f"{unread} of {total} replies do not follow the answer schema '{schema}' and scored 0"
-        )
-    return notes
-
-
-def _model_notes(run: StoredRun) -> list[str]:
-    """Sentences on what the run's models and servers did that its scores and costs do not show."""
-    notes = []
-    spent: dict[str, Any] = {}  # by phase: a run may have a million questions
-    for usage in run.usages():
-        add_usage(spent, usage)
-    lacking, total = Counter(lacking_replies(spent)), sum_phases([spent])
-    notes += reply_sentences(lacking, run.config)
-    unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
-    if unclosed > 0:
-        notes.append(
-            f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)"
-        )
-    used = run.manifest.get("models") or {}
-    roles = run.config.get("roles") or {}
-    models = [run.config["model"], *(m for role, m in roles.items() if role in used)]
-    with_caveat = [model for model in models if model.get("embedded")]
-    notes += [embedded.embedded_caveat(model, run.config["dataset"]) for model in with_caveat]
-    notes += [embedded.small_model_note(model) for model in models if model.get("small")]
-    texts, shortened = texts_cut(run)
-    if shortened:
-        of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
-        notes.append(f"{shortened} {of} were longer than the encoder reads, and cut")
-    if recounted := total.get("recounted"):
-        notes.append(
-            f"{recounted} token counts of the server are missing or cannot be true; those made "
-            "here are used"
-        )
-    if recalled := total.get("recalled"):
-        notes.append(
-            f"{recalled} replies came from earlier runs (--cache replies); costs are those of "
-            "sending them"
-        )
-    if total.get("uncounted"):
-        notes.append("FLOPs unknown: a model of this run has no known sizes")
-    billed = total.get("billed") or ()
-    if unpriced := sorted(role for role in billed if price_of(run.config, role) is None):
-        where = unpriced[0] if unpriced[0] in ENCODERS else "model"
-        unset = f"{where}.price of the {unpriced[0]} is not set"
-        notes.append(f"money unknown: {unset}; set it and run the same command again")
-    return notes
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
@@ -537,22 +445,24 @@ def mean_of_samples(
     The errors add in quadrature: with m_i in [low_i, high_i], low = m - sqrt((m_1 - low_1)^2 + ...)
     / k, high likewise; None where a sample has no interval.
     """
-    middle = sum(values) / len(values)
-    ends = [bounds or (None, None) for bounds in intervals]
-    below = [m - low for m, (low, _) in zip(values, ends, strict=True) if low is not None]
-    above = [high - m for m, (_, high) in zip(values, ends, strict=True) if high is not None]
-    if min(len(below), len(above)) < len(values):
-        return middle, None
-    lower = middle - math.hypot(*below) / len(values)
-    upper = middle + math.hypot(*above) / len(values)
-    return middle, (lower, upper)
+    n = len(values)
+    middle = sum(values) / n
+    below, above = [], []
+    for value, ends in zip(values, intervals, strict=True):
+        low, high = ends or (None, None)
+        if low is None or high is None:
+            return middle, None
+        below.append(value - low)
+        above.append(high - value)
+    return middle, (middle - math.hypot(*below) / n, middle + math.hypot(*above) / n)
 
 
 def answered_clusters(
     run: StoredRun, clusters: NDArray[np.int32] | None = None
 ) -> NDArray[np.int32]:
     """The numbers of `question_clusters` for the questions answered, which costs are means over."""
-    clusters = question_clusters(run) if clusters is None else clusters
+    if clusters is None:
+        clusters = question_clusters(run)
     return clusters[[record.error is None for record in run.records]]
 
 
@@ -576,32 +486,9 @@ def check_runs(runs: Sequence[StoredRun]) -> None:
         raise UserError(
             "no runs found. Run something first: harness run --method bm25 --dataset musique"
         )
-    if empty := [run.path.name for run in runs if not run.records]:
+    empty = [run.path.name for run in runs if not run.records]
+    if empty:
         raise UserError(
             f"no question is recorded yet in {', '.join(empty)}. Run the same command again to go "
             "on."
         )
-
-
-def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list[str]:
-    """What few or unequal clusters do to intervals and tests, a sentence each; [] where they do no
-    harm.
-
-    labels: the clusters. A sign-flip test over G of them has no smaller p than 2 / 2^G.
-    """
-    sizes = np.unique(labels, return_counts=True)[1]
-    largest, total = max(sizes, default=0), len(labels)
-    few = len(sizes) > 0 and 2 / 2 ** len(sizes) > ALPHA
-    notes = (
-        [f"documents: {len(sizes)}; this test cannot find a difference with fewer than 6"]
-        if few
-        else []
-    )
-    if len(sizes) == 1:
-        shared = functools.reduce(set.intersection, map(set, document_ids))
-        linked = f"all {total} questions are linked through documents that they share"
-        return [f"{'all questions share one document' if shared else linked}: no interval", *notes]
-    if total < _MANY or 2 * largest <= total:
-        return notes
-    linked = f"{largest} of {total} questions are linked through documents that they share"
-    return [f"{linked}, one of {len(sizes)} clusters: intervals are wide", *notes]

@@ -9,50 +9,64 @@ from harness.cost.flops import DEFAULT
 from harness.cost.usage import money, sum_phases
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind_of_question
-from reports.columns import Section
 from reports.costs import TERA, is_billed, tokens_of_call
 from reports.html_tables import table
 from reports.markup import el, joined
+from reports.section import Section
 
 
 def records(run: StoredRun) -> pd.DataFrame:
     """A row a question, in the order of the records, with these columns.
 
     question_id document_ids     as in the data set
-    hops type level              the data set's own kinds of questions, as far as it has them; length: "2k to 4k" tokens
+    hops type level              the data set's own kinds of questions, as far as it has them
+    length                       tokens of its documents: "2k to 4k"
     answer                       kind of the gold answer (reports/by_kind.py)
     question options gold        None where the run keeps no texts; gold: all accepted answers
     prediction error             error: "type: message" of a failed question, else None
     <score>                      one column a scorer, 0 to 1
-    shown steps stop_reason      numbers of texts that were shown and of search steps, and why the search stopped
-    tokens tflops seconds        of search and answer together; tflops (1e12 FLOPs) under the convention all-params
+    shown steps                  numbers of texts that were shown and of search steps
+    stop_reason                  why the search stopped
+    tokens tflops seconds        of search and answer together; tflops (1e12 FLOPs) under the
+                                 convention all-params
     money                        of its requests to servers; None without a price
     queued                       seconds that its calls waited for others; `seconds` has none of them
     tokens.<phase> tflops.<phase> seconds.<phase> queued.<phase>
     """
+    present = [by for by in BY if _is_known(run, by)]
     rows = []
-    present = [
-        by for by in BY if any(kind_of_question(record, by) is not None for record in run.records)
-    ]
     for record in run.records:
-        error = record.error
-        row: dict[str, Any] = {
-            "question_id": record.question_id,
-            "document_ids": record.document_ids,
-            "question": record.question,
-            "options": record.options,
-            "gold": None if record.gold is None else record.gold_answers,
-            "prediction": record.prediction,
-            "error": None if error is None else f"{error['type']}: {error['message']}",
-        }
-        row |= {by: kind_of_question(record, by) for by in present}
-        row |= record.scores
+        row: dict[str, Any] = {}
+        row["question_id"] = record.question_id
+        row["document_ids"] = record.document_ids
+        row["question"] = record.question
+        row["options"] = record.options
+        row["gold"] = None
+        if record.gold is not None:
+            row["gold"] = record.gold_answers
+        row["prediction"] = record.prediction
+        row["error"] = _error_text(record.error)
+        for by in present:
+            row[by] = kind_of_question(record, by)
+        row.update(record.scores)
         row["shown"] = len(record.shown)
         row["steps"] = len(record.steps)
         row["stop_reason"] = record.stop_reason
-        row |= _cost_columns(record.usage)
-        rows.append(row | {"money": _usage_money(record.usage, run)})
+        row.update(_cost_columns(record.usage))
+        row["money"] = _usage_money(record.usage, run)
+        rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _is_known(run: StoredRun, by: str) -> bool:
+    """Whether a question of the run has a kind by this criterion."""
+    return any(kind_of_question(record, by) is not None for record in run.records)
+
+
+def _error_text(error: Mapping[str, str] | None) -> str | None:
+    if error is None:
+        return None
+    return f"{error['type']}: {error['message']}"
 
 
 def documents(run: StoredRun) -> pd.DataFrame:
@@ -72,34 +86,53 @@ def documents(run: StoredRun) -> pd.DataFrame:
 
 
 def _usage_money(usage: Mapping[str, Mapping[str, Any]], run: StoredRun) -> float | None:
-    return money(sum_phases([usage]), run.config) if is_billed(run) else None
+    if not is_billed(run):
+        return None
+    return money(sum_phases([usage]), run.config)
 
 
 def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
     """Costs of one usage: sums over its phases but study, and each phase's own; None for what is
     not known."""
-    costs: dict[str, float | None] = {}
+    by_phase: dict[str, float | None] = {}
     for phase, spent in usage.items():
-        costs[f"tokens.{phase}"] = tokens_of_call(spent)
-        counted = not spent.get("uncounted")
-        costs[f"tflops.{phase}"] = (
-            (spent.get("flops") or {}).get(DEFAULT, 0.0) / TERA if counted else None
-        )
-        costs |= {f"{name}.{phase}": _known_sum(spent, name) for name in ("seconds", "queued")}
-    sums: dict[str, float | None] = {}
+        by_phase[f"tokens.{phase}"] = tokens_of_call(spent)
+        by_phase[f"tflops.{phase}"] = _tflops(spent)
+        by_phase[f"seconds.{phase}"] = _known_sum(spent, "seconds")
+        by_phase[f"queued.{phase}"] = _known_sum(spent, "queued")
+    columns: dict[str, float | None] = {}
     for name in ("tokens", "tflops", "seconds", "queued"):
-        values = [costs[f"{name}.{phase}"] for phase in usage if phase != "study"]
-        sums[name] = None if None in values else sum(value for value in values if value is not None)
-    return sums | costs
+        columns[name] = 0
+        for phase in usage:
+            if phase != "study":
+                columns[name] = _sum(columns[name], by_phase[f"{name}.{phase}"])
+    return {**columns, **by_phase}
+
+
+def _tflops(spent: Mapping[str, Any]) -> float | None:
+    if spent.get("uncounted"):
+        return None
+    return float((spent.get("flops") or {}).get(DEFAULT, 0.0) / TERA)
+
+
+def _sum(total: float | None, value: float | None) -> float | None:
+    """The sum; None where one of both is not known."""
+    if total is None or value is None:
+        return None
+    return total + value
 
 
 def _known_sum(spent: Mapping[str, Any], *keys: str) -> float | None:
     """The sum of costs; None where one is not known, as in a run made elsewhere."""
-    return sum(spent[key] for key in keys) if all(key in spent for key in keys) else None
+    if not all(key in spent for key in keys):
+        return None
+    total: float = sum(spent[key] for key in keys)
+    return total
 
 
 def html(sections: Sequence[Section]) -> str:
     """Titled tables with their footnotes below, escaped."""
-    return str(
-        joined(*(joined(el("h4", section.title), table(section.frame)) for section in sections))
-    )
+    parts = []
+    for section in sections:
+        parts += [el("h4", section.title), table(section.frame)]
+    return str(joined(*parts))

@@ -32,10 +32,14 @@ offline = partial(patch.dict, os.environ, HF_HUB_OFFLINE="1")
 
 @dataclass(frozen=True)
 class Rows:
-    """Examples by question id; there are none where `problem` says why.
+    """Examples by question id.
 
-    documents: whole, where the data set was read; characters: their lengths; texts: what the run
-    folder holds of texts that were shown, by checksum.
+    Args:
+        examples: There are none where `problem` says why.
+        documents: Whole, where the data set was read.
+        problem: Why there are no examples, or None.
+        characters: The lengths of documents.
+        texts: What the run folder holds of texts that were shown, by checksum.
     """
 
     examples: Mapping[str, Example] = field(default_factory=dict)
@@ -46,19 +50,29 @@ class Rows:
 
     def text(self, piece: Mapping[str, Any]) -> str | None:
         """The text of a piece of a record's `shown`; None where it is not at hand."""
-        if piece.get("text") or (piece["kind"] == "generated" and not piece.get(POINTER)):
+        if piece.get("text"):
             return str(piece["text"])
-        if piece.get(POINTER) in self.texts:
-            return self.texts[piece[POINTER]]
+        key = piece.get(POINTER)
+        if piece["kind"] == "generated" and not key:
+            return str(piece["text"])
+        if key is not None and key in self.texts:
+            return self.texts[key]
         document = self.documents.get(piece["document_id"])
-        return None if document is None else document.text[piece["start"] : piece["end"]]
+        if document is None:
+            return None
+        return document.text[piece["start"] : piece["end"]]
 
     def sizes(self, document_ids: Sequence[str]) -> dict[str, int] | None:
         """Lengths of documents in characters; None where one is not known."""
-        sizes = {name: self.characters[name] for name in document_ids if name in self.characters}
-        loaded = [name for name in document_ids if name in self.documents]
-        sizes |= {name: len(self.documents[name].text) for name in loaded}
-        return sizes if len(sizes) == len(set(document_ids)) else None
+        sizes = {}
+        for name in document_ids:
+            if name in self.documents:
+                sizes[name] = len(self.documents[name].text)
+            elif name in self.characters:
+                sizes[name] = self.characters[name]
+            else:
+                return None
+        return sizes
 
 
 def with_data_at(run: StoredRun, data: str | None) -> StoredRun:
@@ -69,10 +83,13 @@ def with_data_at(run: StoredRun, data: str | None) -> StoredRun:
 
 
 def read_rows(run: StoredRun, *, data: str | None = None, whole: bool = False) -> Rows:
-    """The questions of `run` without the texts shown (`Rows.texts`).
+    """The questions of a run without the texts shown (`Rows.texts`). Never raises for data that is
+    missing or has changed: see `problem`.
 
-    data: where the rows are now, instead of what the run holds; whole: with its documents, from the
-    data set. Never raises for data that is missing or has changed: see `problem`.
+    Args:
+        run: The run.
+        data: Where the rows are now, instead of what the run holds.
+        whole: With its documents, from the data set.
     """
     return rows_of([run], data=data, whole=whole)[0]
 
@@ -90,26 +107,42 @@ def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
 def rows_of(
     runs: Sequence[StoredRun], *, data: str | None = None, whole: bool = False
 ) -> list[Rows]:
-    """`read_rows` of each run, with its `data` and `whole`; a data set that several runs need is
-    read once."""
+    """`read_rows` of each run; a data set that several runs need is read once.
+
+    Args:
+        runs: Stored runs.
+        data: As of `read_rows`.
+        whole: As there.
+    """
     read: dict[str, Rows] = {}
-    rows_of_runs = []
-    for run in (with_data_at(run, data) for run in runs):
-        rows = None if whole or data is not None else _rows_in_records(run)
+    found = []
+    for run in runs:
+        placed = with_data_at(run, data)
+        rows = None
+        if data is None and not whole:
+            rows = _rows_in_records(placed)
         if rows is None:
-            key = f"{run.config['dataset']} {facts.fingerprint(run)}"
-            rows = read[key] if key in read else read.setdefault(key, _rows_of_data_set(run))
-        rows_of_runs.append(rows)
-    return rows_of_runs
+            key = f"{placed.config['dataset']} {facts.fingerprint(placed)}"
+            if key not in read:
+                read[key] = _rows_of_data_set(placed)
+            rows = read[key]
+        found.append(rows)
+    return found
 
 
 def with_rows(
     runs: Sequence[StoredRun], data: str | None, warn: Callable[[str], None], *, whole: bool = False
 ) -> list[tuple[StoredRun, Rows]]:
-    """Each run with its rows; one without is left out with a warning. data, whole: as in
-    `read_rows`.
+    """Each run with its rows; one without is left out with a warning.
 
-    Raises UserError where no run has any, and for `data` where runs are over several data sets.
+    Args:
+        runs: Stored runs.
+        data: As of `read_rows`.
+        warn: Gets the warnings.
+        whole: As of `read_rows`.
+
+    Raises:
+        UserError: No run has any, or there is `data` and the runs are over several data sets.
     """
     if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
         raise UserError(
@@ -190,23 +223,26 @@ def other_texts(run: StoredRun) -> int | None:
     It is known of bundled data sets, and of those of the hub in the cache. A file of the user's
     proves nothing.
     """
-    rows = Rows(problem="a file") if run.config["dataset"].get("data") else _rows_of_data_set(run)
+    if run.config["dataset"].get("data"):
+        return None
+    rows = _rows_of_data_set(run)
     if rows.problem is not None:
         return None
-    n_other = 0
-    for record in filter(lambda record: record.gold, run.whole_records):
-        example = rows.examples.get(record.question_id)
-        options = record.options
-        stored = (
-            [record.question, *(options or ())],
-            record.gold_answers,
-            record.document_characters,
-        )
-        ids = () if example is None else example.question.document_ids
-        sizes = [len(rows.documents[name].text) for name in ids]
-        n_other += example is None or stored != (
-            [example.question.text, *(example.question.options or ())],
-            [*example.gold.answers],
-            sizes,
-        )
-    return n_other
+    return sum(_differs(record, rows) for record in run.whole_records if record.gold)
+
+
+def _differs(record: StoredRecord, rows: Rows) -> bool:
+    """Whether a record holds another question, gold answer or length of a text than its data
+    set."""
+    example = rows.examples.get(record.question_id)
+    if example is None:
+        return True
+    question = example.question
+    if record.question != question.text:
+        return True
+    if list(record.options or ()) != list(question.options or ()):
+        return True
+    if record.gold_answers != list(example.gold.answers):
+        return True
+    sizes = [len(rows.documents[name].text) for name in question.document_ids]
+    return bool(record.document_characters != sizes)

@@ -1,8 +1,8 @@
 """How far the judges of a run agree: those of correctness with each other and the headline score,
 all with hand labels.
 
-    judge_agreements(run)           [{"a": "judge.m", "b": "musique.answer_f1", "n": 198, "share": 0.92, "kappa": 0.84}]
-    label_agreements(run, labels)   the same with "b": "labels"
+    judge_agreements(run)   -> [Raters("judge.m", "musique.answer_f1", Agreement(198, 0.92, 0.84))]
+    label_agreements(run, labels)      the same with "labels" as the second
 
 A score that is no judge's counts as right from RIGHT on. Failed questions, which every score counts
 as wrong, are left out: all would agree on them.
@@ -10,6 +10,7 @@ as wrong, are left out: all would agree on them.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -27,40 +28,88 @@ LABELS = "labels"
 _WORDS = {"true": "yes", "false": "no"}
 
 
-def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
-    """Each judge of correctness with the headline score, then each with each other: a, b, n, share,
-    kappa."""
-    kinds = {
-        name: entry.get("kind", "correctness")
-        for name, entry in (run.manifest.get("judges") or {}).items()
-    }
+@dataclass(frozen=True)
+class Agreement:
+    """How far two raters agree.
+
+    Args:
+        n: Items that both rated.
+        share: Of these, those that both rate alike; None without items.
+        kappa: J. Cohen's (1960), 1 for full agreement and 0 for that of chance,
+            (share - chance) / (1 - chance), where chance is the share expected of independent
+            raters who give each rating as often as these do. None where chance alone agrees always:
+            both gave every item one rating.
+    """
+
+    n: int
+    share: float | None
+    kappa: float | None
+
+
+@dataclass(frozen=True)
+class Raters:
+    """Two raters of a run's answers, judges or scores, and how far they agree."""
+
+    first: str
+    second: str
+    agreement: Agreement
+
+    def columns(self) -> dict[str, Any]:
+        """The two as a row of a table."""
+        found = self.agreement
+        return {
+            "a": self.first,
+            "b": self.second,
+            "n": found.n,
+            "share": found.share,
+            "kappa": found.kappa,
+        }
+
+
+def judge_agreements(run: StoredRun) -> list[Raters]:
+    """Each judge of correctness with the headline score, then each with each other."""
+    kinds = {}
+    for name, entry in (run.manifest.get("judges") or {}).items():
+        kinds[name] = entry.get("kind", "correctness")
     judges = [name for name in facts.judges(run) if kinds.get(name) == "correctness"]
     headline = facts.headline(run)
-    scores = [record.scores for record in run.records if record.error is None]
-    pairs = []
-    with_headline = [(judge, headline) for judge in judges if judge != headline]
-    for a, b in [*with_headline, *combinations(judges, 2)]:
-        both = [(row[a] >= RIGHT, row[b] >= RIGHT) for row in scores if a in row and b in row]
-        pairs.append({"a": a, "b": b, "n": len(both)} | agreement(both))
-    return pairs
+    pairs = [(judge, headline) for judge in judges if judge != headline]
+    pairs += combinations(judges, 2)
+    return [Raters(one, other, _score_agreement(run, one, other)) for one, other in pairs]
 
 
-def label_agreements(run: StoredRun, labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Each judge of the run beside labels given by hand: a, b, n, share, kappa.
+def _score_agreement(run: StoredRun, one: str, other: str) -> Agreement:
+    """How far two scores agree on which answers are right."""
+    both = []
+    for record in run.records:
+        scores = record.scores
+        if record.error is None and one in scores and other in scores:
+            both.append((scores[one] >= RIGHT, scores[other] >= RIGHT))
+    return agreement(both)
+
+
+def label_agreements(run: StoredRun, labels: Mapping[str, str]) -> list[Raters]:
+    """Each judge of the run beside labels given by hand.
 
     labels: question id -> verdict, as `read_labels` returns them; those of other questions are not
-    counted in n.
+    counted in n. Without any there is no pair.
     """
-    pairs = []
-    for judge in facts.judges(run):
-        judged = {row.question_id: (row.notes.get(JUDGES) or {}).get(judge) for row in run.records}
-        both = [
-            (verdict["verdict"], label)
-            for question, label in labels.items()
-            if (verdict := judged.get(question))
-        ]
-        pairs.append({"a": judge, "b": LABELS, "n": len(both)} | agreement(both))
-    return pairs
+    if not labels:
+        return []
+    return [
+        Raters(judge, LABELS, _label_agreement(run, judge, labels)) for judge in facts.judges(run)
+    ]
+
+
+def _label_agreement(run: StoredRun, judge: str, labels: Mapping[str, str]) -> Agreement:
+    """How far the verdicts of a judge are the labels."""
+    verdicts = {}
+    for record in run.records:
+        judged = (record.notes.get(JUDGES) or {}).get(judge)
+        if judged:
+            verdicts[record.question_id] = judged["verdict"]
+    labelled = labels.items()
+    return agreement([(verdicts[name], label) for name, label in labelled if name in verdicts])
 
 
 def read_labels(path: Path, note: Callable[[str], None]) -> dict[str, str]:
@@ -78,45 +127,46 @@ def read_labels(path: Path, note: Callable[[str], None]) -> dict[str, str]:
         UserError: The file cannot be read, or a row lacks one of the two.
     """
     try:
-        if path.suffix.lower() == ".csv":
-            decoded = read_text_file(path)
-            if decoded.assumed:
-                note(f"{path.name} is not UTF-8 and was read as {decoded.assumed}")
-            rows = [row for _, row in sniffed_table(path.name, decoded.text)]
-        else:
-            rows = [row for _, row in read_rows(path)]
+        rows = _label_rows(path, note)
     except OSError as error:
         raise UserError(f"--labels {path}: cannot be read ({error.strerror})") from None
     labels = {}
     for number, row in enumerate(rows, start=1):
-        label = None if isinstance(row, BrokenRow) else row.get("label")
-        if isinstance(row, BrokenRow) or not row.get("question_id") or label in (None, ""):
+        if isinstance(row, BrokenRow) or not _is_labelled(row):
             raise UserError(f"--labels {path}: row {number} needs question_id and label")
-        text = str(label).strip().lower()
+        text = str(row["label"]).strip().lower()
         labels[str(row["question_id"])] = _WORDS.get(text, text)
     return labels
 
 
-def agreement(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[str, float | None]:
+def _label_rows(path: Path, note: Callable[[str], None]) -> list[Any]:
+    """The rows of a file of labels; arguments as of `read_labels`."""
+    if path.suffix.lower() != ".csv":
+        return [row for _, row in read_rows(path)]
+    decoded = read_text_file(path)
+    if decoded.assumed:
+        note(f"{path.name} is not UTF-8 and was read as {decoded.assumed}")
+    return [row for _, row in sniffed_table(path.name, decoded.text)]
+
+
+def _is_labelled(row: Mapping[str, Any]) -> bool:
+    return bool(row.get("question_id")) and row.get("label") not in (None, "")
+
+
+def agreement(pairs: Sequence[tuple[Hashable, Hashable]]) -> Agreement:
     """How far two raters agree; pairs: what both say of each item.
 
-    share: of items that both rate alike (None without items); kappa: Cohen's, 1 for full agreement
-    and 0 for that of chance, (share - chance) / (1 - chance), where chance is the share expected of
-    independent raters who give each rating as often as these do (J. Cohen 1960). None where chance
-    alone agrees always: both gave every item one rating.
-
     >>> agreement([(True, True), (True, False), (False, False), (False, False)])
-    {'share': 0.75, 'kappa': 0.5}
+    Agreement(n=4, share=0.75, kappa=0.5)
     """
     n = len(pairs)
     if not n:
-        return {"share": None, "kappa": None}
-    alike = sum(a == b for a, b in pairs)
-    counts, others = (Counter(ratings) for ratings in zip(*pairs, strict=True))
-    chance = sum(
-        count * others[rating] for rating, count in counts.items()
-    )  # times n^2, so that 1 is met exactly
-    return {
-        "share": alike / n,
-        "kappa": None if chance == n * n else (alike * n - chance) / (n * n - chance),
-    }
+        return Agreement(0, None, None)
+    alike = sum(one == other for one, other in pairs)
+    ratings = Counter(one for one, _ in pairs)
+    other_ratings = Counter(other for _, other in pairs)
+    # Times n^2, so that full agreement is met exactly.
+    chance = sum(count * other_ratings[rating] for rating, count in ratings.items())
+    if chance == n * n:
+        return Agreement(n, alike / n, None)
+    return Agreement(n, alike / n, (alike * n - chance) / (n * n - chance))

@@ -17,7 +17,8 @@ with T1.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 _ESCAPED = {
     "\\": r"\textbackslash{}",
@@ -34,80 +35,142 @@ _ESCAPED = {
     **{c: "\\" + c for c in "&%$#_{}"},
 }
 _WORDS = {"tflops": "TFLOPs", "n": "n", "p": "p"}
-_COSTS = ("tflops", "tokens", "ratio", "money", "seconds")
+_COST_FAMILIES = ("tflops", "tokens", "ratio", "money", "seconds")
 _COMMAND = r"(?:\bharness [a-z]|(?<![\w-])--[a-z])"
 _STYLES = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
 
 
+_LINE_START = ("[", "*")
+"""They would be read as an argument of the line break before them."""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table before it is LaTeX. All texts are plain and of one line.
+
+    Args:
+        title: What all rows share.
+        heads: Of the columns.
+        rows: Cells, as many as heads.
+        numeric: For each column, whether it holds numbers.
+        ranks: (row, column) -> 1 for the best value of the column, 2 for the second.
+        common_notes: Of all rows.
+        footnotes: With a mark in the last column.
+        names: Heads that stay as they are.
+        comments: Lines above the table.
+    """
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[bool]
+    ranks: Mapping[tuple[int, int], int]
+    common_notes: Sequence[str] = ()
+    footnotes: Sequence[str] = ()
+    names: Collection[str] = ()
+    comments: Sequence[str] = ()
+
+
 def escape(text: str) -> str:
     """Text of one line with LaTeX's special characters escaped."""
-    dashes = "".join(_ESCAPED.get(c, c) for c in text).replace(
-        "--", "-{}-"
-    )  # not a ligature: "--set"
-    return dashes.replace("–", "--")
+    escaped = "".join(_ESCAPED.get(character, character) for character in text)
+    return escaped.replace("--", "-{}-").replace("–", "--")  # "--set" is no dash
 
 
-def table(
-    title: str,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    numeric: Sequence[bool],
-    ranks: Mapping[tuple[int, int], int],
-    notes: tuple[Sequence[str], Sequence[str]],
-    names: Collection[str] = (),
-    comments: Sequence[str] = (),
-) -> str:
-    """A LaTeX table with its caption, and with its notes below it. All texts are plain and of one
-    line.
-
-    numeric: for each column, whether it holds numbers; ranks: (row, column) -> 1 for the best
-    value, 2 for the second;
-    notes: those of all rows, and those with a mark in the last column; names: heads that stay as
-    they are; comments: lines above the table.
-    """
-    style = ["Best values are bold, second ones underlined"] if ranks else []
-    plain, commands = zip(*map(_without_commands, notes[0]), strict=True) if notes[0] else ((), ())
-    caption = [text.rstrip(".") for text in (title.replace(" · ", ", "), *style) if text]
-    label = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "runs"
-    body = [
-        " & ".join(
-            _latex_cell(cell, number, ranks.get((i, k)))
-            for k, (cell, number) in enumerate(zip(row, numeric, strict=True))
-        )
-        for i, row in enumerate(rows)
-    ]
-    columns = "".join("r" if number else "l" for number in numeric)
+def table(paper: PaperTable) -> str:
+    """A LaTeX table with its caption, and with its notes below it."""
+    notes, commands = _split_notes(paper.common_notes)
     lines = [
         r"% needs \usepackage{booktabs,graphicx} and \usepackage[T1]{fontenc}",
-        *(f"% {line}" for line in (*filter(None, commands), *comments)),
+        *(f"% {line}" for line in (*commands, *paper.comments)),
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{'. '.join(map(escape, caption))}{'.' if caption else ''}}}",
-        rf"\label{{tab:{label}}}",
+        rf"\caption{{{_caption(paper)}}}",
+        rf"\label{{tab:{_label(paper.title)}}}",
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        rf"\begin{{tabular}}{{{columns}}}",
+        rf"\begin{{tabular}}{{{_alignment(paper.numeric)}}}",
         r"\toprule",
-        " & ".join(map(escape, short_heads(heads, names))) + r" \\",
+        _row(escape(head) for head in short_heads(paper.heads, paper.names)),
         r"\midrule",
-        *(_guard_line_start(line) + r" \\" for line in body),
+        *_body(paper),
         r"\bottomrule",
         r"\end{tabular}}",
-        *(
-            rf"{{\par\footnotesize\raggedright {_guard_line_start(escape(note))}\par}}"
-            for note in (*filter(None, plain), *notes[1])
-        ),
+        *(_note_line(note) for note in (*notes, *paper.footnotes)),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
 
 
+def _split_notes(notes: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(what of the notes is text for a paper, what names a command or option)."""
+    plain, commands = [], []
+    for note in notes:
+        for_paper, with_command = _without_commands(note)
+        if for_paper:
+            plain.append(for_paper)
+        if with_command:
+            commands.append(with_command)
+    return plain, commands
+
+
+def _caption(paper: PaperTable) -> str:
+    """The title and how values are marked, as sentences."""
+    sentences = []
+    if paper.title:
+        sentences.append(paper.title.replace(" · ", ", ").rstrip("."))
+    if paper.ranks:
+        sentences.append("Best values are bold, second ones underlined")
+    if not sentences:
+        return ""
+    return ". ".join(map(escape, sentences)) + "."
+
+
+def _label(title: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "runs"
+
+
+def _alignment(numeric: Sequence[bool]) -> str:
+    """A letter a column: numbers to the right, texts to the left."""
+    letters = {True: "r", False: "l"}
+    return "".join(letters[number] for number in numeric)
+
+
+def _body(paper: PaperTable) -> list[str]:
+    """The rows of the table."""
+    lines = []
+    for place, row in enumerate(paper.rows):
+        cells = []
+        for column, (cell, number) in enumerate(zip(row, paper.numeric, strict=True)):
+            rank = paper.ranks.get((place, column))
+            if number:
+                cells.append(_number_cell(cell, rank))
+            else:
+                cells.append(_ranked(escape(cell), rank))
+        lines.append(_guard_line_start(_row(cells)))
+    return lines
+
+
+def _row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _note_line(note: str) -> str:
+    """A note in small type below the table."""
+    return rf"{{\par\footnotesize\raggedright {_guard_line_start(escape(note))}\par}}"
+
+
 def _without_commands(note: str) -> tuple[str, str]:
     """(the note without the sentences and brackets that name a command or option, the sentences
     that do)."""
-    parts = re.split(r"(?<=[.;]) ", note)
-    plain = [re.sub(rf" \([^()]*{_COMMAND}[^()]*\)", "", part) for part in parts]
-    kept = [part for part in plain if not re.search(_COMMAND, part)]
-    return " ".join(kept).rstrip(";"), " ".join(part for part in parts if re.search(_COMMAND, part))
+    sentences = re.split(r"(?<=[.;]) ", note)
+    plain, commands = [], []
+    for sentence in sentences:
+        without_bracket = re.sub(rf" \([^()]*{_COMMAND}[^()]*\)", "", sentence)
+        if not re.search(_COMMAND, without_bracket):
+            plain.append(without_bracket)
+        if re.search(_COMMAND, sentence):
+            commands.append(sentence)
+    return " ".join(plain).rstrip(";"), " ".join(commands)
 
 
 def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
@@ -118,34 +181,57 @@ def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
     """
     short = []
     for head in heads:
-        family, dot, part = head.partition(".")
-        if head in names or (dot and family not in _COSTS):
+        if head in names:
             short.append(head)
-        elif dot:
-            short.append(f"{_head_word(family)} {part}")
         else:
-            first, *later = re.split("[_ ]", head)
-            later_words = (_WORDS.get(word, word) for word in later)
-            short.append(" ".join([_head_word(first), *later_words]))
+            short.append(_short_head(head))
     count = Counter(short)
-    return [whole if count[text] > 1 else text for whole, text in zip(heads, short, strict=True)]
+    found = []
+    for whole, text in zip(heads, short, strict=True):
+        if count[text] > 1:
+            text = whole
+        found.append(text)
+    return found
+
+
+def _short_head(head: str) -> str:
+    """ "TFLOPs search" for "tflops.search", "Texts cut" for "texts_cut"."""
+    family, dot, part = head.partition(".")
+    if dot and family in _COST_FAMILIES:
+        return f"{_head_word(family)} {part}"
+    if dot:
+        return head
+    first, *later = re.split("[_ ]", head)
+    return " ".join([_head_word(first), *(_WORDS.get(word, word) for word in later)])
 
 
 def _head_word(word: str) -> str:
     return _WORDS.get(word, word[:1].upper() + word[1:])
 
 
-def _latex_cell(cell: str, number: bool, rank: int | None) -> str:
-    """A cell in LaTeX, its interval in small type; rank 1 is bold, 2 underlined, None plain."""
-    value, bracket, ends = cell.partition(" [") if number else (cell, "", "")
-    value, ends = escape(value), escape(ends)
-    if number:
-        value, ends = (re.sub(r"(?<![\w-])-(?=\d)", "$-$", text) for text in (value, ends))
-    value = _STYLES[rank] % value if rank else value
-    return value + (rf" {{\scriptsize [{ends}}}" if bracket else "")
+def _number_cell(cell: str, rank: int | None) -> str:
+    """A number in LaTeX, its interval in small type."""
+    value, bracket, ends = cell.partition(" [")
+    text = _ranked(_with_minus(escape(value)), rank)
+    if not bracket:
+        return text
+    return rf"{text} {{\scriptsize [{_with_minus(escape(ends))}}}"
+
+
+def _with_minus(text: str) -> str:
+    """The text with minus signs in place of hyphens before digits."""
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", text)
+
+
+def _ranked(text: str, rank: int | None) -> str:
+    """The text bold for rank 1, underlined for 2."""
+    if rank is None:
+        return text
+    return _STYLES[rank] % text
 
 
 def _guard_line_start(line: str) -> str:
-    """Guard a line's start: "[" or "*" there would be read as an argument of the line break before
-    it."""
-    return "{}" + line if line.startswith(("[", "*")) else line
+    """Guard a line that starts with "[" or "*"."""
+    if line.startswith(_LINE_START):
+        return "{}" + line
+    return line

@@ -2,17 +2,20 @@
 on others.
 
     live = Live(["results"])
-    live.state()     {"answered": 42, "version": ..., "note", "rows": [...], "failed": [...], "newest": [...]}
+    live.state()     -> {"answered": 42, "version": "3 1", "note": "3 runs, 1 running",
+                         "rows": [...], "failed": [...], "newest": [...]}
 
 A folder is read again once a file in it has changed, a large one less often. Nothing is locked or
 written; a run that was killed still says "running", and the time since its last answer tells.
 """
 
+from __future__ import annotations
+
 import contextlib
 import heapq
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -35,25 +38,21 @@ from harness.storage.run_folder import StoredRun, find_runs, numbers_of, read_ru
 from reports import facts
 from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
+from reports.number_formats import percent
 from reports.settings import labels
 
-_SEARCH_SECONDS = (
-    10.0  # seconds between two searches for new run folders, which walk the whole tree
-)
-_QUICK_SECONDS, _PAUSE_FACTOR = (
-    0.1,
-    20,
-)  # seconds that a reading may take; of what it takes beyond, until the next one
-_LIST_LENGTH = 20  # questions of each list
-_TEXT = 300  # characters of a question or an answer
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """What lists show of a question. arrived: when its answer did, to sort by."""
-
-    texts: dict[str, str]
-    arrived: tuple[float, int]
+_SEARCH_SECONDS = 10.0
+"""Seconds between two searches for new run folders, which walk the whole tree."""
+_QUICK_SECONDS = 0.1
+"""Seconds that a reading may take."""
+_PAUSE_FACTOR = 20
+"""Of what a reading takes beyond that, until the next one."""
+_LIST_LENGTH = 20
+"""Questions of each list."""
+_TEXT = 300
+"""Characters of a question or an answer."""
+_FILES = (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)
+_UNKNOWN = "–"
 
 
 class Live:
@@ -66,9 +65,11 @@ class Live:
         self._find_runs()
 
     def _find_runs(self) -> None:
-        folders = [folder for root in self._roots for folder in find_runs(root)]
-        before = self._runs
-        self._runs = {at: before.get(at) or _FollowedRun(at) for at in dict.fromkeys(folders)}
+        found = {}
+        for root in self._roots:
+            for folder in find_runs(root):
+                found[folder] = self._runs.get(folder) or _FollowedRun(folder)
+        self._runs = found
         self._searched = time.monotonic()
 
     def state(self) -> dict[str, Any]:
@@ -78,34 +79,27 @@ class Live:
             self._find_runs()
         for run in self._runs.values():
             run.read()
-        described = [run for run in self._runs.values() if hasattr(run, "stored")]
-        runs = sorted(described, key=lambda run: (run.state != "running", -run.changed))
-        if not all(run.label for run in runs):
-            for run, label in zip(runs, labels([run.stored for run in runs]), strict=True):
-                run.label = label
-        rows = [run.row() for run in runs]
-        constant = (
-            {"model"} if len({row["model"] for row in rows}) == 1 else set()
-        )  # columns that say nothing
-        constant |= {"indexes"} if {row["indexes"] for row in rows} == {"0"} else set()
+        runs = self._described_runs()
         running = sum(run.state == "running" for run in runs)
-        count = (
-            f"{len(runs)} run{'s'[: len(runs) != 1]}, {running} running"
-            if runs
-            else "No run here yet."
-        )
+        problems = [run.problem for run in self._runs.values() if run.problem]
         return {
-            "answered": sum(len(run.records) for run in runs),
+            "answered": sum(len(run.answers) for run in runs),
             "version": f"{len(runs)} {running}",
-            "note": ". ".join(
-                [count, *(run.problem for run in self._runs.values() if run.problem)]
-            ),
-            "rows": [
-                {name: text for name, text in row.items() if name not in constant} for row in rows
-            ],
+            "note": ". ".join([_count_text(len(runs), running), *problems]),
+            "rows": _without_constant([run.row() for run in runs]),
             "failed": _newest(runs, failed=True),
             "newest": _newest(runs, failed=False),
         }
+
+    def _described_runs(self) -> list[_FollowedRun]:
+        """The runs whose settings are known, with their names; running ones first, then the last
+        changed."""
+        runs = [run for run in self._runs.values() if run.is_described]
+        runs.sort(key=lambda run: (run.state != "running", -run.changed))
+        if not all(run.label for run in runs):
+            for run, label in zip(runs, labels([run.stored for run in runs]), strict=True):
+                run.label = label
+        return runs
 
     def readable(self) -> list[StoredRun]:
         """The runs with an answer, as they are stored now; damaged ones are left out, `state` names
@@ -117,6 +111,68 @@ class Live:
         return [run for run in runs if run.records]
 
 
+def _count_text(count: int, running: int) -> str:
+    """ "3 runs, 1 running" """
+    if not count:
+        return "No run here yet."
+    noun = "runs"
+    if count == 1:
+        noun = "run"
+    return f"{count} {noun}, {running} running"
+
+
+def _without_constant(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows without columns that say nothing: one model for all, no index at all."""
+    constant = set()
+    if len({row["model"] for row in rows}) == 1:
+        constant.add("model")
+    if {row["indexes"] for row in rows} == {"0"}:
+        constant.add("indexes")
+    return [_without(row, constant) for row in rows]
+
+
+def _without(row: dict[str, str], names: set[str]) -> dict[str, str]:
+    return {name: text for name, text in row.items() if name not in names}
+
+
+_Stamp = tuple[int, int, int]
+"""Inode, time of the last change in ns, and size of a file: one differs when it changes."""
+
+
+@dataclass
+class _Answer:
+    """What scores, costs and lists need of a record.
+
+    Args:
+        record: Its keys that say what it scored and cost.
+        texts: Id, question, gold answers and answer, cut.
+        arrived: When it arrived, to sort by: when the file was written, and a number.
+    """
+
+    record: StoredRecord
+    texts: dict[str, str]
+    arrived: tuple[float, int] = (0.0, 0)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the question failed."""
+        return self.record.error is not None
+
+    def is_same(self, other: _Answer) -> bool:
+        """Whether it says the same as another reading of the record."""
+        own, others = self.record, other.record
+        return own.error == others.error and own.scores == others.scores
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """What a question scored and cost so far, as texts."""
+
+    score: str = _UNKNOWN
+    tokens: str = _UNKNOWN
+    tflops: str = _UNKNOWN
+
+
 class _FollowedRun:
     """One run folder as last read; stored: set once run.yaml could be read; problem: why reading
     failed, else empty."""
@@ -125,173 +181,211 @@ class _FollowedRun:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.label = self.problem = self.state = ""
-        self.records: dict[str, StoredRecord] = {}
-        self._listed: dict[str, _Listed] = {}
+        self.label = ""
+        self.problem = ""
+        self.state = ""
+        self.answers: dict[str, _Answer] = {}
         self.changed = 0.0  # when the last answer was written, seconds since the epoch
+        self.is_described = False
         self._documents: list[IndexLine] = []
-        self._stamps: dict[Path, tuple[int, int, int]] = {}
+        self._stamps: dict[Path, _Stamp] = {}
         self._due = 0.0
-        self._arrived = itertools.count()
-        self._numbers: dict[str, str] = {}
-        self._first = (
-            time.time()
-        )  # when this run was first looked at, and what was answered by then
-        self._before: int | None = None
+        self._arrivals = itertools.count()
+        self._numbers = _Numbers()
+        self._first = time.time()  # when this run was first looked at
+        self._before: int | None = None  # what was answered by then
 
     def read(self) -> None:
         """Take what is new in the folder; a damaged file becomes `problem`."""
         try:
-            folders = [self.folder, *parts_in(self.folder)]  # with parts that are not merged yet
-            stamps = {}  # inode, time in ns and size of each file, one of which differs when it changes
-            names = (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)
-            for path in (at / name for at in folders for name in names):
-                with contextlib.suppress(OSError):  # there is no file
-                    status = path.stat()
-                    stamps[path] = status.st_ino, status.st_mtime_ns, status.st_size
-            begun = time.monotonic()
-            if stamps != self._stamps and begun >= self._due:
-                written = (at[1] / 1e9 for path, at in stamps.items() if path.name == RECORDS)
-                self.changed = max(written, default=0.0)
-                records = (read_records(at / RECORDS) for at in folders)
-                self._keep_records(itertools.chain.from_iterable(records))
-                documents = itertools.chain.from_iterable(map(read_index_lines, folders))
-                built = {line.place: line for line in documents}
-                self._documents = list(built.values())
-                self._describe([read_json(at / MANIFEST) for at in folders])
-                self._stamps, self.problem = stamps, ""
-                self._due = begun + _PAUSE_FACTOR * max(
-                    0.0, time.monotonic() - begun - _QUICK_SECONDS
-                )
+            self._read_changes()
         except (UserError, OSError) as error:
             self.problem = f"{self.folder}: {error}"
-        self._before = len(self.records) if self._before is None else self._before
+        if self._before is None:
+            self._before = len(self.answers)
 
-    def _keep_records(self, records: Iterable[StoredRecord]) -> None:
-        """Keep of each record what scores and costs need, and what lists show."""
-        kept: dict[str, StoredRecord] = {}
-        listed: dict[str, _Listed] = {}
-        for record in records:
-            question = record.question_id
-            notes = {"joined": record.notes.get("joined")}
-            kept[question] = replace(numbers_of(record), steps=[], notes=notes)
-            listed[question] = _Listed(_texts_of(record), (0.0, 0))
-        for question, record in kept.items():
-            arrived = self._arrived_before(question, record)
-            if arrived is None:
-                arrived = (self.changed, next(self._arrived))
-            listed[question] = replace(listed[question], arrived=arrived)
-        self.records = kept
-        self._listed = listed
+    def _read_changes(self) -> None:
+        folders = [self.folder, *parts_in(self.folder)]  # with parts that are not merged yet
+        stamps = _stamps(folders)
+        begun = time.monotonic()
+        if stamps == self._stamps or begun < self._due:
+            return
+        self.changed = _last_written(stamps)
+        self._read_records(folders)
+        self._read_documents(folders)
+        self._describe([read_json(folder / MANIFEST) for folder in folders])
+        self._stamps = stamps
+        self.problem = ""
+        beyond = time.monotonic() - begun - _QUICK_SECONDS
+        self._due = begun + _PAUSE_FACTOR * max(0.0, beyond)
 
-    def _arrived_before(self, question: str, record: StoredRecord) -> tuple[float, int] | None:
-        """When a record arrived that was read before; None for a new one.
+    def _read_records(self, folders: Sequence[Path]) -> None:
+        answers: dict[str, _Answer] = {}
+        for folder in folders:
+            for record in read_records(folder / RECORDS):
+                answers[record.question_id] = _answer(record)
+        for question_id, answer in answers.items():
+            before = self.answers.get(question_id)
+            # A run that ends is sorted: its records are read again, and nothing has arrived.
+            if before is not None and before.is_same(answer):
+                answer.arrived = before.arrived
+            else:
+                answer.arrived = self.changed, next(self._arrivals)
+        self.answers = answers
 
-        A run that ends is sorted: its records are read again, and nothing has arrived.
-        """
-        before = self.records.get(question)
-        if before is None or (before.error, before.scores) != (record.error, record.scores):
-            return None
-        return self._listed[question].arrived
-
-    def listed(self, failed: bool) -> Iterator[tuple[StoredRecord, _Listed]]:
-        """The questions that failed, or that did not, with what lists show of them."""
-        for question, record in self.records.items():
-            if (record.error is not None) == failed:
-                yield record, self._listed[question]
+    def _read_documents(self, folders: Sequence[Path]) -> None:
+        built = {}
+        for folder in folders:
+            for line in read_index_lines(folder):
+                built[line.place] = line
+        self._documents = list(built.values())
 
     def _describe(self, manifests: Sequence[dict[str, Any]]) -> None:
-        """Set `stored`, `state` and the row's numbers from files and kept records."""
+        """Set `stored`, `state` and the row's numbers from files and answers."""
         described = run_yaml(self.folder)
-        states = [(m.get("starts") or [{}])[-1].get("state", "") for m in manifests]
         summary = read_json(self.folder / SUMMARY)
-        self.state = "running" if "running" in states else summary.get("state", "not started")
-        self.stored = run = StoredRun(
+        self.state = summary.get("state", "not started")
+        if any(_last_state(manifest) == "running" for manifest in manifests):
+            self.state = "running"
+        self.stored = StoredRun(
             path=self.folder,
             config=described["config"],
             manifest=next(filter(None, manifests), {}),
-            records=list(self.records.values()),
+            records=[answer.record for answer in self.answers.values()],
             documents=self._documents,
             summary=summary,
             origins=described.get("origins") or {},
         )
-        self._numbers = {"score": "–", "tokens": "–", "tflops": "–"}  # a question so far
-        if run.records and (score := facts.headline(run)) in facts.score_names(run):
-            scored = facts.scored(run, score)
-            mean = interval(scored.values, scored.clusters, seed=int(run.config["seed"]))
-            if mean.mean is not None:
-                points = with_interval(
-                    lambda value: f"{100 * value:.1f}", mean.mean, mean.low, mean.high
-                )
-                self._numbers["score"] = points
-        phases = [phase_costs(run, phase).tokens for phase in ("search", "answer")]
-        if answered := len(phases[0]):
-            flops = question_tflops(run)
-            self._numbers["tokens"] = short_count(sum(map(sum, phases)) / answered)
-            self._numbers["tflops"] = (
-                f"{sum(flops.values()) / answered:.3g}" if flops else "unknown"
-            )
+        self.is_described = True
+        self._numbers = _numbers_of(self.stored)
 
     def row(self) -> dict[str, str]:
-        """The run's row of the table: column -> text.
-
-        The time left is by the pace of the answers since the run began, or since it was first
-        looked at.
-        """
-        starts = self.stored.manifest.get("starts") or []
-        since, n_new = self._first, len(self.records) - (self._before or 0)
-        if len(starts) == 1 and (begun := starts[0].get("started")):
-            since = datetime.fromisoformat(begun).timestamp()
-            n_new = len(self.records)
-        remaining = self._questions_asked() - len(self.records)
-        predictable = self.state == "running" and remaining and n_new > 0
+        """The run's row of the table: column -> text."""
+        last_answer = _UNKNOWN
+        if self.answers:
+            last_answer = f"{duration(max(0, round(time.time() - self.changed)))} ago"
         return {
             "method": self.label,
             "data set": facts.run_key(self.stored)[0],
-            "score": self._numbers["score"],
-            "answered": f"{len(self.records)} of {self._questions_asked() or 'unknown'}",
-            "failed": str(sum(record.error is not None for record in self.records.values())),
-            "time left": duration(round(max(0.0, time.time() - since) / n_new * remaining))
-            if predictable
-            else "–",
-            **{name: self._numbers[name] for name in ("tokens", "tflops")},
+            "score": self._numbers.score,
+            "answered": f"{len(self.answers)} of {self._questions_asked() or 'unknown'}",
+            "failed": str(sum(answer.failed for answer in self.answers.values())),
+            "time left": self._time_left(),
+            "tokens": self._numbers.tokens,
+            "tflops": self._numbers.tflops,
             "state": self.state,
-            "last answer": f"{duration(max(0, round(time.time() - self.changed)))} ago"
-            if self.records
-            else "–",
+            "last answer": last_answer,
             "indexes": str(len(self._documents)),
             "model": str(self.stored.config["model"]["name"]),
         }
 
+    def _time_left(self) -> str:
+        """The time left by the pace of the answers since the run began, or since it was first
+        looked at."""
+        since = self._first
+        n_new = len(self.answers) - (self._before or 0)
+        starts = self.stored.manifest.get("starts") or []
+        if len(starts) == 1 and starts[0].get("started"):
+            since = datetime.fromisoformat(starts[0]["started"]).timestamp()
+            n_new = len(self.answers)
+        remaining = self._questions_asked() - len(self.answers)
+        if self.state != "running" or not remaining or n_new <= 0:
+            return _UNKNOWN
+        seconds = max(0.0, time.time() - since)
+        return duration(round(seconds / n_new * remaining))
+
     def _questions_asked(self) -> int:
         """How many questions the run was asked; 0 where its manifest does not say."""
         questions = (self.stored.manifest.get("dataset") or {}).get("questions") or 0
+        if not questions:
+            return 0
         limit = self.stored.config.get("limit") or questions
-        return max(min(questions, limit), len(self.records) if questions else 0)
+        return max(min(questions, limit), len(self.answers))
 
 
-def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
-    """The newest questions that failed, or that did not, at most _LIST_LENGTH of all runs, as texts
-    by column."""
-    listed = ((run, *found) for run in runs for found in run.listed(failed))
-    newest = heapq.nlargest(_LIST_LENGTH, listed, key=lambda found: found[2].arrived)
-    rows = []
-    for run, record, shown in newest:
-        value = record.scores.get(facts.headline(run.stored))
-        score = f"{100 * value:.1f}" if isinstance(value, int | float) else "–"
-        dataset = facts.run_key(run.stored)[0]
-        rows.append({"method": run.label, "data set": dataset, "score": score, **shown.texts})
-    return rows
+def _stamps(folders: Sequence[Path]) -> dict[Path, _Stamp]:
+    """The stamps of the files of run folders, as far as they are there."""
+    found = {}
+    for folder in folders:
+        for name in _FILES:
+            with contextlib.suppress(OSError):  # there is no file
+                status = (folder / name).stat()
+                found[folder / name] = status.st_ino, status.st_mtime_ns, status.st_size
+    return found
 
 
-def _texts_of(record: StoredRecord) -> dict[str, str]:
-    """The texts of a question as lists show them."""
+def _last_written(stamps: dict[Path, _Stamp]) -> float:
+    """When the last answer was written, in seconds since the epoch."""
+    written = [ns / 1e9 for path, (_, ns, _) in stamps.items() if path.name == RECORDS]
+    return max(written, default=0.0)
+
+
+def _answer(record: StoredRecord) -> _Answer:
+    """What is needed of a record as it is read."""
     answer = record.prediction
     if record.error:
         answer = f"{record.error['type']}: {record.error['message']}"
-    return {
+    texts = {
         "id": record.question_id,
         "question": cut_text(record.question or record.question_id, _TEXT),
         "gold": cut_text(" | ".join(map(str, record.gold_answers)), _TEXT),
         "answer": cut_text(answer, _TEXT),
+    }
+    notes = {"joined": record.notes.get("joined")}
+    return _Answer(replace(numbers_of(record), steps=[], notes=notes), texts)
+
+
+def _last_state(manifest: dict[str, Any]) -> str:
+    """The state of the last start of a run."""
+    starts = manifest.get("starts") or [{}]
+    return str(starts[-1].get("state", ""))
+
+
+def _numbers_of(run: StoredRun) -> _Numbers:
+    """What a question of the run scored and cost so far."""
+    tokens, tflops = _UNKNOWN, _UNKNOWN
+    searched, answered = phase_costs(run, "search").tokens, phase_costs(run, "answer").tokens
+    n = len(searched)
+    if n:
+        tokens = short_count((sum(searched) + sum(answered)) / n)
+        flops = question_tflops(run)
+        tflops = "unknown"
+        if flops:
+            tflops = f"{sum(flops.values()) / n:.3g}"
+    return _Numbers(_score_text(run), tokens, tflops)
+
+
+def _score_text(run: StoredRun) -> str:
+    """The mean of the headline with its interval."""
+    name = facts.headline(run)
+    if not run.records or name not in facts.score_names(run):
+        return _UNKNOWN
+    scored = facts.scored(run, name)
+    mean = interval(scored.values, scored.clusters, seed=int(run.config["seed"]))
+    if mean.mean is None:
+        return _UNKNOWN
+    return with_interval(percent, mean.mean, mean.low, mean.high)
+
+
+def _newest(runs: Sequence[_FollowedRun], *, failed: bool) -> list[dict[str, str]]:
+    """The newest questions that failed, or that did not, at most _LIST_LENGTH of all runs, as texts
+    by column."""
+    listed = []
+    for run in runs:
+        listed += [(run, answer) for answer in run.answers.values() if answer.failed is failed]
+    newest = heapq.nlargest(_LIST_LENGTH, listed, key=lambda pair: pair[1].arrived)
+    return [_question_row(run, answer) for run, answer in newest]
+
+
+def _question_row(run: _FollowedRun, answer: _Answer) -> dict[str, str]:
+    """A question in a list: column -> text."""
+    value = answer.record.scores.get(facts.headline(run.stored))
+    score = _UNKNOWN
+    if isinstance(value, int | float):
+        score = percent(value)
+    return {
+        "method": run.label,
+        "data set": facts.run_key(run.stored)[0],
+        "score": score,
+        **answer.texts,
     }

@@ -58,6 +58,7 @@ from reports.comparability import (
     record_notes,
 )
 from reports.run_columns import cells
+from reports.run_notes import run_notes
 from reports.search_notes import same_nodes_notes
 from reports.settings import RunNames, is_number, name_runs
 from reports.table_row import CostRatio, RunNumbers, TableRow, TflopsCache, cost_ratio
@@ -142,7 +143,7 @@ def table_rows(
         rows.append(TableRow(run, dataset, name.label, numbers, name.base, settings))
     score_names = _all_score_names(runs)
     for row in rows:
-        row.notes += facts.notes(row.run, row.numbers.clusters)
+        row.notes += run_notes(row.run, row.numbers.clusters)
         row.add_scores(score_names)
         row.note_unknown_index()
     _compare_with_others(rows, checks or Checks())

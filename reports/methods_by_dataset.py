@@ -26,8 +26,8 @@ import pandas as pd
 from harness.errors import UnknownName
 from harness.stats.bootstrap import NOTHING, Interval
 from reports import costs, facts
-from reports.columns import Section
 from reports.compare import PairedRow
+from reports.section import Section
 from reports.table_row import TableRow
 
 MEAN = "mean"
@@ -155,11 +155,10 @@ class WideTable:
                 # The mean of one data set is its own.
                 of_mean = [name for name in shown if str(name).partition(".")[0] == MEAN]
                 shown = shown.drop(columns=of_mean)
-            shown.attrs |= {"names": list(self.datasets), "asked": (), "gaps": columns}
             title = str(model)
             if score:
                 title = f"{score} · {model}"
-            tables.append(Section(title, shown))
+            tables.append(Section(title, shown, gaps=columns, names=self.datasets, asked=()))
         return tables
 
     def _cells(self, row: MethodRow) -> dict[str, Any]:

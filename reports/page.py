@@ -25,7 +25,7 @@ from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts, paper
 from reports.by_kind import BY, kinds_of, split_by_kind
-from reports.columns import Section, sections, shortened
+from reports.columns import sections, shortened
 from reports.compare import SideBySide, side_by_side
 from reports.compressed_json import compress_bytes
 from reports.details import Limits, Questions, questions
@@ -38,6 +38,7 @@ from reports.main_table import REFERENCE, as_frame, best_first, table_rows
 from reports.markup import Html, filled, read_template, sha256
 from reports.methods_by_dataset import wide_table
 from reports.provenance import Written, header
+from reports.section import Section
 from reports.table_row import TableRow
 
 _SCRIPTS = ("page", "save", "player", "answers", "differences", "questions", "leaderboard", "start")
@@ -330,7 +331,7 @@ def _by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]
         rows = table_rows(split_by_kind(runs, by, kinds_by_run))
         wide = wide_table(_named_by_kind(rows, f"{name}, {by} "), intervals=True)
         found = replace(wide, only_cells=True).sections()
-        tables = [table(part.frame, sortable=True) for part in found]
+        tables = [table(part.frame, sortable=True, gaps=part.gaps) for part in found]
         kind_tables.append((f"{rows[0].headline} by {by}", tables))
     return kind_tables
 

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import pandas as pd
 
@@ -12,7 +13,9 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.markup import Html, el, filled, joined
 
-_COMMANDS_SHOWN = 3  # shown in the head; the table of runs has all
+_COMMANDS_SHOWN = 3
+"""Commands in the head; the table of runs has all."""
+_NOT_RECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
@@ -26,44 +29,75 @@ class Written:
 def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
     """The section about the runs: facts that hold for all of them, and a table of the runs that can
     be opened."""
-    commands = list(dict.fromkeys(filter(None, map(_command, runs))))
+    facts_of_all = {
+        "Runs": f"{_counted(len(runs), 'run')} over {_counted(_n_datasets(runs), 'data set')}",
+        "Date": _dates(runs),
+        "Model": ", ".join(_models(runs)),
+        "Code": "; ".join(_codes(runs)) or _NOT_RECORDED,
+    }
+    commands = _commands(runs)
+    head = "Commands"
+    if len(commands) == 1:
+        head = "Command"
+    facts_of_all[head] = _shown_commands(commands) or _NOT_RECORDED
+    if written is not None:
+        command = el("code", shlex.join(written.command))
+        facts_of_all["This page"] = joined(f"written {_utc_text(written.time)} by ", command)
+    return filled("about.html", facts=facts_of_all, rows=[_row(run) for run in runs])
+
+
+def _n_datasets(runs: Sequence[StoredRun]) -> int:
+    return len({facts.run_key(run)[0] for run in runs})
+
+
+def _models(runs: Sequence[StoredRun]) -> list[str]:
+    """The names of all models, each once."""
+    names: dict[str, None] = {}
+    for run in runs:
+        names.update(dict.fromkeys(facts.models(run)))
+    return list(names)
+
+
+def _codes(runs: Sequence[StoredRun]) -> list[str]:
+    """What is recorded of the code of runs, each once."""
+    codes = dict.fromkeys(facts.code(run) for run in runs)
+    return [code for code in codes if code]
+
+
+def _commands(runs: Sequence[StoredRun]) -> list[str]:
+    """The commands that started runs, each once."""
+    commands = dict.fromkeys(_command(run) for run in runs)
+    return [command for command in commands if command]
+
+
+def _shown_commands(commands: Sequence[str]) -> Html:
+    """The first commands, and how many more there are."""
     shown = [el("code", command) for command in commands[:_COMMANDS_SHOWN]]
     if len(commands) > _COMMANDS_SHOWN:
         shown.append(el("span", f"and {len(commands) - _COMMANDS_SHOWN} more, in the table below"))
-    counts = (
-        _counted(len(runs), "run"),
-        _counted(len({facts.run_key(run)[0] for run in runs}), "data set"),
-    )
-    of_all = {
-        "Runs": " over ".join(counts),
-        "Date": _dates(runs),
-        "Model": ", ".join(dict.fromkeys(name for run in runs for name in facts.models(run))),
-        "Code": "; ".join(dict.fromkeys(filter(None, map(facts.code, runs)))) or "not recorded",
-        "Command" if len(commands) == 1 else "Commands": joined(*shown) or "not recorded",
+    return joined(*shown)
+
+
+def _row(run: StoredRun) -> dict[str, Any]:
+    """A run in the table of runs: column -> cell."""
+    return {
+        "run": run.name,
+        "data set": facts.run_key(run)[0],
+        "started": _utc_text(run.manifest.get("started")),
+        "state": run.summary.get("state", "running"),
+        "questions": len(run.records),
+        "seed": run.config["seed"],
+        "code": facts.code(run) or "–",
+        "command": _command(run) or "–",
     }
-    if written is not None:
-        command = el("code", shlex.join(written.command))
-        of_all["This page"] = joined(f"written {_utc_text(written.time)} by ", command)
-    rows = [
-        {
-            "run": run.name,
-            "data set": facts.run_key(run)[0],
-            "started": _utc_text(run.manifest.get("started")),
-            "state": run.summary.get("state", "running"),
-            "questions": len(run.records),
-            "seed": run.config["seed"],
-            "code": facts.code(run) or "–",
-            "command": _command(run) or "–",
-        }
-        for run in runs
-    ]
-    return filled("about.html", facts=of_all, rows=rows)
 
 
 def date(run: StoredRun) -> str:
     """The day on which a run was started, "2026-01-31"; "" where it is not recorded."""
     started = run.manifest.get("started")
-    return f"{pd.to_datetime(started, utc=True):%Y-%m-%d}" if started else ""
+    if not started:
+        return ""
+    return f"{pd.to_datetime(started, utc=True):%Y-%m-%d}"
 
 
 def _command(run: StoredRun) -> str:
@@ -72,23 +106,29 @@ def _command(run: StoredRun) -> str:
 
 def _dates(runs: Sequence[StoredRun]) -> str:
     """When the first run was started and the last one ended or was started."""
-    starts = [
-        start for run in runs for start in (run.manifest, *(run.manifest.get("starts") or ()))
-    ]
-    dates = (start.get(key) for start in starts for key in ("started", "finished"))
-    moments = sorted(pd.to_datetime(text, utc=True) for text in dates if text)
+    texts = []
+    for run in runs:
+        for start in (run.manifest, *(run.manifest.get("starts") or ())):
+            texts += [start.get("started"), start.get("finished")]
+    moments = [pd.to_datetime(text, utc=True) for text in texts if text]
     if not moments:
-        return "not recorded"
-    first, last = _utc_text(moments[0]), _utc_text(moments[-1])
+        return _NOT_RECORDED
+    first, last = _utc_text(min(moments)), _utc_text(max(moments))
     if first == last:
         return first
-    return f"{first[:16]} to {last[11:] if first[:10] == last[:10] else last}"
+    if first[:10] == last[:10]:
+        last = last[11:]
+    return f"{first[:16]} to {last}"
 
 
 def _utc_text(moment: datetime | str | None) -> str:
     """A date in UTC, which is also the time zone of one that names none."""
-    return f"{pd.to_datetime(moment, utc=True):%Y-%m-%d %H:%M} UTC" if moment else "–"
+    if not moment:
+        return "–"
+    return f"{pd.to_datetime(moment, utc=True):%Y-%m-%d %H:%M} UTC"
 
 
 def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"

@@ -67,22 +67,27 @@ class Rescoring:
 
     def _are_alike(self, record: StoredRecord, fresh: StoredRecord) -> bool:
         """Whether the score, and the counts of a score of the corpus, are those that are stored."""
-        stored = record.notes.get(COUNTS, {}).get(self.name)
-        here = fresh.notes.get(COUNTS, {}).get(self.name)
-        return stored == here and _is_same(
-            fresh.scores.get(self.name), record.scores.get(self.name)
-        )
+        if self._counts(record) != self._counts(fresh):
+            return False
+        return _is_same(fresh.scores.get(self.name), record.scores.get(self.name))
+
+    def _counts(self, record: StoredRecord) -> list[float] | None:
+        """The counts of a score of the corpus; None for another score."""
+        counts: list[float] | None = record.notes.get(COUNTS, {}).get(self.name)
+        return counts
 
     @property
     def result(self) -> tuple[str | None, bool]:
         """As of `rescored`."""
         if self._broken is not None:
             return self._broken, False
+        if not self._odd:
+            return None, self._all_checked
         sentence = (
             f"{self._odd} of {self._checked} scores {self.name} are not those of the stored "
             "answers; run: harness score RUN"
         )
-        return (sentence if self._odd else None), self._all_checked
+        return sentence, self._all_checked
 
 
 def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:

@@ -253,6 +253,6 @@ def judge(
         asked = chosen.for_questions(questions, file, max_tokens)
         judge_run(folder, questions, asked, parallel=parallel, progress=default_progress())
         judged = read_run(folder)
-        pairs = [*judge_agreements(judged), *(label_agreements(judged, labels) if labels else [])]
-        rows += [{"run": folder.name, **pair} for pair in pairs]
+        pairs = [*judge_agreements(judged), *label_agreements(judged, labels or {})]
+        rows += [{"run": folder.name, **pair.columns()} for pair in pairs]
     return pd.DataFrame(rows)

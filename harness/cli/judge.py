@@ -11,7 +11,7 @@ import json as json_
 from functools import partial
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import choice, execution, setting
 from harness.cli.options import Json, MovedData, Runs
@@ -30,6 +30,7 @@ from harness.types import Example
 if TYPE_CHECKING:
     from harness.judging.judge_run import Judged
     from harness.judging.model_judge import Judge
+    from reports.judges import Raters
 
 _COUNTS = {
     "asked": "asked",
@@ -133,7 +134,11 @@ def judge(
             raise UserError("no model has judged these runs yet; name one with --model NAME")
         for folder, pairs in agreements.items():
             text = f"{folder}\n{_agreement_table(pairs)}"
-            print(json_.dumps({"run": str(folder), "agreement": pairs}) if json else text)
+            print(
+                json_.dumps({"run": str(folder), "agreement": [pair.columns() for pair in pairs]})
+                if json
+                else text
+            )
         return 0
     check_home()
     from harness.judging.model_judge import make_judge
@@ -236,7 +241,7 @@ def _print_judged(
             "score": score,
             **counts,
             **usage,
-            "agreement": agreement,
+            "agreement": [pair.columns() for pair in agreement],
         }
         print(json_.dumps(line), flush=True)
     else:
@@ -272,23 +277,32 @@ def _print_note(sentence: str) -> None:
     say(f"note: {sentence}")
 
 
-def _agreements(folder: Path, labels: dict[str, str]) -> list[dict[str, Any]]:
+def _agreements(folder: Path, labels: dict[str, str]) -> list[Raters]:
     from reports.judges import judge_agreements, label_agreements
 
     run = read_run(folder)
-    return [*judge_agreements(run), *(label_agreements(run, labels) if labels else [])]
+    return [*judge_agreements(run), *label_agreements(run, labels)]
 
 
-def _agreement_table(agreement: list[dict[str, Any]]) -> str:
-    """Percent agreement and Cohen's kappa of each pair of reports.judges.judge_agreements, in
-    aligned columns."""
+def _agreement_table(pairs: list[Raters]) -> str:
+    """Percent agreement and Cohen's kappa of each pair of raters, in aligned columns."""
+    rows = [("  agreement", "n", "percent", "kappa")]
+    judges = {pair.first for pair in pairs}
+    rows += [_agreement_row(pair, judges) for pair in pairs]
+    return columns(rows, widest=90)
+
+
+def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
+    """The cells of a pair; judges: names of raters that are no scores."""
     from reports.judges import LABELS, RIGHT
 
-    judges = {pair["a"] for pair in agreement} | {LABELS}
-    rows = [("  agreement", "n", "percent", "kappa")]
-    for pair in agreement:
-        b = pair["b"] if pair["b"] in judges else f"{pair['b']} (right from {RIGHT:g})"
-        share = "-" if pair["share"] is None else f"{100 * pair['share']:.1f}"
-        kappa = "-" if pair["kappa"] is None else f"{pair['kappa']:.2f}"
-        rows.append((f"  {pair['a']} and {b}", str(pair["n"]), share, kappa))
-    return columns(rows, widest=90)
+    found = pair.agreement
+    second = pair.second
+    if second not in judges and second != LABELS:
+        second = f"{second} (right from {RIGHT:g})"
+    share, kappa = "-", "-"
+    if found.share is not None:
+        share = f"{100 * found.share:.1f}"
+    if found.kappa is not None:
+        kappa = f"{found.kappa:.2f}"
+    return f"  {pair.first} and {second}", str(found.n), share, kappa

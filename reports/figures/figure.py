@@ -16,6 +16,7 @@ from reports.columns import legended, sections
 from reports.figures.plot import FORMS, Panel, draw, inline_svg
 from reports.html_tables import page
 from reports.markup import Html
+from reports.section import Section
 from reports.table_formats import render, render_sections
 
 Titled = tuple[str, pd.DataFrame]
@@ -45,12 +46,17 @@ class Figure:
             return self._drawing(form)
         if form in ("csv", "json"):
             return render(self.whole, form)
-        tables = self.sections
-        if tables is None:
-            tables = sections(self.whole, ())
+        tables = self._tables()
         if form == "html":
-            return page(self.title, self._inline_drawing(), tables)
+            titled = [(table.title, table.frame) for table in tables]
+            return page(self.title, self._inline_drawing(), titled)
         return render_sections(tables, form)
+
+    def _tables(self) -> list[Section]:
+        """The tables for people."""
+        if self.sections is None:
+            return sections(self.whole, ())
+        return [Section(title, frame) for title, frame in self.sections]
 
     @property
     def _is_drawn(self) -> bool:

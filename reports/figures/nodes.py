@@ -28,6 +28,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
 from reports.figures.plot import Axis, Line, Panel, Point
+from reports.run_notes import run_notes
 
 FEWEST = 8
 """With fewer questions no curve is fitted: nearly any would pass."""
@@ -154,7 +155,7 @@ def _run_row(
         "lowest": min(values),
         "highest": max(values),
         **_fit_columns(fitted),
-        "notes": (*_fit_notes(values, fitted), *facts.notes(run)),
+        "notes": (*_fit_notes(values, fitted), *run_notes(run)),
         "run": run.name,
     }
 

@@ -58,12 +58,12 @@ def figure(
         facts.check_reference(runs, reference)
     table = frame(runs, counts, reference or main_table.REFERENCE, convention or DEFAULT)
     whole = table
-    parts: list[Titled] = [*sections(table, ())]
+    parts: list[Titled] = [(part.title, part.frame) for part in sections(table, ())]
     if paper:
         whole = _beside_printed_flops(runs, convention)
         # So long that the number of queries stays.
-        for title, part in sections(shortened(whole, "row", 52), ()):
-            parts.append((f"printed and measured: {title}", part))
+        beside = sections(shortened(whole, "row", 52), ())
+        parts += [(f"printed and measured: {part.title}", part.frame) for part in beside]
     return Figure("TFLOPs per query", whole, parts, panels(table, counts))
 
 

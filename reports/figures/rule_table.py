@@ -26,6 +26,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import check_convention, full_only_notes
 from reports.figures.replay import Rule, Scored, Stop, Trials
+from reports.run_notes import run_notes
 from reports.search_steps import STUDY
 
 STOP_SETTINGS = tuple(
@@ -106,13 +107,13 @@ class _RunRules:
         """A row for each rule."""
         run = self.part.run
         clusters = facts.question_clusters(run)
-        run_notes = [*facts.notes(run), *full_only_notes(run.records, self.convention)]
+        sentences = [*run_notes(run), *full_only_notes(run.records, self.convention)]
         outcomes = [self._outcome(rule, clusters) for rule in self.part.rules]
         rules = zip(self.part.rules, outcomes, strict=True)
-        return [self._row(rule, outcome, run_notes) for rule, outcome in rules]
+        return [self._row(rule, outcome, sentences) for rule, outcome in rules]
 
     def _row(
-        self, rule: Rule | Trials, outcome: _RuleOutcome, run_notes: Sequence[str]
+        self, rule: Rule | Trials, outcome: _RuleOutcome, sentences: Sequence[str]
     ) -> dict[str, Any]:
         """Mean score and costs of a rule; empty where the recording does not cover it."""
         run, recorded = self.part.run, self.part.recorded
@@ -138,7 +139,7 @@ class _RunRules:
             "covered": covered,
             "own": own,
             "convention": self.convention,
-            "notes": (*notes, *run_notes),
+            "notes": (*notes, *sentences),
             "run": run.name,
         }
 

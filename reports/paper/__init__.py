@@ -6,6 +6,7 @@ preset.py      the settings of a printed row                         settings_of
 matching.py    the runs that measure a value, one or several         matches(value, runs), incomplete(runs)
 measured.py    what they measured                                    Measured(value, wide, narrow)
 comparable.py  what stands between the two                           differences(value, run)
+model_reasons.py, data_reasons.py      of models and of data sets
 tables_and_figures.py  every table and figure: its suite, what draws it, what of it cannot be had
 needs.py       what a suite needs: models, data sets, files, GPU memory
 all_values.py  every printed value beside ours, as a page, Markdown or LaTeX (harness reproduce)

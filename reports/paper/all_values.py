@@ -12,15 +12,17 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.html_tables import page
 from reports.paper.matching import incomplete
-from reports.paper.printed import load
+from reports.paper.printed import Value, load
 from reports.paper.tables_and_figures import (
     EMPTY,
     PAPERS,
+    Printed,
     TableOrFigure,
     printed,
     tables_and_figures,
 )
 from reports.paper.verdicts import KINDS, MARGIN, legend, measured_rows, with_lines
+from reports.section import Section
 from reports.table_formats import render_sections
 
 NOT_RUN, NOT_COMPARED = "no run yet", "not compared"
@@ -30,6 +32,7 @@ COLUMNS = (
     "verdict", "method", "model", "notes", "run",
 )  # fmt: skip
 _TEXT_TITLE = "Values of the text"
+_ALL_KINDS = (*KINDS, NOT_RUN, NOT_COMPARED, EMPTY)
 
 
 def lines_of(methods: Collection[str], datasets: Collection[str]) -> set[int]:
@@ -65,39 +68,69 @@ def frame(
         UserError: As reports.paper.frame.
     """
     values = load()
-    measured: dict[int, list[dict[str, Any]]] = {}
-    found = measured_rows(runs, values, margin=margin) if runs else []
-    for row in found:
-        cells = {key: row.cells[key] for key in COLUMNS[4:]}
-        cells |= {"dataset": row.value.place, "metric": row.value.label}
-        measured.setdefault(row.value.line, []).append(cells)
+    measured = _measured_cells(runs, values, margin)
     mapped = {value.line: value for value in reversed(values)}  # the first of each line
     rows: list[dict[str, Any]] = []
     for entry in printed():
         if lines is not None and entry.line not in lines:
             continue
-        places = (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table))
-        place = next(places, f"{PAPERS[entry.source]}: {_TEXT_TITLE}")
         head = {
-            "place": place,
+            "place": _place(entry),
             "row": entry.method,
             "dataset": entry.dataset,
             "metric": entry.metric,
         }
-        its_value, own_rows = mapped.get(entry.line), measured.get(entry.line, [])
+        own_rows = measured.get(entry.line)
+        if not own_rows:
+            own_rows = [_unmeasured_cells(entry, mapped.get(entry.line))]
         rows += [{**head, **row} for row in own_rows]
-        if its_value is not None and not own_rows:
-            rows.append({**head, "printed": its_value.printed, "verdict": NOT_RUN, "notes": ()})
-        elif not own_rows:
-            notes = () if entry.reason == EMPTY else (entry.reason,)
-            number = re.search(
-                r"\d+(?:\.\d+)?", entry.value.replace(",", "")
-            )  # 22.3 of "22.3%", 7 of "Top-7"
-            verdict = NOT_COMPARED if notes else EMPTY
-            rows.append(
-                {**head, "printed": number and float(number[0]), "verdict": verdict, "notes": notes}
-            )
     return facts.as_floats(pd.DataFrame(rows, columns=list(COLUMNS)))
+
+
+def _measured_cells(
+    runs: Sequence[StoredRun], values: Sequence[Value], margin: float
+) -> dict[int, list[dict[str, Any]]]:
+    """Line of paper_results.csv -> the columns of each run that measures its value.
+
+    Args:
+        runs: The runs; there may be none.
+        values: The printed values.
+        margin: As of `frame`.
+    """
+    measured: dict[int, list[dict[str, Any]]] = {}
+    if not runs:
+        return measured
+    for row in measured_rows(runs, values, margin=margin):
+        cells: dict[str, Any] = {key: row.cells[key] for key in COLUMNS[4:]}
+        cells |= {"dataset": row.value.place, "metric": row.value.label}
+        measured.setdefault(row.value.line, []).append(cells)
+    return measured
+
+
+def _place(entry: Printed) -> str:
+    """The table or figure of a printed value, or the text of its paper."""
+    for place in tables_and_figures():
+        if place.has_row(entry.source, entry.table):
+            return place.label
+    return f"{PAPERS[entry.source]}: {_TEXT_TITLE}"
+
+
+def _unmeasured_cells(entry: Printed, value: Value | None) -> dict[str, Any]:
+    """The columns of a printed value that no run measures.
+
+    Args:
+        entry: As it is printed.
+        value: What mapping.yaml says of it; None where nothing here is compared with it.
+    """
+    if value is not None:
+        return {"printed": value.printed, "verdict": NOT_RUN, "notes": ()}
+    number = None
+    found = re.search(r"\d+(?:\.\d+)?", entry.value.replace(",", ""))
+    if found is not None:
+        number = float(found[0])  # 22.3 of "22.3%", 7 of "Top-7"
+    if entry.reason == EMPTY:
+        return {"printed": number, "verdict": EMPTY, "notes": ()}
+    return {"printed": number, "verdict": NOT_COMPARED, "notes": (entry.reason,)}
 
 
 def tables(
@@ -107,19 +140,35 @@ def tables(
     margin: float = MARGIN,
     lines: Collection[int] | None = None,
 ) -> list[tuple[str, pd.DataFrame]]:
-    """Titled frames: a summary, then one for each table with printed values; chosen: that table
-    alone, with the one whose rows it runs too; margin, lines: as in `frame`."""
-    whole, frames = frame(runs, margin=margin, lines=lines), []
+    """Titled frames: a summary, then one for each table with printed values.
+
+    Args:
+        runs: The runs; there may be none.
+        chosen: That table alone, with the one whose rows it runs too, and no summary.
+        margin: As in `frame`.
+        lines: As there.
+    """
+    whole = frame(runs, margin=margin, lines=lines)
+    titles = {place.label: f"{place.label}: {place.title}" for place in tables_and_figures()}
+    found = {}
     for place, group in whole.groupby("place", sort=False):
-        item = next((p for p in tables_and_figures() if p.label == place), None)
-        if chosen is None or (
-            item is not None and item.name is not None and item.name in (chosen.name, chosen.like)
-        ):
-            title = f"{place}: {item.title}" if item is not None else str(place)
-            frames.append((title, group.drop(columns=["place"]).reset_index(drop=True)))
-    order = [f"{place.label}: {place.title}" for place in tables_and_figures()]
-    frames.sort(key=lambda named: order.index(named[0]) if named[0] in order else len(order))
-    return [("Summary", _summary(frames)), *frames] if chosen is None else frames
+        if chosen is None or _is_chosen(str(place), chosen):
+            title = titles.get(str(place), str(place))
+            found[title] = group.drop(columns=["place"]).reset_index(drop=True)
+    in_order = [title for title in titles.values() if title in found]
+    others = [title for title in found if title not in in_order]
+    frames = [(title, found[title]) for title in [*in_order, *others]]
+    if chosen is not None:
+        return frames
+    return [("Summary", _summary(frames)), *frames]
+
+
+def _is_chosen(label: str, chosen: TableOrFigure) -> bool:
+    """Whether a table is the chosen one, or the one whose rows it runs too."""
+    for item in tables_and_figures():
+        if item.label == label:
+            return item.name is not None and item.name in (chosen.name, chosen.like)
+    return False
 
 
 def text(
@@ -128,29 +177,39 @@ def text(
     form: str,
     margin: float = MARGIN,
 ) -> str:
-    """The tables `named` (title, table) as html, markdown, latex or text, with the legend of the
-    verdicts below."""
-    below = [*(incomplete(runs) if runs else ()), *legend(margin)]
+    """Tables as text, with the legend of the verdicts below.
+
+    Args:
+        runs: The runs; there may be none.
+        named: Titles and tables.
+        form: html, markdown, latex or text.
+        margin: As in `frame`.
+    """
+    below = legend(margin)
+    if runs:
+        below = [*incomplete(runs), *below]
     if form == "html":
         return page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
-    return with_lines(render_sections(named, form), below, form)
+    sections = [Section(title, table) for title, table in named]
+    return with_lines(render_sections(sections, form), below, form)
 
 
 def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
     """How many printed values of each table have which verdict; a value that two runs measure
     counts twice."""
-    kinds = (*KINDS, NOT_RUN, NOT_COMPARED, EMPTY)
     rows = []
     for title, table in named:
-        count = Counter(
-            next(kind for kind in kinds if str(verdict).startswith(kind))
-            for verdict in table["verdict"]
-        )
-        rows.append(
-            {
-                "table": title,
-                "values": str(len(table)),
-                **{kind: str(count[kind]) for kind in kinds},
-            }
-        )
+        count = Counter(_kind(str(verdict)) for verdict in table["verdict"])
+        row = {"table": title, "values": str(len(table))}
+        for kind in _ALL_KINDS:
+            row[kind] = str(count[kind])
+        rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _kind(verdict: str) -> str:
+    """The kind that a verdict begins with."""
+    for kind in _ALL_KINDS:
+        if verdict.startswith(kind):
+            return kind
+    raise ValueError(f"no kind of verdict: {verdict}")

@@ -11,9 +11,9 @@ from itertools import product
 from harness.config.schema import canonical
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.paper.comparable import listed
 from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value, load
+from reports.paper.setting_sentences import listed
 
 Pair = tuple[DatasetRule, "StoredRun"]
 

@@ -26,10 +26,11 @@ from harness.method.abilities import numbers_from_runs, roles_with_adapters
 from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value
 
-_MODEL_KEYS = (  # what of a model or encoder changes a prediction, weights apart (llm/model_info, embed/encoder_info)
+_MODEL_KEYS = (
     "backend", "tokenizer", "dtype", "attention", "template", "template_date", "window", "thinking",
     "trust_remote_code", "extra",
 )  # fmt: skip
+"""What of a model changes a prediction beside its weights (llm/model_info)."""
 _ENCODER_KEYS = (
     "query_source",
     "pooling",
@@ -46,11 +47,13 @@ _FILE_KEYS = {"documents", "support"}
 
 @dataclass(frozen=True)
 class Model:
-    """A model or encoder: the last part of its hub id, and its settings; none where this project
-    does not ship it.
+    """A model or encoder.
 
-    source: its hub id; shape: its sizes, by the names of `harness.cost.flops.ModelShape`, empty
-    where unknown.
+    Args:
+        name: The last part of its hub id.
+        settings: Its settings; {} where this project does not ship it.
+        source: Its hub id.
+        shape: Its sizes, by the names of `harness.cost.flops.ModelShape`; {} where unknown.
     """
 
     name: str
@@ -64,10 +67,15 @@ class Settings:
     """What a run must be like to measure a printed value. Keys are as in run.yaml, those of nested
     mappings dotted.
 
-    models, encoders: by role, of the roles that the method uses; a role for which any model will do
-    is left out.
-    trained: roles whose model may have adapters; ignored: keys of the data set that do not matter,
-    and files.
+    Args:
+        method: Implementation, view and parameters.
+        prompts: By name.
+        dataset: Settings of the data set.
+        models: By role, of the roles that the method uses; a role for which any model will do is
+            left out.
+        encoders: Likewise.
+        trained: Roles whose model may have adapters.
+        ignored: Keys of the data set that do not matter, and files.
     """
 
     method: dict[str, Any]
@@ -80,55 +88,80 @@ class Settings:
 
 
 def settings_of(value: Value, rule: DatasetRule) -> Settings:
-    """The settings of a run that measures the printed `value` on the data set of `rule`. Raises
+    """The settings of a run that measures a printed value on the data set of `rule`. Raises
     UserError."""
-    entry, paper = value.entry, value.paper
-    r, method = _resolve_preset(
-        entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items()))
-    )
-    choice = r.method
-    numbers = numbers_from_runs(type(method))
-    rules = {
-        key: v for key, v in choice.params.items() if key in numbers and isinstance(v, str)
-    }  # "from:garlic"
-    params = {**method.config.model_dump(mode="json"), **rules, **entry.params}
-    models = {role: _model_of_role(value, r, role) for role in method.needs}
-    used = {role: r.encoder_of(role) for role in method.encoders}
-    encoders = {role: encoder for role, encoder in used.items() if encoder is not None}
-    row_settings = {
-        **rule.settings,
-        **({} if rule.tokens is None else {"tokens": rule.tokens}),
-        **entry.settings,
-    }
-    preset = r.dataset.model_dump(mode="json")
-    # Rows of another format come from elsewhere, so where the preset's are is not compared.
-    left_out = _NOT_DATA_KEYS | (
-        {"hub", "subset", "revision"} if "format" in row_settings else set()
-    )
-    dataset = {
-        key: v for key, v in {**preset, **preset["options"]}.items() if key not in left_out
-    } | row_settings
-    ignored = frozenset({key for key, v in row_settings.items() if v is None} | _FILE_KEYS)
+    paper = value.paper
+    roles = tuple(sorted(paper.roles.items()))
+    run, method = _resolve_preset(value.entry.preset, rule.dataset, paper.model, roles)
+    row_settings = _row_settings(value, rule)
+    ignored = {*_FILE_KEYS, *(key for key, setting in row_settings.items() if setting is None)}
+    models = {}
+    for role in method.needs:
+        model = _model_of_role(value, run, role)
+        if model is not None:
+            models[role] = model
+    encoders = {}
+    for role in method.encoders:
+        encoder = run.encoder_of(role)
+        if encoder is not None:
+            encoders[role] = _shipped_model(encoder, last_part(encoder.source), _ENCODER_KEYS)
     return Settings(
-        method={
-            "implementation": choice.implementation,
-            "view": choice.view,
-            **{
-                key: v
-                for key, v in (flatten(params) if params else {}).items()
-                if key not in value.recording
-            },
-        },
+        method=_method_settings(value, run, method),
         prompts=method.prompts(),
-        dataset={key: v for key, v in dataset.items() if key not in ignored},
-        models={role: model for role, model in models.items() if model is not None},
-        encoders={
-            role: _shipped_model(v, last_part(v.source), _ENCODER_KEYS)
-            for role, v in encoders.items()
-        },
+        dataset=_dataset_settings(run, row_settings, ignored),
+        models=models,
+        encoders=encoders,
         trained=roles_with_adapters(method),
-        ignored=ignored,
+        ignored=frozenset(ignored),
     )
+
+
+def _row_settings(value: Value, rule: DatasetRule) -> dict[str, Any]:
+    """What the row has instead of its data set's preset."""
+    settings = dict(rule.settings)
+    if rule.tokens is not None:
+        settings["tokens"] = rule.tokens
+    return {**settings, **value.entry.settings}
+
+
+def _method_settings(value: Value, run: RunSettings, method: Method) -> dict[str, Any]:
+    """Implementation, view and parameters of the row; a parameter that another run gives is
+    "from:garlic"."""
+    params = method.config.model_dump(mode="json")
+    numbers = numbers_from_runs(type(method))
+    for key, given in run.method.params.items():
+        if key in numbers and isinstance(given, str):
+            params[key] = given
+    params |= value.entry.params
+    settings = {"implementation": run.method.implementation, "view": run.method.view}
+    if not params:
+        return settings
+    counted = flatten(params)
+    for key in value.recording:
+        counted.pop(key, None)
+    return {**settings, **counted}
+
+
+def _dataset_settings(
+    run: RunSettings, row_settings: dict[str, Any], ignored: set[str]
+) -> dict[str, Any]:
+    """Settings of the data set that change a prediction.
+
+    Args:
+        run: The settings of the preset.
+        row_settings: What the row has instead.
+        ignored: Keys that do not matter.
+    """
+    left_out = set(_NOT_DATA_KEYS)
+    if "format" in row_settings:
+        # Rows of another format come from elsewhere, so where the preset's are is not compared.
+        left_out |= {"hub", "subset", "revision"}
+    preset = run.dataset.model_dump(mode="json")
+    settings = {**preset, **preset["options"]}
+    for key in left_out:
+        settings.pop(key, None)
+    settings |= row_settings
+    return {key: setting for key, setting in settings.items() if key not in ignored}
 
 
 def last_part(source: str) -> str:
@@ -143,27 +176,32 @@ _Roles = tuple[tuple[str, str | None], ...]
 def _resolve_preset(
     preset: str, dataset: str, reader: str, roles: _Roles
 ) -> tuple[RunSettings, Method]:
-    """(settings of a run of the preset under profile paper, its method); roles: (role, model or
-    None for any) each."""
+    """(settings of a run of the preset under profile paper, its method).
+
+    Args:
+        preset: The method's preset.
+        dataset: The data set.
+        reader: The last part of the hub id of the reader.
+        roles: (role, model or None for any) each.
+    """
     with patch.dict(os.environ):
         os.environ.pop(registry.ENV, None)
         by_source = _presets_by_source()
-        sets = {
-            f"roles.{role}": by_source[name.lower()]
-            for role, name in roles
-            if name and name.lower() in by_source
-        }
+        sets = {}
+        for role, name in roles:
+            if name and name.lower() in by_source:
+                sets[f"roles.{role}"] = by_source[name.lower()]
         model = by_source.get(reader.lower())
-        r = resolve(
+        run = resolve(
             Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets)
         )
         try:
-            return r, make_method(r.method, r.origins)
-        except (
-            ConfigError
-        ):  # its package is missing: its parameters are not checked, and a report reads those alone
-            cls: type[Method] = registry.load(r.method.implementation, Method)
-            return r, cls(cls.Config.model_construct(**r.method.params))
+            return run, make_method(run.method, run.origins)
+        except ConfigError:
+            # Its package is missing: its parameters are not checked, and a report reads those
+            # alone.
+            cls: type[Method] = registry.load(run.method.implementation, Method)
+            return run, cls(cls.Config.model_construct(**run.method.params))
 
 
 @cache
@@ -171,44 +209,46 @@ def _presets_by_source() -> dict[str, str]:
     """The last part of a model's hub id, in lower case -> the preset that has it."""
     by_source: dict[str, str] = {}
     for name in presets.names("models"):
-        values = {
-            key: value for _, layer in presets.read("models", name) for key, value in layer.items()
-        }
-        if "source" in values:
-            by_source.setdefault(last_part(str(values["source"])).lower(), name)
+        source = None
+        for _, layer in presets.read("models", name):
+            source = layer.get("source", source)
+        if source is not None:
+            by_source.setdefault(last_part(str(source)).lower(), name)
     return by_source
 
 
-def _model_of_role(value: Value, r: RunSettings, role: str) -> Model | None:
+def _model_of_role(value: Value, run: RunSettings, role: str) -> Model | None:
     """The model of a role: that of the row or paper, else the preset's own, else the reader; None
-    for any."""
-    roles, role_model = value.paper.roles, r.roles.get(role)
+    for any.
+
+    Args:
+        value: The printed value.
+        run: The settings of its preset.
+        role: The role.
+    """
+    roles = value.paper.roles
     if role in roles and roles[role] is None:
         return None
-    name = str(
-        roles.get(role)
-        or (
-            last_part(role_model.source or role_model.name)
-            if role_model is not None
-            else value.paper.model
-        )
-    )
-    config: ModelConfig = r.model if role_model is None else role_model
-    if (
-        last_part(config.source or config.name).lower() != name.lower()
-        or config.backend == "endpoint"
-    ):
+    config: ModelConfig = run.roles.get(role) or run.model
+    own_name = last_part(config.source or config.name)
+    name = str(roles.get(role) or value.paper.model)
+    if not roles.get(role) and role in run.roles:
+        name = own_name
+    if own_name.lower() != name.lower() or config.backend == "endpoint":
         return Model(name, {})
-    model, paper = _shipped_model(config, name, _MODEL_KEYS), value.paper.model_settings
-    settings = model.settings | paper
-    return replace(
-        model,
-        settings={k: item for k, item in settings.items() if k not in paper or item is not None},
-    )
+    model = _shipped_model(config, name, _MODEL_KEYS)
+    settings = dict(model.settings)
+    for key, setting in value.paper.model_settings.items():
+        settings[key] = setting
+        if setting is None:
+            del settings[key]
+    return replace(model, settings=settings)
 
 
 def _shipped_model(config: Any, name: str, keys: tuple[str, ...]) -> Model:
     """A shipped model or encoder as a `Model`: of its `config` the settings `keys`, its source and
     its sizes."""
-    shape = {} if config.shape is None else config.shape.model_dump()
+    shape = {}
+    if config.shape is not None:
+        shape = config.shape.model_dump()
     return Model(name, {key: getattr(config, key) for key in keys}, config.source or "", shape)

@@ -5,6 +5,7 @@ mapping.yaml        what they mean here  ─┴─► load() ─► (Value(entry
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -21,18 +22,27 @@ from reports.paper.mapping import (
 )
 from reports.paper.tables_and_figures import Printed, parse_printed, printed
 
-_EMPTY_CELL = "-"  # a cell in which a paper prints nothing
+_EMPTY_CELL = "-"
+"""A cell in which a paper prints nothing."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """One printed value with all that is said of it; `digits` after its decimal point.
+    """One printed value with all that is said of it.
 
-    place: the data set as printed; rules: the data sets that it means, several where the value is a
-    mean over them;
-    stand_ins: made-up data sets, a run on any of which stands for all `rules`; label: of the
-    metric; line: in paper_results.csv; deviations: known differences from the paper; recording:
-    parameters that change neither answers nor costs.
+    Args:
+        entry: The printed row.
+        paper: The paper, with what the row has instead.
+        place: The data set as printed.
+        rules: The data sets that it means, several where the value is a mean over them.
+        stand_ins: Made-up data sets, a run on any of which stands for all `rules`.
+        label: Of the metric.
+        metric: What it is here.
+        printed: The number, of scores in points of 100.
+        digits: After its decimal point.
+        line: In paper_results.csv.
+        deviations: Known differences from the paper.
+        recording: Parameters that change neither answers nor costs.
     """
 
     entry: Entry
@@ -53,50 +63,134 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
     """The printed values that mapping.yaml ties to methods, data sets and scorers here, in its
     order.
 
-    results, mapping: texts of paper_results.csv and mapping.yaml; by default the files in this
-    folder. Raises DataError for an entry with a metric that has no printed value, ValueError where
-    a printed value is no number.
+    Args:
+        results: The text of paper_results.csv; by default of the file in this folder.
+        mapping: The text of mapping.yaml; likewise.
+
+    Raises:
+        DataError: An entry has a metric without a printed value.
+        ValueError: A printed value is no number.
     """
-    rules = _shipped_rules() if mapping is None else parse_mapping(mapping)
-    table: dict[tuple[str, ...], Printed] = {}
-    for row in printed() if results is None else parse_printed(results):
+    rules = _shipped_rules()
+    if mapping is not None:
+        rules = parse_mapping(mapping)
+    rows = printed()
+    if results is not None:
+        rows = parse_printed(results)
+    table: dict[_CellKey, Printed] = {}
+    for row in rows:
         table.setdefault((row.source, row.table, row.method, row.dataset, row.metric), row)
     values: list[Value] = []
     for entry in rules.entries:
-        paper = _paper_of(entry, rules.papers[entry.source])
-        datasets = {**rules.datasets, **paper.datasets}
-        deviations = tuple(
-            rule.note
-            for rule in rules.deviations
-            if entry.preset in (rule.presets or (entry.preset,))
-            and entry.source in (rule.papers or (entry.source,))
-        )
-        printed_as = {metric: rules.metrics[metric].label or metric for metric in entry.metrics}
-        of_row = entry.source, entry.table, entry.method
-        cells = {
-            (label, metric): table[*of_row, label, name]
-            for label in datasets
-            for metric, name in printed_as.items()
-            if (*of_row, label, name) in table
-        }
-        for metric in entry.metrics:
-            if not any(metric == cell_metric for _, cell_metric in cells):
-                problem = f"{entry.method} ({entry.table}): no printed value of '{metric}'"
-                raise DataError("reports/paper/mapping.yaml", None, "entries", problem)
-        for (label, metric), cell in cells.items():
-            if cell.value.strip() == _EMPTY_CELL:
-                continue
-            rule, of_label = rules.metrics[metric], datasets[label]
-            labels = of_label.mean_of if isinstance(of_label, MeanRule) else (label,)
-            meant = tuple(one for name in labels if isinstance(one := datasets[name], DatasetRule))
-            if of_label.tokens is not None:  # the length of texts that the label is for
-                meant = tuple(one.model_copy(update={"tokens": of_label.tokens}) for one in meant)
-            number = _parse_number(cell.value, paper.scale if rule.in_points else 1.0)
-            labelled = (label, meant, of_label.stand_ins, metric, rule)
-            values.append(
-                Value(entry, paper, *labelled, *number, cell.line, deviations, rules.recording)
-            )
+        values += _values_of(entry, rules, table)
     return tuple(values)
+
+
+_CellKey = tuple[str, str, str, str, str]
+"""Source, table, method, data set and metric, as printed."""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A printed cell of an entry: its data set and metric in mapping.yaml."""
+
+    dataset: str
+    metric: str
+    printed: Printed
+
+
+def _values_of(entry: Entry, rules: Mapping, table: dict[_CellKey, Printed]) -> list[Value]:
+    """The printed values of an entry.
+
+    Args:
+        entry: The entry.
+        rules: All of mapping.yaml.
+        table: The printed cells.
+    """
+    paper = _paper_of(entry, rules.papers[entry.source])
+    datasets = {**rules.datasets, **paper.datasets}
+    values = []
+    for cell in _cells_of(entry, rules, list(datasets), table):
+        if cell.printed.value.strip() == _EMPTY_CELL:
+            continue
+        metric = rules.metrics[cell.metric]
+        scale = 1.0
+        if metric.in_points:
+            scale = paper.scale
+        number, digits = _parse_number(cell.printed.value, scale)
+        value = Value(
+            entry=entry,
+            paper=paper,
+            place=cell.dataset,
+            rules=_meant(cell.dataset, datasets),
+            stand_ins=datasets[cell.dataset].stand_ins,
+            label=cell.metric,
+            metric=metric,
+            printed=number,
+            digits=digits,
+            line=cell.printed.line,
+            deviations=_deviations(entry, rules),
+            recording=rules.recording,
+        )
+        values.append(value)
+    return values
+
+
+def _cells_of(
+    entry: Entry, rules: Mapping, labels: Sequence[str], table: dict[_CellKey, Printed]
+) -> list[_Cell]:
+    """The printed cells of an entry, by data set.
+
+    Args:
+        entry: The entry.
+        rules: All of mapping.yaml.
+        labels: The data sets of its paper.
+        table: The printed cells.
+
+    Raises:
+        DataError: A metric of the entry has none.
+    """
+    cells = []
+    for label in labels:
+        for metric in entry.metrics:
+            name = rules.metrics[metric].label or metric
+            key = entry.source, entry.table, entry.method, label, name
+            if key in table:
+                cells.append(_Cell(label, metric, table[key]))
+    found = {cell.metric for cell in cells}
+    for metric in entry.metrics:
+        if metric not in found:
+            problem = f"{entry.method} ({entry.table}): no printed value of '{metric}'"
+            raise DataError("reports/paper/mapping.yaml", None, "entries", problem)
+    return cells
+
+
+def _meant(label: str, datasets: dict[str, DatasetRule | MeanRule]) -> tuple[DatasetRule, ...]:
+    """The data sets that a printed one means: itself, or those that it is a mean over."""
+    rule = datasets[label]
+    labels: Sequence[str] = (label,)
+    if isinstance(rule, MeanRule):
+        labels = rule.mean_of
+    meant = []
+    for name in labels:
+        one = datasets[name]
+        if not isinstance(one, DatasetRule):
+            continue
+        if rule.tokens is not None:  # the length of texts that the label is for
+            one = one.model_copy(update={"tokens": rule.tokens})
+        meant.append(one)
+    return tuple(meant)
+
+
+def _deviations(entry: Entry, rules: Mapping) -> tuple[str, ...]:
+    """What is known to differ from the paper."""
+    notes = []
+    for rule in rules.deviations:
+        of_preset = not rule.presets or entry.preset in rule.presets
+        of_paper = not rule.papers or entry.source in rule.papers
+        if of_preset and of_paper:
+            notes.append(rule.note)
+    return tuple(notes)
 
 
 @cache
@@ -111,20 +205,19 @@ def _paper_of(entry: Entry, paper: Paper) -> Paper:
     others have a subset."""
     changes: dict[str, object] = {"roles": {**paper.roles, **entry.roles}}
     if entry.questions is not None:
-        full_set = {"questions": entry.questions, "subset": None}
-        changes["datasets"] = {
-            label: rule.model_copy(update=full_set)
-            if isinstance(rule, DatasetRule) and rule.subset
-            else rule
-            for label, rule in paper.datasets.items()
-        }
+        datasets = dict(paper.datasets)
+        for label, rule in paper.datasets.items():
+            if isinstance(rule, DatasetRule) and rule.subset:
+                full_set = {"questions": entry.questions, "subset": None}
+                datasets[label] = rule.model_copy(update=full_set)
+        changes["datasets"] = datasets
     if entry.model is not None:
         changes["model"] = entry.model
     return paper.model_copy(update=changes)
 
 
 def _parse_number(text: str, scale: float) -> tuple[float, int]:
-    """A printed number and its digits behind the point; with a scale of 0.01, "0.7207" is 72.07 of
+    """A printed number and its digits after the point; with a scale of 0.01, "0.7207" is 72.07 of
     100 points."""
     plain = text.replace(",", "").strip()
     number, digits = float(plain), len(plain.partition(".")[2])

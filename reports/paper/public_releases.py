@@ -18,18 +18,25 @@ from typing import Any
 import yaml
 
 from harness.datasets.question_kinds import KINDS
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import kind_of_question
 from reports.paper.preset import Model, last_part
 
-_PLACE = re.compile(r"\{[a-z_]+\}")  # as harness.prompts
-_SYSTEM = ", system"  # how the manifest names the system turn of a prompt
+_PLACE = re.compile(r"\{[a-z_]+\}")
+"""A placeholder of a prompt, as in harness.prompts."""
+_SYSTEM = ", system"
+"""How the manifest names the system turn of a prompt."""
 
 
 @dataclass
 class Findings:
-    """reasons: sentences that forbid a verdict; unchecked: "weights", "rows": what nothing here
-    proves; marks: sentences beside a verdict.
+    """What was found of a run beside a printed value.
+
+    Args:
+        reasons: Sentences that forbid a verdict.
+        unchecked: "weights", "rows": what nothing here proves.
+        marks: Sentences beside a verdict.
     """
 
     reasons: list[str] = field(default_factory=list)
@@ -50,6 +57,11 @@ def _published_facts() -> dict[str, Any]:
     return facts
 
 
+def _published_model(name: str) -> Mapping[str, Any]:
+    """What is published of a model; {} for nothing."""
+    return _published_facts()["models"].get(name) or {}
+
+
 @cache
 def _training_ids() -> frozenset[str]:
     """The first 12 hex digits of the sha256 of each training question's id."""
@@ -60,49 +72,69 @@ def _training_ids() -> frozenset[str]:
 def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
     """How the content of a role's model or encoder differs from the paper's."""
     recorded = (run.manifest.get("models") or {}).get(role) or {}
-    weights = recorded.get("weights")
-    result = Findings(
-        unchecked=["weights"]
-    )  # of the hub, too: a run says itself which commit it had
-    if quantised := recorded.get("quantised"):
-        return Findings(
-            [
-                (
-                    f"model: the {role}'s weights are quantised ({quantised}), the paper's are "
-                    f"{paper.name}"
-                )
-            ]
-        )
-    if isinstance(weights, Mapping) and "hub" in weights:
-        hub = str(weights["hub"])
-        if last_part(hub).lower() not in {last_part(hub_id).lower() for hub_id in _hubs(paper)}:
-            return Findings([f"model: the {role} is {last_part(hub)}, the paper's is {paper.name}"])
-        if other := other_owner(hub, paper):
-            return Findings([f"model: the {role} is {other}"])
-    elif "served" not in recorded and weights is None:
-        return Findings([f"model: what the {role}'s weights are is not recorded"])
-    elif "served" not in recorded and isinstance(weights, Mapping) and "files" not in weights:
-        return Findings(
-            [
-                (
-                    f"model: the {role}'s weights come from a quantised file, the paper's are "
-                    f"{paper.name}"
-                )
-            ]
-        )
-    sizes = (run.manifest.get("shapes") or {}).get(role)
-    from_hub = isinstance(weights, Mapping) and "hub" in weights
-    if sizes is None and paper.shape and not from_hub:
-        result.reasons.append(f"model: the {role}'s sizes are not recorded; run it again")
-    if odd := other_sizes(run, role, paper):
-        result.reasons.append(
-            f"model: the {role} has other sizes than {paper.name} ({', '.join(odd)})"
-        )
-    published = _published_facts()["models"].get(paper.name) or {}
-    result.reasons += _template_differences(run, role, published, paper.name)
+    problem = _weights_problem(recorded, role, paper)
+    if problem is not None:
+        return Findings([problem])
+    # Weights of the hub, too: a run says itself which commit it had.
+    found = Findings(unchecked=["weights"])
+    found.reasons += _size_reasons(run, role, paper)
+    published = _published_model(paper.name)
+    found.reasons += _template_differences(run, role, published, paper.name)
     if "opening" in published and role not in (run.manifest.get("first_prompts") or {}):
-        result.unchecked.append("chat template")
-    return result
+        found.unchecked.append("chat template")
+    return found
+
+
+def _weights_problem(recorded: Mapping[str, Any], role: str, paper: Model) -> str | None:
+    """Why the weights of a model are not the paper's; None where nothing speaks against it.
+
+    Args:
+        recorded: What the manifest says of the model.
+        role: Its role.
+        paper: The paper's model.
+    """
+    quantised = recorded.get("quantised")
+    if quantised:
+        return (
+            f"model: the {role}'s weights are quantised ({quantised}), the paper's are {paper.name}"
+        )
+    weights = recorded.get("weights")
+    if isinstance(weights, Mapping) and "hub" in weights:
+        return _hub_problem(str(weights["hub"]), role, paper)
+    if "served" in recorded:
+        return None
+    if weights is None:
+        return f"model: what the {role}'s weights are is not recorded"
+    if isinstance(weights, Mapping) and "files" not in weights:
+        return (
+            f"model: the {role}'s weights come from a quantised file, the paper's are {paper.name}"
+        )
+    return None
+
+
+def _hub_problem(hub: str, role: str, paper: Model) -> str | None:
+    """Why a model with this id of the hub is not the paper's; None where it may be."""
+    known = {last_part(hub_id).lower() for hub_id in _hubs(paper)}
+    if last_part(hub).lower() not in known:
+        return f"model: the {role} is {last_part(hub)}, the paper's is {paper.name}"
+    other = other_owner(hub, paper)
+    if other is None:
+        return None
+    return f"model: the {role} is {other}"
+
+
+def _size_reasons(run: StoredRun, role: str, paper: Model) -> list[str]:
+    """Sizes of a model that are not the paper's, or not recorded."""
+    reasons = []
+    sizes = (run.manifest.get("shapes") or {}).get(role)
+    weights = ((run.manifest.get("models") or {}).get(role) or {}).get("weights")
+    is_of_hub = isinstance(weights, Mapping) and "hub" in weights
+    if sizes is None and paper.shape and not is_of_hub:
+        reasons.append(f"model: the {role}'s sizes are not recorded; run it again")
+    odd = other_sizes(run, role, paper)
+    if odd:
+        reasons.append(f"model: the {role} has other sizes than {paper.name} ({', '.join(odd)})")
+    return reasons
 
 
 def other_sizes(run: StoredRun, role: str, paper: Model) -> list[str]:
@@ -111,136 +143,196 @@ def other_sizes(run: StoredRun, role: str, paper: Model) -> list[str]:
     sizes = (run.manifest.get("shapes") or {}).get(role)
     if sizes is None:
         return []
-    return [
-        f"{key} {sizes.get(key)} instead of {size}"
-        for key, size in paper.shape.items()
-        if sizes.get(key) != size
-    ]
+    odd = []
+    for key, size in paper.shape.items():
+        if sizes.get(key) != size:
+            odd.append(f"{key} {sizes.get(key)} instead of {size}")
+    return odd
 
 
 def other_owner(source: str, paper_model: Model) -> str | None:
     """The end of a sentence where a hub id is of another owner than the paper's; None for a folder
     or a bare name."""
+    if source.startswith(("/", ".", "~")) or "/" not in source:
+        return None
     hubs = _hubs(paper_model)
-    if (
-        source.startswith(("/", ".", "~"))
-        or "/" not in source
-        or source.lower() in {hub_id.lower() for hub_id in hubs}
-    ):
+    if source.lower() in {hub_id.lower() for hub_id in hubs}:
         return None
     return f"{source}, the paper's is {hubs[0]}"
 
 
 def _hubs(paper_model: Model) -> list[str]:
     """The ids of the hub by which a model is known, the newest first."""
-    return list(
-        (_published_facts()["models"].get(paper_model.name) or {"hubs": [paper_model.source]})[
-            "hubs"
-        ]
-    )
+    published = _published_model(paper_model.name)
+    if not published:
+        return [paper_model.source]
+    return list(published["hubs"])
 
 
 def _template_differences(
     run: StoredRun, role: str, known: Mapping[str, Any], name: str
 ) -> list[str]:
-    """A sentence where the first prompt lacks the template or token ids in `known`, facts on model
-    `name`; else [].
+    """A sentence where the first prompt lacks the template or token ids of a model; else [].
 
-    Up to the first placeholder of one of the run's prompts, and behind its last one, nothing else
-    may stand.
+    Args:
+        run: The run.
+        role: The role of the model.
+        known: What is published of the paper's model.
+        name: Its name.
     """
     sent = (run.manifest.get("first_prompts") or {}).get(role)
     if sent is None or "opening" not in known:
         return []
+    template = f"model: the {role}'s chat template is not that of {name}"
     text, ids = str(sent.get("text")), list(sent.get("ids") or ())
     if not text.startswith(known["opening"]):
-        return [
-            (
-                f"model: the {role}'s chat template is not that of {name}: its first prompt begins "
-                f"{text[:60]!r}"
-            )
-        ]
+        return [f"{template}: its first prompt begins {text[:60]!r}"]
     if ids and ids[: len(known["ids"])] != known["ids"]:
-        return [
-            (
-                f"model: the {role}'s tokenizer is not that of {name}: its first prompt has the ids "
-                f"{ids[:5]}"
-            )
-        ]
+        tokenizer = f"model: the {role}'s tokenizer is not that of {name}"
+        return [f"{tokenizer}: its first prompt has the ids {ids[:5]}"]
+    return [f"{template}: {odd}" for odd in _odd_texts(text, run, known)]
+
+
+def _odd_texts(text: str, run: StoredRun, known: Mapping[str, Any]) -> list[str]:
+    """What stands in a first prompt that neither the template nor a prompt of the run has: up to
+    the first placeholder of one of them, or after its last one.
+
+    Args:
+        text: The first prompt as it was sent.
+        run: The run.
+        known: What is published of the paper's model.
+    """
     prompts = run.manifest.get("prompts") or {}
-    texts = {
-        key: _PLACE.split(prompt) for key, prompt in prompts.items() if not key.endswith(_SYSTEM)
-    }
     user = text.rpartition(known["closing"])[0]
-    is_open = (
-        not user
-    )  # a turn that is still read, or a text that is scored: no prompt of the run need stand in it
-    heads = {
-        f"{known['opening']}{prompts.get(key + _SYSTEM, known['system']).strip()}{known['user']}"
-        f"{'' if is_open else parts[0].lstrip()}"
-        for key, parts in texts.items()
-    }
-    if not any(text.startswith(head) or (is_open and head.startswith(text)) for head in heads):
-        before = text.removeprefix(known["opening"])[:80]
-        problem = f"between its opening and a prompt of the run stands {before!r}"
-        return [f"model: the {role}'s chat template is not that of {name}: {problem}"]
-    if not is_open and not any(
-        user.rstrip().endswith(parts[-1].rstrip()) for parts in texts.values()
-    ):
-        return [
-            (
-                f"model: the {role}'s chat template is not that of {name}: it adds {user[-60:]!r} to a "
-                "prompt"
-            )
-        ]
+    heads, ends = [], []
+    for key, prompt in prompts.items():
+        if key.endswith(_SYSTEM):
+            continue
+        parts = _PLACE.split(prompt)
+        system = prompts.get(key + _SYSTEM, known["system"]).strip()
+        heads.append(_Head(f"{known['opening']}{system}{known['user']}", parts[0].lstrip()))
+        ends.append(parts[-1].rstrip())
+    # A turn that is still read, or a text that is scored: no prompt of the run need stand in it.
+    if not user:
+        if any(text.startswith(head.turn) or head.turn.startswith(text) for head in heads):
+            return []
+        return [_before_prompt(text, known)]
+    if not any(text.startswith(head.turn + head.prompt) for head in heads):
+        return [_before_prompt(text, known)]
+    if not user.rstrip().endswith(tuple(ends)):
+        return [f"it adds {user[-60:]!r} to a prompt"]
     return []
 
 
+@dataclass(frozen=True)
+class _Head:
+    """How a first prompt begins: the template up to the turn of the user, and the prompt up to its
+    first placeholder."""
+
+    turn: str
+    prompt: str
+
+
+def _before_prompt(text: str, known: Mapping[str, Any]) -> str:
+    before = text.removeprefix(known["opening"])[:80]
+    return f"between its opening and a prompt of the run stands {before!r}"
+
+
 def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
-    """How the run's questions differ from the official `split` in what is published of it: ids,
-    kinds, documents."""
+    """How the run's questions differ from the official split in what is published of it.
+
+    Args:
+        run: The run.
+        dataset: The data set.
+        split: The official split.
+    """
     published: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
+    return Findings(
+        reasons=[
+            *_question_reasons(run, dataset, published),
+            *_document_reasons(run, dataset, split, published),
+            *_kind_reasons(run, published),
+        ],
+        unchecked=_unchecked_rows(run),
+    )
+
+
+def _unchecked_rows(run: StoredRun) -> list[str]:
+    """What nothing here proves of the rows."""
     config = run.config["dataset"]
-    revision = (run.manifest.get("dataset") or {}).get("revision")
-    result = Findings(unchecked=[] if revision and not config.get("data") else ["rows"])
+    unchecked = []
+    if config.get("data") or not (run.manifest.get("dataset") or {}).get("revision"):
+        unchecked.append("rows")
     if (config.get("options") or {}).get("documents"):
-        result.unchecked.append("retrieved documents")
+        unchecked.append("retrieved documents")
+    return unchecked
+
+
+def _question_reasons(run: StoredRun, dataset: str, published: Mapping[str, Any]) -> list[str]:
+    """Training questions, repeated ones, and ids of another form.
+
+    Args:
+        run: The run.
+        dataset: The data set.
+        published: What is published of its split.
+    """
     # A repeated id has a suffix of the loader's ("x#2").
     ids = [str(record.question_id).partition("#")[0] for record in run.records]
-    if trained := sum(
-        hashlib.sha256(key.encode()).hexdigest()[:12] in _training_ids() for key in ids
-    ):
-        result.reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
-    keys = (
-        set()
-    )  # equal for rows with the same question, gold and sizes; with the id where no text was kept
-    for record in run.whole_records:
-        text = record.question
-        sizes = tuple(record.document_characters or ())
-        gold = str(record.gold_answers)
-        keys.add((record.question_id if text is None else text, sizes, gold))
-    if n_repeated := len(run.records) - len(keys):
-        result.reasons.append(f"sample: {n_repeated} of {len(ids)} questions stand there twice")
-    if "ids" in published and (
-        n_wrong := sum(not re.fullmatch(published["ids"], key) for key in ids)
-    ):
-        result.reasons.append(
-            f"sample: {n_wrong} of {len(ids)} ids are not of the form of {dataset}'s"
-        )
-    documents = sorted({str(key) for record in run.records for key in record.document_ids})
-    digest = hashlib.sha256("\n".join(documents).encode()).hexdigest()
-    if "documents" in published and len(documents) != published["documents"]:
-        result.reasons.append(
-            f"sample: {len(documents)} documents, the {split} split has {published['documents']}"
-        )
-    elif "sha256" in published and digest != published["sha256"]:
-        result.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
-    for by in (by for by in KINDS if by in published):
-        here = Counter(kind_of_question(record, by) for record in run.whole_records)
-        official = Counter({str(name): count for name, count in published[by].items()})
-        if set(here) != {None} and here != official:
-            counts = ", ".join(
-                f"{name} {here[name]} (official {n})" for name, n in official.items()
+    reasons = []
+    trained = sum(_id_digest(question_id) in _training_ids() for question_id in ids)
+    if trained:
+        reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
+    n_repeated = len(ids) - len({_question_key(record) for record in run.whole_records})
+    if n_repeated:
+        reasons.append(f"sample: {n_repeated} of {len(ids)} questions stand there twice")
+    if "ids" in published:
+        n_wrong = sum(not re.fullmatch(published["ids"], question_id) for question_id in ids)
+        if n_wrong:
+            reasons.append(
+                f"sample: {n_wrong} of {len(ids)} ids are not of the form of {dataset}'s"
             )
-            result.reasons.append(f"sample: other numbers of each {by}: {counts}")
-    return result
+    return reasons
+
+
+def _id_digest(question_id: str) -> str:
+    return hashlib.sha256(question_id.encode()).hexdigest()[:12]
+
+
+def _question_key(record: StoredRecord) -> tuple[str, tuple[int, ...], str]:
+    """Equal for rows with the same question, gold and sizes; with the id where no text was kept."""
+    text = record.question
+    if text is None:
+        text = record.question_id
+    sizes = tuple(record.document_characters or ())
+    return text, sizes, str(record.gold_answers)
+
+
+def _document_reasons(
+    run: StoredRun, dataset: str, split: str, published: Mapping[str, Any]
+) -> list[str]:
+    """Other documents than those of the official split; arguments as above."""
+    ids: set[str] = set()
+    for record in run.records:
+        ids.update(map(str, record.document_ids))
+    if "documents" in published and len(ids) != published["documents"]:
+        number = published["documents"]
+        return [f"sample: {len(ids)} documents, the {split} split has {number}"]
+    digest = hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
+    if "sha256" in published and digest != published["sha256"]:
+        return [f"sample: the documents are not those of {dataset}'s {split} split"]
+    return []
+
+
+def _kind_reasons(run: StoredRun, published: Mapping[str, Any]) -> list[str]:
+    """Other numbers of questions of a kind."""
+    reasons = []
+    for by in KINDS:
+        if by not in published:
+            continue
+        here = Counter(kind_of_question(record, by) for record in run.whole_records)
+        official = {str(name): count for name, count in published[by].items()}
+        if set(here) == {None} or here == Counter(official):
+            continue
+        counts = [f"{name} {here[name]} (official {n})" for name, n in official.items()]
+        reasons.append(f"sample: other numbers of each {by}: {', '.join(counts)}")
+    return reasons

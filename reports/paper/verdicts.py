@@ -38,7 +38,7 @@ from reports.checks import Checks
 from reports.columns import sections, shortened
 from reports.comparability import other_versions, reasons_not_to_rank
 from reports.gold_rows import other_texts
-from reports.paper.comparable import differences, listed
+from reports.paper.comparable import differences
 from reports.paper.matching import Pair, incomplete, matches
 from reports.paper.measured import (
     WORDING,
@@ -51,7 +51,9 @@ from reports.paper.measured import (
 from reports.paper.preset import last_part
 from reports.paper.printed import Value, load
 from reports.paper.public_releases import Findings
+from reports.paper.setting_sentences import listed
 from reports.rescored import rescored
+from reports.run_notes import run_notes
 from reports.settings import only_in_seed
 from reports.table_formats import render, render_sections
 
@@ -351,7 +353,7 @@ class _Comparison:
         marks = list(findings.marks)
         for _, run in pairs:
             if not findings.reasons:
-                marks += facts.notes(run)
+                marks += run_notes(run)
             marks += self._remarks[facts.run_key(run)]
         known = [f"known difference: {note}" for note in value.deviations]
         return (*findings.reasons, *dict.fromkeys(marks), *known)

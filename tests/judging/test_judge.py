@@ -345,7 +345,7 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
     assert run.summary["scores"]["judge.a"]["mean"] == frame([run]).iloc[0]["judge.a"] == 0.25
     assert run.config["dataset"]["scorers"][0] == SCORER, "the headline is what it was"
     (pair,) = judge_agreements(run)
-    assert pair == {
+    assert pair.columns() == {
         "a": "judge.a",
         "b": SCORER,
         "n": 3,
@@ -385,7 +385,7 @@ def test_what_was_shown_is_judged_long_texts_too_and_not_compared_with_right_ans
         "gone": "no",
     }
     (pair,) = label_agreements(run, labels)
-    assert pair == {"a": "judge.f", "b": "labels", "n": 2, "share": 0.5, "kappa": 0.0}
+    assert pair.columns() == {"a": "judge.f", "b": "labels", "n": 2, "share": 0.5, "kappa": 0.0}
 
 
 def without_checksums(run):
@@ -425,7 +425,10 @@ def test_another_judge_stands_beside(tmp_path):
         [1.0, 0.0, 1.0, 0.0],
         [1.0] * 4,
     )
-    pairs = {(p["a"], p["b"]): (p["n"], p["share"]) for p in judge_agreements(read_run(folder))}
+    pairs = {
+        (p.first, p.second): (p.agreement.n, p.agreement.share)
+        for p in judge_agreements(read_run(folder))
+    }
     assert pairs == {
         ("judge.a", SCORER): (4, 0.5),
         ("judge.b", SCORER): (4, 1.0),

@@ -14,7 +14,7 @@ from harness.errors import RequestFailed
 from harness.llm.endpoint import complete
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.storage.run_folder import read_run
-from reports.facts import notes
+from reports.run_notes import run_notes
 from tests.forked import start
 from tests.llm.endpoints import BODY, KEY, QUICK, answer_to, content, last, records, words
 from tests.llm.loopback import Loopback, completion
@@ -101,7 +101,7 @@ def test_replies_without_an_answer_are_in_the_last_lines_and_the_notes(more, thi
     ]
     assert done.stdout.splitlines()[-4:] == [f"  {sentence}" for sentence in sentences]
     run = read_run(Path(done.stdout.splitlines()[0]))
-    assert [note for note in notes(run) if note in sentences] == sentences
+    assert [note for note in run_notes(run) if note in sentences] == sentences
 
 
 def test_limits_count_requests_that_failed_in_every_round(here):
@@ -174,7 +174,8 @@ def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here)
         "reader": {**sizes, "gated": True, "tied": False}
     }
     assert any(
-        "counted by the old sizes" in note for note in notes(read_run(Path(last(second)["run"])))
+        "counted by the old sizes" in note
+        for note in run_notes(read_run(Path(last(second)["run"])))
     )
     assert manifest["first_prompts"]["reader"]["text"].startswith("[user]\n")
 

@@ -16,7 +16,7 @@ from harness.llm.endings import begins_thinking, split_thinking
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.storage.run_folder import read_run
 from harness.thinking import split_known_thinking
-from reports.facts import notes
+from reports.run_notes import run_notes
 from tests.llm.conftest import let_replies_be
 from tests.llm.endpoints import config, loaded
 from tests.llm.loopback import Loopback, completion
@@ -290,7 +290,7 @@ def test_the_thinking_of_known_models_is_not_scored_and_a_note_says_so(replied, 
     assert (record.prediction, record.scores["flashrag.em"]) == ("Paris", 1)
     sentence = "replies with reasoning before the answer, which is left out: 1; model.keep_thinking=true leaves it in"
     assert sentence in ended.stdout
-    assert sentence in notes(run)
+    assert sentence in run_notes(run)
 
 
 def test_a_thinking_without_an_end_has_no_answer(replied):

@@ -55,9 +55,7 @@ def test_a_run_that_must_not_be_ranked_with_the_others_says_so(scores, changes, 
     assert sentence in table.loc["bm25", "notes"]
     assert sentence not in table.loc["pecan", "notes"]
     shown = " ".join(
-        render_sections(
-            [(s.title, s.frame) for s in sections(as_frame(best_first(table_rows(runs))))], "text"
-        ).split()
+        render_sections(sections(as_frame(best_first(table_rows(runs)))), "text").split()
     )
     assert sentence in shown
     # One task more or less is a matter of judgement; over other questions a ratio is of nothing.
@@ -187,12 +185,10 @@ LEGEND = (
 def test_a_line_below_the_table_says_what_costs_are_measured_by(form, tmp_path):
     runs = [stored(tmp_path, SCORES, method=m, documents=INDEX) for m in ("full-context", "pecan")]
     whole = frame(runs)
-    text = render_sections([(s.title, s.frame) for s in sections(whole)], form)
+    text = render_sections(sections(whole), form)
     assert " ".join(text.split()).count(LEGEND) == 1
     assert "without the index" in text
-    assert "costs are per question" not in render_sections(
-        [(s.title, s.frame) for s in sections(whole, ["n"])], form
-    )
+    assert "costs are per question" not in render_sections(sections(whole, ["n"]), form)
     for plain in ("csv", "json"):
         assert "costs are per question" not in render(whole, plain)
 

@@ -21,12 +21,12 @@ from harness.engine.scoring import score_record
 from harness.storage.record_texts import gold_of, with_texts
 from harness.storage.records import IndexLine, StoredRecord
 from harness.storage.run_folder import read_run
-from reports import facts
 from reports.gold_rows import other_texts
 from reports.paper.comparable import differences
 from reports.paper.printed import load
 from reports.paper.verdicts import frame
 from reports.rescored import rescored
+from reports.run_notes import run_notes
 from reports.settings import only_in_seed
 from tests.llm.conftest import SIZES, WORDS
 from tests.random_model import save
@@ -125,7 +125,7 @@ REASONS = [  # changes, and the beginning of the one reason against a verdict
 def test_an_honest_run_has_a_mark_beside_its_verdict(honest, changes, mark):
     run = fabricated(honest["bm25"], *changes)
     found = differences(value(), run)
-    assert (found.reasons, mark in ("", *found.marks, *facts.notes(run))) == ([], True)
+    assert (found.reasons, mark in ("", *found.marks, *run_notes(run))) == ([], True)
 
 
 @pytest.mark.parametrize(("changes", "reason"), REASONS)

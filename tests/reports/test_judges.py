@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import UserError
-from reports.judges import agreement, read_labels
+from reports.judges import Agreement, agreement, read_labels
 
 
 @pytest.mark.parametrize(
@@ -19,13 +19,13 @@ from reports.judges import agreement, read_labels
 )
 def test_agreement_by_hand(a, b, share, kappa):
     pairs = [(x == "1", y == "1") for x, y in zip(a, b, strict=True)]
-    assert agreement(pairs) == {"share": share, "kappa": kappa}
+    assert agreement(pairs) == Agreement(len(a), share, kappa)
 
 
 def test_kappa_of_several_ratings_by_hand():
     """Alike in 4 of 6; by chance (3 x 2 + 2 x 2 + 1 x 2) / 36 = 1 / 3."""
     found = agreement([*zip("111223", "112233", strict=True)])
-    assert found == {"share": pytest.approx(4 / 6), "kappa": pytest.approx(0.5)}
+    assert (found.share, found.kappa) == pytest.approx((4 / 6, 0.5))
 
 
 @pytest.mark.parametrize(

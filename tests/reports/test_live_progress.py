@@ -5,9 +5,9 @@ import os
 from datetime import UTC, datetime, timedelta
 
 from reports import live_progress as module
+from reports.cells import Cells
 from reports.live_progress import Live
 from reports.main_table import frame
-from reports.table_formats import Cells
 from tests.reports.build import SCORE, built, record, write_run
 
 

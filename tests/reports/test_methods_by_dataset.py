@@ -77,8 +77,8 @@ def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path):
         ]
     runs.append(stored(tmp_path, HIGH, model="b"))
     found = wide_table(table_rows(runs), SCORE).sections(SCORE)
-    assert [title for title, _ in found] == [f"{SCORE} · a", f"{SCORE} · b"]
-    assert list(found[0][1]["method"]) == ["pecan", "bm25"]
+    assert [table.title for table in found] == [f"{SCORE} · a", f"{SCORE} · b"]
+    assert list(found[0].frame["method"]) == ["pecan", "bm25"]
     text = render_sections(found, "text")
     assert text.splitlines()[2].split() == ["pecan", "75.0", "75.0", "75.0"]
     assert (

@@ -63,12 +63,9 @@ def test_a_table_has_a_column_a_setting_and_the_plain_name(tmp_path):
     table = frame([run(tmp_path, 1, k=1), run(tmp_path, 2, k=10), stored(tmp_path, (1.0, 0.0))])
     assert settings(table) == ["method.k"]
     (section,) = sections(table)
-    rows = [
-        line.split()[:2]
-        for line in render_sections([(section.title, section.frame)], "text").splitlines()[1:5]
-    ]
+    rows = [line.split()[:2] for line in render_sections([section], "text").splitlines()[1:5]]
     assert rows == [["method", "k"], ["bm25", "1"], ["bm25", "10"], ["pecan", "–"]]
-    assert render_sections([("", section.frame)], "markdown").count("| bm25 | 10 |") == 1
+    assert render_sections([section], "markdown").count("| bm25 | 10 |") == 1
     assert "method.k" in render(table, "csv").splitlines()[0]
     assert settings(frame([run(tmp_path / "alone", 1, k=1)])) == []
 

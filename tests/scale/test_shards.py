@@ -14,7 +14,7 @@ from harness.scale.shard import parse_shard, partition, run_shard
 from harness.storage.json_lines import json_line, read_lines
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, folder_lock, parts_in
 from harness.storage.run_folder import read_run
-from reports import facts
+from reports.run_notes import run_notes
 from tests.engine.fakes import World, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
@@ -146,7 +146,7 @@ def test_shards_of_other_code_or_packages_are_told(tmp_path):
     assert run.manifest["starts"][1]["changed"]["packages"] == {"torch": "1.0"}
     assert (
         "a part of the run was made after a change of git, packages (manifest.json)"
-        in facts.notes(run)
+        in run_notes(run)
     )
 
 
@@ -159,7 +159,7 @@ def test_an_empty_first_shard_of_other_code_says_nothing_of_the_others(tmp_path)
     (path.parent / RECORDS).write_bytes(b"")
     shard(tmp_path, 2)
     merge(folder, lambda _: None)
-    assert not any("a change of" in note for note in facts.notes(read_run(folder)))
+    assert not any("a change of" in note for note in run_notes(read_run(folder)))
 
 
 def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path):

@@ -9,8 +9,8 @@ from harness.stats.question_clusters import question_labels
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_summary import summarise
 from reports.compare import compare
-from reports.facts import cluster_notes
 from reports.main_table import frame
+from reports.run_notes import cluster_notes
 from tests.reports.build import SCORE, record, write_run
 
 CHAIN = [(f"p{i}", f"p{i + 1}") for i in range(4)]

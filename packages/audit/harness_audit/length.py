@@ -42,6 +42,7 @@ from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
 from reports.figures.tokens import TextGroup, text_group, token_counter
 from reports.gold_rows import Rows, with_rows
+from reports.run_notes import run_notes
 
 ALL = "all"
 GROUPS = 4
@@ -185,7 +186,7 @@ def _bucket_rows(
         if edges
         else []
     )
-    notes = [*facts.notes(run)]
+    notes = [*run_notes(run)]
     if silent := sum(recalled.get(scored.ids[i]) is None for i in with_length):
         without = (
             f"{silent} of {len(with_length)} questions have no answer that could stand in a text"

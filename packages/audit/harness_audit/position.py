@@ -33,6 +33,7 @@ from reports.figures import plot
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Panel
 from reports.gold_rows import Rows, with_rows
+from reports.run_notes import run_notes
 from reports.settings import distinct_labels
 
 PARTS, APART = ("head", "middle", "tail"), "apart"
@@ -212,7 +213,7 @@ def _part_rows(line: _PlacedRuns, label: str) -> list[dict[str, Any]]:
                 "failed": sum(failed),
                 "notes": tuple(
                     dict.fromkeys(
-                        [*(note for run in used.values() for note in facts.notes(run)), *left]
+                        [*(note for run in used.values() for note in run_notes(run)), *left]
                     )
                 ),
                 "run": " + ".join(used),

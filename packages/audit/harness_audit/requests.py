@@ -27,6 +27,7 @@ from reports.costs import request_counts, requests_of
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
+from reports.run_notes import run_notes
 
 
 def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
@@ -86,7 +87,7 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
         ),
         "n": len(run.records),
         "failed": len(run.records) - len(answered),
-        "notes": facts.notes(run),
+        "notes": run_notes(run),
         "run": run.name,
     }
     not_told = [name for name in row if name.startswith("requests") and name != "requests.index"]

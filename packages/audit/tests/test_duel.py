@@ -14,7 +14,7 @@ from harness.engine.runner import Interrupted
 from harness.errors import UserError
 from harness.storage.run_folder import read_run
 from harness.types import Answer
-from reports import facts
+from reports.run_notes import run_notes
 from tests.engine.fakes import SCORER, Plain, World, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
@@ -84,7 +84,7 @@ def test_its_run_folders_say_that_they_were_stopped_and_a_run_completes_them(tmp
     assert (early["questions"], early["of"]) == (len(run.records), 80)
     assert run.manifest["starts"][-1]["stopped_early"] == early
     assert run.summary["state"] == "finished"
-    (note,) = [note for note in facts.notes(run) if "stopped the run early" in note]
+    (note,) = [note for note in run_notes(run) if "stopped the run early" in note]
     assert f"after {len(run.records)} of 80 questions" in note
     assert "good is better than bad" in note
     assert rescore(folder)["stopped_early"] == early
@@ -97,7 +97,7 @@ def test_its_run_folders_say_that_they_were_stopped_and_a_run_completes_them(tmp
     go(plan("good", Right(), tiny()), tmp_path)
     whole = read_run(folder)
     assert (len(whole.records), "stopped_early" in whole.summary) == (80, False)
-    assert not any("stopped the run early" in note for note in facts.notes(whole))
+    assert not any("stopped the run early" in note for note in run_notes(whole))
 
 
 @pytest.mark.parametrize("parallel", [1, 3])

@@ -18,11 +18,11 @@ from harness.errors import DataError
 from harness.storage.run_folder import StoredRun, find_runs, read_run
 from harness.storage.run_summary import summarise
 from reports.compare import compare
-from reports.facts import notes
 from reports.frames import records
 from reports.main_table import frame
 from reports.paper.matching import matches
 from reports.paper.printed import load
+from reports.run_notes import run_notes
 
 Command = Callable[..., tuple[int, str, str]]
 QUESTIONS = [
@@ -241,7 +241,7 @@ def test_a_file_of_each_tool_becomes_a_run_that_says_who_made_it(form: str, tmp_
     assert all(len(file["sha256"]) == 64 for file in run.manifest["imported"]["files"])
     row = frame([run]).iloc[0]
     assert row["method"].endswith("[imported]")
-    assert any(f"imported from {made_by}" in note for note in notes(run))
+    assert any(f"imported from {made_by}" in note for note in run_notes(run))
 
 
 def test_what_the_tool_printed_stands_beside_what_its_answers_give(
@@ -295,15 +295,17 @@ def test_a_cost_of_some_questions_alone_is_left_out(tmp_path: Path) -> None:
     assert all(
         record.usage["answer"] == {"uncounted": 1, "seconds": 0.25} for record in run.records
     )
-    assert "tokens_in is not known of all questions, so it is left out" in notes(run)
+    assert "tokens_in is not known of all questions, so it is left out" in run_notes(run)
 
 
 def test_a_failed_sample_of_a_cancelled_log_scores_0_and_is_no_answer(tmp_path: Path) -> None:
     broken = sample(1, output={"choices": []}, error={"message": "timeout"}, scores=None)
     path = inspect(tmp_path, [sample(0), broken], status="cancelled")
     run = imported("inspect", path, tmp_path / "results")
-    assert (run.summary["n_failed"], run.records[1].scores["logged.f1"]) == (1, 0.0)
-    assert "the run is interrupted, not finished: 2 of 4 questions have no record yet" in notes(run)
+    assert (run.summary["n_failed"], run.records[1]["scores"]["logged.f1"]) == (1, 0.0)
+    assert "the run is interrupted, not finished: 2 of 4 questions have no record yet" in run_notes(
+        run
+    )
 
 
 NAN = float("nan")
@@ -776,8 +778,8 @@ def test_lines_name_model_and_method_and_scores_outside_0_to_1_are_left_out_with
     path = jsonl(tmp_path, model="m", method="tree", scores={"rating": 7.0, "half": 0.5})
     run = imported("jsonl", path, tmp_path / "results")
     assert run.path.name.startswith("tree--m--")
-    assert set(run.records[0].scores) == {"logged.half"}
-    assert "rating is not from 0 to 1, so it is left out" in notes(run)
+    assert set(run.records[0]["scores"]) == {"logged.half"}
+    assert "rating is not from 0 to 1, so it is left out" in run_notes(run)
 
 
 def test_a_scorer_that_lacks_its_input_is_left_out_instead_of_0(tmp_path: Path) -> None:
@@ -791,7 +793,8 @@ def test_a_scorer_that_lacks_its_input_is_left_out_instead_of_0(tmp_path: Path) 
     )
     assert run.config["dataset"]["scorers"] == ["flashrag.em"]
     assert any(
-        note.startswith("infinitebench.choice scores none of these answers") for note in notes(run)
+        note.startswith("infinitebench.choice scores none of these answers")
+        for note in run_notes(run)
     )
 
 

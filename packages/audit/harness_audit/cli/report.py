@@ -87,13 +87,15 @@ def write_analysis(
 ) -> None:
     """Analyse (run, its rows) by `analyse_runs` of `module`; write its `frame` as csv or json, else
     its `sections`."""
+    from reports.section import Section
     from reports.table_formats import render, render_sections
 
     analyses = module.analyse_runs(pairs)
     if form in ("csv", "json"):
         write(render(module.frame(analyses), form), out)
     else:
-        write(render_sections(module.sections(analyses), form, terminal_width(form, out)), out)
+        tables = [Section(title, table) for title, table in module.sections(analyses)]
+        write(render_sections(tables, form, terminal_width(form, out)), out)
 
 
 def report_memory(

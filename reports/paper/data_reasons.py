@@ -1,0 +1,105 @@
+"""Why the data set, split, questions or contexts of a run are not those of a printed value.
+
+data_reasons(value, run, rule, paper).reasons     -> ["sample: 20 questions, the paper has 2417"]
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.config.schema import DatasetConfig
+from harness.storage.run_folder import StoredRun
+from reports.paper import public_releases
+from reports.paper.mapping import DatasetRule
+from reports.paper.preset import Settings
+from reports.paper.printed import Value
+from reports.paper.public_releases import Findings
+from reports.paper.setting_sentences import listed, setting_differences
+
+
+def data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Findings:
+    """Why the run's data set, split, questions, settings or cut contexts are not those of the
+    printed value.
+
+    Args:
+        value: The printed value.
+        run: The run.
+        rule: The data set of the value that the run is of.
+        paper: The settings of the row.
+    """
+    config = run.config["dataset"]
+    if config["name"] != rule.dataset:
+        return Findings([f"split: {config['name']} is made up, the paper has {_its_data(value)}"])
+    rows = public_releases.row_differences(run, rule.dataset, rule.split)
+    sentences = []
+    if config.get("split") != rule.split:
+        split = config.get("split", "not recorded")
+        sentences.append(f"split: {split}, the paper's is {rule.split}")
+    n = len(run.records)
+    if n != rule.questions:
+        return Findings([*sentences, f"sample: {n} questions, the paper has {rule.questions}"])
+    sentences += _sample_reasons(run, rule)
+    sentences += _setting_reasons(config, paper)
+    sentences += _cut_reasons(value, run)
+    if _is_mirror(config, paper) and "rows" not in rows.unchecked:
+        rows.unchecked.append("rows")
+    return Findings([*sentences, *rows.reasons], rows.unchecked)
+
+
+def _its_data(value: Value) -> str:
+    """The data of a printed value in a sentence."""
+    names = listed([rule.dataset for rule in value.rules])
+    if len(value.rules) == 1:
+        return f"{names}'s {value.rules[0].split} split"
+    return f"the mean of {names}"
+
+
+def _sample_reasons(run: StoredRun, rule: DatasetRule) -> list[str]:
+    """Questions that were drawn, corrected or are another part of the data set."""
+    sentences = []
+    if run.config.get("sample"):
+        seed = run.config.get("sample_seed", 0)
+        sentences.append(
+            f"sample: about {run.config['sample']} questions drawn with seed {seed}, the paper has "
+            "all"
+        )
+    for correction in run.manifest.get("corrected") or ():
+        count = correction["questions"]
+        sentences.append(f"dataset: gold answers of {count} questions were corrected")
+    if rule.subset is not None:
+        sentences.append(f"sample: {rule.subset}")
+    return sentences
+
+
+def _setting_reasons(config: Mapping[str, Any], paper: Settings) -> list[str]:
+    """Other settings of the data set. An option that is not there is not set. Where the rows come
+    from is not compared: what is published of the rows decides. The subset of the official
+    repository is."""
+    places = {"split", "hub", "revision"}
+    if config.get("data") or config.get("hub") != paper.dataset.get("hub"):
+        places.add("subset")
+    printed = {key: value for key, value in paper.dataset.items() if key not in places}
+    options = config.get("options") or {}
+    actual: dict[str, Any] = {}
+    for key in printed:
+        if key not in DatasetConfig.model_fields:
+            actual[key] = None
+    actual |= config
+    actual |= options
+    for key, value in options.items():
+        if value is not None and key not in paper.dataset and key not in paper.ignored:
+            printed[key] = None
+    return setting_differences("dataset: ", actual, printed)
+
+
+def _is_mirror(config: Mapping[str, Any], paper: Settings) -> bool:
+    """Whether the rows come from another place of the hub."""
+    return bool(config.get("hub") != paper.dataset.get("hub", config.get("hub")))
+
+
+def _cut_reasons(value: Value, run: StoredRun) -> list[str]:
+    """Contexts that were cut where the paper cut none."""
+    cut = sum(record.truncated is not None for record in run.records)
+    if not cut or value.entry.truncated:
+        return []
+    contexts = f"{cut} of {len(run.records)} contexts"
+    return [f"truncation: {contexts} were cut to fit the window, the paper's were whole"]

@@ -1,0 +1,219 @@
+"""Why the models of a run are not those by which a paper got its printed value.
+
+model_reasons(value, run, paper).reasons    -> ["model: the reader is tiny, the paper's is Llama-3.1-8B"]
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from harness.config.schema import sampling
+from harness.engine import model_warnings as embedded
+from harness.storage.run_folder import StoredRun
+from reports.paper import public_releases
+from reports.paper.preset import Model, Settings, last_part
+from reports.paper.printed import Value
+from reports.paper.public_releases import Findings
+from reports.paper.setting_sentences import listed, setting_differences
+
+_ROUNDED_OTHERWISE = ("dtype", "attention")
+"""Settings of a model that change its numbers in their last digits alone, with these values."""
+_ROUNDED_AS = ("bfloat16", "float16", "float32", "sdpa", "eager")
+
+
+def model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
+    """Why the models of a run are not those by which the paper got its printed value.
+
+    Args:
+        value: The printed value.
+        run: The run.
+        paper: What its models must be.
+    """
+    config = run.config
+    if config["model"].get("embedded"):
+        return Findings([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
+    head = "model: the reader's "
+    found = Findings(setting_differences(head, sampling(config["model"]), sampling({})))
+    for role, paper_model in paper.models.items():
+        used = (config.get("roles") or {}).get(role) or config["model"]
+        found.add(_RoleCheck(value, run, role, used, paper_model).findings())
+        found.reasons += _adapter_reasons(value, run, role, paper)
+    return found
+
+
+def _recorded(run: StoredRun, role: str) -> Mapping[str, Any]:
+    """What the manifest says of a role's model."""
+    recorded: Mapping[str, Any] = (run.manifest.get("models") or {}).get(role) or {}
+    return recorded
+
+
+def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -> list[str]:
+    """Adapters that a role's model lacks or has beside the paper's.
+
+    Args:
+        value: The printed value.
+        run: The run.
+        role: The role.
+        paper: What its models must be.
+    """
+    used = (run.config.get("roles") or {}).get(role) or run.config["model"]
+    adapters = set(_recorded(run, role).get("adapters") or used.get("adapters") or ())
+    reasons = []
+    missing = [name for name in value.entry.adapters.get(role, ()) if name not in adapters]
+    if missing:
+        reasons.append(
+            f"model: the {role} has no adapter for {listed(missing)}, the paper trained them"
+        )
+    if role not in paper.trained and adapters:
+        reasons.append(
+            f"model: the {role} has the adapter {listed(sorted(adapters))}, the paper's has none"
+        )
+    added = used.get("adapter")
+    if added:
+        reasons.append(
+            f"model: the {role} has the adapter {last_part(added)} added to its weights, the "
+            "paper's has none"
+        )
+    return reasons
+
+
+class _RoleCheck:
+    """Compares a role's model with the paper's: by content if that one can be loaded, by name if it
+    is a service."""
+
+    def __init__(
+        self, value: Value, run: StoredRun, role: str, used: Mapping[str, Any], paper: Model
+    ) -> None:
+        """
+        Args:
+            value: The printed value.
+            run: The run.
+            role: The role.
+            used: The settings of its model.
+            paper: The paper's model.
+        """
+        self._value = value
+        self._run = run
+        self._role = role
+        self._used = used
+        self._paper = paper
+        self._head = f"model: the {role}'s "
+
+    def findings(self) -> Findings:
+        """Why the model is not the paper's."""
+        paper_is_service = "backend" not in self._paper.settings
+        if self._used.get("backend") == "endpoint" or paper_is_service:
+            return self._of_service()
+        return self._of_weights()
+
+    @property
+    def _is_named(self) -> bool:
+        return is_named(self._used, self._paper.name)
+
+    def _another(self) -> Findings:
+        """That it is another model."""
+        name = name_of(self._used)
+        return Findings([f"model: the {self._role} is {name}, the paper's is {self._paper.name}"])
+
+    def _of_service(self) -> Findings:
+        """By name and the settings of requests."""
+        if not self._is_named:
+            return self._another()
+        other = public_releases.other_owner(str(self._used.get("source")), self._paper)
+        if other:
+            return Findings([f"model: the {self._role} is {other}"])
+        unchecked = ["weights"]
+        if "backend" in self._paper.settings:
+            unchecked += ["precision", "chat template"]
+        used = {
+            "thinking": self._used.get("thinking"),
+            "extra": self._used.get("extra") or {},
+        }
+        thinking = {"thinking": self._paper.settings.get("thinking")}
+        return Findings(
+            reasons=setting_differences(self._head, used, thinking),
+            unchecked=unchecked,
+            marks=setting_differences(self._head, used, {"extra": {}}),
+        )
+
+    def _of_weights(self) -> Findings:
+        """By content, then by settings."""
+        recorded = _recorded(self._run, self._role)
+        if self._used.get("backend") != "hf":
+            return self._another()
+        if not self._is_named:
+            if not recorded.get("weights"):
+                return self._another()
+            # Another model; how its weights are stored comes second.
+            if public_releases.other_sizes(self._run, self._role, self._paper):
+                return self._another()
+        found = public_releases.model_differences(self._run, self._role, self._paper)
+        if found.reasons:
+            return found
+        used = dict(self._used)
+        for key in ("dtype", "window"):
+            if key in recorded:
+                used[key] = recorded[key]
+        settings = dict(self._paper.settings)
+        if self._has_room(used):
+            settings.pop("window", None)  # more room changes nothing where nothing was cut
+        rounded = {}
+        for key in _ROUNDED_OTHERWISE:
+            if used.get(key) in _ROUNDED_AS:
+                rounded[key] = settings.pop(key)
+        found.marks += setting_differences(self._head, used, rounded)
+        found.marks += revision_marks(self._role, used)
+        found.reasons += setting_differences(self._head, used, settings)
+        return found
+
+    def _has_room(self, used: Mapping[str, Any]) -> bool:
+        """Whether the paper cut no text and the window of the model is as large as the paper's."""
+        if self._value.entry.truncated:
+            return False
+        window = cast("int", used.get("window") or 0)
+        return window >= cast("int", self._paper.settings.get("window") or 0)
+
+
+def revision_marks(role: str, used: Mapping[str, Any]) -> list[str]:
+    """A sentence, in a list, for a revision that the user chose: which one the paper had is not
+    known."""
+    revision = used.get("revision")
+    if not revision:
+        return []
+    return [f"{role}: revision {revision} was chosen, which one the paper had is not known"]
+
+
+def is_named(config: Mapping[str, Any], name: str) -> bool:
+    """Whether a model has this name, in any case of letters."""
+    return name_of(config).lower() == name.lower()
+
+
+def name_of(config: Mapping[str, Any]) -> str:
+    """The last part of the hub id, folder or file with the weights; the name where none is given.
+
+    A preset's name says nothing about weights that the user put in the place of the preset's.
+    """
+    return last_part(str(config.get("source") or config.get("name") or "not recorded"))
+
+
+def encoder_reasons(run: StoredRun, paper: Settings) -> Findings:
+    """Why the run's encoder and reranker are not the paper's: by name, then by content and
+    settings."""
+    found = Findings()
+    for role, paper_model in paper.encoders.items():
+        found.add(_encoder_findings(run, role, paper_model))
+    return found
+
+
+def _encoder_findings(run: StoredRun, role: str, paper_model: Model) -> Findings:
+    used = run.config.get(role) or {}
+    source = str(used.get("source"))
+    if not is_named(used, paper_model.name) and not source.startswith(("/", ".", "~")):
+        return Findings([f"{role}: {name_of(used)}, the paper's is {paper_model.name}"])
+    other = public_releases.other_owner(source, paper_model)
+    if other:
+        return Findings([f"{role}: {other}"])
+    found = Findings()
+    found.add(public_releases.model_differences(run, role, paper_model))
+    found.reasons += setting_differences(f"{role}: ", used, paper_model.settings)
+    found.marks += revision_marks(role, used)
+    return found

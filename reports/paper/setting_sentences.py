@@ -1,0 +1,50 @@
+"""Settings of a run beside those of a paper, as sentences.
+
+setting_differences("method: ", {"k": 5}, {"k": 10})    -> ["method: k is 5, the paper's is 10"]
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def setting_differences(head: str, used: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
+    """A sentence for each setting of the paper with another value in a run, and one for all that
+    the run lacks. A run lists no setting that is not set.
+
+    Args:
+        head: The beginning of each sentence.
+        used: The settings of the run.
+        paper: Those of the paper.
+    """
+    sentences = []
+    missing = []
+    for key, value in paper.items():
+        if key not in used:
+            if value not in (None, {}):
+                missing.append(key)
+        elif used[key] != value:
+            sentences.append(f"{head}{key} is {shown(used[key])}, the paper's is {shown(value)}")
+    if missing:
+        verb = "are"
+        if len(missing) == 1:
+            verb = "is"
+        values = ", ".join(f"{key} {shown(paper[key])}" for key in missing)
+        sentences.append(f"{head}{listed(missing)} {verb} not recorded; the paper has {values}")
+    return sentences
+
+
+def shown(value: Any) -> str:
+    """A value in a sentence."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a phrase: "nq, triviaqa and popqa"."""
+    *first, last = names
+    if not first:
+        return last
+    return f"{', '.join(first)} and {last}"

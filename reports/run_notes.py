@@ -1,0 +1,276 @@
+"""What a reader of a run's numbers must know, a sentence each: the notes below its tables.
+
+run_notes(run)     -> ("2 of 20 questions failed (scored 0)", "money unknown: model.price ...")
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.cost.usage import ENCODERS, add_usage, price_of, sum_phases
+from harness.datasets.base import left_out_note
+from harness.engine import model_warnings as embedded
+from harness.stats.bootstrap import Labels
+from harness.storage.records import StoredRecord
+from harness.storage.run_folder import StoredRun
+from harness.storage.run_summary import lacking_replies, reply_sentences
+from harness.types import MISSING, NOT_FOLLOWED, PREFIX
+from reports import costs, facts
+from reports.search_notes import search_notes
+
+_MANY = 20
+"""Fewer questions are not worth a word about the size of their clusters."""
+
+
+def run_notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tuple[str, ...]:
+    """What a reader of the run's numbers must know, each sentence once.
+
+    Args:
+        run: The run.
+        clusters: `facts.question_clusters` of it, where they are known already.
+    """
+    if clusters is None:
+        clusters = facts.question_clusters(run)
+    documents = (record.document_ids for record in run.records)
+    sentences = [
+        *_source_notes(run),
+        *_state_notes(run),
+        *_answer_notes(run),
+        *costs.probes(run),
+        *search_notes(run.records),
+        *_model_notes(run),
+        *cluster_notes(documents, clusters),
+        *_flag_notes(run),
+        *_change_notes(run),
+        *(str(warning) for warning in run.manifest.get("warnings") or ()),
+        *run.notes,
+    ]
+    return tuple(dict.fromkeys(sentences))
+
+
+def _source_notes(run: StoredRun) -> list[str]:
+    """Where the run's numbers come from: other runs, another tool, corrected gold answers, rows
+    that were left out."""
+    notes = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
+    if facts.made_elsewhere(run):
+        imported = run.manifest["imported"]
+        files = ", ".join(str(file["name"]) for file in imported["files"])
+        notes.append(
+            f"imported from {imported['tool']}: answers, logged scores and costs are those of "
+            f"{files} and not checked; how questions were asked is not known"
+        )
+    notes += [_correction_note(entry) for entry in run.manifest.get("corrected") or ()]
+    notes += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
+    return notes
+
+
+def _correction_note(entry: Mapping[str, Any]) -> str:
+    """A correction of gold answers, with the means before it."""
+    means = []
+    for name, mean in entry["scores"].items():
+        if mean is not None:
+            means.append(f"{name} {100 * mean:.1f}")
+    return (
+        f"gold answers of {entry['questions']} questions were corrected on {entry['at'][:10]} "
+        f"({entry['file']}); the means before: {', '.join(means)}"
+    )
+
+
+def _state_notes(run: StoredRun) -> list[str]:
+    """Whether every question was asked."""
+    notes = []
+    if facts.is_unfinished(run):
+        state = run.summary.get("state", "running")
+        notes.append(f"the run is {state}, not finished: {_progress(run)}")
+    early = run.summary.get("stopped_early")
+    if early:
+        notes.append(
+            f"a duel stopped the run early, after {early['questions']} of {early['of']} questions "
+            f"in random order of documents (seed {early['seed']}): {'; '.join(early['verdicts'])}; "
+            "tests that take n as fixed (harness compare) do not hold for it"
+        )
+    return notes
+
+
+def _progress(run: StoredRun) -> str:
+    """How many questions an unfinished run has answered."""
+    n_asked = run.summary.get("n_asked")
+    if not n_asked:
+        return f"{len(run.records)} questions so far"
+    whole = run.whole or run
+    n_missing = n_asked - len(whole.records) - facts.left_out(whole)
+    return f"{n_missing} of {n_asked} questions have no record yet"
+
+
+def _answer_notes(run: StoredRun) -> list[str]:
+    """Questions that failed, were answered from a part of their text, or in another form."""
+    total = len(run.records)
+    notes = []
+    failed = _count(run, lambda record: record.error is not None)
+    if failed:
+        treatment = "scored 0"
+        if run.config.get("failed", "zero") == "skip":
+            treatment = "left out of the scores"
+        notes.append(f"{failed} of {total} questions failed ({treatment})")
+    cut = _count(run, lambda record: record.truncated is not None)
+    if cut:
+        notes.append(f"{cut} of {total} questions were answered from a truncated context")
+    no_prefix = _count(run, lambda record: record.notes.get(PREFIX) == MISSING)
+    if no_prefix:
+        prefix = run.config["dataset"].get("answer_prefix")
+        notes.append(
+            f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored "
+            "whole"
+        )
+    unread = _count(run, lambda record: NOT_FOLLOWED in record.notes)
+    if unread:
+        schema = (run.config["dataset"].get("answer_schema") or {}).get("name")
+        notes.append(
+            f"{unread} of {total} replies do not follow the answer schema '{schema}' and scored 0"
+        )
+    return notes
+
+
+def _count(run: StoredRun, holds: Callable[[StoredRecord], bool]) -> int:
+    """The number of records for which something holds."""
+    return sum(map(holds, run.records))
+
+
+def _model_notes(run: StoredRun) -> list[str]:
+    """What the run's models and servers did that its scores and costs do not show."""
+    spent: dict[str, Any] = {}  # by phase: a run may have a million questions
+    for usage in run.usages():
+        add_usage(spent, usage)
+    lacking, total = Counter(lacking_replies(spent)), sum_phases([spent])
+    notes = [*reply_sentences(lacking, run.config)]
+    unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
+    if unclosed > 0:
+        notes.append(
+            f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)"
+        )
+    notes += _caveats(run)
+    notes += _cut_text_notes(run)
+    notes += _usage_notes(run, total)
+    return notes
+
+
+def _caveats(run: StoredRun) -> list[str]:
+    """What is known of embedded and small models, whose scores say little of others."""
+    used = run.manifest.get("models") or {}
+    models = [run.config["model"]]
+    for role, model in (run.config.get("roles") or {}).items():
+        if role in used:
+            models.append(model)
+    dataset = run.config["dataset"]
+    notes = [embedded.embedded_caveat(model, dataset) for model in models if model.get("embedded")]
+    notes += [embedded.small_model_note(model) for model in models if model.get("small")]
+    return notes
+
+
+def _cut_text_notes(run: StoredRun) -> list[str]:
+    texts, shortened = facts.texts_cut(run)
+    if not shortened:
+        return []
+    part = "texts"
+    if texts:
+        part = f"of {texts} texts ({100 * shortened / texts:.0f} %)"
+    return [f"{shortened} {part} were longer than the encoder reads, and cut"]
+
+
+def _usage_notes(run: StoredRun, total: Mapping[str, Any]) -> list[str]:
+    """What is odd or unknown in the costs; total: the usage of the whole run."""
+    notes = []
+    recounted = total.get("recounted")
+    if recounted:
+        notes.append(
+            f"{recounted} token counts of the server are missing or cannot be true; those made "
+            "here are used"
+        )
+    recalled = total.get("recalled")
+    if recalled:
+        notes.append(
+            f"{recalled} replies came from earlier runs (--cache replies); costs are those of "
+            "sending them"
+        )
+    if total.get("uncounted"):
+        notes.append("FLOPs unknown: a model of this run has no known sizes")
+    billed = total.get("billed") or ()
+    unpriced = sorted(role for role in billed if price_of(run.config, role) is None)
+    if unpriced:
+        role = unpriced[0]
+        setting = "model.price"
+        if role in ENCODERS:
+            setting = f"{role}.price"
+        notes.append(
+            f"money unknown: {setting} of the {role} is not set; set it and run the same command "
+            "again"
+        )
+    return notes
+
+
+def _flag_notes(run: StoredRun) -> list[str]:
+    """Values that could not be scored. A score that was left out, as evidence recall where nothing
+    is marked, counts as missing and not as 0."""
+    flagged: Counter[str] = Counter()
+    for record in run.records:
+        flags = record.notes.get("flags") or ()
+        flagged.update(name for name in flags if name in record.scores)
+    return [
+        f"{n} values of {name} could not be scored as they are and count 0"
+        for name, n in flagged.items()
+    ]
+
+
+def _change_notes(run: StoredRun) -> list[str]:
+    """Settings that were changed between two starts of the run."""
+    changed: set[str] = set()
+    for start in run.manifest.get("starts") or ():
+        changed.update(start.get("changed") or ())
+    if not changed:
+        return []
+    keys = ", ".join(sorted(changed))
+    notes = [f"a part of the run was made after a change of {keys} (manifest.json)"]
+    if "shapes" in changed:
+        notes.append(
+            "model.shape was changed on the way: FLOPs of earlier questions are counted by the old "
+            "sizes"
+        )
+    return notes
+
+
+def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list[str]:
+    """What few or unequal clusters do to intervals and tests; [] where they do no harm.
+
+    A sign-flip test over G clusters has no smaller p than 2 / 2^G.
+
+    Args:
+        document_ids: The documents of each question.
+        labels: The cluster of each question.
+    """
+    sizes = np.unique(labels, return_counts=True)[1]
+    largest, total = max(sizes, default=0), len(labels)
+    notes = []
+    if len(sizes) > 0 and 2 / 2 ** len(sizes) > facts.ALPHA:
+        notes.append(
+            f"documents: {len(sizes)}; this test cannot find a difference with fewer than 6"
+        )
+    if len(sizes) == 1:
+        return [f"{_link(document_ids, total)}: no interval", *notes]
+    if total < _MANY or 2 * largest <= total:
+        return notes
+    linked = f"{largest} of {total} questions are linked through documents that they share"
+    return [f"{linked}, one of {len(sizes)} clusters: intervals are wide", *notes]
+
+
+def _link(document_ids: Iterable[Sequence[str]], total: int) -> str:
+    """What joins all questions in one cluster."""
+    first, *others = document_ids
+    shared = set(first)
+    for ids in others:
+        shared.intersection_update(ids)
+    if shared:
+        return "all questions share one document"
+    return f"all {total} questions are linked through documents that they share"
