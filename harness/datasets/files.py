@@ -53,7 +53,22 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 PYTHON_JSON = json.JSONDecoder()
 """Takes NaN and Infinity, which Python's json writes for such numbers; for files of tools that
 do."""
-TEXT_JSON = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str, parse_int=str)
+
+
+class NumberText(str):
+    """A number of a JSON file as the text that stands there."""
+
+    __slots__ = ()
+
+    @property
+    def number(self) -> Any:
+        """The number."""
+        return json.loads(self)
+
+
+TEXT_JSON = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=NumberText, parse_int=NumberText
+)
 """Takes numbers as the text that stands there: an answer 7.50 stays "7.50"."""
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.assertions import WrongAssertion, read_assertions
+from harness.datasets.files import NumberText
 from harness.datasets.open_rows import OpenRow, parse_question, parse_without_answer
 from harness.datasets.rows import RowError
 
@@ -68,7 +69,19 @@ def _answerable(raw: Mapping[str, Any]) -> bool | None:
 
 def _assertions(raw: Mapping[str, Any]) -> dict[str, Any]:
     """The assertions of a row. Raises RowError."""
+    schema = _with_numbers(raw.get("json_schema"))
     try:
-        return read_assertions(raw)
+        return read_assertions({**raw, "json_schema": schema})
     except WrongAssertion as error:
         raise RowError(error.field, error.problem) from None
+
+
+def _with_numbers(value: Any) -> Any:
+    """A value of a JSON file with its numbers, which were read as text, as numbers."""
+    if isinstance(value, NumberText):
+        return value.number
+    if isinstance(value, list):
+        return [_with_numbers(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _with_numbers(part) for name, part in value.items()}
+    return value

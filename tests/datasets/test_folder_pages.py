@@ -19,7 +19,7 @@ class Asked:
         self.code = ended.returncode
         runs = list((folder / "out").glob("*/*/run.yaml"))
         self.record = read_run(runs[0].parent).records[0] if runs else None
-        self.text = "\n".join(one["text"] for one in self.record["shown"]) if self.record else ""
+        self.text = "\n".join(one["text"] for one in self.record.shown) if self.record else ""
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_headings_of_html_start_passages_and_the_title_is_the_pages(ask):
     page = "<title>Pump &amp; seal</title><h1>Pump</h1>A<h2>Cost</h2><p># 400 euro</p>"
     asked = ask({"p.html": page}, document="p", gold_pages="p#Cost")
     assert asked.text == "Pump & seal: Pump\nA\n\nPump & seal: Cost\n\\# 400 euro"
-    (mark,) = asked.record["gold"]["supporting"]
+    (mark,) = asked.record.gold["supporting"]
     assert asked.text[mark["start"] : mark["end"]] == "Pump & seal: Cost\n\\# 400 euro"
 
 
@@ -154,7 +154,7 @@ def test_sections_start_at_the_headings_of_commonmark(ask, page, headings):
     asked = ask({"p.md": page, "other.md": "y"}, document="p", gold_pages=f"p#{headings[-1]}")
     title = next(filter(None, headings))
     named = ["" if heading in ("", title) else f": {heading}" for heading in headings]
-    (mark,) = asked.record["gold"]["supporting"]
+    (mark,) = asked.record.gold["supporting"]
     last = asked.text[mark["start"] : mark["end"]]
     assert last.startswith(f"{title}{named[-1]}\n")
     assert last.count("\n\n") + asked.text.count(f"\n\n{title}") >= len(headings) - 1
@@ -320,11 +320,11 @@ def test_a_question_about_a_page_that_was_not_read_counts(ask, tmp_path, key):
     (folder,) = (tmp_path / "out/wiki").iterdir()
     summary = read_run(folder).summary
     assert (summary["n_asked"], summary["n_scored"], "n_left_out" in summary) == (1, 1, False)
-    assert asked.record["scores"]["flashrag.em"] == 0
+    assert asked.record.scores["flashrag.em"] == 0
     assert "1 question names pages that are not in the folder or were not read" in asked.printed
 
 
 def test_a_question_about_an_unread_page_alone_is_asked_without_a_text(ask):
     asked = ask({"a.md": "A", "plan.csv": "x,y"}, document="plan.csv")
-    assert asked.record["document_ids"] == []
+    assert asked.record.document_ids == []
     assert "A" not in asked.text

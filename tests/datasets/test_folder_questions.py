@@ -33,7 +33,7 @@ def ask(here, tmp_path):
 
 
 def golds(records):
-    return [(record["question"], *record["gold"]["answers"]) for record in records]
+    return [(record.question, *record.gold["answers"]) for record in records]
 
 
 def lines(*rows):
@@ -274,7 +274,7 @@ def test_columns_are_named(ask):
     columns = "question=user,answer=gold,document=page"
     ended, records = ask("q.jsonl", lines(row), "--columns", columns)
     assert golds(records) == [("Who?", "7")], ended.stderr
-    assert records[0]["document_ids"] == ["a"]
+    assert records[0].document_ids == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -320,8 +320,8 @@ def test_queries_of_beir_are_asked_about_its_corpus_with_its_qrels(ask):
     files = {"wiki/corpus.jsonl": CORPUS, "qrels/test.tsv": QRELS, "qrels/dev.tsv": QRELS}
     ended, records = ask("queries.jsonl", QUERIES, files=files)
     assert golds(records) == [("Who?", "Ann")], ended.stderr
-    (mark,) = records[0]["gold"]["supporting"]
-    text = records[0]["shown"][0]["text"]
+    (mark,) = records[0].gold["supporting"]
+    text = records[0].shown[0]["text"]
     assert text[mark["start"] : mark["end"]] == "Mill\nAnn built it."
 
 
@@ -343,13 +343,13 @@ def test_queries_without_answers_are_scored_by_their_pages_alone(ask):
     qrels = QRELS.replace("d1", "a")
     ended, records = ask("queries.jsonl", rows, files={"qrels/test.tsv": qrels})
     assert "1 question has no accepted answer" in ended.checked().stderr
-    assert sorted(records[0]["scores"]) == ["evidence_hit", "evidence_mrr", "evidence_pages"]
+    assert sorted(records[0].scores) == ["evidence_hit", "evidence_mrr", "evidence_pages"]
 
 
 def test_an_impossible_question_of_squad_is_one_to_decline(ask):
     impossible = {"question": "Why?", "answers": [], "is_impossible": True}
     _, records = ask("q.jsonl", lines(impossible, {"question": "Who?", "answer": "Ann"}))
-    assert records[0]["scores"] == {"right": 0.0, "abstention.declines": 0.0}
+    assert records[0].scores == {"right": 0.0, "abstention.declines": 0.0}
 
 
 @pytest.mark.parametrize(("more", "asked"), [((), 2), (("--allow-left-out",), 1)])
@@ -359,6 +359,6 @@ def test_questions_about_unread_pages_count_unless_they_may_be_left_out(ask, mor
     )
     ended, records = ask("q.jsonl", rows, *more, files={"wiki/b.csv": "8"})
     assert len(records) == asked
-    mean = sum(record["scores"]["flashrag.em"] for record in records) / len(records)
+    mean = sum(record.scores["flashrag.em"] for record in records) / len(records)
     assert mean == 1 / asked
     assert ("1 left out by the loader" in ended.stdout) == (asked == 1)
