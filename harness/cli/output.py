@@ -23,11 +23,14 @@ def mean_text(score: dict[str, Any]) -> str:
 def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
     """Score name -> its mean as text, by a run's summary.json, and over how many questions where
     not over all."""
-    counted = summary.get("n_scored" if summary.get("failed_count_as") == "skip" else "n_total")
-    texts = {}
+    counted = summary.get("n_total")
+    if summary.get("failed_count_as") == "skip":
+        counted = summary.get("n_scored")
+    texts: dict[str, str] = {}
     for name, score in summary.get("scores", {}).items():
-        few = "" if score["n"] == counted else f" over {score['n']} of {counted} questions"
-        texts[name] = mean_text(score) + few
+        texts[name] = mean_text(score)
+        if score["n"] != counted:
+            texts[name] += f" over {score['n']} of {counted} questions"
     return texts
 
 
@@ -45,20 +48,18 @@ if TYPE_CHECKING:
 def print_warnings(plans: Sequence[PlannedRun], unlogged: Sequence[str] = ()) -> None:
     """Print warnings before the first run, each sentence once; unlogged: sentences about the
     tracker."""
-    models = {
-        p.config.model.name: p.config.model
-        for p in plans
-        if p.config.model.embedded or p.config.model.small
-    }
-    if models:
-        from harness.engine import model_warnings
+    from harness.engine import model_warnings
 
-        for model in models.values():
-            if model.embedded:
-                say(model_warnings.embedded_notice(model))
-            if model.small:
-                say(model_warnings.small_model_note(model.model_dump(), before_run=True))
-    for warning in dict.fromkeys([*unlogged, *(w for plan in plans for w in plan.warnings)]):
+    models = {plan.config.model.name: plan.config.model for plan in plans}
+    for model in models.values():
+        if model.embedded:
+            say(model_warnings.embedded_notice(model))
+        if model.small:
+            say(model_warnings.small_model_note(model.model_dump(), before_run=True))
+    warnings = dict.fromkeys(unlogged)
+    for plan in plans:
+        warnings |= dict.fromkeys(plan.warnings)
+    for warning in warnings:
         say(f"warning: {warning}")
 
 
