@@ -14,7 +14,7 @@ HASHES = {
     "decom": "71f61069",
     "full-context": "67c48949",
     "garlic": "0d71d845",
-    "gist": "6e8faa06",
+    "gist": "8c1bdb1f",
     "jina-segment": "9e2becea",
     "llmlingua": "3b43a976",
     "longllmlingua": "129fcd96",
