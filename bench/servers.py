@@ -1,6 +1,7 @@
 """Time of a run against a server, beside the bare openai client on the same requests.
 
     python -m bench.servers [--peers PYTHON] [--questions 2000] [--in-flight 64 256] [--repeats 5]
+    python -m bench.servers --fleet      four servers; of these one slow, and one that ends
 
 A stand-in server in a process of its own takes `--delay` seconds for each reply. Each row has one
 tool: wall time of its whole process (start, answers, scores), its CPU time (user and system) and
@@ -25,9 +26,10 @@ from pathlib import Path
 from bench.overhead import write_rows
 
 STAND_IN = """
-import asyncio, json, sys
+import asyncio, json, os, sys
 
-delay = float(sys.argv[1])
+delay, ends_after = float(sys.argv[1]), int(sys.argv[2])
+taken = 0
 reply = {
     "id": "x", "object": "chat.completion", "created": 0, "model": "m",
     "choices": [{"index": 0, "finish_reason": "stop",
@@ -58,9 +60,16 @@ class Connection(asyncio.Protocol):
                 return
             self.data = rest[length:]
             if head.startswith(b"POST"):
-                asyncio.get_running_loop().call_later(delay, self.send, CHAT)
+                self.take()
             else:
                 self.send(MODELS)
+
+    def take(self):
+        global taken
+        taken += 1
+        if taken == ends_after:
+            os._exit(0)
+        asyncio.get_running_loop().call_later(delay, self.send, CHAT)
 
     def send(self, content):
         if not self.transport.is_closing():
@@ -110,9 +119,12 @@ class Taken:
 
 
 @contextlib.contextmanager
-def stand_in(delay: float) -> Iterator[str]:
-    """A server that takes `delay` seconds for each reply; yields its address."""
-    command = [sys.executable, "-c", STAND_IN, str(delay)]
+def stand_in(delay: float, ends_after: int = 0) -> Iterator[str]:
+    """A server that takes `delay` seconds for each reply; yields its address.
+
+    ends_after: the request at which it ends, 0 for none.
+    """
+    command = [sys.executable, "-c", STAND_IN, str(delay), str(ends_after)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -171,21 +183,9 @@ def table_row(name: str, in_flight: int, floor: float, runs: Sequence[Taken]) ->
     return f"| {name} | {in_flight} | {numbers} |"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--peers", help="the Python of an environment with openai")
-    parser.add_argument("--questions", type=int, default=2000)
-    parser.add_argument("--in-flight", type=int, nargs="+", default=[64, 256])
-    parser.add_argument("--delay", type=float, default=0.05)
-    parser.add_argument("--repeats", type=int, default=5)
-    given = parser.parse_args()
-    print("| tool | in flight | floor s | wall s | CPU s | MB |")
-    print("|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as name, stand_in(given.delay) as url:
-        folder = Path(name)
-        rows = write_rows(folder / "rows.jsonl", given.questions)
+def side_by_side(given: argparse.Namespace, folder: Path, rows: Path) -> None:
+    """Print rows of the harness and the bare client, which take turns."""
+    with stand_in(given.delay) as url:
         for in_flight in given.in_flight:
             floor = given.questions / in_flight * given.delay
             ours: list[Taken] = []
@@ -198,6 +198,46 @@ def main() -> None:
             print(table_row("harness", in_flight, floor, ours), flush=True)
             if bare:
                 print(table_row("openai client", in_flight, floor, bare), flush=True)
+
+
+def fleets(given: argparse.Namespace, folder: Path, rows: Path) -> None:
+    """Print rows of a fleet of four servers: well; one that takes five times as long, and one that
+    ends after an eighth of the questions."""
+    well = [(given.delay, 0)] * 4
+    ill = [*well[:2], (5 * given.delay, 0), (given.delay, given.questions // 8)]
+    for name, servers in (("four servers", well), ("one slow, one ends", ill)):
+        for in_flight in given.in_flight:
+            runs: list[Taken] = []
+            for number in range(given.repeats):
+                out = folder / f"{name} {in_flight} {number}"
+                with contextlib.ExitStack() as stack:
+                    urls = [stack.enter_context(stand_in(*server)) for server in servers]
+                    command = harness_command(",".join(urls), rows, in_flight, out)
+                    runs.append(taken(command, folder))
+            floor = given.questions / in_flight * given.delay
+            print(table_row(name, in_flight, floor, runs), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--peers", help="the Python of an environment with openai")
+    parser.add_argument("--fleet", action="store_true", help="four servers instead of one")
+    parser.add_argument("--questions", type=int, default=2000)
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[64, 256])
+    parser.add_argument("--delay", type=float, default=0.05)
+    parser.add_argument("--repeats", type=int, default=5)
+    given = parser.parse_args()
+    print("| tool | in flight | floor s | wall s | CPU s | MB |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rows = write_rows(folder / "rows.jsonl", given.questions)
+        if given.fleet:
+            fleets(given, folder, rows)
+        else:
+            side_by_side(given, folder, rows)
 
 
 if __name__ == "__main__":

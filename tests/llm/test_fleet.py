@@ -154,6 +154,18 @@ def test_addresses_that_cannot_be_a_fleet_are_refused(urls, more, message, here)
     assert message in refused.stderr
 
 
+def test_a_request_that_one_server_fails_goes_to_another_at_once():
+    patient = RetryPolicy(timeout=5, retries=1, first=60, longest=60)
+    with Loopback(["500"]) as ill, Loopback() as well:
+        servers = fleet_of(ill, well, policy=patient)
+        began = time.monotonic()
+        for name in "abcdef":
+            assert complete(servers, BODY, Tries(document=name)).text == "Paris"
+        assert time.monotonic() - began < 20
+        assert 0 < len(ill.asked) <= 3  # then it counts as away
+        assert len(well.asked) == 6
+
+
 def test_a_server_that_answers_again_gets_requests_again(monkeypatch):
     monkeypatch.setattr(fleet, "_AWAY", (0.05, 0.05))
     notes = []
