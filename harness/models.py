@@ -32,6 +32,7 @@ import numpy as np
 
 from harness.cost.flops import Event, Kind, ModelShape
 from harness.cost.meter import Meter
+from harness.cost.usage import Usage
 from harness.errors import CannotRun, WindowExceeded
 from harness.model_outputs import Decoding, PlainGeneration, Probe, Sampling, Span, Written
 
@@ -442,7 +443,7 @@ class WaitsForBatch(BaseException):
     as `usage_of` says.
     """
 
-    expected: dict[str, dict[str, Any]]
+    expected: Usage
 
 
 class LanguageModel(abc.ABC):

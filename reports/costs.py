@@ -13,10 +13,19 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
-from harness.cost.usage import add_usage, money, sum_phases, tokens_of
+from harness.cost.usage import (
+    PhaseUsage,
+    ProbeUsage,
+    ThinkingUsage,
+    Usage,
+    add_usage,
+    money,
+    sum_phases,
+    tokens_of,
+)
 from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
 from harness.storage.records import StoredRecord
@@ -82,16 +91,16 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
     return _columns((record.usage.get(phase, {}) for record in answered), convention)
 
 
-def _index_usages(run: StoredRun) -> list[Mapping[str, Any]]:
+def _index_usages(run: StoredRun) -> list[PhaseUsage]:
     """What the indexes of each document cost together."""
-    built: dict[str, dict[str, Any]] = {}
+    built: dict[str, Usage] = {}
     for line in run.documents:
         if not line.failed:
             add_usage(built.setdefault(line.document_id, {}), line.usage)
     return [usage.get("index", {}) for usage in built.values()]
 
 
-def _columns(usages: Iterable[Mapping[str, Any]], convention: str) -> Costs:
+def _columns(usages: Iterable[PhaseUsage], convention: str) -> Costs:
     """The costs of usages; what one of them lacks is unknown for all.
 
     The usages are read once: a run may have a million questions.
@@ -105,7 +114,8 @@ def _columns(usages: Iterable[Mapping[str, Any]], convention: str) -> Costs:
             for key in lacking:
                 del columns[key]  # of a run made elsewhere
         for key, column in columns.items():
-            column.append(usage.get(key, 0))
+            value = cast(float, usage.get(key, 0))
+            column.append(value)
         count = tokens_of_call(usage)
         if count is None:
             tokens = None
@@ -118,7 +128,7 @@ def _columns(usages: Iterable[Mapping[str, Any]], convention: str) -> Costs:
     return Costs(tokens=tokens or [], tflops=tflops, **columns)
 
 
-def tokens_of_call(usage: Mapping[str, Any]) -> int | None:
+def tokens_of_call(usage: PhaseUsage) -> int | None:
     """Tokens read and written; None where they are not known. usage: of a phase, {} for one without
     calls."""
     if not usage or "tokens_total" in usage or {"tokens_in", "tokens_out"} <= usage.keys():
@@ -149,7 +159,10 @@ def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
 
 
 def part_costs(
-    run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT
+    run: StoredRun,
+    part: Literal["probes", "thinking"],
+    phases: Sequence[str],
+    convention: str = DEFAULT,
 ) -> Costs:
     """What a part of phases cost for each answered question; empty where no usage has it.
 
@@ -162,7 +175,8 @@ def part_costs(
     if part not in run.keys[1]:
         return _UNKNOWN
     has_part = False
-    parts, counted = [], True
+    parts: list[ProbeUsage | ThinkingUsage] = []
+    counted = True
     for record in run.records:
         if any(part in record.usage.get(phase, {}) for phase in phases):
             has_part = True
@@ -192,7 +206,7 @@ def question_tflops(
         with_index: Whether a question pays its share of the indexes.
     """
 
-    def tflops(usage: Mapping[str, Any]) -> float | None:
+    def tflops(usage: PhaseUsage) -> float | None:
         if usage.get("uncounted"):
             return None
         return _tflops(usage, convention)
@@ -246,7 +260,8 @@ def run_money(run: StoredRun) -> float | None:
     amounts = [money(sum_phases(run.usages()), run.config)]
     for judge in judges:
         price = {"model": {"price": judge.get("price")}}
-        amounts.append(money(judge.get("usage") or {}, price))
+        used: PhaseUsage = judge.get("usage", {})
+        amounts.append(money(used, price))
     known = [amount for amount in amounts if amount is not None]
     if len(known) < len(amounts):
         return None
@@ -255,7 +270,7 @@ def run_money(run: StoredRun) -> float | None:
 
 _IndexKey = tuple[str, str | None]
 """Document and question of an index; None for one that all questions share."""
-_Cost = Callable[[Mapping[str, Any]], float | None]
+_Cost = Callable[[PhaseUsage], float | None]
 """What a phase's usage cost; None where it is not known."""
 
 

@@ -439,10 +439,10 @@ def _step_problems(record: StoredRecord) -> Iterator[str]:
         total += flops.get(DEFAULT) or 0
     before = 0.0
     for step in record.steps:
-        flops = step.get("flops")
-        if not flops or not isinstance(flops, dict) or step.get("action") == "study":
+        so_far = step.get("flops")
+        if not so_far or not isinstance(so_far, dict) or step.get("action") == "study":
             continue  # of older runs, and of steps that only say what was chosen
-        now = flops.get(DEFAULT) or 0.0
+        now = so_far.get(DEFAULT) or 0.0
         if now < before * (1 - _ROUNDING):
             yield "a step that cost less than the steps before it"
             return

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
-from harness.cost.usage import money, sum_phases
+from harness.cost.usage import Usage, money, sum_phases
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind_of_question
 from reports.costs import TERA, is_billed, tokens_of_call
@@ -85,13 +85,13 @@ def documents(run: StoredRun) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _usage_money(usage: Mapping[str, Mapping[str, Any]], run: StoredRun) -> float | None:
+def _usage_money(usage: Usage, run: StoredRun) -> float | None:
     if not is_billed(run):
         return None
     return money(sum_phases([usage]), run.config)
 
 
-def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
+def _cost_columns(usage: Usage) -> dict[str, float | None]:
     """Costs of one usage: sums over its phases but study, and each phase's own; None for what is
     not known."""
     by_phase: dict[str, float | None] = {}

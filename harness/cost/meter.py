@@ -11,10 +11,10 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, overload
+from typing import overload
 
 from harness.cost.flops import CONVENTIONS, PHASES, Event, Flops, ModelShape, Request, flops
-from harness.cost.usage import usage_of
+from harness.cost.usage import Usage, usage_of
 from harness.types import Search
 
 
@@ -170,6 +170,6 @@ class Meter:
         shape = self.shapes.get(event.shape)
         return Flops({name: flops(event, shape, name) if shape else 0.0 for name in CONVENTIONS})
 
-    def usage(self) -> dict[str, dict[str, Any]]:
+    def usage(self) -> Usage:
         """The result of `usage_of` for the events so far."""
         return usage_of(self.events, self.shapes)

@@ -12,94 +12,214 @@ questions of a run.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
+
+from typing_extensions import TypedDict
 
 from harness.cost.flops import CONVENTIONS, DEFAULT, OWN_RETRIEVER, Event, ModelShape, flops
 
 _NO_LANGUAGE_MODEL = ("embed", "rerank", "search")
 
+Flops = dict[str, float]
+"""FLOPs by convention."""
 
-def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str, dict[str, Any]]:
-    """Sum events by phase: phase -> name -> sum. shapes: sizes of models by the keys
-    (`Event.shape`) in the events.
 
+class BilledTokens(TypedDict):
+    """Tokens that a server takes money for; cached: read from its prefix cache."""
+
+    input: float
+    cached: float
+    output: float
+
+
+class SentUsage(TypedDict, total=False):
+    """What requests sent, whether they were answered or not.
+
+    tokens, flops, billed: as in PhaseUsage, tokens read and written together; charged,
+    tokens_unknown, money_unknown: only where there are any.
+    """
+
+    tokens: float
+    flops: Flops
+    billed: dict[str, BilledTokens]
+    charged: float
+    tokens_unknown: float
+    money_unknown: float
+
+
+class ProbeUsage(TypedDict, total=False):
+    """What probes cost, which read the words that close the turn."""
+
+    requests: float
+    tokens: float
+    flops: Flops
+
+
+class ThinkingUsage(TypedDict, total=False):
+    """What thinking cost; unclosed: how often it was ended at its limit."""
+
+    tokens: float
+    unclosed: float
+    flops: Flops
+
+
+class SearchUsage(TypedDict):
+    """What searches took, without the encoding of their queries."""
+
+    requests: float
+    passages: float
+    seconds: float
+
+
+class PhaseUsage(TypedDict, total=False):
+    """What a phase cost; runs made elsewhere, and older ones, lack some of these.
+
+    flops             FLOPs by convention
     tokens_in         tokens read (prefill, probe, score, embed, rerank)
     tokens_cached     context that a request did not have to send again
-    uncounted         events of models whose shape is unknown
+    tokens_reused     tokens in a server's prefix cache
+    tokens_out        tokens written
+    requests          calls of any model
+    seconds           time of the calls
+    queued            seconds that they waited
+    uncounted         calls of models whose shape is unknown
+    texts             texts given to encoders and rerankers
+    texts_cut         those of them that were cut
+    retries           repeated requests to a server
+    endings_cut       replies that lost an end-of-turn marker
+    recounted         a server's missing or impossible counts
     encoder_requests  requests that went to an encoder, a reranker or a retriever
     roles             FLOPs (convention "all-params") by role
-    Other counts are sums of fields of Event; markers_broken (docs/security.md#forged-turns) and
-    recalled only if not 0. Only in phases that had any:
+
+    Only in phases that had any:
+    markers_broken    markers in texts (docs/security.md#forged-turns)
+    recalled          replies from the cache
+    tokens_total      tokens read and written, where a reply says their sum alone; the phase then
+                      has no tokens_in and tokens_out
+    tokens_unknown    calls of an application whose reply does not say its tokens; the phase then
+                      has none of the three
+    money_unknown     likewise of money
     charged           money that the replies of an application say, and of searches
-    tokens_unknown, money_unknown    calls of an application whose reply does not say them; the phase then has no
-                      tokens_in and tokens_out
-    tokens_total      in place of these two, where its reply says their sum alone
-    searches          {requests, passages, seconds} of searches, without the encoding of their queries
-    probes            {requests, tokens, flops} of probes, which read the words that close the turn
-    thinking          {tokens, unclosed, flops}; unclosed: how often it was ended at its limit
-    billed            role -> {input, cached, output}: tokens that a server takes money for (`money`)
     replies           number of replies without an answer or its end, by `Event.reply`
-    unanswered        {tokens, flops, billed} of requests without a usable reply; only a command's limits count these
+    searches          of searches
+    probes            of probes
+    billed            by role, of servers
+    thinking          of models that think
+    unanswered        of requests without a usable reply; only a command's limits count these
     """
-    total: dict[str, dict[str, Any]] = {}
-    for e in events:
-        shape = shapes.get(e.shape)
-        spent = {name: 0.0 if shape is None else flops(e, shape, name) for name in CONVENTIONS}
-        if not e.answered:
-            billed = (
-                {}
-                if e.billed is None
-                else {"billed": {e.role: {"input": e.new, "cached": 0, "output": e.billed}}}
-            )
-            add_usage(total, {e.phase: {"unanswered": {"tokens": e.new, "flops": spent, **billed}}})
-            continue
-        usage = {
-            "flops": spent,
-            "tokens_in": 0 if e.kind == "decode" else e.new,
-            "tokens_cached": e.cached if e.requests else 0,
-            "tokens_reused": e.reused,
-            "tokens_out": e.out,
-            "requests": e.requests,
-            "seconds": e.seconds,
-            "queued": e.queued,
-            "uncounted": int(_is_uncounted(e, shape)),
-            "texts": e.texts,
-            "texts_cut": e.cut,
-            "retries": e.retries,
-            "endings_cut": e.endings,
-            "recounted": e.recounted,
-            "encoder_requests": e.requests if e.kind in _NO_LANGUAGE_MODEL else 0,
-            "roles": {} if shape is None else {e.role: spent[DEFAULT]},
-        }
-        usage |= {
-            name: count
-            for name, count in (("markers_broken", e.markers), ("recalled", e.recalled))
-            if count
-        }
-        if not e.tokens_known:
-            del usage["tokens_in"], usage["tokens_out"]
-            if e.tokens_total is None:
-                usage["tokens_unknown"] = 1
-            else:
-                usage["tokens_total"] = e.tokens_total
-        if e.charged is not None:
-            usage["charged"] = e.charged
-        if not e.money_known:
-            usage["money_unknown"] = 1
-        if e.reply:
-            usage["replies"] = {e.reply: 1}
-        if e.kind == "search":
-            usage["searches"] = {"requests": 1, "passages": e.found, "seconds": e.seconds}
-        if e.kind == "probe":
-            usage["probes"] = {"requests": e.requests, "tokens": e.new, "flops": spent}
-        if e.billed is not None:
-            usage["billed"] = {
-                e.role: {"input": e.new - e.reused, "cached": e.reused, "output": e.billed}
-            }
-        if e.thinking:
-            usage["thinking"] = {"tokens": e.thinking, "unclosed": e.unclosed, "flops": spent}
-        add_usage(total, {e.phase: usage})
+
+    flops: Flops
+    tokens_in: float
+    tokens_cached: float
+    tokens_reused: float
+    tokens_out: float
+    requests: float
+    seconds: float
+    queued: float
+    uncounted: float
+    texts: float
+    texts_cut: float
+    retries: float
+    endings_cut: float
+    recounted: float
+    encoder_requests: float
+    roles: dict[str, float]
+    markers_broken: float
+    recalled: float
+    tokens_total: float
+    tokens_unknown: float
+    money_unknown: float
+    charged: float
+    replies: dict[str, int]
+    searches: SearchUsage
+    probes: ProbeUsage
+    billed: dict[str, BilledTokens]
+    thinking: ThinkingUsage
+    unanswered: SentUsage
+
+
+Usage = dict[str, PhaseUsage]
+"""Costs by phase."""
+
+
+def usage_of(events: Iterable[Event], shapes: Mapping[str, ModelShape]) -> Usage:
+    """Sum events by phase.
+
+    Args:
+        events: Calls of models.
+        shapes: Sizes of models by the keys (`Event.shape`) in the events.
+    """
+    total: Usage = {}
+    for event in events:
+        used = _used_by(event, shapes.get(event.shape))
+        add_usage(total, {event.phase: used})
     return total
+
+
+def _used_by(event: Event, shape: ModelShape | None) -> PhaseUsage:
+    """What one call cost. shape: None for a model of unknown size."""
+    spent = dict.fromkeys(CONVENTIONS, 0.0)
+    if shape is not None:
+        spent = {name: flops(event, shape, name) for name in CONVENTIONS}
+    if not event.answered:
+        return {"unanswered": _sent_in_vain(event, spent)}
+    used = _counts(event, spent)
+    used["uncounted"] = int(_is_uncounted(event, shape))
+    if shape is None:
+        used["roles"] = {}
+    _add_rare_counts(used, event)
+    _add_what_is_unknown(used, event)
+    if event.reply:
+        used["replies"] = {event.reply: 1}
+    if event.kind == "search":
+        used["searches"] = {"requests": 1, "passages": event.found, "seconds": event.seconds}
+    if event.kind == "probe":
+        used["probes"] = {"requests": event.requests, "tokens": event.new, "flops": spent}
+    if event.billed is not None:
+        read = event.new - event.reused
+        used["billed"] = {
+            event.role: {"input": read, "cached": event.reused, "output": event.billed}
+        }
+    if event.thinking:
+        used["thinking"] = {
+            "tokens": event.thinking,
+            "unclosed": event.unclosed,
+            "flops": spent,
+        }
+    return used
+
+
+def _sent_in_vain(event: Event, spent: Flops) -> SentUsage:
+    """What a call without a usable reply sent."""
+    sent_usage: SentUsage = {"tokens": event.new, "flops": spent}
+    if event.billed is not None:
+        sent_usage["billed"] = {
+            event.role: {"input": event.new, "cached": 0, "output": event.billed}
+        }
+    return sent_usage
+
+
+def _counts(event: Event, spent: Flops) -> PhaseUsage:
+    """What every answered call counts, of a model whose shape is known."""
+    asks_language_model = event.kind not in _NO_LANGUAGE_MODEL
+    return {
+        "flops": spent,
+        "tokens_in": 0 if event.kind == "decode" else event.new,
+        "tokens_cached": event.cached if event.requests else 0,
+        "tokens_reused": event.reused,
+        "tokens_out": event.out,
+        "requests": event.requests,
+        "seconds": event.seconds,
+        "queued": event.queued,
+        "uncounted": 0,
+        "texts": event.texts,
+        "texts_cut": event.cut,
+        "retries": event.retries,
+        "endings_cut": event.endings,
+        "recounted": event.recounted,
+        "encoder_requests": 0 if asks_language_model else event.requests,
+        "roles": {event.role: spent[DEFAULT]},
+    }
 
 
 def _is_uncounted(event: Event, shape: ModelShape | None) -> bool:
@@ -109,91 +229,130 @@ def _is_uncounted(event: Event, shape: ModelShape | None) -> bool:
     return shape is None and not is_search_of_ours
 
 
-def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:
+def _add_rare_counts(used: PhaseUsage, event: Event) -> None:
+    if event.markers:
+        used["markers_broken"] = event.markers
+    if event.recalled:
+        used["recalled"] = event.recalled
+
+
+def _add_what_is_unknown(used: PhaseUsage, event: Event) -> None:
+    """Note the tokens and the money of an application, where its reply says them or does not."""
+    if not event.tokens_known:
+        del used["tokens_in"], used["tokens_out"]
+        if event.tokens_total is None:
+            used["tokens_unknown"] = 1
+        else:
+            used["tokens_total"] = event.tokens_total
+    if event.charged is not None:
+        used["charged"] = event.charged
+    if not event.money_known:
+        used["money_unknown"] = 1
+
+
+def texts_and_cut(usages: Iterable[Usage]) -> tuple[int | None, int]:
     """(texts that encoders and rerankers were given, those of them that they cut), summed over
     `usages` and phases.
 
     The first is None where an older run or index counted only the second.
     """
-    all_counted, texts, cut = True, 0, 0
+    all_counted = True
+    texts = 0
+    cut = 0
     for usage in usages:
         for phase in usage.values():
-            all_counted = all_counted and ("texts" in phase or not phase.get("texts_cut"))
-            texts, cut = texts + int(phase.get("texts", 0)), cut + int(phase.get("texts_cut", 0))
-    return texts if all_counted else None, cut
+            if "texts" not in phase and phase.get("texts_cut"):
+                all_counted = False
+            texts += int(phase.get("texts", 0))
+            cut += int(phase.get("texts_cut", 0))
+    if not all_counted:
+        return None, cut
+    return texts, cut
 
 
-def sum_phases(usages: Iterable[Mapping[str, Mapping[str, Any]]], *phases: str) -> dict[str, Any]:
+def sum_phases(usages: Iterable[Mapping[str, PhaseUsage]], *phases: str) -> PhaseUsage:
     """Sum `usages`, each as `usage_of` returns it, over their phases; over `phases` alone where any
     is named."""
-    total: dict[str, Any] = {}
+    total: PhaseUsage = {}
     for usage in usages:
         for name, phase in usage.items():
             if not phases or name in phases:
-                add_usage(total, phase)
+                add_phase(total, phase)
     return total
 
 
-def tokens_of(phase: Mapping[str, Any]) -> int:
+def tokens_of(phase: PhaseUsage) -> int:
     """Tokens read and written in a phase, or in a sum of phases; 0 where it holds none."""
     told_apart = phase.get("tokens_in", 0) + phase.get("tokens_out", 0)
     return int(told_apart + phase.get("tokens_total", 0))
 
 
-def sent(
-    usage: Mapping[str, Mapping[str, Any]], earlier: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """All that a question or an index sent, {"tokens", "flops", "billed"}: `usage` and its requests
-    without a reply.
+def sent(usage: Mapping[str, PhaseUsage], earlier: SentUsage | None = None) -> SentUsage:
+    """All that a question or an index sent: `usage` and its requests without a reply.
 
-    earlier: what earlier tries of it sent, in the same form.
+    earlier: what earlier tries of it sent.
     """
     spent = sum_phases([usage])
-    total: dict[str, Any] = {"tokens": tokens_of(spent), "flops": {}, "billed": {}}
-    answered = {"flops": spent.get("flops", {}), "billed": spent.get("billed", {})}
-    for name in ("charged", "tokens_unknown", "money_unknown"):
-        if name in spent:
-            answered[name] = spent[name]
-    for part in (answered, spent.get("unanswered", {}), earlier or {}):
-        add_usage(total, part)
+    answered: SentUsage = {"flops": spent.get("flops", {}), "billed": spent.get("billed", {})}
+    if "charged" in spent:
+        answered["charged"] = spent["charged"]
+    if "tokens_unknown" in spent:
+        answered["tokens_unknown"] = spent["tokens_unknown"]
+    if "money_unknown" in spent:
+        answered["money_unknown"] = spent["money_unknown"]
+    total: SentUsage = {"tokens": tokens_of(spent), "flops": {}, "billed": {}}
+    add_sent(total, answered)
+    add_sent(total, spent.get("unanswered", {}))
+    add_sent(total, earlier or {})
     return total
 
 
-def add_usage(total: dict[str, Any], added: Mapping[str, Any]) -> None:
-    """Add the numbers of `added` to those of `total`, in place; both as `usage_of` returns them, or
-    one phase of it.
+def add_usage(total: Usage, added: Mapping[str, PhaseUsage]) -> None:
+    """Add the costs of `added` to those of `total`, phase by phase, in place."""
+    _add_numbers(cast(dict[str, Any], total), added)
+
+
+def add_phase(total: PhaseUsage, added: PhaseUsage) -> None:
+    """Add the costs of a phase to those of `total`, in place."""
+    _add_numbers(cast(dict[str, Any], total), added)
+
+
+def add_sent(total: SentUsage, added: SentUsage) -> None:
+    """Add what requests sent to `total`, in place."""
+    _add_numbers(cast(dict[str, Any], total), added)
+
+
+def _add_numbers(total: dict[str, Any], added: Mapping[str, object]) -> None:
+    """Add the numbers of `added` to those of `total`, at any depth, in place.
 
     What is no number is left out: a run of another version may hold other keys.
     """
     for key, value in added.items():
-        if isinstance(value, dict) and isinstance(part := total.setdefault(key, {}), dict):
-            add_usage(part, value)
-        elif isinstance(value, (int, float)) and isinstance(
-            before := total.get(key, 0), (int, float)
-        ):
-            total[key] = before + value
+        if isinstance(value, dict):
+            part = total.setdefault(key, {})
+            if isinstance(part, dict):
+                _add_numbers(part, value)
+        elif isinstance(value, (int, float)):
+            before = total.get(key, 0)
+            if isinstance(before, (int, float)):
+                total[key] = before + value
 
 
 ENCODERS = ("encoder", "reranker")
 """Roles whose price is one number; those that are loaded here take no money."""
 
 
-def price_of(config: Mapping[str, Any], role: str) -> dict[str, float] | None:
+def price_of(config: Mapping[str, Any], role: str) -> BilledTokens | None:
     """The prices of a role's model, None without one. config: of a run.
 
     Cached tokens cost as input unless it says, and requests in batches the share `price.batch` of
     the others.
     """
     if role in ENCODERS:
-        encoder = config.get(role) or {}
-        encoder_price = encoder.get("price") if encoder.get("base_url") else 0.0
-        return (
-            None
-            if encoder_price is None
-            else {"input": encoder_price, "cached": encoder_price, "output": 0.0}
-        )
+        return _encoder_price(config.get(role) or {})
     model = (config.get("roles") or {}).get(role) or config["model"]
-    if not (price := model.get("price")):
+    price = model.get("price")
+    if not price:
         return None
     cached = price["input"] if price.get("cached") is None else price["cached"]
     share = price["batch"] if model.get("batch") else 1.0
@@ -204,17 +363,37 @@ def price_of(config: Mapping[str, Any], role: str) -> dict[str, float] | None:
     }
 
 
-def money(usage: Mapping[str, Any], config: Mapping[str, Any]) -> float | None:
-    """Money of one phase's usage, or of a sum of phases; 0 where no server billed anything, None
-    without a price or where an application does not say it.
+def _encoder_price(encoder: Mapping[str, Any]) -> BilledTokens | None:
+    if not encoder.get("base_url"):
+        return {"input": 0.0, "cached": 0.0, "output": 0.0}
+    price = encoder.get("price")
+    if price is None:
+        return None
+    return {"input": price, "cached": price, "output": 0.0}
+
+
+def money(usage: PhaseUsage | SentUsage, config: Mapping[str, Any]) -> float | None:
+    """Money of one phase's usage, of a sum of phases, or of what was sent; 0 where no server billed
+    anything, None without a price or where an application does not say it.
 
     config: of the run, as in run.yaml.
     """
     if usage.get("money_unknown"):
         return None
     total = float(usage.get("charged", 0.0))
-    for role, tokens in (usage.get("billed") or {}).items():
-        if (price := price_of(config, role)) is None:
+    for role, tokens in usage.get("billed", {}).items():
+        price = price_of(config, role)
+        if price is None:
             return None
-        total += sum(price[kind] * count for kind, count in tokens.items()) / 1e6
+        total += _price_of_tokens(tokens, price)
     return total
+
+
+def _price_of_tokens(tokens: BilledTokens, price: BilledTokens) -> float:
+    """Money of tokens; price: of a million."""
+    values = (
+        price["input"] * tokens.get("input", 0.0),
+        price["cached"] * tokens.get("cached", 0.0),
+        price["output"] * tokens.get("output", 0.0),
+    )
+    return sum(values) / 1e6

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.cost.usage import add_usage, sent
+from harness.cost.usage import Usage, add_sent, sent
 from harness.engine.answer_question import AnswerQuestion, Attempt, Unscored
 from harness.models import WaitsForBatch
 from harness.storage.run_files import BATCHES
@@ -21,7 +21,7 @@ class Waiting:
     """A question whose request is in the next batch. expected: the most that it costs."""
 
     example: Example
-    expected: dict[str, Any]
+    expected: Usage
 
 
 class BatchRounds:
@@ -73,4 +73,4 @@ class BatchRounds:
         self._waiting.append(Waiting(attempt.example, budget.spend(request.expected)))
         before = sent(budget.spend(attempt.meter.usage()))
         if before["tokens"]:
-            add_usage(self._run.earlier.setdefault(attempt.example.question.id, {}), before)
+            add_sent(self._run.earlier.setdefault(attempt.example.question.id, {}), before)

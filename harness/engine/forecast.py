@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.cost import usage as costs
 from harness.cost.flops import DEFAULT
-from harness.cost.usage import sum_phases, tokens_of
+from harness.cost.usage import Usage, sum_phases, tokens_of
 from harness.engine.plan import PlannedRun
 from harness.errors import attempt
 from harness.storage.records import StoredRecord
@@ -110,7 +110,7 @@ class Extrapolated:
     def __post_init__(self) -> None:
         self.unpriced = costs.price_of(self.config, "reader") is None
 
-    def add(self, usages: Sequence[Mapping[str, Mapping[str, Any]]], count: int) -> None:
+    def add(self, usages: Sequence[Usage], count: int) -> None:
         """Add `count` times the mean of `usages`; nothing where there are none."""
         if not usages:
             return

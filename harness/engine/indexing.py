@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.cost.meter import Meter
+from harness.cost.usage import Usage
 from harness.engine.plan import PlannedRun
 from harness.engine.progress import Progress
 from harness.engine.spending_limits import Budget
@@ -25,7 +26,7 @@ from harness.storage.failures import STOPS, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import request_rows
 from harness.storage.package_versions import versions
-from harness.storage.records import IndexLine, Status, Usage
+from harness.storage.records import IndexLine, Status
 from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
 

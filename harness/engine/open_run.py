@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from harness.cost.usage import SentUsage
 from harness.engine.indexing import Indexer
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_models import server_shapes
@@ -36,7 +36,7 @@ class OpenRun:
     indexer: Indexer
     examples: tuple[Example, ...]
     manifest: StartManifest
-    earlier: dict[str, dict[str, Any]] = field(default_factory=dict)
+    earlier: dict[str, SentUsage] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @classmethod

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
+from harness.cost.usage import Usage
 from harness.errors import erase_line, printable
-from harness.storage.records import StoredRecord, Usage
+from harness.storage.records import StoredRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.cost.usage import SentUsage
 from harness.embed.encoder_info import cut_warning
 from harness.engine import manifest as manifests
 from harness.engine.answer_question import AnswerQuestion
@@ -173,7 +174,7 @@ class StoredQuestion:
 
     has_answer: bool
     counted: Counted
-    earlier: Mapping[str, Any] | None
+    earlier: SentUsage | None
 
 
 class Job:

@@ -22,9 +22,9 @@ from typing import Any
 from harness.cost import usage as costs
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money
-from harness.cost.usage import sent
+from harness.cost.usage import PhaseUsage, SentUsage, Usage, sent
 from harness.errors import UserError
-from harness.storage.records import IndexLine, Usage, read_index_lines
+from harness.storage.records import IndexLine, read_index_lines
 from harness.storage.run_files import MANIFEST, read_json
 
 
@@ -67,12 +67,10 @@ class Budget:
             self.spend_index(line)
         for judge in (read_json(folder / MANIFEST).get("judges") or {}).values():
             judge_config = {"model": {"price": judge.get("price")}}
-            self._add(
-                sent({"answer": judge.get("usage") or {}}, judge.get("earlier")),
-                config=judge_config,
-            )
+            used: PhaseUsage = judge.get("usage", {})
+            self._add(sent({"answer": used}, judge.get("earlier")), config=judge_config)
 
-    def spend(self, usage: dict[str, dict[str, Any]], sign: int = 1) -> dict[str, dict[str, Any]]:
+    def spend(self, usage: Usage, sign: int = 1) -> Usage:
         """Count what a question or an index sent, by phase as `usage_of` sums it; returns it
         unchanged.
 
@@ -81,14 +79,14 @@ class Budget:
         self._add(sent(usage), sign)
         return usage
 
-    def spend_stored(self, usage: Usage, earlier: Mapping[str, Any] | None) -> dict[str, Any]:
+    def spend_stored(self, usage: Usage, earlier: SentUsage | None) -> SentUsage:
         """Count and return what a stored question sent; earlier: what earlier tries sent."""
         spent = sent(usage, earlier)
         self._add(spent)
         return spent
 
     def _add(
-        self, spent: Mapping[str, Any], sign: int = 1, config: Mapping[str, Any] | None = None
+        self, spent: SentUsage, sign: int = 1, config: Mapping[str, Any] | None = None
     ) -> None:
         """Add `spent` (-1: subtract) to the sums; config: whose prices hold, the open run's by
         default."""
@@ -96,9 +94,10 @@ class Budget:
             self._tokens += sign * spent["tokens"]
             self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
             self._money += sign * (costs.money(spent, config or self._config) or 0.0)
-            for name in ("tokens", "money"):
-                if spent.get(f"{name}_unknown"):
-                    self._unknown.add(name)
+            if spent.get("tokens_unknown"):
+                self._unknown.add("tokens")
+            if spent.get("money_unknown"):
+                self._unknown.add("money")
 
     def spend_index(self, line: IndexLine) -> None:
         """Count the cost of an index, once a run, and of each try that failed; line: its line of

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cost.meter import Meter
-from harness.cost.usage import add_usage, sent
+from harness.cost.usage import PhaseUsage, SentUsage, add_phase, add_sent, sent
 from harness.engine.manifest import utc_now
 from harness.engine.progress import Counted, Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
@@ -47,7 +47,7 @@ class Judged:
     judgements: dict[str, Judgement] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
-    lost: dict[str, Any] = field(default_factory=dict)
+    lost: SentUsage = field(default_factory=lambda: SentUsage())
 
     def count(self, verdict: str) -> int:
         """How many judgements have this verdict (model_judge.YES and others)."""
@@ -64,12 +64,12 @@ class Judged:
         return sum(judgement.cached for judgement in self.judgements.values())
 
     @property
-    def usage(self) -> dict[str, Any]:
+    def usage(self) -> PhaseUsage:
         """Cost of all replies, cached ones included, as one phase of a record's usage."""
-        total: dict[str, dict[str, Any]] = {"": {}}
+        total: PhaseUsage = {}
         for judgement in self.judgements.values():
-            add_usage(total, {"": dict(judgement.usage)})
-        return total[""]
+            add_phase(total, judgement.usage)
+        return total
 
 
 def judge_run(
@@ -104,7 +104,8 @@ def judge_run(
         by_question = {record.question_id: record for record in store.records()}
         cases = _cases(stored, by_question.values(), examples, judge)
         work = _JudgeWork(judge, progress, len(cases))
-        add_usage(work.judged.lost, _entry_before(stored, judge).get("earlier") or {})
+        earlier: SentUsage = _entry_before(stored, judge).get("earlier", {})
+        add_sent(work.judged.lost, earlier)
         try:
             work.judge(cases, parallel)
         except HarnessError as error:
@@ -277,14 +278,14 @@ class _JudgeWork:
             self.judged.judgements[case.question_id] = result
             usage = {}
             if result.usage:
-                usage["answer"] = dict(result.usage)
+                usage["answer"] = result.usage
             self._progress.done(
                 Counted(case.question_id, False, {self._judge.name: result.score}, usage)
             )
             return
         self._failed_in_a_row += 1
         self.judged.failures[case.question_id] = str(result)
-        add_usage(self.judged.lost, sent(meter.usage()))
+        add_sent(self.judged.lost, sent(meter.usage()))
         self._progress.done(Counted(case.question_id, True, {}, {}))
         if self._failed_in_a_row == MAX_IN_A_ROW:
             raise CannotRun(

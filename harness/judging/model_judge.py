@@ -32,6 +32,7 @@ from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import read_yaml
 from harness.cost.meter import Meter
+from harness.cost.usage import PhaseUsage
 from harness.errors import QuestionError, UserError, raise_all
 from harness.judging.kinds import (
     CORRECTNESS,
@@ -97,7 +98,7 @@ class Judgement:
     verdict: str
     score: float = 0.0
     reply: str | None = None
-    usage: Mapping[str, Any] = field(default_factory=dict)
+    usage: PhaseUsage = field(default_factory=lambda: PhaseUsage())
     cached: bool = False
 
     @property
@@ -169,18 +170,18 @@ class JudgeReplies:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def get(self, key: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    def get(self, key: Mapping[str, Any]) -> tuple[str, PhaseUsage] | None:
         """Reply and usage stored under `key`; None if there is no file or a damaged one."""
         try:
             value = read_object(self._path(key))
-            return str(value["reply"]), dict(value["usage"])
+            return str(value["reply"]), value["usage"]
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def put(self, key: Mapping[str, Any], reply: str, usage: Mapping[str, Any]) -> None:
+    def put(self, key: Mapping[str, Any], reply: str, usage: PhaseUsage) -> None:
         """Store a reply and its cost under `key`; any thread may call it. Raises SaveError."""
         # A server may send half a character, which UTF-8 cannot hold.
-        value = {"reply": reply.encode("utf-8", "replace").decode(), "usage": dict(usage)}
+        value = {"reply": reply.encode("utf-8", "replace").decode(), "usage": usage}
         write_json(self._path(key), value, "HARNESS_HOME")
 
     def _path(self, key: Mapping[str, Any]) -> Path:
@@ -272,7 +273,7 @@ class Judge:
         self.replies.put(self._key(case), judgement.reply, judgement.usage)
 
     def _judgement(
-        self, case: Case, reply: str, usage: Mapping[str, Any], cached: bool = False
+        self, case: Case, reply: str, usage: PhaseUsage, cached: bool = False
     ) -> Judgement:
         """The judgement that a reply gives."""
         verdict = self._verdict(reply)

@@ -29,6 +29,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from harness.cost.usage import SentUsage
 from harness.embed.encoder_info import encoder_facts
 from harness.engine.answer_question import AnswerQuestion, Unscored
 from harness.engine.executors import IN_FLIGHT_ON_A_GPU, Executor
@@ -534,7 +535,7 @@ class _Worker:
         """Versions of the packages here, and the host's name; Ray compares its own and Python's."""
         return {**made_by()["packages"], "host": socket.gethostname()}
 
-    def answer(self, plan: list[Any], position: int, earlier: dict[str, Any] | None) -> _Answered:
+    def answer(self, plan: list[Any], position: int, earlier: SentUsage | None) -> _Answered:
         """Answer a question.
 
         Args:
@@ -558,9 +559,7 @@ class _Worker:
         return _Answered(made, manifest, notes, run.models.slow_paths())
 
 
-def _ask(
-    opened: _WorkerRun, position: int, earlier: dict[str, Any] | None
-) -> list[tuple[str, Any]]:
+def _ask(opened: _WorkerRun, position: int, earlier: SentUsage | None) -> list[tuple[str, Any]]:
     """The calls of RunStore that one question makes."""
     run = opened.answer.run
     example = run.plan.dataset.examples[position]

@@ -27,7 +27,7 @@ from typing import Any
 
 from harness.cost.flops import Event, ModelShape
 from harness.cost.meter import Meter
-from harness.cost.usage import usage_of
+from harness.cost.usage import Usage, usage_of
 from harness.errors import SaveError
 from harness.parallel.locks import KeyedLocks
 from harness.storage.files import (
@@ -91,7 +91,7 @@ class Entry:
         return load(self.data, self.arrays)
 
     @property
-    def usage(self) -> dict[str, dict[str, Any]]:
+    def usage(self) -> Usage:
         """The sum of the model calls: usage by phase, as `Meter.usage`."""
         return usage_of(self.events, self.shapes)
 

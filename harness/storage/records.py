@@ -18,13 +18,11 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
+from harness.cost.usage import Usage
 from harness.storage import run_schema
 from harness.storage.json_lines import read_lines
 from harness.storage.run_files import DOCUMENTS
 from harness.types import lacks_only_scores
-
-Usage = dict[str, dict[str, Any]]
-"""Costs by phase, as harness.cost.usage sums them."""
 
 Status = Literal["built", "hit", "failed"]
 """How a run got an index: built now, found in the cache, or not at all."""

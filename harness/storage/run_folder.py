@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from harness.cost.usage import PhaseUsage, Usage
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
 from harness.storage.files import WrongValue, as_object, check
@@ -24,7 +25,6 @@ from harness.storage.records import (
     IndexLine,
     StoredRecord,
     StoredStep,
-    Usage,
     read_index_lines,
     read_records,
 )
@@ -306,10 +306,11 @@ def numbers_of(record: StoredRecord) -> StoredRecord:
     )
 
 
-def _without_zeros(used: dict[str, Any]) -> dict[str, Any]:
+def _without_zeros(used: PhaseUsage) -> PhaseUsage:
     """The costs of a phase without counters of 0, where it has all costs."""
     if used.keys() >= _COSTS:
-        return {key: value for key, value in used.items() if value or key in _KEPT}
+        kept = {key: value for key, value in used.items() if value or key in _KEPT}
+        return cast(PhaseUsage, kept)
     return used
 
 

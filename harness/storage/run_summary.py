@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.cost.usage import add_usage, texts_and_cut
+from harness.cost.usage import Usage, add_usage, texts_and_cut
 from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
-from harness.storage.records import IndexLine, StoredRecord, Usage
+from harness.storage.records import IndexLine, StoredRecord
 from harness.types import MISSING, NOT_FOLLOWED, NOT_SAID, PREFIX
 
 KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.cost.usage import sum_phases, tokens_of
+from harness.cost.usage import Usage, sum_phases, tokens_of
 from harness.engine import runner
 from harness.engine.plan import PlannedRun
 from harness.engine.progress import Counted, Progress, Silent
@@ -30,7 +30,6 @@ from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.question_clusters import question_labels
 from harness.stats.rng import derived_seed
-from harness.storage.records import Usage
 from harness.storage.run_files import SUMMARY, read_json
 from harness.types import Example
 from harness_audit.pair_races import Pair, PairRaces, Rules

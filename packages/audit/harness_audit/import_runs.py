@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness import scorers
 from harness.config.layers import FOLDER
 from harness.config.resolve import resolved
 from harness.config.schema import ELSEWHERE, DatasetConfig, digest
+from harness.cost.usage import PhaseUsage
 from harness.datasets import Dataset, load
 from harness.datasets.rows import made_id
 from harness.engine.manifest import utc_now
@@ -383,7 +384,7 @@ def _record(
         gold=json_values(example.gold, lost=[]),
         prediction=answer.prediction,
         scores={},
-        usage={"answer": {"uncounted": 1, **costs}},
+        usage={"answer": cast(PhaseUsage, {"uncounted": 1, **costs})},
         error=None if answer.error is None else {"type": "Elsewhere", "message": answer.error},
     )
     if dataset is None:
