@@ -318,7 +318,10 @@ class SideBySide:
         if self.pairs is None:
             return means
         shared = ("score", "n", "documents", "mean", "reference mean", "notes")
-        differences = facts.as_floats(pd.DataFrame([pair.cells() for pair in self.pairs]))
+        # As the rows call the data set: folders that are called alike have more in their names.
+        names = {facts.run_key(row.run): row.dataset for row in self.rows}
+        cells = [{**pair.cells(), "dataset": names[pair.key]} for pair in self.pairs]
+        differences = facts.as_floats(pd.DataFrame(cells))
         renamed = differences.rename(columns={name: f"paired.{name}" for name in shared})
         paired = renamed.drop(columns=["model", "method"])
         return means.merge(paired, on=["dataset", "run"], how="left")

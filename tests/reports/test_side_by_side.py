@@ -122,6 +122,18 @@ class TestMachineFormats:
         assert {"difference", "difference.low", "ratio"} <= set(rows[0])
         assert not {SCORE, "p"} & set(rows[0])
 
+    def test_folders_that_are_called_alike_keep_their_differences_in_csv(self, tmp_path, command):
+        dataset = {"name": "mine", "format": "folder", "scorers": [SCORE]}
+        for method, rows in (("full-context", "a"), ("pecan", "b")):
+            records = [record(i, score) for i, score in enumerate(OURS)]
+            manifest = {"dataset": {"fingerprint": rows * 64}}
+            settings = {"dataset": dataset}
+            write_run(tmp_path, records, method=method, manifest=manifest, settings=settings)
+        code, out, err = command("compare", str(tmp_path), "--force", "--format", "json")
+        assert code == 0, err
+        found = {row["method"]: row["difference"] for row in json.loads(out)}
+        assert found == {"full-context": None, "pecan": 0.0}
+
 
 class TestWhatIsCompared:
     def test_reference_is_that_of_the_ratio_too(self, tmp_path):
