@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
@@ -174,7 +174,7 @@ class JudgeReplies:
         """Reply and usage stored under `key`; None if there is no file or a damaged one."""
         try:
             value = read_object(self._path(key))
-            return str(value["reply"]), value["usage"]
+            return str(value["reply"]), cast(PhaseUsage, dict(value["usage"]))
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
