@@ -76,7 +76,7 @@ class RunStore:
         self.run, self.part, self.folder = run, part, folder
         self.unscored: dict[str, StoredRecord] = {}
         self.edited: list[str] = []
-        self.fresh = {MANIFEST, RECORDS, UNSCORED}.isdisjoint(os.listdir(folder))
+        self.fresh = {MANIFEST, RECORDS, UNSCORED}.isdisjoint(_names_in(folder))
         self._lock = threading.RLock()  # documents are added by every thread of a run
         self._fds: dict[str, int] = {}  # the files of lines that are open
         self._closed = False
@@ -105,41 +105,24 @@ class RunStore:
         """
         with locked_folder(run, part) as folder:
             edited = _edited(folder)
-            # 1. Repairs.
-            if stored := sorted(_KEYS.keys() & os.listdir(folder)):
-                from harness.storage.run_schema import (
-                    DOCUMENT,
-                    RECORD,
-                )  # what a first start does not need
-                from harness.storage.torn_lines import cut_torn_line
-
-                for name in stored:
-                    form = {RECORDS: RECORD, DOCUMENTS: DOCUMENT}.get(name)
-                    if problem := cut_torn_line(folder / name, _KEYS[name], form):
-                        note(problem)
-            # 2. The same data as before.
-            for path in dict.fromkeys([run / MANIFEST, folder / MANIFEST]):
-                before = read_json(path).get("dataset", {}).get("fingerprint")
-                if before is not None and fingerprint is not None and before != fingerprint:
-                    raise UserError(
-                        f"the rows of the data set are not those that {path.parent} was begun with "
-                        f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or "
-                        "delete that folder."
-                    )
-            # 3. The files of every run, and what they hold.
+            _repair(folder, note)
+            _check_same_data([run / MANIFEST, folder / MANIFEST], fingerprint)
             store = cls(run, part, folder)
             store.edited = edited
             try:
-                for name in (RECORDS, DOCUMENTS, UNSCORED):
-                    store._fds[name] = store._open_to_append(name)
-                store._document_keys |= {_document_key(line) for line in store.index_lines()}
-                store._text_checksums |= {
-                    row["sha256"] for row in read_with_older(folder / TEXTS, "sha256")
-                }
-                store.unscored = store._answers_without_record()
+                store._open_files()
                 yield store
             finally:
                 store._close()
+
+    def _open_files(self) -> None:
+        """Open the files of every run, and read what they hold. Raises SaveError."""
+        for name in (RECORDS, DOCUMENTS, UNSCORED):
+            self._fds[name] = self._open_to_append(name)
+        self._document_keys |= {_document_key(line) for line in self.index_lines()}
+        for row in read_with_older(self.folder / TEXTS, "sha256"):
+            self._text_checksums.add(row["sha256"])
+        self.unscored = self._answers_without_record()
 
     def records(self) -> Iterator[StoredRecord]:
         """Stream the records in order; of several records of a question the last one counts."""
@@ -365,6 +348,49 @@ class RunStore:
             self._closed = True
             while self._fds:
                 os.close(self._fds.popitem()[1])
+
+
+def _names_in(folder: Path) -> list[str]:
+    """The names in a run folder. Raises SaveError where it was moved away meanwhile."""
+    try:
+        return os.listdir(folder)
+    except OSError as error:
+        raise save_error(folder, error) from error
+
+
+def _repair(folder: Path, note: Callable[[str], None]) -> None:
+    """Cut off the torn lines that a killed writer left, and note each. Raises DataError."""
+    stored = sorted(_KEYS.keys() & _names_in(folder))
+    if not stored:
+        return
+    # What a first start does not need.
+    from harness.storage.run_schema import DOCUMENT, RECORD
+    from harness.storage.torn_lines import cut_torn_line
+
+    forms = {RECORDS: RECORD, DOCUMENTS: DOCUMENT}
+    for name in stored:
+        problem = cut_torn_line(folder / name, _KEYS[name], forms.get(name))
+        if problem:
+            note(problem)
+
+
+def _check_same_data(manifests: Iterable[Path], fingerprint: str | None) -> None:
+    """Raise UserError where a run was begun with other rows.
+
+    Args:
+        manifests: Of the run, and of its part.
+        fingerprint: Of the rows; None: no check.
+    """
+    if fingerprint is None:
+        return
+    for path in dict.fromkeys(manifests):
+        before = read_json(path).get("dataset", {}).get("fingerprint")
+        if before is not None and before != fingerprint:
+            raise UserError(
+                f"the rows of the data set are not those that {path.parent} was begun with "
+                f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or "
+                "delete that folder."
+            )
 
 
 def _records_in(path: Path) -> Iterator[StoredRecord]:

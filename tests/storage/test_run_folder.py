@@ -4,6 +4,7 @@ import errno
 import functools
 import gzip
 import json
+import os
 import tracemalloc
 from dataclasses import replace
 
@@ -280,6 +281,18 @@ json_values = st.recursive(
     ),
     max_leaves=8,
 )
+
+
+def test_a_folder_that_moves_away_while_it_is_opened_is_one_sentence(tmp_path, monkeypatch):
+    def gone(folder):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+
+    monkeypatch.setattr(os, "listdir", gone)
+    with (
+        pytest.raises(SaveError, match="No such file"),
+        RunStore.open(tmp_path / "run", None, lambda _: None),
+    ):
+        pass
 
 
 @settings(max_examples=40)
