@@ -10,13 +10,17 @@ whatever the white space. What is not found stays as it is, and hits no supporti
 
 from __future__ import annotations
 
+import bisect
 import re
+from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from harness.types import Answer, Document, Shown, Step, Support
 
 _PARAGRAPH_ENDS = re.compile(r"\n\s*\n|^#{1,6} .*$", re.MULTILINE)
+_WORD = re.compile(r"\S+")
 _FEWEST_WORDS = 4
 """Of a paragraph that is looked for alone; a shorter one may stand anywhere."""
 Pages = Mapping[str, Mapping[str, Support]]
@@ -86,12 +90,44 @@ def _page(name: str, documents: Sequence[Document], pages: Pages) -> Support | N
 
 def _quoted(text: str, documents: Sequence[Document]) -> Shown | None:
     """The first span of the documents with the words of a text."""
-    words = list(map(re.escape, text.split()))
-    if not words:
+    sought = " ".join(text.split())
+    if not sought:
         return None
-    pattern = re.compile(r"\s+".join(words))
     for document in documents:
-        found = pattern.search(document.text)
-        if found is not None:
-            return Shown("span", document.id, found.start(), found.end())
+        spaced = _spaced(document.text)
+        at = spaced.text.find(sought)
+        if at >= 0:
+            start = spaced.origin(at)
+            end = spaced.origin(at + len(sought) - 1) + 1
+            return Shown("span", document.id, start, end)
     return None
+
+
+@dataclass(frozen=True)
+class _Spaced:
+    """A text with one space between words. starts: of its words; origins: of these in the text as
+    it was."""
+
+    text: str
+    starts: Sequence[int]
+    origins: Sequence[int]
+
+    def origin(self, at: int) -> int:
+        """Where a character of a word was."""
+        word = bisect.bisect_right(self.starts, at) - 1
+        return self.origins[word] + at - self.starts[word]
+
+
+# Many texts are looked for in the documents of one question.
+@lru_cache(maxsize=64)
+def _spaced(text: str) -> _Spaced:
+    words: list[str] = []
+    starts = array("q")
+    origins = array("q")
+    length = 0
+    for match in _WORD.finditer(text):
+        words.append(match.group())
+        starts.append(length)
+        origins.append(match.start())
+        length += len(match.group()) + 1
+    return _Spaced(" ".join(words), starts, origins)

@@ -54,6 +54,18 @@ REPLIES = {
 }
 
 
+ASKED = "river the author of the novel Velindra see?"
+QUERIES = {
+    "ircot": [ASKED, "Toren lives in a town."],
+    "iter-retgen": [QUESTION, f"It is by Toren of Kelford. {QUESTION}"],
+    "self-ask": ["Where does Toren live?"],
+    "search-r1": ["Toren lives"],
+    "search-o1": ["Toren lives"],
+    "tool-agent": ["Toren lives"],
+    "bm25": [QUESTION],
+}
+
+
 def write_corpus(folder):
     lines = []
     for number, (title, text) in enumerate(zip(TITLES, TEXTS, strict=True)):
@@ -115,6 +127,7 @@ def test_each_method_searches_the_corpus_and_answers(here, tmp_path, index, meth
         record["scores"]["search_recall_pages"]
         == len({"p0", "p3"} & {name for _, names in found(record) for name in names}) / 2
     )
+    assert [query for query, _ in found(record)] == QUERIES[method]
     searches = record["usage"]["search"]["searches"]
     assert searches["requests"] == len(record["searches"])
     assert searches["passages"] == sum(len(names) for _, names in found(record))
@@ -124,7 +137,7 @@ def test_each_method_searches_the_corpus_and_answers(here, tmp_path, index, meth
 def test_what_a_search_finds_stands_in_the_record(here, tmp_path, index):
     record = run(here, tmp_path, "ircot", "--corpus", str(index), "--set", "method.k=1")
     assert found(record) == [
-        ("river the author of the novel Velindra see?", ["p0"]),
+        (ASKED, ["p0"]),
         ("Toren lives in a town.", ["p1"]),
     ]
     text = f"Velindra\n{TEXTS[0]}"
