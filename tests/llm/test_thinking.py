@@ -277,7 +277,7 @@ def replied(here, tmp_path):
         words = "run -m full-context --documents wiki --questions q.jsonl --model scripted"
         words += " --mlflow off --out out --set model.script=script.yaml"
         ended = here(*words.split(), *more)
-        (folder,) = (tmp_path / "out/folder").iterdir()
+        (folder,) = (tmp_path / "out/wiki").iterdir()
         return ended, read_run(folder)
 
     return run
