@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from harness.cli.main import main as harness
 
 MARKS = re.compile(
-    r"does not fit|should not be ranked|not checked|measured otherwise|was made with"
+    r"does not fit|should not be ranked|not checked|measured otherwise|is priced|was made with"
     r"|after a change of|long texts|failed \("
 )
 """What a table says of a run that is not as the others, beside a refusal."""

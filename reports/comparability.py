@@ -309,7 +309,7 @@ def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
     if run.config["model"]["name"] != base.config["model"]["name"] or _has_application(run, base):
         return []
     found = differences(run, base)
-    costs = [str(one) for one in found if one.kind == "cost"]
+    costs = [str(one) for one in found if _is_measured(one)]
     unknown = [str(one) for one in found if one.kind == "not checked"]
     sentences = []
     if costs:
@@ -317,6 +317,11 @@ def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
     if unknown:
         sentences.append(f"{label}: not checked: {', '.join(unknown)}")
     return sentences
+
+
+def _is_measured(one: Difference) -> bool:
+    """Whether a difference is one of costs; prices are compared over all runs (prices.py)."""
+    return one.kind == "cost" and not one.key.startswith("model.price.")
 
 
 def record_notes(run: StoredRun, checks: Checks) -> list[str]:

@@ -57,6 +57,7 @@ from reports.comparability import (
     reasons_not_to_rank,
     record_notes,
 )
+from reports.prices import other_prices
 from reports.run_columns import cells
 from reports.run_notes import run_notes
 from reports.search_notes import same_nodes_notes
@@ -191,11 +192,13 @@ def _compare_with_others(rows: Sequence[TableRow], checks: Checks) -> None:
     runs = [row.run for row in rows]
     same_answers = same_nodes_notes(runs, [row.label for row in rows])
     reasons, versions = reasons_not_to_rank(runs, checks), other_versions(runs, checks)
-    compared = zip(rows, reasons, versions, same_answers, strict=True)
-    for row, reason, other_version, same in compared:
+    compared = zip(rows, reasons, versions, other_prices(runs), same_answers, strict=True)
+    for row, reason, other_version, other_price, same in compared:
         row.asked_otherwise = reason is not None
         row.notes += record_notes(row.run, checks)
         row.notes += filter(None, (reason, other_version))
+        if other_price is not None:
+            row.notes.append(f"{row.label}: {other_price}")
         row.notes += same
 
 

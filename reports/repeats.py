@@ -26,6 +26,7 @@ from harness.scorers.squad import normalize_answer
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.comparability import other_versions
+from reports.prices import other_prices
 
 Repeated = Sequence[StoredRecord]
 """The records of one question, one a repeat."""
@@ -134,9 +135,11 @@ def _failed_in_part(records: Repeated) -> bool:
 
 
 def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
-    """Notes on repeats with other code or packages than most."""
+    """Notes on repeats with other code, packages or prices than most."""
     sentences = filter(None, other_versions(repeats))
-    return [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in sentences]
+    notes = [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in sentences]
+    notes += [f"of a repeat, {sentence}" for sentence in other_prices(repeats) if sentence]
+    return notes
 
 
 def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:

@@ -13,10 +13,11 @@ harness report results --paper --margin 1    equivalent within 1 point (costs: 1
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import choice, output, setting
 from harness.cli.compare import chosen_columns
@@ -26,8 +27,12 @@ from harness.cli.stored_runs import average_seeds, newest, stored_runs, without_
 from harness.cli.table_output import FigureOutput, TableOutput, format_of, terminal_width, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
+from harness.storage.named_runs import read_runs, with_distinct_names
 from harness.storage.paths import command_without_home, masked
 from harness.storage.run_folder import StoredRun
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -228,7 +233,6 @@ def _text(
     """
     from reports import paper
     from reports.columns import pick_columns, sections
-    from reports.main_table import REFERENCE, as_frame, best_first, table_rows
     from reports.table_formats import render, render_sections
 
     table, page, wide = options
@@ -236,17 +240,38 @@ def _text(
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
     if wide.wide:
         return _wide_text(runs, form, options)
-    rows = table_rows(
-        runs,
-        convention=table.convention or DEFAULT,
-        reference=table.reference or REFERENCE,
-    )
-    means = as_frame(best_first(rows))
+    means = means_of(runs, table)
     if form not in ("csv", "json"):
         return render_sections(sections(means, columns), form, terminal_width(form, table.out))
     if columns:
         means = pick_columns(means, columns)
     return render(means, form)
+
+
+def means_of(runs: list[StoredRun], table: TableOutput) -> pd.DataFrame:
+    """The main table of the runs with all its columns, best method first."""
+    from reports.main_table import REFERENCE, as_frame, best_first, table_rows
+
+    rows = table_rows(
+        runs,
+        convention=table.convention or DEFAULT,
+        reference=table.reference or REFERENCE,
+    )
+    return as_frame(best_first(rows))
+
+
+def table_of_folders(folders: Sequence[Path]) -> str:
+    """What `harness report` prints of these run folders; "" where fewer than two have an answered
+    question."""
+    from reports.columns import sections
+    from reports.table_formats import render_sections
+
+    runs = [run for run in read_runs(sorted(folders), hold="numbers") if run.records]
+    runs = newest(without_copies(with_distinct_names(runs)), all_code=False)
+    if len(runs) < 2:
+        return ""
+    means = means_of(runs, TableOutput())
+    return render_sections(sections(means), "text", terminal_width("text", None))
 
 
 def _wide_text(runs: list[StoredRun], form: str, options: tuple[TableOutput, Page, Wide]) -> str:

@@ -50,9 +50,25 @@ def run(
 
     Every method runs on every data set; --sweep runs each combination of its values, --repeat each
     of N seeds. Answers are scored and saved one by one, so nothing is lost when a run stops.
+    Several runs end with their table.
     """
-    work = partial(run_request, request, printing, scaling, checks=checks)
-    return until_interrupted(work, SAVED)
+    finished: list[Path] = []
+    work = partial(
+        run_request, request, printing, scaling, checks=checks, finished_folders=finished
+    )
+    code = until_interrupted(work, SAVED)
+    if len(finished) > 1 and not printing.json:
+        print_table(finished)
+    return code
+
+
+def print_table(folders: list[Path]) -> None:
+    """Print the table of the runs in these folders, as `harness report` does."""
+    from harness.cli.report import table_of_folders
+
+    table = table_of_folders(folders)
+    if table:
+        print(f"\n{table.rstrip()}", flush=True)
 
 
 def run_request(

@@ -470,3 +470,33 @@ def test_a_judge_is_the_headline_where_no_answer_is_known(run, here, table, wiki
     assert table()["wiki"]["headline"] == "judge.judge"
     header = here("report", "results").checked().stdout.split("method", 1)[1].splitlines()[0]
     assert header.split()[0] == "judge.judge"
+
+
+def test_a_row_that_was_repriced_alone_is_marked(run, here):
+    """Money at two prices compares the prices."""
+    marks = "an application is priced 0.8 in, 1.6 out (the other run: 0.4 in, 1.6 out)"
+    prices = ("--set", "app.price.output=1.6")
+    with WikiApp(fields=("answer", "tokens")).server() as server:
+        both = f"old={server.url}/ask,new={server.url}/v2"
+        alike = run(both, *prices, "app.price.input=0.4").checked()
+        run(f"old={server.url}/ask", *prices, "app.price.input=0.8").checked()
+        repriced = here("report", "results").checked().stdout
+        run(f"new={server.url}/v2", *prices, "app.price.input=0.8").checked()
+    assert "is priced" not in alike.stdout
+    assert marks in " ".join(repriced.split())
+    assert "is priced" not in here("report", "results").checked().stdout
+
+
+def test_several_runs_end_with_the_table_that_report_prints_of_them(run, here, wiki):
+    with WikiApp().server() as server:
+        run(f"older={server.url}/ask").checked()
+        several = run(f"old={server.url}/ask,new={server.url}/v2").checked().stdout
+        alone = run(f"old={server.url}/ask").checked().stdout
+        as_json = run(f"old={server.url}/ask,new={server.url}/v2", "--json").checked().stdout
+    folders = [str(path) for path in sorted((wiki / "results" / "wiki").glob("[no]*--*"))]
+    folders = [folder for folder in folders if "older" not in folder]
+    table = here("report", *folders).checked().stdout
+    assert several.rstrip().endswith(table.rstrip())
+    assert "seconds.p95" in table
+    assert "seconds.p95" not in alone
+    assert len(as_json.splitlines()) == 2

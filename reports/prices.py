@@ -1,0 +1,89 @@
+"""Whether the rows of a table are priced alike: money of a model, encoder or retriever at two prices
+compares prices, not methods.
+
+    other_prices([bm25 at 0.15, sbert at 0.15, pecan repriced to 0.30])
+        -> [None, None, "qwen is priced 0.3 in, 1.2 out (most runs: ...); ..."]
+
+A price that is set later holds for stored answers too, so a run can be repriced alone.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.config.applications import APPLICATION
+from harness.storage.run_folder import StoredRun
+
+_ADVICE = "money of one table should be at prices of one day; the same command again sets them"
+_ONE_PRICE = ("encoder", "reranker", "retriever")
+
+
+def other_prices(runs: Sequence[StoredRun]) -> list[str | None]:
+    """For each run, what of it is priced otherwise than in most runs that use the same thing.
+
+    Args:
+        runs: The runs of a table.
+
+    Returns:
+        A sentence for each run; None where its prices are those of the others.
+    """
+    prices = [_prices(run) for run in runs]
+    usual = _usual_prices(prices)
+    sentences: list[str | None] = []
+    for own in prices:
+        parts = []
+        for name, price in own.items():
+            if price != usual[name]:
+                parts.append(f"{name} is priced {price} ({_others(prices, name)}: {usual[name]})")
+        sentence = None
+        if parts:
+            sentence = f"{', '.join(parts)}; {_ADVICE}"
+        sentences.append(sentence)
+    return sentences
+
+
+def _prices(run: StoredRun) -> dict[str, str]:
+    """What takes money in a run -> its price; only what has one."""
+    config = run.config
+    found = {}
+    for model in (config["model"], *(config.get("roles") or {}).values()):
+        if model.get("price"):
+            found[_model_name(model)] = _price_text(model["price"])
+    for part in _ONE_PRICE:
+        price = (config.get(part) or {}).get("price")
+        if price is not None:
+            found[f"{part} {config[part]['name']}"] = f"{price:g}"
+    return found
+
+
+def _model_name(model: Mapping[str, Any]) -> str:
+    """What a price belongs to: a model by the name that its server knows; applications all alike, as
+    nobody says which models theirs are."""
+    if model.get("backend") == APPLICATION:
+        return "an application"
+    return str(model.get("source") or model["name"])
+
+
+def _price_text(price: Mapping[str, float | None]) -> str:
+    """ "0.15 in, 0.6 out", with cached tokens where they have a price of their own."""
+    text = f"{price['input']:g} in, {price['output']:g} out"
+    if price.get("cached") is not None:
+        text += f", {price['cached']:g} cached"
+    return text
+
+
+def _usual_prices(prices: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What takes money -> its commonest price; of several that of the first run."""
+    counts: dict[str, Counter[str]] = {}
+    for own in prices:
+        for name, price in own.items():
+            counts.setdefault(name, Counter())[price] += 1
+    return {name: counted.most_common(1)[0][0] for name, counted in counts.items()}
+
+
+def _others(prices: Sequence[Mapping[str, str]], name: str) -> str:
+    """How the other runs with a price of this name are called in a sentence."""
+    priced = sum(name in own for own in prices)
+    if priced == 2:
+        return "the other run"
+    return "most runs"
