@@ -42,8 +42,8 @@ def test_questions_of_helmet_have_two_examples_and_its_scores(here):
     first, second = run.records
     # Of the whole line one word of five is right; the parsed one is right. A second line is no answer.
     names = ("substring_exact_match", "f1", "exact_match")
-    assert first["scores"] == {f"helmet.{name}.first_line": 1.0 for name in names}
-    assert set(second["scores"].values()) == {0.0}
+    assert first.scores == {f"helmet.{name}.first_line": 1.0 for name in names}
+    assert set(second.scores.values()) == {0.0}
 
 
 @pytest.mark.parametrize(

@@ -231,8 +231,8 @@ def test_answers_of_loong_are_rated_by_its_prompt_and_a_rubric_of_ones_own(here)
     Path("mine.txt").write_text("How polite is {answer}?")
     here("judge", str(folder), *SCRIPTED).checked()
     records = read_run(folder).records
-    assert [record["scores"]["judge.scripted"] for record in records] == [0.875, 0.0]
-    assert "no verdict" in records[1]["notes"]["flags"]["judge.scripted"]
+    assert [record.scores["judge.scripted"] for record in records] == [0.875, 0.0]
+    assert "no verdict" in records[1].notes["flags"]["judge.scripted"]
     rubric = ("--kind", "rubric", "--prompt", "mine.txt", "--scale", "1-100")
     here("judge", str(folder), *SCRIPTED, *rubric).checked()
     assert read_run(folder).manifest["judges"]["judge.scripted.rubric"]["max_tokens"] == 1024

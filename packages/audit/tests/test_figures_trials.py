@@ -10,7 +10,7 @@ from harness.storage.run_folder import read_run
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.method import QRMeM
 from reports.figures.replay import Recorded, Scored, Trials, recorded_rule, stops_to_score
-from tests.reports.build import mistake, record, write_run
+from tests.reports.build import mistake, parsed, record, write_run
 from tests.reports.figure_searches import TERA, own_rows, step
 from tests.reports.trial_runs import F1, Q0, Q1, RECORDS, ask, found, settings, stored
 
@@ -29,8 +29,10 @@ def rules(count):
 
 
 def answers(row):
-    stops = [stop for rule in rules(4) if (stop := TOLD.stop(row, rule))]
-    return [(stop.answer, stop.own, requests_at_stop(row, stop), stop.flops) for stop in stops]
+    asked = parsed(row)
+    found_stops = [TOLD.stop(asked, rule) for rule in rules(4)]
+    stops = [stop for stop in found_stops if stop is not None]
+    return [(stop.answer, stop.own, requests_at_stop(asked, stop), stop.flops) for stop in stops]
 
 
 def test_stops_by_hand():
@@ -49,15 +51,15 @@ def test_stops_by_hand():
 
 
 def test_what_was_not_recorded_is_not_guessed():
-    cut = {**RECORDS[1], "steps": [*Q1[:-1], ask(2, "b", action="study")]}
+    cut = parsed({**RECORDS[1], "steps": [*Q1[:-1], ask(2, "b", action="study")]})
     assert TOLD.stop(cut, Trials(3)) is None
-    silent = {**RECORDS[1], "steps": [ask(0), ask(1)]}
+    silent = parsed({**RECORDS[1], "steps": [ask(0), ask(1)]})
     assert [recorded_up_to(1, 1).stop(silent, rule) is None for rule in rules(3)] == [
         True,
         False,
         True,
     ]
-    assert TOLD.stop({**RECORDS[1], "steps": []}, Trials(1)) is None
+    assert TOLD.stop(parsed({**RECORDS[1], "steps": []}), Trials(1)) is None
 
 
 def test_what_had_been_read_is_what_came_and_did_not_leave():

@@ -302,7 +302,7 @@ def test_a_failed_sample_of_a_cancelled_log_scores_0_and_is_no_answer(tmp_path: 
     broken = sample(1, output={"choices": []}, error={"message": "timeout"}, scores=None)
     path = inspect(tmp_path, [sample(0), broken], status="cancelled")
     run = imported("inspect", path, tmp_path / "results")
-    assert (run.summary["n_failed"], run.records[1]["scores"]["logged.f1"]) == (1, 0.0)
+    assert (run.summary["n_failed"], run.records[1].scores["logged.f1"]) == (1, 0.0)
     assert "the run is interrupted, not finished: 2 of 4 questions have no record yet" in run_notes(
         run
     )
@@ -778,7 +778,7 @@ def test_lines_name_model_and_method_and_scores_outside_0_to_1_are_left_out_with
     path = jsonl(tmp_path, model="m", method="tree", scores={"rating": 7.0, "half": 0.5})
     run = imported("jsonl", path, tmp_path / "results")
     assert run.path.name.startswith("tree--m--")
-    assert set(run.records[0]["scores"]) == {"logged.half"}
+    assert set(run.records[0].scores) == {"logged.half"}
     assert "rating is not from 0 to 1, so it is left out" in run_notes(run)
 
 
