@@ -41,12 +41,36 @@ FINAL = Prompt(
 NOTHING = "No previous memory"
 
 
-def _segments(text: str, size: int, model: MeteredModel) -> list[Span]:
+def segments(text: str, size: int, model: MeteredModel) -> list[Span]:
     """Spans of `size` tokens in the text without white space at its ends, as in the released
     code."""
     first = len(text) - len(text.lstrip())
     spans = fixed_chunks(text.strip(), size, model)
     return [(first + start, first + end) for start, end in spans]
+
+
+def written(
+    pieces: Pieces, max_tokens: int, window: int | None, model: MeteredModel
+) -> tuple[str, int]:
+    """The reply to a request.
+
+    Args:
+        pieces: The request.
+        max_tokens: Most tokens of the reply.
+        window: Most tokens of both; None: the model's window.
+        model: The model that is asked.
+
+    Returns:
+        The reply, and the tokens of the request.
+
+    Raises:
+        WindowExceeded: Both do not fit the window.
+    """
+    tokens = prompt_tokens(pieces, model)
+    require_room(tokens + max_tokens, model, window)
+    with model.session() as s:
+        feed(s, pieces)
+        return s.write(max_tokens).text, tokens
 
 
 class MemAgent(Method):
@@ -82,7 +106,7 @@ class MemAgent(Method):
         not fit.
         """
         (document,), config, model = documents, self.config, tools.model()
-        spans = _segments(document.text, config.segment_tokens, model)
+        spans = segments(document.text, config.segment_tokens, model)
         memory, steps = NOTHING, list[Step]()
         with tools.phase("search"):
             for number, (start, end) in enumerate(spans):
@@ -91,7 +115,7 @@ class MemAgent(Method):
                     memory=[memory],
                     section=[document.text[start:end]],
                 )
-                reply, tokens = self._write(pieces, config.memory_tokens, model)
+                reply, tokens = written(pieces, config.memory_tokens, config.window, model)
                 memory = reply  # with its white space, as in the released code
                 shown = Shown("span", document.id, start, end)
                 steps.append(
@@ -110,18 +134,11 @@ class MemAgent(Method):
             options=options(question),
             memory=[memory],
         )
-        reply, _ = self._write(pieces, config.answer_tokens or tools.task.max_answer_tokens, model)
+        most = config.answer_tokens or tools.task.max_answer_tokens
+        reply, _ = written(pieces, most, config.window, model)
         text = tools.task.answer_in(reply)
         sources = tuple((document.id, start, end) for start, end in spans)
         seen: tuple[Shown, ...] = ()
         if spans:
             seen = (Shown("generated", document.id, text=memory, sources=sources),)
         return Answer(text, seen, f"{len(spans)} segments", tuple(steps))
-
-    def _write(self, pieces: Pieces, max_tokens: int, model: MeteredModel) -> tuple[str, int]:
-        """The reply to a request, of `max_tokens` at most; and the tokens of the request."""
-        tokens = prompt_tokens(pieces, model)
-        require_room(tokens + max_tokens, model, self.config.window)
-        with model.session() as s:
-            feed(s, pieces)
-            return s.write(max_tokens).text, tokens

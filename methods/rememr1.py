@@ -1,0 +1,210 @@
+"""ReMemR1's workflow without its training (Shi et al. 2025, arXiv 2509.23040): MemAgent's memory,
+with queries that bring an earlier memory back.
+
+    memory 1 + segment 2 ──► "Toren wrote it. <recall>who is Toren</recall>"
+                             memory 2: what stands around the query
+                             recalled: the memory so far that is nearest to the query (TF-IDF)
+    memory 2 + recalled + segment 3 ──► ...        memory n + recalled ──► answer
+
+Source: docs/methods/qrmem.md#rememr1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+
+import numpy as np
+
+from harness.method import Indexes, Method, Tools, Traits
+from harness.method.settings import setting
+from harness.models import MeteredModel
+from harness.prompts import Prompt
+from harness.types import Answer, Document, Question, Shown, Step
+from methods.memagent import NOTHING, MemAgent, segments, written
+from methods.reading import options, question_text
+
+# The released code's, on which its models are trained, but for the form of the answer, which is the
+# data set's instruction.
+UPDATE = Prompt(
+    "memory update with recall",
+    "You are presented with a problem, a section of an article that may contain the answer to the "
+    "problem, and a previous memory. You should generate response in the following format:\n"
+    "- Output your thinking process in <thinking>your_thinking_process</thinking>.\n"
+    "- Read the provided section carefully and update the memory with the new information that "
+    "helps to answer the problem in only one <update>the_updated_memory</update> action. Be sure "
+    "to retain all relevant details from the previous memory while adding any new, useful "
+    "information.\n"
+    "- If you notice partial key evidence that is not enough to answer the problem, also output "
+    "only one `<recall>query</recall>` (e.g. `<recall>who's the president of the United "
+    "States?</recall>`) to retrieve information in previous memories.\n\n"
+    "<problem> \n{question}\n</problem>\n\n<recalled_memory>\n{recalled}\n</recalled_memory>\n\n"
+    "<memory>\n{memory}\n</memory>\n\n<section>\n{section}\n</section>\n\nUpdated memory:\n",
+)
+FINAL = Prompt(
+    "answer from memory and recall",
+    "You are presented with a problem and a previous memory. Please answer the problem based on "
+    "the previous memory. {instruction}\n\n<problem> \n{question}{options}\n</problem>\n\n"
+    "<recalled_memory>\n{recalled}\n</recalled_memory>\n\n<memory>\n{memory}\n</memory>\n\n"
+    "Your answer:\n",
+    answers=True,
+)
+NOT_RECALLED = "No memory was recalled."
+_QUERY = re.compile(r"<recall>(.+)</recall>")
+_RECALL = re.compile(r"<recall>.*?</recall>", re.DOTALL)
+
+
+@dataclass
+class _Memory:
+    """The memory of one question.
+
+    Attributes:
+        text: The newest one.
+        recalled: The earlier one that was brought back.
+        history: All different ones, in order.
+    """
+
+    text: str = NOTHING
+    recalled: str = NOT_RECALLED
+    history: list[str] = field(default_factory=list)
+
+    def overwrite(self, reply: str, model: MeteredModel) -> str | None:
+        """Take the model's reply as the newest memory; returns its query, None where it has none."""
+        self.text = _RECALL.sub("", reply).strip()
+        if self.text not in self.history:
+            self.history.append(self.text)
+        asked = _QUERY.search(reply)
+        self.recalled = NOT_RECALLED
+        if asked is None:
+            return None
+        self.recalled = nearest(asked.group(1), self.history, model)
+        return asked.group(1)
+
+
+def nearest(query: str, memories: Sequence[str], model: MeteredModel) -> str:
+    """The memory that is most similar to a query.
+
+    The similarity is the cosine of TF-IDF vectors over the model's tokens, in small letters; of
+    equal ones the newest counts.
+
+    Args:
+        query: What is looked for.
+        memories: At least one, the newest last.
+        model: Its tokenizer is used.
+
+    Returns:
+        One of the memories; NOT_RECALLED where all are empty.
+    """
+    text_features = import_module("sklearn.feature_extraction.text")
+
+    def tokens(text: str) -> list[str]:
+        lower = text.lower()
+        return [lower[start:end].replace(" ", "") for start, end in model.offsets(lower)]
+
+    if not any(tokens(memory) for memory in memories):
+        return NOT_RECALLED
+    vectorizer = text_features.TfidfVectorizer(analyzer=tokens)
+    vectors = vectorizer.fit_transform(memories)  # of length 1
+    similarity = (vectors @ vectorizer.transform([query]).T).toarray().ravel()
+    return memories[np.flatnonzero(similarity == similarity.max())[-1]]
+
+
+class ReMemR1(Method):
+    """Read a document in segments, keep one memory, and recall earlier memories by queries."""
+
+    class Config(MemAgent.Config):
+        """Settings of this method: MemAgent's, with longer replies."""
+
+        memory_tokens: int = setting(2048, gt=0, help="Most tokens of the reply with the memory.")
+        answer_tokens: int | None = setting(
+            2048, gt=0, help="Most tokens of the answer; None = the data set's."
+        )
+
+    summary = (
+        "one memory overwritten segment by segment, earlier ones recalled by the model's queries "
+        "(ReMemR1, untrained)"
+    )
+    traits = Traits(draws=False)
+
+    def templates(self) -> Sequence[Prompt]:
+        """Its prompts: the update and the answer."""
+        return (UPDATE, FINAL)
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Overwrite the memory with every segment, then answer from it and from what was recalled.
+
+        Raises WindowExceeded where a segment with two memories, and the memory that is written,
+        does not fit.
+        """
+        (document,) = documents
+        config = self.config
+        model = tools.model()
+        spans = segments(document.text, config.segment_tokens, model)
+        memory = _Memory()
+        steps: list[Step] = []
+        with tools.phase("search"):
+            for number, (start, end) in enumerate(spans):
+                shown = Shown("span", document.id, start, end)
+                section = document.text[start:end]
+                steps += self._update(memory, question, section, number, shown, tools)
+        pieces = FINAL.of(config).fill(
+            instruction=tools.task.instruction,
+            question=[question.text],
+            options=options(question),
+            recalled=[memory.recalled],
+            memory=[memory.text],
+        )
+        most = config.answer_tokens or tools.task.max_answer_tokens
+        reply, _ = written(pieces, most, config.window, model)
+        sources = tuple((document.id, start, end) for start, end in spans)
+        seen: list[Shown] = []
+        if spans:
+            seen.append(Shown("generated", document.id, text=memory.text, sources=sources))
+        if memory.recalled != NOT_RECALLED:
+            seen.append(Shown("generated", document.id, text=memory.recalled, sources=sources))
+        recalls = sum(step.action == "recall" for step in steps)
+        reason = f"{len(spans)} segments, {recalls} recalls"
+        return Answer(tools.task.answer_in(reply), tuple(seen), reason, tuple(steps))
+
+    def _update(
+        self,
+        memory: _Memory,
+        question: Question,
+        section: str,
+        number: int,
+        shown: Shown,
+        tools: Tools,
+    ) -> list[Step]:
+        """Overwrite the memory with one segment.
+
+        Args:
+            memory: Changed.
+            question: The question.
+            section: The segment's text.
+            number: The segment's number.
+            shown: Its place.
+            tools: The engine's tools.
+
+        Returns:
+            The steps: the memory, and what was recalled.
+        """
+        config = self.config
+        model = tools.model()
+        pieces = UPDATE.of(config).fill(
+            question=[question_text(question)],
+            recalled=[memory.recalled],
+            memory=[memory.text],
+            section=[section],
+        )
+        reply, tokens = written(pieces, config.memory_tokens, config.window, model)
+        query = memory.overwrite(reply, model)
+        flops = tools.meter.flops()
+        step = Step("memory", number, tokens=tokens, flops=flops, shown=shown, note=memory.text)
+        if query is None:
+            return [step]
+        note = f"{query} -> {memory.recalled}"
+        return [step, Step("recall", number, flops=flops, note=note)]
