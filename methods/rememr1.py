@@ -108,7 +108,8 @@ def nearest(query: str, memories: Sequence[str], model: MeteredModel) -> str:
     vectorizer = text_features.TfidfVectorizer(analyzer=tokens)
     vectors = vectorizer.fit_transform(memories)  # of length 1
     similarity = (vectors @ vectorizer.transform([query]).T).toarray().ravel()
-    return memories[np.flatnonzero(similarity == similarity.max())[-1]]
+    newest = int(np.flatnonzero(similarity == similarity.max())[-1])
+    return memories[newest]
 
 
 class ReMemR1(Method):
