@@ -15,6 +15,7 @@ from typing import Any
 from pocket.world.sample import sample
 
 from harness.config import presets
+from tests.datasets.more_rows import babilong, locomo
 from tests.datasets.support import (
     helmet,
     infinite,
@@ -49,6 +50,16 @@ def _chats(number: int, text: str) -> Row:
     )
 
 
+def _conversation(number: int, text: str) -> Row:
+    """A row of LoCoMo with a turn for each paragraph of `text` and one question."""
+    turns = []
+    for place, paragraph in enumerate(text.split("\n\n"), start=1):
+        turns.append({"speaker": "Ann", "dia_id": f"D1:{place}", "text": paragraph})
+    conversation = {"session_1_date_time": "9:00 am on 3 June, 2023", "session_1": turns}
+    row = locomo(number, conversation=conversation)
+    return {**row, "qa": row["qa"][3:4]}
+
+
 MADE: dict[str, Callable[[int, str], Row]] = {
     "longmemeval/oracle": _chats,
     "longmemeval/s": _chats,
@@ -61,6 +72,8 @@ MADE: dict[str, Callable[[int, str], Row]] = {
     "longbench-pro": lambda n, text: longbench_pro(n, context=text),
     "oolong/synth": lambda n, text: oolong(n, context_window_text=text),
     "oolong/real": lambda n, text: oolong(n, context_window_text=text, answer_type=None),
+    "locomo": _conversation,
+    **{f"babilong/qa{n}": lambda n, text: babilong(n, input=text) for n in range(1, 11)},
     **{f"mrcr/{count}needle": lambda n, text: mrcr(n, text) for count in (2, 4, 8)},
     **{f"loong/{kind}": lambda n, text: loong(n, docs=text) for kind in ("paper", "financial")},
     **{

@@ -23,7 +23,7 @@ from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.errors import CannotRun
 from harness.scorers.groups import BUCKETS, bucket
-from tests.datasets import releases, support
+from tests.datasets import more_rows, releases, support
 from tests.datasets.support import REAL
 
 COMMIT = "1" * 40
@@ -87,6 +87,10 @@ NEWER |= {
     f"helmet/{name}": ("princeton-nlp/HELMET", f"data/kilt/{file}.jsonl", support.helmet, 3)
     for name, file in HELMET.items()
 }
+NEWER |= {
+    f"babilong/qa{n}": ("RMT-team/babilong", f"data/qa{n}/16k.json", more_rows.babilong, 3)
+    for n in range(1, 11)
+}
 
 RELEASES = [
     Release("narrativeqa", "narrativeqa/", releases.narrativeqa, STORIES),
@@ -115,6 +119,7 @@ RELEASES = [
         Release(preset, f"hub:{repo}", releases.newer(file, row, count), count)
         for preset, (repo, file, row, count) in NEWER.items()
     ),
+    Release("locomo", "data/", releases.newer("locomo10.json", more_rows.locomo, 2), 10),
     Release("musique", "musique_v1.0.zip", releases.musique_files, 3),
     Release("musique", "unpacked/", releases.musique_files, 3),
     Release("musique-full", "musique_v1.0.zip", releases.musique_full_files, 4),

@@ -1,0 +1,62 @@
+"""BABILong (Kuratov et al., NeurIPS 2024): facts of bAbI tasks hidden in pages of books.
+
+    {"input": "Mary went to the mill. [pages of a book] ..", "question": "Where is Mary? ", "target": "mill"}
+
+The layout of data/TASK/LENGTH.json of RMT-team/babilong; fields as the authors'
+run_model_on_babilong.py reads them. The ten tasks are those of their table of models
+(collect_results.py). Nothing says which sentences are the facts, so nothing
+is marked as supporting.
+"""
+
+from typing import Any
+
+from harness.datasets.rows import (
+    Group,
+    RowError,
+    StrictRow,
+    clean_answers,
+    made_id,
+    refuse_blank,
+    text_with_question,
+)
+
+_PLACES = ("bathroom", "bedroom", "garden", "hallway", "kitchen", "office")
+_YES_NO = ("no", "yes")
+# Task -> the answers that it can have (babilong/metrics.py, TASK_LABELS).
+LABELS = {
+    "qa1": _PLACES,
+    "qa2": _PLACES,
+    "qa3": _PLACES,
+    "qa4": _PLACES,
+    "qa5": ("bill", "fred", "jeff", "mary", "apple", "football", "milk"),
+    "qa6": _YES_NO,
+    "qa7": ("none", "one", "three", "two"),
+    "qa8": ("apple", "football", "milk", "nothing"),
+    "qa9": _YES_NO,
+    "qa10": ("maybe", *_YES_NO),
+}
+
+
+class _Row(StrictRow):
+    input: str
+    question: str
+    target: str
+
+
+def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
+    """One row of a task. Gold.extra: labels, the answers that the task can have without those that
+    the question names.
+
+    subset: the task, "qa1" to "qa10". Raises RowError naming the field.
+    """
+    row = _Row.read(raw)
+    if subset not in LABELS:
+        raise RowError(None, f"dataset.subset should be one of {', '.join(LABELS)}, is {subset}")
+    refuse_blank({"question": row.question, "input": row.input})
+    asked = row.question.strip()
+    labels = [label for label in LABELS[subset] if label not in asked.lower()]
+    key = made_id(subset, f"{row.input}\n{asked}")
+    answers = clean_answers([row.target], "target")
+    return text_with_question(
+        "babilong", row.input.strip(), (key, asked), answers, {"labels": labels}
+    )

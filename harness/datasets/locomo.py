@@ -1,0 +1,171 @@
+"""LoCoMo (Maharana et al., ACL 2024): questions on ten conversations of two people over months.
+
+    {"sample_id": "conv-1",
+     "conversation": {"speaker_a": "Ann", "speaker_b": "Bo", "session_1_date_time": "1:56 pm on 8 May, 2023",
+                      "session_1": [{"speaker": "Ann", "dia_id": "D1:1", "text": "..", "blip_caption": ".."}, ..], ..},
+     "qa": [{"question": "..", "answer": "..", "evidence": ["D1:1"], "category": 1},
+            {"question": "..", "adversarial_answer": "..", "evidence": ["D1:1"], "category": 5}, ..]}
+
+The layout of data/locomo10.json (snap-research/locomo). A row holds a conversation and all its
+questions. The text is written as by the authors' task_eval/evaluate_gpts.py (commit 9228632,
+get_input_context), a passage each session, and so are the questions: of category 2 they end with a
+sentence on dates, of category 5 with two options. The order of the options is drawn by the
+question's hash, where the authors draw it anew in each run.
+"""
+
+import re
+from typing import Any
+
+from harness.datasets.rows import (
+    Group,
+    Row,
+    RowError,
+    StrictRow,
+    assemble,
+    clean_answers,
+    made_id,
+    refuse_blank,
+)
+from harness.types import Document, Example, Gold, Question, Support
+
+CATEGORIES = {
+    1: "multi-hop",
+    2: "temporal",
+    3: "open-domain",
+    4: "single-hop",
+    5: "adversarial",
+}
+NOT_MENTIONED = "Not mentioned in the conversation"
+_DATED = "{} Use DATE of CONVERSATION to answer with an approximate date."
+_CHOICE = "{} Select the correct answer: (a) {} (b) {}."
+_SESSION = re.compile(r"session_(\d+)")
+_TURN_ID = re.compile(r"D:?(\d+):(\d+)")
+
+
+class _Turn(StrictRow):
+    speaker: str
+    dia_id: str
+    text: str
+    blip_caption: str | None = None
+
+    def shown(self) -> str:
+        """The turn as the authors' prompt shows it."""
+        text = f'{self.speaker} said, "{self.text}"'
+        if self.blip_caption:
+            text += f"\n[shares {self.blip_caption}]"
+        return text
+
+
+class _Asked(StrictRow):
+    question: str
+    answer: str | int | float | None = None
+    adversarial_answer: str | None = None
+    evidence: list[str]
+    category: int
+
+
+class _Row(StrictRow):
+    sample_id: str
+    conversation: dict[str, Any]
+    qa: list[_Asked]
+
+
+class _Session(StrictRow):
+    date: str
+    turns: list[_Turn]
+
+    def shown(self) -> str:
+        """Its turns as the authors' prompt shows them."""
+        return "\n".join(turn.shown() for turn in self.turns)
+
+
+def _sessions(conversation: dict[str, Any]) -> list[_Session]:
+    """The sessions that have turns, in order. Raises RowError."""
+    numbers = []
+    for key in conversation:
+        found = _SESSION.fullmatch(key)
+        if found is not None:
+            numbers.append(int(found.group(1)))
+    sessions = []
+    for number in sorted(numbers):
+        name = f"session_{number}"
+        raw = {"date": conversation.get(f"{name}_date_time"), "turns": conversation[name]}
+        try:
+            session = _Session.read(raw)
+        except RowError as error:
+            raise RowError(f"conversation.{name}", f"{error.field} {error.problem}") from None
+        if session.turns:
+            sessions.append(session)
+    return sessions
+
+
+def _document(name: str, sessions: list[_Session]) -> tuple[Document, dict[str, Support]]:
+    """The conversation as a document, and the span of each turn by its id."""
+    titles = [f"DATE: {session.date}\nCONVERSATION:" for session in sessions]
+    texts = [session.shown() for session in sessions]
+    row = Row(name, "-", tuple(zip(titles, texts, strict=True)), ())
+    _, document = assemble(row)
+    spans = {}
+    for passage, session, text in zip(document.passages, sessions, texts, strict=True):
+        start = passage.end - len(text)
+        for turn in session.turns:
+            end = start + len(turn.shown())
+            spans[turn.dia_id] = Support(name, start, end)
+            start = end + 1
+    return document, spans
+
+
+def _evidence(marks: list[str], spans: dict[str, Support]) -> tuple[Support, ...]:
+    """The spans of the turns that are named; a mark may name several, or none that is there."""
+    named = []
+    for mark in marks:
+        for session, turn in _TURN_ID.findall(mark):
+            named.append(f"D{int(session)}:{int(turn)}")
+    return tuple(spans[name] for name in dict.fromkeys(named) if name in spans)
+
+
+def _adversarial(asked: _Asked, name: str) -> tuple[str, dict[str, Any]]:
+    """The question of category 5 with its two options, and what its scorer needs."""
+    wrong = str(asked.adversarial_answer or asked.answer)
+    refuse_blank({f"{name}.adversarial_answer": wrong})
+    options = [NOT_MENTIONED, wrong]
+    if made_id("", asked.question).endswith(tuple("01234567")):
+        options.reverse()
+    return _CHOICE.format(asked.question, *options), {"options": options}
+
+
+def _example(asked: _Asked, number: int, document: Document, spans: dict[str, Support]) -> Example:
+    """One question of a conversation. Raises RowError naming the field."""
+    name = f"qa[{number}]"
+    refuse_blank({f"{name}.question": asked.question})
+    if asked.category not in CATEGORIES:
+        raise RowError(f"{name}.category", f"should be 1 to 5, is {asked.category}")
+    extra: dict[str, Any] = {"category": asked.category, "type": CATEGORIES[asked.category]}
+    text, answer = asked.question, str(asked.answer if asked.answer is not None else "")
+    supporting = _evidence(asked.evidence, spans)
+    if asked.category == 2:
+        text = _DATED.format(text)
+    if asked.category == 3:
+        answer = answer.split(";")[0].strip()
+    if asked.category == 5:
+        text, options = _adversarial(asked, name)
+        answer, supporting = NOT_MENTIONED, ()
+        extra |= options
+    answers = clean_answers([answer], f"{name}.answer")
+    question = Question(f"{document.id}-{number}", text, (document.id,))
+    return Example(question, Gold(answers, supporting, extra))
+
+
+def parse_row(raw: dict[str, Any]) -> Group:
+    """One conversation with its questions.
+
+    Gold.supporting: the turns that are named as evidence, none in category 5. Gold.extra: category,
+    type (its name), and in category 5 the options (a, b). Raises RowError naming the field.
+    """
+    row = _Row.read(raw)
+    sessions = _sessions(row.conversation)
+    document, spans = _document(row.sample_id, sessions)
+    examples = []
+    for number, asked in enumerate(row.qa):
+        examples.append(_example(asked, number, document, spans))
+    return Group(document, tuple(examples))

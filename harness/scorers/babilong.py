@@ -1,0 +1,27 @@
+"""BABILong's accuracy (Kuratov et al., NeurIPS 2024; compare_answers of its repository).
+
+accuracy("The most recent location of Mary is mill.", ["mill"], labels=["mill", "barn"])   -> 1.0
+accuracy("It is the mill or the barn", ["mill"], labels=["mill", "barn"])                  -> 0.0
+accuracy("milk and apple", ["apple,milk"], labels=["apple", "milk", "nothing"])            -> 1.0
+"""
+
+from collections.abc import Sequence
+
+from harness.scorers.base import published
+
+scorer = published("booydar/babilong babilong/metrics.py")
+_ENDS = (".", "<context>", "<example>")
+
+
+@scorer("babilong.accuracy", "the first sentence names the right label of the task, and no other")
+def accuracy(prediction: str, references: Sequence[str], *, labels: Sequence[str]) -> float:
+    """1.0 where the labels in the reply's first sentence are those of the gold answer, else 0.0.
+
+    labels: those of the task that the question does not name, in small letters.
+    """
+    reply = prediction.lower()
+    for end in _ENDS:
+        reply = reply.partition(end)[0]
+    found = [label for label in labels if label in reply]
+    target = references[0].lower()
+    return float(set(found) == set(target.split(",")))

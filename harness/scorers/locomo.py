@@ -1,0 +1,111 @@
+"""LoCoMo's score of answers (Maharana et al., ACL 2024; eval_question_answering and
+get_cat_5_answer of its repository).
+
+f1("mills, and a barn", ["a barn, the mill"], category=1)          -> 1.0   (each gold part by its best part)
+f1("She painted mills", ["painting mills"], category=4)            -> 0.8   (token F1 of stems)
+f1("(a)", [..], category=5, options=["Not mentioned ..", "May"])   -> 1.0   (declined)
+
+References of category 3 end before their first ";", as the data set's parser cuts them.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache, partial
+from operator import eq
+from typing import Any
+
+from harness.scorers.base import need, of_group, published
+
+scorer = published("snap-research/locomo task_eval/evaluation.py, task_eval/evaluate_gpts.py")
+
+ADVERSARIAL = 5
+MULTI_HOP = 1
+_ARTICLES = re.compile(r"\b(a|an|the|and)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_DECLINES = re.compile("no information available|not mentioned")
+_GROUPS = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: "adversarial"}
+
+
+@cache
+def _stemmer() -> Any:
+    return need("nltk.stem.porter").PorterStemmer()
+
+
+def _stems(text: str) -> list[str]:
+    """The stems of the words without punctuation, articles and "and"."""
+    bare = text.lower().translate(_NO_PUNCTUATION)
+    words = _ARTICLES.sub(" ", bare).split()
+    return list(map(_stemmer().stem, words))
+
+
+def _token_f1(prediction: str, reference: str) -> float:
+    """F1 of the stems of two texts."""
+    predicted, gold = _stems(prediction), _stems(reference)
+    common = Counter(predicted) & Counter(gold)
+    same = common.total()
+    if same == 0:
+        return 0.0
+    precision = same / len(predicted)
+    recall = same / len(gold)
+    return 2 * precision * recall / (precision + recall)
+
+
+def _f1_of_parts(prediction: str, reference: str) -> float:
+    """The mean, over the reference's parts between commas, of the best F1 with a part of the
+    prediction."""
+    predicted = prediction.split(",")
+    wanted = reference.split(",")
+    total = 0.0
+    for gold in wanted:
+        total += max(_token_f1(part, gold) for part in predicted)
+    return total / len(wanted)
+
+
+def _chosen(prediction: str, options: Sequence[str]) -> str:
+    """The text of the option that a reply of one letter, or of one in brackets, chooses; else the
+    reply."""
+    reply = prediction.strip().lower()
+    first, second = options
+    if reply in ("a", "(a)"):
+        return first
+    if len(reply) in (1, 3):
+        return second
+    return reply
+
+
+@scorer(
+    "locomo.f1",
+    "F1 of stems, multi-hop by parts between commas; adversarial ones are to be declined",
+    packages=("nltk",),
+)
+def f1(
+    prediction: str,
+    references: Sequence[str],
+    *,
+    category: int,
+    options: Sequence[str] = (),
+) -> float:
+    """The score of one answer.
+
+    Args:
+        prediction: The reply.
+        references: The gold answer, first.
+        category: 1 to 5.
+        options: In category 5, the texts of the options (a) and (b).
+
+    Returns:
+        0 to 1.
+    """
+    if category == ADVERSARIAL:
+        chosen = _chosen(prediction, options).lower()
+        return float(_DECLINES.search(chosen) is not None)
+    if category == MULTI_HOP:
+        return _f1_of_parts(prediction, references[0])
+    return _token_f1(prediction, references[0])
+
+
+for _category, _name in _GROUPS.items():
+    _register = scorer(f"locomo.f1.{_name}", f"locomo.f1, {_name} questions", packages=("nltk",))
+    _register(of_group(f1, "category", partial(eq, _category)))

@@ -1,0 +1,95 @@
+"""Data sets from files in their official layout, by the command: text, question and scores.
+
+The scores are those that the authors' code gives for the same replies.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.storage.run_folder import read_run
+from tests.datasets import more_rows as rows
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A file and what comes of it.
+
+    preset: the data set; rows: of the file, which is called `file`; asked: words of a prompt and
+    the reply to it, the first that fits; scores: of each question, by scorer.
+    """
+
+    preset: str
+    file: str
+    rows: list[dict[str, Any]]
+    asked: list[tuple[str, str]]
+    scores: list[dict[str, float]]
+    sets: dict[str, str] = field(default_factory=dict)
+
+
+ADVERSARIAL = (
+    "What did Bo paint? Select the correct answer: "
+    "(a) a mill (b) Not mentioned in the conversation."
+)
+CONVERSATION = (
+    "DATE: 1:56 pm on 8 May, 2023\nCONVERSATION:\n"
+    'Ann said, "I painted mill 1."\nBo said, "Look!"\n[shares a photo of a barn]\n\n'
+    'DATE: 9:00 am on 2 June, 2023\nCONVERSATION:\nAnn said, "I sold it yesterday."'
+)
+LOCOMO = Layout(
+    "locomo",
+    "locomo10.json",
+    [rows.locomo()],
+    [
+        ("What did they show?", "mills, barn"),
+        ("Ann sell it? Use DATE of CONVERSATION to answer with an approximate date.", "2023"),
+        ("Is Ann a painter?", "yes"),
+        (ADVERSARIAL, "(b)"),
+        (CONVERSATION, "painting of the mill"),
+    ],
+    [
+        {"locomo.f1": 1.0, "locomo.f1.multi_hop": 1.0, "evidence_recall": 1.0},
+        {"locomo.f1": 1.0, "locomo.f1.temporal": 1.0, "evidence_recall": 1.0},
+        {"locomo.f1": 2 / 3, "locomo.f1.open_domain": 2 / 3},
+        {"locomo.f1": 0.5, "locomo.f1.single_hop": 0.5, "evidence_recall": 1.0},
+        {"locomo.f1": 1.0, "locomo.f1.adversarial": 1.0},
+    ],
+)
+BABILONG = Layout(
+    "babilong/qa1",
+    "16k.json",
+    [rows.babilong(1), rows.babilong(2)],
+    [
+        ("night of 1.", "The most recent location of Mary is kitchen. Not the garden."),
+        ("night of 2.", "The kitchen or the garden."),
+    ],
+    [{"babilong.accuracy": 1.0}, {"babilong.accuracy": 0.0}],
+)
+LAYOUTS = [LOCOMO, BABILONG]
+
+
+def written(layout):
+    """Write the file in its layout: a list of rows, or a row a line."""
+    lines = [json.dumps(row, ensure_ascii=False) for row in layout.rows]
+    text = "\n".join(lines)
+    if layout.file.endswith(".json"):
+        text = f"[{','.join(lines)}]"
+    Path(layout.file).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.preset)
+def test_a_file_is_asked_and_scored_as_by_its_authors(here, layout):
+    written(layout)
+    replies = [{"when": words, "reply": reply} for words, reply in layout.asked]
+    Path("replies.yaml").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    words = ["run", "-m", "full-context", "-d", layout.preset, "--data", layout.file]
+    words += ["--model", "scripted", "--set", "model.script=replies.yaml", "--mlflow", "off"]
+    for key, value in layout.sets.items():
+        words += ["--set", f"{key}={value}"]
+    done = here(*words, "--json").checked()
+    run = read_run(Path(json.loads(done.stdout.splitlines()[-1])["run"]))
+    found = [record.scores for record in run.records]
+    assert found == [pytest.approx(scores) for scores in layout.scores]

@@ -1,0 +1,40 @@
+"""Made-up rows in the layouts of LoCoMo, BABILong and the sets after them."""
+
+from typing import Any
+
+
+def locomo(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A conversation of LoCoMo of two sessions, with a question of each category."""
+    first = [
+        {"speaker": "Ann", "dia_id": "D1:1", "text": f"I painted mill {number}."},
+        {"speaker": "Bo", "dia_id": "D1:2", "text": "Look!", "blip_caption": "a photo of a barn"},
+    ]
+    second = [{"speaker": "Ann", "dia_id": "D2:1", "text": "I sold it yesterday."}]
+    conversation = {
+        "speaker_a": "Ann",
+        "speaker_b": "Bo",
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": first,
+        "session_2_date_time": "9:00 am on 2 June, 2023",
+        "session_2": second,
+        "session_3_date_time": "9:00 am on 3 June, 2023",
+    }
+    asked = [
+        _asked("What did they show?", 1, ["D1:1; D1:2"], answer="a barn, the mill"),
+        _asked("When did Ann sell it?", 2, ["D2:1"], answer=2023),
+        _asked("Is Ann a painter?", 3, [], answer="Likely yes; she painted a mill"),
+        _asked("What did Ann paint?", 4, ["D1:1"], answer="a mill"),
+        _asked("What did Bo paint?", 5, ["D1:1"], adversarial_answer="a mill"),
+    ]
+    row = {"sample_id": f"conv-{number}", "conversation": conversation, "qa": asked}
+    return {**row, **changes}
+
+
+def _asked(question: str, category: int, evidence: list[str], **more: Any) -> dict[str, Any]:
+    return {"question": question, "category": category, "evidence": evidence, **more}
+
+
+def babilong(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A row of BABILong's qa1."""
+    text = f"Mary went to the garden. It was a dark night of {number}. Mary went to the kitchen. "
+    return {"input": text, "question": "Where is Mary? ", "target": "kitchen", **changes}
