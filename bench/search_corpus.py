@@ -14,7 +14,6 @@ import itertools
 import json
 import os
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -110,14 +109,19 @@ def write_corpus(found: Material, passages: int, path: Path) -> None:
     """A corpus of so many rows, real ones first."""
     real = found.paragraphs[:passages]
     with path.open("w") as file:
-        for number, paragraph in enumerate([*real, *made_up(found, passages - len(real))]):
+        paragraphs = itertools.chain(real, made_up(found, passages - len(real)))
+        for number, paragraph in enumerate(paragraphs):
             row = {"id": str(number), "title": paragraph.title, "text": paragraph.text}
             file.write(json.dumps(row) + "\n")
 
 
 def own_peak() -> int:
-    """The largest resident memory of this process, bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """The largest resident memory of this process, bytes. Not ru_maxrss, which begins at the memory
+    of the process that started this one."""
+    for text in Path("/proc/self/status").read_text().splitlines():
+        if text.startswith("VmHWM:"):
+            return int(text.split()[1]) * 1024
+    raise OSError("/proc/self/status has no VmHWM")
 
 
 def build(corpus: str, out: str) -> None:
