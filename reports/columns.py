@@ -12,12 +12,12 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 
 from harness.errors import UnknownName
+from reports.facts import FOLDER_SCORE
 from reports.run_columns import Shown, columns_shown, legends
 from reports.section import Section
 from reports.settings import as_printed, settings
 
 _RUN_COLUMNS = ("dataset", "method", "model")
-_RIGHT = "right"
 _JUDGE = re.compile(r"judge\.[^.]+")  # of other kinds: judge.NAME.KIND
 _BLEU = "hf_bleu.corpus_bleu4"
 _SCORE_COLUMNS = (
@@ -103,7 +103,8 @@ def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None
     else:
         scores.update(dict.fromkeys(frame["headline"]))
         scores.update(dict.fromkeys(_own_scores(names)))
-        if _RIGHT in scores:
+        if FOLDER_SCORE in names:
+            scores[FOLDER_SCORE] = None
             scores.update(dict.fromkeys(filter(_JUDGE.fullmatch, names)))
     found = list(scores)
     for name in scores:

@@ -161,8 +161,9 @@ def paired_rows(
     facts.check_runs(runs)
     checks = checks or Checks()
     found: list[_Comparison] = []
+    headlines = facts.common_headlines(runs)
     for pair in pairs_with_reference(runs, reference):
-        name = compared_score(pair, score)
+        name = compared_score(pair, score or headlines[facts.run_key(pair.base)[0]])
         found.append(_Comparison(pair, name, objections(pair, name, checks)))
     if not force:
         _check_alike(found)

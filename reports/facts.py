@@ -34,6 +34,8 @@ from reports.settings import labels as labels
 if TYPE_CHECKING:
     import pandas as pd
 
+FOLDER_SCORE = "right"
+"""First score of a folder of one's own, whose place a judge takes."""
 ALPHA = 0.05
 """The level of the tests between methods."""
 
@@ -200,15 +202,50 @@ def left_out(run: StoredRun) -> int:
     return int(run.summary.get("n_left_out", sum(skipped.values())))
 
 
+def first_score(run: StoredRun) -> str:
+    """Name of the first score of the run's data set."""
+    return str(run.config["dataset"]["scorers"][0])
+
+
 def headline(run: StoredRun) -> str:
-    """Name of the score by which the run is judged where none is named: the first of its data set,
-    or that of a judge of correctness where no question has the first, as no answer is known."""
-    first = str(run.config["dataset"]["scorers"][0])
-    asked: dict[str, Any] = run.manifest.get("judges") or {}
-    judges = [name for name in asked if asked[name].get("kind", "correctness") == "correctness"]
-    if not judges or first in run.keys[0]:
+    """Name of the score by which the run is judged where none is named: the first of its data set.
+
+    In a folder of one's own a judge takes its place: one of correctness that has scored every
+    answer that the first score has, or any judge where no question has an accepted answer.
+    """
+    first = first_score(run)
+    judges: dict[str, Any] = run.manifest.get("judges") or {}
+    if first not in run.keys[0]:
+        scored_by = [name for name in judges if name in run.keys[0]]
+        return next(iter(scored_by), first)
+    if first != FOLDER_SCORE:
         return first
-    return str(judges[0])
+    for name, entry in judges.items():
+        if entry.get("kind", "correctness") == "correctness" and _scored_all(run, name):
+            return name
+    return first
+
+
+def _scored_all(run: StoredRun, judge: str) -> bool:
+    """Whether a judge has scored each answer that the first score of the data set has."""
+    first = first_score(run)
+    return all(judge in record.scores for record in run.records if first in record.scores)
+
+
+def common_headline(runs: Sequence[StoredRun]) -> str:
+    """The headline that runs of one data set share; where they have several, its first score."""
+    name = headline(runs[0])
+    if all(headline(run) == name for run in runs):
+        return name
+    return first_score(runs[0])
+
+
+def common_headlines(runs: Sequence[StoredRun]) -> dict[str, str]:
+    """The common headline of the runs of each data set, by its name in `run_key`."""
+    by_dataset: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        by_dataset.setdefault(run_key(run)[0], []).append(run)
+    return {name: common_headline(group) for name, group in by_dataset.items()}
 
 
 def fingerprint(run: StoredRun) -> str | None:

@@ -1,5 +1,5 @@
-"""How far the judges of a run agree: those of correctness with each other and the headline score,
-all with hand labels.
+"""How far the judges of a run agree: those of correctness with each other and the data set's first
+score, all with hand labels.
 
     judge_agreements(run)   -> [Raters("judge.m", "musique.answer_f1", Agreement(198, 0.92, 0.84))]
     label_agreements(run, labels)      the same with "labels" as the second
@@ -67,13 +67,13 @@ class Raters:
 
 
 def judge_agreements(run: StoredRun) -> list[Raters]:
-    """Each judge of correctness with the headline score, then each with each other."""
+    """Each judge of correctness with the data set's first score, then each with each other."""
     kinds = {}
     for name, entry in (run.manifest.get("judges") or {}).items():
         kinds[name] = entry.get("kind", "correctness")
     judges = [name for name in facts.judges(run) if kinds.get(name) == "correctness"]
-    headline = facts.headline(run)
-    pairs = [(judge, headline) for judge in judges if judge != headline]
+    headline = facts.first_score(run)
+    pairs = [(judge, headline) for judge in judges]
     pairs += combinations(judges, 2)
     return [Raters(one, other, _score_agreement(run, one, other)) for one, other in pairs]
 

@@ -8,7 +8,7 @@ Columns of `frame`, in order:
     dataset method model hash8          the run; method names the settings in which runs of it differ: "bm25 k=3"
     base                                method without these settings; this and the next line only where some differ
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
-    headline upper_bound                name of the data set's first score; whether the evidence alone was shown
+    headline upper_bound                name of the score that runs are known by; whether the evidence alone was shown
     floor unfinished                    whether it only marks what others must beat; whether questions may be missing
     asked_otherwise                     whether the run asked other questions than most runs; it is not ranked then
     n documents                         questions recorded, and their documents: the clusters of question_clusters.py
@@ -137,11 +137,13 @@ def table_rows(
     cache = TflopsCache()
     rows = []
     datasets = facts.dataset_names(runs)
+    headlines = facts.common_headlines(runs)
     for run, name, settings, dataset in zip(
         runs, names, _settings_of(names), datasets, strict=True
     ):
         numbers = RunNumbers(run, convention, cache)
-        rows.append(TableRow(run, dataset, name.label, numbers, name.base, settings))
+        headline = headlines[facts.run_key(run)[0]]
+        rows.append(TableRow(run, dataset, name.label, numbers, headline, name.base, settings))
     score_names = _all_score_names(runs)
     for row in rows:
         row.notes += run_notes(row.run, row.numbers.clusters)

@@ -115,9 +115,8 @@ def _reference_of(dataset: str, group: Sequence[_Labelled], reference: str | Non
 
 
 def compared_score(pair: RunPair, score: str | None) -> str:
-    """`score`, by default the reference's headline. Raises UnknownName where one of the two lacks
-    it."""
-    name = score or facts.headline(pair.base)
+    """`score`, by default the headline of the two. Raises UnknownName where one of them lacks it."""
+    name = score or facts.common_headline([pair.base, pair.run])
     for run in (pair.run, pair.base):
         score_names = facts.score_names(run)
         if name not in score_names:

@@ -182,6 +182,8 @@ class TableRow:
     label: str
     """The method, with the settings in which runs of it differ: "bm25 k=3"."""
     numbers: RunNumbers
+    headline: str
+    """The name of the score that the runs of its data set are known by."""
     base: str = ""
     """The method without these settings."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -201,11 +203,6 @@ class TableRow:
     def model(self) -> str:
         """The name of the model that wrote the answers."""
         return str(self.run.config["model"]["name"])
-
-    @property
-    def headline(self) -> str:
-        """The name of the data set's first score."""
-        return facts.headline(self.run)
 
     @property
     def is_floor(self) -> bool:

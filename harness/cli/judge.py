@@ -37,7 +37,7 @@ _COUNTS = {
     "cached": "from the cache",
     "unclear": "replies without a verdict, scored 0",
     "empty": "empty answers, scored 0",
-    "without_gold": "without gold answer, scored 0",
+    "without_gold": "without gold answer, not scored",
     "without_text": "shown no text, scored 0",
     "failed_questions": "failed questions, scored 0",
 }

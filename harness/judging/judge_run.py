@@ -19,7 +19,7 @@ from harness.cost.usage import PhaseUsage, SentUsage, add_phase, add_sent, sent
 from harness.engine.manifest import utc_now
 from harness.engine.progress import Counted, Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
-from harness.judging.model_judge import FAILED, Case, Judge, Judgement
+from harness.judging.model_judge import DECLINE, FAILED, Case, Judge, Judgement
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.paths import masked, without_home
 from harness.storage.record_texts import POINTER
@@ -216,8 +216,11 @@ def _case(
     if published:
         text = str(gold.extra.get("question", question.text))
         _, _, prompt = str(gold.extra.get("judge", "")).partition("/")
+    answers = gold.answers
+    if not answers and gold.extra.get("declined"):
+        answers = (DECLINE,)
     answer = str(record.notes.get("scored", record.prediction))
-    return Case(name, text, question.options, gold.answers, answer, prompt)
+    return Case(name, text, question.options, answers, answer, prompt)
 
 
 class _JudgeWork:
@@ -279,9 +282,10 @@ class _JudgeWork:
             usage = {}
             if result.usage:
                 usage["answer"] = result.usage
-            self._progress.done(
-                Counted(case.question_id, False, {self._judge.name: result.score}, usage)
-            )
+            scores = {}
+            if result.score is not None:
+                scores[self._judge.name] = result.score
+            self._progress.done(Counted(case.question_id, False, scores, usage))
             return
         self._failed_in_a_row += 1
         self.judged.failures[case.question_id] = str(result)
@@ -338,7 +342,10 @@ def _with_judgement(
     flags = {key: flag for key, flag in flags.items() if flag is not None}
     if flags:
         notes["flags"] = flags
-    return replace(record, scores={**record.scores, name: judgement.score}, notes=notes)
+    scores = _without_key(record.scores, name)
+    if judgement.score is not None:
+        scores[name] = judgement.score
+    return replace(record, scores=scores, notes=notes)
 
 
 def _without_judgement(record: StoredRecord, name: str) -> StoredRecord:

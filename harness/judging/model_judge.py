@@ -62,7 +62,9 @@ EMPTY, FAILED, NO_GOLD, NO_TEXT = (
     "no gold answer",
     "no text shown",
 )
-"""Verdicts that are no model's; they score 0."""
+"""Verdicts that are no model's. They score 0; without a gold answer there is no score."""
+DECLINE = "The documents do not say: a reply is right that says so."
+"""Stands for the gold answer of a question that no document answers."""
 
 _FOLDER = Path(__file__).parents[2] / "configs" / "judges"
 _PUBLISHED = {path.stem: path for path in _FOLDER.glob("*.yaml")}
@@ -89,21 +91,22 @@ class Case:
 class Judgement:
     """The judgement of one answer.
 
-    verdict: yes, no, a number of a rubric, unclear, or one of `EMPTY`; score: from 0 to 1; reply:
-    the model's, None if it was not asked; usage: cost of that reply, also if it came from the cache
-    (`cached`).
+    verdict: yes, no, a number of a rubric, unclear, or one of `EMPTY`; score: from 0 to 1, None
+    where there is nothing to judge by; reply: the model's, None if it was not asked; usage: cost of
+    that reply, also if it came from the cache (`cached`).
     """
 
     question_id: str
     verdict: str
-    score: float = 0.0
+    score: float | None = 0.0
     reply: str | None = None
     usage: PhaseUsage = field(default_factory=lambda: PhaseUsage())
     cached: bool = False
 
     @property
     def flag(self) -> str | None:
-        """Why the score is 0 although the judge did not say no; None where that does not apply."""
+        """Why there is no score, or one of 0 although the judge did not say no; None where that does
+        not apply."""
         return {
             UNCLEAR: "the judge's reply holds no verdict",
             EMPTY: "an empty answer is not judged",
@@ -229,19 +232,25 @@ class Judge:
     def without_request(self, case: Case) -> Judgement | None:
         """The judgement of an answer that lacks what is judged or has a cached reply; None: the
         model must be asked."""
-        parts = (
-            ("answer", case.answer.strip(), EMPTY),
-            ("answers", case.gold, NO_GOLD),
-            ("shown", case.shown, NO_TEXT),
-        )
-        for place, there, verdict in parts:
-            if place in self.places and not there:
-                return Judgement(case.question_id, verdict)
+        lacking = self._lacking(case)
+        if lacking is not None:
+            return lacking
         cached = self.replies.get(self._key(case))
         if cached is None:
             return None
         reply, usage = cached
         return self._judgement(case, reply, usage, cached=True)
+
+    def _lacking(self, case: Case) -> Judgement | None:
+        """The judgement of a case without a part that the judge is shown; None where all are
+        there."""
+        if "answers" in self.places and not case.gold:
+            return Judgement(case.question_id, NO_GOLD, None)
+        if "answer" in self.places and not case.answer.strip():
+            return Judgement(case.question_id, EMPTY)
+        if "shown" in self.places and not case.shown:
+            return Judgement(case.question_id, NO_TEXT)
+        return None
 
     def request(self, case: Case, meter: Meter | None = None) -> Judgement:
         """Ask the model about one answer; any thread may call it. meter: gets the cost.

@@ -451,8 +451,45 @@ def test_answers_are_judged_and_traced(run, here, table, wiki):
     judged.checked()
     assert [value for name, value in table()["wiki"].items() if name == "judge.judge"] == [1]
     header = here("report", "results").checked().stdout.split("method", 1)[1].splitlines()[0]
-    assert header.split()[:2] == ["right", "judge.judge"]
+    assert header.split()[:2] == ["judge.judge", "right"]
+    assert table()["wiki"]["headline"] == "judge.judge"
     assert "setup.md" in here("trace", str(folder), "q1").checked().stdout
+
+
+def test_judged_and_other_runs_are_compared_by_what_both_have(run, here, table, wiki):
+    with WikiApp().server() as server:
+        run(f"wiki={server.url}/ask,other={server.url}/ask").checked()
+    (folder,) = (wiki / "results" / "wiki").glob("wiki--*")
+    (wiki / "script.yaml").write_text("replies: [{reply: 'no'}]")
+    judged = ("--model", "judge", "--set", "model.backend=scripted", "model.script=script.yaml")
+    here("judge", str(folder), *judged).checked()
+    assert {row["headline"] for row in table().values()} == {"right"}
+    compared = here("compare", "results", "--reference", "wiki", "--format", "json", "--force")
+    assert {row["score"] for row in json.loads(compared.checked().stdout) if "score" in row} <= {
+        "right"
+    }
+    here("judge", "results", *judged).checked()
+    assert {row["headline"] for row in table().values()} == {"judge.judge"}
+
+
+def test_declining_what_no_page_answers_is_right_for_a_judge_too(run, here, table, wiki):
+    rows = [
+        {"id": "q1", "question": "Who leads the team?", "answerable": False},
+        {"id": "q2", "question": "How long is the warranty?"},
+    ]
+    (wiki / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with WikiApp().server() as server:
+        run(f"wiki={server.url}/ask").checked()
+    (folder,) = (wiki / "results" / "wiki").iterdir()
+    rules = [{"when": "The documents do not say", "reply": "yes"}, {"reply": "no"}]
+    (wiki / "script.yaml").write_text(json.dumps({"replies": rules}))
+    judged = here(
+        "judge", str(folder), "--model", "judge",
+        "--set", "model.backend=scripted", "model.script=script.yaml",
+    ).checked()  # fmt: skip
+    assert "1 without gold answer, not scored" in judged.stdout
+    row = table()["wiki"]
+    assert (row["headline"], row["judge.judge"], row["n"]) == ("judge.judge", 1, 2)
 
 
 def test_a_judge_is_the_headline_where_no_answer_is_known(run, here, table, wiki):
@@ -464,12 +501,12 @@ def test_a_judge_is_the_headline_where_no_answer_is_known(run, here, table, wiki
     (folder,) = (wiki / "results" / "wiki").iterdir()
     (wiki / "script.yaml").write_text("replies: [{reply: 'yes'}]")
     here(
-        "judge", str(folder), "--model", "judge",
+        "judge", str(folder), "--model", "judge", "--kind", "faithfulness",
         "--set", "model.backend=scripted", "model.script=script.yaml",
     ).checked()  # fmt: skip
-    assert table()["wiki"]["headline"] == "judge.judge"
+    assert table()["wiki"]["headline"] == "judge.judge.faithfulness"
     header = here("report", "results").checked().stdout.split("method", 1)[1].splitlines()[0]
-    assert header.split()[0] == "judge.judge"
+    assert header.split()[0] == "judge.judge.faithfulness"
 
 
 def test_a_row_that_was_repriced_alone_is_marked(run, here):

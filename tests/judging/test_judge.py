@@ -122,9 +122,9 @@ def test_a_damaged_reply_is_asked_for_again(tmp_path):
 
 def test_an_answer_that_needs_no_model(tmp_path):
     judge = make_judge(tmp_path)
-    for change in ({"answer": " \n"}, {"gold": ()}):
+    for change, score in (({"answer": " \n"}, 0.0), ({"gold": ()}, None)):
         found = judge.without_request(replace(CASE, **change))
-        assert (found.score, bool(found.flag), found.reply) == (0.0, True, None)
+        assert (found.score, bool(found.flag), found.reply) == (score, True, None)
 
 
 def test_a_reply_that_is_missing_is_not_kept(tmp_path):
