@@ -18,7 +18,8 @@ if each of 192 covered exactly 0.95. So the lowest are measured again. A line ha
 its own: --values and --documents give the same lines as the whole table.
 
 Then: of --tables made-up tables of two methods, how many have p < 0.05 and an interval that holds 0,
-or the other way round; and how often any of 20 equal methods is separated from the best.
+or the other way round; how often any of 20 equal methods is separated from the best; and by how much
+the best of several is too high, beside what `selection_bias` says.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
-from harness.stats.best_of_several import compare_with_best
+from harness.stats.best_of_several import compare_with_best, selection_bias
 from harness.stats.bootstrap import Interval, interval, per_cluster
 from harness.stats.paired_tests import detectable_difference, paired_test
 from harness.stats.resampling import Floats
@@ -41,6 +42,7 @@ MEANS = (0.03, 0.3, 0.5, 0.97)
 PAIRS = ((0.5, 0.5), (0.5, 0.4), (0.05, 0.01), (0.97, 0.93), (0.99, 0.9), (0.8, 0.6))
 SIGMAS = (0.5, 1.0, 1.5, 2.0)
 AGAIN = 5  # settings of lowest coverage that are measured again
+DIFFICULTY = 0.2  # standard deviation of what a document adds to the chance of every method
 F1_MEAN = 0.7  # mean of a score like F1 that is not 0: 1 in 40 %, else between 0.1 and 0.9
 
 
@@ -245,6 +247,35 @@ def family_errors(methods: int, documents: int, trials: int, rng: np.random.Gene
     return wrong / trials
 
 
+def too_high(
+    methods: int, documents: int, spread: float, trials: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """By how much the best of several methods is too high, and what `selection_bias` says, means
+    over samples of scores of 0 and 1.
+
+    Args:
+        methods: How many.
+        documents: Of one question each, whose difficulty all methods share.
+        spread: Standard deviation of the methods' chances, around 0.5.
+        trials: Samples.
+        rng: Draws them.
+    """
+    truths, said = [], []
+    labels = np.arange(documents, dtype=np.int32)
+    for _ in range(trials):
+        chances = np.clip(0.5 + spread * rng.standard_normal(methods), 0.05, 0.95)
+        others = rng.normal(0.0, DIFFICULTY, (20_000, 1))
+        means = np.clip(chances + others, 0.0, 1.0).mean(axis=0)
+        difficulty = rng.normal(0.0, DIFFICULTY, (documents, 1))
+        right = rng.random((documents, methods)) < np.clip(chances + difficulty, 0.0, 1.0)
+        scores_ = right.astype(np.float64)
+        best = int(scores_.mean(axis=0).argmax())
+        truths.append(float(scores_[:, best].mean() - means[best]))
+        columns = {str(method): scores_[:, method] for method in range(methods)}
+        said.append(selection_bias(columns, labels))
+    return float(np.mean(truths)), float(np.mean(said))
+
+
 def line(what: str, documents: int, rows: list[Row], lowest: float) -> str:
     """What is printed of all settings; lowest: coverage of the lowest ones, measured again."""
     coverage = np.array([row.coverage for row in rows])
@@ -282,6 +313,12 @@ def main() -> None:
         for documents in (10, 30, 100):
             share = family_errors(20, documents, options.trials, rng)
             print(f"any of 20 equal methods separated, {documents} documents: {100 * share:.1f} %")
+        for methods, documents, spread in product((2, 3, 5, 20), (30, 100), (0.0, 0.1)):
+            truth, said = too_high(methods, documents, spread, options.trials, rng)
+            which = (
+                f"the best of {methods} methods, spread {100 * spread:.0f}, {documents} documents"
+            )
+            print(f"{which}: {100 * truth:.1f} points too high, {100 * said:.1f} said", flush=True)
 
 
 if __name__ == "__main__":
