@@ -321,7 +321,7 @@ def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
 
 def _is_measured(one: Difference) -> bool:
     """Whether a difference is one of costs; prices are compared over all runs (prices.py)."""
-    return one.kind == "cost" and not one.key.startswith("model.price.")
+    return one.kind == "cost" and not one.key.startswith(("model.price.", "currency"))
 
 
 def record_notes(run: StoredRun, checks: Checks) -> list[str]:

@@ -54,7 +54,7 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     # run.yaml: the method, and the rest.
     (r"(method|roles|encoder|reranker|system_prompt)(\..*)?", "method"),
     (r"seed|sample|sample_seed|failed", "answers"),
-    (r"cache", "cost"),
+    (r"cache|currency", "cost"),
     (r"limit|keep_prompts|profile|corpus|corpus_passages", "neutral"),
     # manifest.json.
     (r"manifest\.models\.reader(\..*)?", "answers"),

@@ -80,6 +80,9 @@ def leaderboard(rows: Sequence[TableRow], links: Mapping[str, str]) -> Html:
             hidden.add(name)
     if not any(row.numbers.get(_LEFT_OUT) for row in board):
         hidden.add(_LEFT_OUT)
+    for name in _COSTS:
+        if not any(name in row.numbers for row in board):
+            hidden.add(name)
     shown = [name for name in _COLUMNS if name not in hidden]
     return filled("leaderboard.html", rows=board, shown=shown, numeric=_NUMERIC, links=links)
 

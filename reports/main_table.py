@@ -197,6 +197,10 @@ def _compare_with_others(rows: Sequence[TableRow], checks: Checks) -> None:
     compared = zip(rows, reasons, versions, other_prices(runs), same_answers, strict=True)
     for row, reason, other_version, other_price, same in compared:
         row.asked_otherwise = reason is not None
+        row.marks += [f"{row.label} {note}" for note in record_notes(row.run, checks)]
+        row.marks += filter(None, (reason,))
+        if other_price is not None:
+            row.marks.append(f"{row.label}: {other_price}")
         row.notes += record_notes(row.run, checks)
         row.notes += filter(None, (reason, other_version))
         if other_price is not None:

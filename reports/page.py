@@ -2,7 +2,8 @@
 everywhere.
 
     page(runs) ─► "<!doctype html>..."
-      top            title, description, a sentence a data set         (finding.py)
+      top            title, description; of each data set questions, methods, verdict,
+                     quality, money, time and failures                 (opening.py, finding.py)
       leaderboard    all runs, grouped by data set, method or model    (leaderboard.py), if they differ
       a data set     means · score against FLOPs · paired differences · what packages add · questions
       end            date, models, code, commands, each run            (provenance.py)
@@ -30,13 +31,13 @@ from reports.compare import SideBySide, side_by_side
 from reports.compressed_json import compress_bytes
 from reports.details import Limits, Questions, questions
 from reports.figures import front
-from reports.finding import finding
 from reports.gold_rows import Rows, rows_of
 from reports.html_tables import table
 from reports.leaderboard import leaderboard
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
 from reports.markup import Html, filled, read_template, sha256
 from reports.methods_by_dataset import wide_table
+from reports.opening import Opening, opening
 from reports.provenance import Written, header
 from reports.section import Section
 from reports.table_row import TableRow
@@ -81,6 +82,7 @@ def page(
     limits: Limits = LIMITS,
     written: Written | None = None,
     live: float | None = None,
+    workbook: str | None = None,
 ) -> str:
     """The page as text.
 
@@ -91,6 +93,7 @@ def page(
         comparison: How the runs are compared.
         limits: How much of the questions is there.
         written: When and by which command; None for a page that equal runs make again.
+        workbook: Where the .xlsx file of the tables lies, from the page's folder; None for none.
         live: Of a page that `harness watch` serves, the seconds between two versions of it; what
             runs answer meanwhile stands on top.
 
@@ -108,7 +111,9 @@ def page(
         filled(
             "page.html",
             title=title,
-            top=_opening(description, parts, is_live=is_live),
+            description=description,
+            openings=_openings(parts, is_live=is_live),
+            workbook=workbook,
             live=live,
             answers=_answers(runs),
             sections=[part.section for part in parts],
@@ -358,19 +363,12 @@ def _link(name: str) -> str:
     return f"#d={quote(name, safe='')}"
 
 
-def _opening(description: str, parts: Sequence[_DatasetPart], *, is_live: bool) -> list[str]:
-    """The paragraphs at the head of the page. While runs go on, nothing has been found yet."""
-    paragraphs = []
-    if description:
-        paragraphs.append(description)
+def _openings(parts: Sequence[_DatasetPart], *, is_live: bool) -> list[Opening]:
+    """What the page opens with of each data set. While runs go on, nothing has been found yet."""
     if is_live:
-        return paragraphs
-    for part in parts:
-        sentence = finding(part.rows)
-        if len(parts) > 1:
-            sentence = f"{part.name}: {sentence}"
-        paragraphs.append(sentence)
-    return paragraphs
+        return []
+    several = len(parts) > 1
+    return [opening(part.rows, with_name=several) for part in parts]
 
 
 def _leaderboard(parts: Sequence[_DatasetPart], links: Mapping[str, str]) -> Html | str:

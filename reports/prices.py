@@ -46,6 +46,8 @@ def _prices(run: StoredRun) -> dict[str, str]:
     """What takes money in a run -> its price; only what has one."""
     config = run.config
     found = {}
+    if config.get("currency"):
+        found["money"] = f"in {config['currency']}"
     for model in (config["model"], *(config.get("roles") or {}).values()):
         if model.get("price"):
             found[_model_name(model)] = _price_text(model["price"])

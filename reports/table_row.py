@@ -198,6 +198,8 @@ class TableRow:
     """Whether it has other questions than most runs, or another task; it is not ranked then."""
     notes: list[str] = field(default_factory=list)
     """Sentences to print below the table."""
+    marks: list[str] = field(default_factory=list)
+    """Those of them that say why its numbers may be wrong, or not comparable with the others'."""
 
     @property
     def model(self) -> str:

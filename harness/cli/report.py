@@ -5,6 +5,7 @@ harness report results                       a table for each data set, best fir
 harness report results --out table.tex       to a file: .txt, .md, .csv, .tex or .json
 harness report results --wide                one table: a row a method, a column a data set, and the mean over data sets
 harness report results --html report.html    one page that opens without a network
+harness report results --xlsx table.xlsx     numbers as numbers, intervals in columns of their own
 harness report a b --html index.html         one page of all runs below both, with a leaderboard
 harness report results --paper               published value, ours, the difference: equivalent, differs, undecided, ...
 harness report results --paper --margin 1    equivalent within 1 point (costs: 1 %), by default 2
@@ -12,12 +13,14 @@ harness report results --paper --margin 1    equivalent within 1 point (costs: 1
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 from harness.cli.command import choice, output, setting
 from harness.cli.compare import chosen_columns
@@ -34,12 +37,18 @@ from harness.storage.run_folder import StoredRun
 if TYPE_CHECKING:
     import pandas as pd
 
+    from reports.table_row import TableRow
+
 
 @dataclass(frozen=True)
 class Page:
     """The page, and published numbers in tables and on the page."""
 
     html: Annotated[str | None, output("--html FILE", "Write one self-contained page.")] = None
+    xlsx: Annotated[
+        str | None,
+        output("--xlsx FILE", "Write the tables as a workbook; with --html, the page links to it."),
+    ] = None
     title: Annotated[
         str | None, output("--title TEXT", "Heading of the page.", "the names of the folders")
     ] = None
@@ -129,7 +138,9 @@ def report(
             dict.fromkeys(Path(folder).resolve().name for folder in folders)
         )
         write(_page(runs, title, table, page), page.html)
-    if page.html is None or table.out is not None:
+    if page.xlsx is not None:
+        write(_workbook(runs, table), page.xlsx)
+    if (page.html is None and page.xlsx is None) or table.out is not None:
         write(_text(runs, form, columns, (table, page, wide)), table.out)
     return 3 if damaged else 0
 
@@ -166,12 +177,19 @@ def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
         raise UserError(
             "--columns and --all choose among the columns of runs; leave them out with --paper"
         )
+    if page.paper and page.xlsx is not None:
+        raise UserError("--xlsx holds tables of runs; leave it out with --paper")
     of_table = {"--format": table.form, "--columns": table.columns, "--all": table.everything}
     table_flags = [flag for flag, value in of_table.items() if value]
     if page.html is not None and table.out is None and table_flags:
         raise UserError(
             f"{table_flags[0]} is a setting of the table, and --html makes a page only; add --out "
             "FILE for both"
+        )
+    if page.xlsx is not None and table.out is None and table_flags:
+        raise UserError(
+            f"{table_flags[0]} is a setting of the printed table, and --xlsx has every column; add "
+            "--out FILE for both"
         )
 
 
@@ -184,7 +202,7 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
                     f"{flag} is a setting of the table of methods by data sets; add --wide"
                 )
         return
-    of_page = {"--paper": page.paper, "--html": page.html}
+    of_page = {"--paper": page.paper, "--html": page.html, "--xlsx": page.xlsx}
     of_table = {
         "--columns": table.columns,
         "--all": table.everything,
@@ -217,7 +235,23 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
         comparison=how,
         limits=limits,
         written=written,
+        workbook=_workbook_link(options),
     )
+
+
+def _workbook_link(options: Page) -> str | None:
+    """The address of the workbook from the page's folder; None without one."""
+    if options.xlsx is None or options.html is None:
+        return None
+    place = os.path.relpath(options.xlsx, Path(options.html).parent)
+    return quote(place.replace(os.sep, "/"))
+
+
+def _workbook(runs: list[StoredRun], table: TableOutput) -> bytes:
+    """The main tables of the runs as an .xlsx file."""
+    from reports.workbook import workbook
+
+    return workbook(best_rows(runs, table))
 
 
 def _text(
@@ -248,16 +282,23 @@ def _text(
     return render(means, form)
 
 
-def means_of(runs: list[StoredRun], table: TableOutput) -> pd.DataFrame:
-    """The main table of the runs with all its columns, best method first."""
-    from reports.main_table import REFERENCE, as_frame, best_first, table_rows
+def best_rows(runs: list[StoredRun], table: TableOutput) -> list[TableRow]:
+    """The rows of the main table, best method first."""
+    from reports.main_table import REFERENCE, best_first, table_rows
 
     rows = table_rows(
         runs,
         convention=table.convention or DEFAULT,
         reference=table.reference or REFERENCE,
     )
-    return as_frame(best_first(rows))
+    return best_first(rows)
+
+
+def means_of(runs: list[StoredRun], table: TableOutput) -> pd.DataFrame:
+    """The main table of the runs with all its columns, best method first."""
+    from reports.main_table import as_frame
+
+    return as_frame(best_rows(runs, table))
 
 
 def table_of_folders(folders: Sequence[Path]) -> str:

@@ -6,7 +6,7 @@ RunConfig
 ├── model     ModelConfig    the reader
 ├── roles     {role: ModelConfig}     builder, searcher, compressor, refiner: default the reader
 ├── encoder / reranker  EncoderConfig
-└── seed, limit, failed, keep_prompts, cache, profile, retriever, system_prompt
+└── seed, limit, failed, keep_prompts, cache, profile, retriever, system_prompt, currency
 """
 
 import dataclasses
@@ -322,7 +322,8 @@ class RetrieverConfig(Frozen):
 class GeneralSettings(Frozen):
     """What a run has beside its parts.
 
-    limit, sample, failed, keep_prompts, cache change no prediction and are left out of the hash.
+    limit, sample, failed, keep_prompts, cache, currency change no prediction and are left out of the
+    hash. currency: what prices and costs are in, as tables write it, "EUR".
     limit: the first questions; sample: about so many drawn by sample_seed (question_kinds.py);
     keep_prompts: whether the run folder holds every request as it was sent; cache: whether requests
     that earlier runs have sent are sent again; retriever: in place of the ranking of methods that
@@ -344,6 +345,7 @@ class GeneralSettings(Frozen):
     profile: str | None = None
     retriever: RetrieverConfig | None = Field(default=None, exclude_if=operator.not_)
     system_prompt: _SystemPrompt = Field(default=None, exclude_if=operator.not_)
+    currency: str | None = Field(default=None, min_length=1, exclude_if=operator.not_)
 
 
 class RunConfig(GeneralSettings):

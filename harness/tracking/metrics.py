@@ -37,7 +37,7 @@ _PHASES = ("index", "search", "answer")
 _ENDS = (".low", ".high")
 _LONGEST_PARAM, _LONGEST_TAG = 100, 5000  # characters
 # May differ between two starts of one run folder: they are tags, because a param can never change.
-_NOT_PARAMS = ("limit", "sample", "sample_seed", "failed", "keep_prompts", "cache")
+_NOT_PARAMS = ("limit", "sample", "sample_seed", "failed", "keep_prompts", "cache", "currency")
 # Prose, what other values and the tags say already, and where a model lies and how it is run, which
 # changes no answer and may differ between two starts; config.yaml has all of it.
 _LEFT_OUT = re.compile(

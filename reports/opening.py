@@ -1,0 +1,187 @@
+"""What a page opens with, for who decides: which questions were asked of which methods, the verdict
+in words, and a table of quality, money, time and failures.
+
+    Opening("30 questions about 60 documents of wiki", "bm25, hybrid", "bm25 scores ...", rows)
+    rows: "bm25"  "85.0 [70.1, 93.2]"  "0.42 EUR a 1,000 questions"  "0.8 / 1.9 s"  "0 / 0 of 30"
+
+What nobody measured is a dash.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.stats.bootstrap import with_interval
+from reports import facts
+from reports.cells import MISSING
+from reports.finding import finding
+from reports.number_formats import money, percent, three_digits
+from reports.table_row import TableRow
+
+PER_QUESTIONS = 1000
+"""Money is said of so many questions: that of one is a number with too many zeros."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A run in the table that a page opens with.
+
+    Args:
+        method: Its name, with the model where runs have several.
+        role: "floor", "upper bound", "other questions", "not finished", or "".
+        quality: Its headline score in points of 100.
+        interval: "[70.1, 93.2]"; "" where there is none.
+        money: Of 1,000 questions with their share of the indexes.
+        seconds: Median and 95th percentile of a question, "0.8 / 1.9".
+        failed: Questions that failed, that were left out, and all, "0 / 0 of 30".
+    """
+
+    method: str
+    role: str
+    quality: str
+    interval: str
+    money: str
+    seconds: str
+    failed: str
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a page opens with of a data set.
+
+    Args:
+        asked: The question set, with its numbers of questions and documents.
+        methods: Their names.
+        verdict: The sentences of finding.py.
+        marks: What may make a row's numbers wrong or not comparable.
+        score: The name of the score that is called quality.
+        money: What the column of money is: per how many questions, in which currency.
+        rows: A row a run, best first.
+    """
+
+    asked: str
+    methods: str
+    verdict: str
+    marks: Sequence[str]
+    score: str
+    money: str
+    rows: Sequence[Decided]
+
+
+def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
+    """The opening of a data set.
+
+    Args:
+        rows: Its rows, best first.
+        with_name: Whether the verdict says which data set it is about, as the page has several.
+    """
+    dataset = rows[0].dataset
+    verdict = finding(rows)
+    if with_name:
+        verdict = f"{dataset}: {verdict}"
+    several_models = len({row.model for row in rows}) > 1
+    marks: dict[str, None] = {}
+    for row in rows:
+        marks.update(dict.fromkeys(row.marks))
+    return Opening(
+        asked=f"{dataset}, {_counted(rows)}",
+        methods=", ".join(dict.fromkeys(row.label for row in rows)),
+        verdict=verdict,
+        marks=list(marks),
+        score=rows[0].headline,
+        money=_money_unit(rows),
+        rows=[_decided(row, several_models) for row in rows],
+    )
+
+
+def currency_of(rows: Sequence[TableRow]) -> str:
+    """The currency of all rows that have money; "" where nobody said it, or they differ."""
+    named = {row.run.config.get("currency") for row in rows if row.money is not None}
+    if len(named) != 1:
+        return ""
+    return named.pop() or ""
+
+
+def _money_unit(rows: Sequence[TableRow]) -> str:
+    unit = f"per {PER_QUESTIONS:,} questions"
+    currency = currency_of(rows)
+    if currency:
+        return f"{currency} {unit}"
+    if any(row.money is not None for row in rows):
+        return f"{unit}, currency not named"
+    return unit
+
+
+def money_of_many(row: TableRow) -> float | None:
+    """Money of 1,000 questions with their share of the indexes; None where it is unknown."""
+    if row.money is None:
+        return None
+    return PER_QUESTIONS * row.money
+
+
+def _counted(rows: Sequence[TableRow]) -> str:
+    """ "30 questions about 60 documents"; of rows with other numbers, the largest."""
+    questions = max(row.n_questions for row in rows)
+    documents = max(row.n_documents for row in rows)
+    return f"{_number_of(questions, 'question')} about {_number_of(documents, 'document')}"
+
+
+def _number_of(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}s"
+
+
+def _decided(row: TableRow, several_models: bool) -> Decided:
+    method = row.label
+    if several_models:
+        method = f"{row.label} with {row.model}"
+    quality, interval = _quality(row)
+    return Decided(
+        method=method,
+        role=_role(row),
+        quality=quality,
+        interval=interval,
+        money=_money(row),
+        seconds=f"{_seconds(row, 50)} / {_seconds(row, 95)}",
+        failed=f"{row.n_failed} / {facts.left_out(row.run)} of {_all_questions(row)}",
+    )
+
+
+def _all_questions(row: TableRow) -> int:
+    """Questions recorded and left out."""
+    return row.n_questions + facts.left_out(row.run)
+
+
+def _quality(row: TableRow) -> tuple[str, str]:
+    score = row.score(row.headline)
+    if score.mean is None:
+        return MISSING, ""
+    quality, _, interval = with_interval(percent, score.mean, score.low, score.high).partition(" ")
+    return quality, interval
+
+
+def _money(row: TableRow) -> str:
+    amount = money_of_many(row)
+    if amount is None:
+        return MISSING
+    return money(amount)
+
+
+def _seconds(row: TableRow, share: int) -> str:
+    latency = row.numbers.latency(share)
+    if latency is None:
+        return MISSING
+    return three_digits(latency)
+
+
+def _role(row: TableRow) -> str:
+    """What keeps a row from being chosen; "" for a method like the others."""
+    if row.asked_otherwise:
+        return "other questions"
+    if row.is_floor:
+        return "floor"
+    if row.is_upper_bound:
+        return "upper bound"
+    if row.is_unfinished:
+        return "not finished"
+    return ""

@@ -1,0 +1,123 @@
+"""The tables of a page as one .xlsx file: numbers are numbers, the ends of an interval are columns
+of their own, and text that begins like a formula stays text.
+
+    workbook(rows)      -> bytes of a file with the sheets "summary", "all columns" and "notes"
+"""
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+from openpyxl import Workbook
+from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+from openpyxl.styles import Font
+from openpyxl.utils import get_column_letter
+from openpyxl.worksheet.worksheet import Worksheet
+
+from reports import facts
+from reports.cells import is_missing
+from reports.main_table import as_frame
+from reports.opening import PER_QUESTIONS, currency_of, money_of_many
+from reports.table_row import TableRow
+
+_WIDEST = 60  # characters of a column
+_NOT_COLUMNS = ("notes", "scorers")
+_SHARE = "0.0%"
+
+Line = Sequence[Any]
+
+
+def workbook(rows: Sequence[TableRow]) -> bytes:
+    """The file.
+
+    Args:
+        rows: The rows of the main table, best first within a data set.
+    """
+    book = Workbook()
+    summary = book.active
+    summary.title = "summary"
+    _write(summary, _summary_heads(rows), [_summary_line(row) for row in rows])
+    for column in ("D", "E", "F"):
+        for cell in summary[column][1:]:
+            cell.number_format = _SHARE
+    frame = as_frame(rows).drop(columns=list(_NOT_COLUMNS))
+    heads = [str(name) for name in frame.columns]
+    _write(book.create_sheet("all columns"), heads, frame.values.tolist())
+    notes = [(row.dataset, row.label, note) for row in rows for note in row.notes]
+    _write(book.create_sheet("notes"), ("data set", "method", "note"), notes)
+    content = BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def _summary_heads(rows: Sequence[TableRow]) -> list[str]:
+    unit = currency_of(rows)
+    money = f"money per {PER_QUESTIONS:,} questions"
+    if unit:
+        money = f"{money} ({unit})"
+    return [
+        "data set",
+        "method",
+        "model",
+        "quality",
+        "quality low",
+        "quality high",
+        "score",
+        money,
+        "seconds p50",
+        "seconds p95",
+        "questions",
+        "failed",
+        "left out",
+    ]
+
+
+def _summary_line(row: TableRow) -> Line:
+    quality = row.score(row.headline)
+    return (
+        row.dataset,
+        row.label,
+        row.model,
+        quality.mean,
+        quality.low,
+        quality.high,
+        row.headline,
+        money_of_many(row),
+        row.numbers.latency(50),
+        row.numbers.latency(95),
+        row.n_questions,
+        row.n_failed,
+        facts.left_out(row.run),
+    )
+
+
+def _write(sheet: Worksheet, heads: Sequence[str], lines: Sequence[Line]) -> None:
+    """Fill a sheet: bold heads that stay in sight, an empty cell for what is unknown."""
+    for place, head in enumerate(heads, 1):
+        sheet.cell(1, place, head).font = Font(bold=True)
+    for number, line in enumerate(lines, 2):
+        for place, value in enumerate(line, 1):
+            _set(sheet, number, place, value)
+    sheet.freeze_panes = "A2"
+    for place, head in enumerate(heads, 1):
+        texts = [head, *(_shown(line[place - 1]) for line in lines)]
+        width = min(_WIDEST, max(len(text) for text in texts) + 2)
+        sheet.column_dimensions[get_column_letter(place)].width = width
+
+
+def _shown(value: Any) -> str:
+    """About what a spreadsheet shows of a value."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
+
+
+def _set(sheet: Worksheet, number: int, place: int, value: Any) -> None:
+    """Set a cell: text as text, whatever it begins with."""
+    if is_missing(value):
+        return
+    if not isinstance(value, str):
+        sheet.cell(number, place, value)
+        return
+    cell = sheet.cell(number, place, ILLEGAL_CHARACTERS_RE.sub("\ufffd", value))
+    cell.data_type = "s"
