@@ -163,8 +163,8 @@ class HippoRAG(ExtractingMethod):
         encoder = tools.encoder()
         with tools.phase("search"):
             (query,) = encoder.encode([question.text], "query")
-            similarity = _min_max(encoder.similarity(query, np.asarray(index["passage_vectors"])))
-            fit = _min_max(encoder.similarity(query, np.asarray(index["fact_vectors"])))
+            similarity = min_max(encoder.similarity(query, np.asarray(index["passage_vectors"])))
+            fit = min_max(encoder.similarity(query, np.asarray(index["fact_vectors"])))
             kept, filter_step = self._keep_triples(question, index, fit, tools)
             score_name = "similarity"
             scores = similarity
@@ -408,7 +408,7 @@ def _similar_phrases(phrases: Sequence[str], least: float, tools: Tools) -> list
     return pairs
 
 
-def _min_max(scores: np.ndarray) -> np.ndarray:
+def min_max(scores: np.ndarray) -> np.ndarray:
     """The scores on a scale of 0 to 1; all 1 where all are equal."""
     if not len(scores) or scores.max() == scores.min():
         return np.ones(len(scores))

@@ -19,7 +19,7 @@ from bench.parity import Found
 from bench.parity.rows import QUESTIONS, Rows
 from harness.entities.recogniser import recogniser
 from harness.words import as_phrase
-from methods.hipporag import HippoRAG, _min_max, _phrases, passage_ranks
+from methods.hipporag import HippoRAG, _phrases, min_max, passage_ranks
 from methods.retrieval import best_first
 
 PROGRAM = "OSU-NLP-Group/HippoRAG"
@@ -65,7 +65,7 @@ def _program(code: Path) -> Any:
         "tqdm": lambda rows, **_: rows,
         "logger": mock.MagicMock(),
         "compute_mdhash_id": lambda content, prefix="": prefix + md5(content.encode()).hexdigest(),
-        "min_max_normalize": _min_max,
+        "min_max_normalize": min_max,
     }
     exec(compile(ast.Module([kind], []), str(path), "exec"), names)
     return names["HippoRAG"]
@@ -90,8 +90,8 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
         with mock.patch.object(HippoRAG, "_triples", triples):
             index = method.index(document, tools)
         (query,) = rows.encoder.encode([example.question.text], "query")
-        fit = _min_max(rows.encoder.similarity(query, index["fact_vectors"]))
-        similarity = _min_max(rows.encoder.similarity(query, index["passage_vectors"]))
+        fit = min_max(rows.encoder.similarity(query, index["fact_vectors"]))
+        similarity = min_max(rows.encoder.similarity(query, index["passage_vectors"]))
         kept = best_first(fit)[:5]
         ranks = [
             _ranked(kind(), index, fit, kept, similarity),

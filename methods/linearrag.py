@@ -1,0 +1,350 @@
+"""LinearRAG (Zhuang et al. 2025, arXiv 2510.10114): passages ranked by a walk over entities and
+passages, whose index asks no model for relations.
+
+    index     names that a recogniser finds in each passage; vectors of passages, sentences, names
+              graph: passage ── name (its share of the passage's names), passage ── next passage (1)
+    question  ──► its names, each by the most similar name of the index         ──► weights of names
+              ──► from these by similar sentences to further names, 3 rounds    ──► weights of names
+              ──► similarity of every passage, and the names found in it        ──► weights of passages
+              ──► personalised PageRank from these weights (networkx) ──► the 5 best passages are read
+
+Where the question has no name, passages are ranked by similarity alone. Source:
+docs/methods/retrieval.md#linearrag.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import field_validator
+
+from harness.entities.recogniser import checked_name, install_problem, packages, recogniser
+from harness.errors import Missing
+from harness.method import Index, Indexes, MethodConfig, Needs, Tools, Traits
+from harness.method.settings import index_setting, setting
+from harness.types import Answer, Document, Question, Step
+from methods.chunks import shown_spans
+from methods.hipporag import MOST_ITERATIONS, TOLERANCE, min_max
+from methods.packing import passage_chunks, sentences
+from methods.reading import Reading, ReadingMethod, ask_fitting
+from methods.retrieval import best_first
+
+
+class LinearRAGConfig(MethodConfig):
+    """Settings of LinearRAG."""
+
+    # Graph: a change builds a new index.
+    chunk_tokens: int = index_setting(
+        500, gt=0, help="Most tokens of a passage; a longer paragraph is cut."
+    )
+    recogniser: str = index_setting(
+        "rules", help='What finds names: "rules", "spacy", "spacy:en_core_web_trf", "stanza".'
+    )
+    # Search
+    k: int = setting(5, gt=0, help="Passages that are read.")
+    rounds: int = setting(3, gt=0, help="Rounds of names, those of the question included.")
+    least: float = setting(0.4, help="Least weight of a name that goes on.")
+    sentences: int = setting(3, gt=0, help="Sentences of a name that lead to further names.")
+    passage_ratio: float = setting(
+        2, ge=0, help="Weight of a passage's similarity beside the names found in it."
+    )
+    passage_weight: float = setting(
+        0.05, gt=0, help="Weight of passages beside names among the starts of the walk."
+    )
+    damping: float = setting(0.5, gt=0, lt=1, help="How likely the walk goes on.")
+    window: int | None = setting(
+        None, gt=0, help="Most tokens of a request, reply included; None = the model's window."
+    )
+
+    @field_validator("recogniser")
+    @classmethod
+    def _check_recogniser(cls, value: str) -> str:
+        """The name of a recogniser that exists. Raises ValueError for any other."""
+        return checked_name(value)
+
+
+@dataclass(frozen=True)
+class Activated:
+    """A name that the search has reached.
+
+    Attributes:
+        weight: Of the last way that led to it.
+        round: The round of that way, from 1.
+    """
+
+    weight: float
+    round: int
+
+
+@dataclass(frozen=True)
+class NameGraph:
+    """Names, sentences and passages of a document.
+
+    Attributes:
+        passages: The texts of the passages.
+        names: The distinct names.
+        names_of_sentences: The numbers of the names in each sentence.
+        names_of_passages: The numbers of the names in each passage.
+    """
+
+    passages: Sequence[str]
+    names: Sequence[str]
+    names_of_sentences: Sequence[Sequence[int]]
+    names_of_passages: Sequence[Sequence[int]]
+
+    @cached_property
+    def sentences_of_names(self) -> dict[int, list[int]]:
+        """The numbers of the sentences of each name."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for sentence, names in enumerate(self.names_of_sentences):
+            for name in names:
+                found[name].append(sentence)
+        return found
+
+    def activate(
+        self, seeds: Mapping[int, float], similarity: np.ndarray, config: LinearRAGConfig
+    ) -> tuple[np.ndarray, dict[int, Activated]]:
+        """Go from the question's names to further ones, by sentences that fit the question.
+
+        A sentence leads on once. A name's weight is the sum of all ways to it.
+
+        Args:
+            seeds: Names of the question -> their similarity.
+            similarity: Of each sentence to the question, [sentences].
+            config: The method's settings.
+
+        Returns:
+            The weight of each name, [names], and the names that were reached.
+        """
+        weights = np.zeros(len(self.names))
+        reached: dict[int, Activated] = {}
+        for name, weight in seeds.items():
+            weights[name] = weight
+            reached[name] = Activated(weight, 1)
+        used: set[int] = set()
+        current = dict(reached)
+        for number in range(2, config.rounds + 1):
+            following: dict[int, Activated] = {}
+            for name, activated in current.items():
+                if activated.weight < config.least:
+                    continue
+                for sentence in self._best_sentences(name, similarity, used, config.sentences):
+                    used.add(sentence)
+                    weight = activated.weight * float(similarity[sentence])
+                    if weight < config.least:
+                        continue
+                    for other in self.names_of_sentences[sentence]:
+                        weights[other] += weight
+                        following[other] = Activated(weight, number)
+            reached.update(following)
+            current = following
+        return weights, reached
+
+    def _best_sentences(
+        self, name: int, similarity: np.ndarray, used: set[int], count: int
+    ) -> list[int]:
+        """The sentences of a name, not in `used`, that fit the question best."""
+        free = [sentence for sentence in self.sentences_of_names[name] if sentence not in used]
+        order = best_first(np.array([similarity[sentence] for sentence in free]))
+        return [free[place] for place in order[:count]]
+
+    def passage_starts(
+        self, similarity: np.ndarray, reached: Mapping[int, Activated], config: LinearRAGConfig
+    ) -> np.ndarray:
+        """The weight of each passage among the starts of the walk, [passages].
+
+        Args:
+            similarity: Of each passage to the question, [passages].
+            reached: The names that the search has reached.
+            config: The method's settings.
+        """
+        scaled = min_max(similarity)
+        starts = np.zeros(len(self.passages))
+        for number, passage in enumerate(self.passages):
+            lower = passage.lower()
+            bonus = 0.0
+            for name, activated in reached.items():
+                times = lower.count(self.names[name].lower())
+                bonus += activated.weight * math.log1p(times) / activated.round
+            weight = config.passage_ratio * scaled[number] + math.log1p(max(bonus, 0.0))
+            starts[number] = weight * config.passage_weight
+        return starts
+
+    def walk(self, names: np.ndarray, passages: np.ndarray, damping: float) -> np.ndarray:
+        """Rank passages by PageRank.
+
+        Args:
+            names: Weight of each name among the starts, [names].
+            passages: Weight of each passage, [passages].
+            damping: How likely the walk goes on.
+
+        Returns:
+            The rank of each passage, [passages].
+        """
+        import networkx
+
+        graph = self._graph()
+        starts = np.concatenate([names, passages]).clip(min=0)
+        ranks = networkx.pagerank(
+            graph,
+            alpha=damping,
+            personalization=dict(enumerate(starts.tolist())),
+            weight="weight",
+            tol=TOLERANCE / len(graph),
+            max_iter=MOST_ITERATIONS,
+        )
+        return np.array([ranks[len(self.names) + i] for i in range(len(self.passages))])
+
+    def _graph(self) -> Any:
+        """The networkx graph: names first, then passages."""
+        import networkx
+
+        graph = networkx.Graph()
+        graph.add_nodes_from(range(len(self.names) + len(self.passages)))
+        for passage, names in enumerate(self.names_of_passages):
+            node = len(self.names) + passage
+            times = [self.passages[passage].count(self.names[name]) for name in names]
+            total = max(1, sum(times))  # a name that a line break divides is not found again
+            for name, count in zip(names, times, strict=True):
+                graph.add_edge(node, name, weight=count / total)
+            if passage:
+                graph.add_edge(node - 1, node, weight=1.0)
+        return graph
+
+
+def _has_name(sentence: str, name: str) -> bool:
+    """Whether a sentence has a name, as whole words."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sentence) is not None
+
+
+def _cosine(vectors: Any, query: np.ndarray) -> np.ndarray:
+    """The cosine of each row of `vectors` and of `query`, [rows]."""
+    rows = np.asarray(vectors, dtype=float).reshape(-1, len(query))
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
+    return np.asarray(rows @ query / np.where(lengths == 0, 1, lengths))
+
+
+class LinearRAG(ReadingMethod):
+    """Passages ranked by PageRank in a graph of names and passages, which no model writes."""
+
+    Config = LinearRAGConfig
+    summary = "names and passages in one graph, without relations (LinearRAG)"
+    traits = Traits(draws=False)
+    needs: ClassVar[Needs] = {"reader": frozenset()}
+    encoders = ("encoder",)
+    scope = "document"
+    index_roles = ("reader", "encoder")
+
+    def index_packages(self) -> tuple[str, ...]:
+        """The package of the named-entity tool, () for the rules."""
+        return packages(self.config.recogniser)
+
+    def problems(self) -> list[str]:
+        """None; raises Missing where the named-entity tool is not installed."""
+        problem = install_problem(self.config.recogniser)
+        if problem:
+            raise Missing(problem, f"the named-entity tool {self.config.recogniser}")
+        return []
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """Passages, the names in passages and sentences, vectors of all three."""
+        spans = passage_chunks(document, self.config.chunk_tokens, tools.model())
+        texts = [document.text[start:end].strip() for start, end in spans]
+        numbers: dict[str, int] = {}
+        of_sentences: dict[str, list[int]] = {}
+        of_passages: list[list[int]] = []
+        for text in texts:
+            names = self._names(text)
+            for name in names:
+                numbers.setdefault(name, len(numbers))
+            of_passages.append([numbers[name] for name in names])
+            for start, end in sentences(text):
+                sentence = text[start:end].strip()
+                inside = [numbers[name] for name in names if _has_name(sentence, name)]
+                if inside:
+                    of_sentences[sentence] = inside
+        encoder = tools.encoder()
+        return {
+            "passages": [list(span) for span in spans],
+            "names": list(numbers),
+            "of_sentences": list(of_sentences.values()),
+            "of_passages": of_passages,
+            "passage_vectors": encoder.encode(texts, "passage"),
+            "sentence_vectors": encoder.encode(list(of_sentences), "passage"),
+            "name_vectors": encoder.encode(list(numbers), "passage"),
+        }
+
+    def _names(self, text: str) -> list[str]:
+        """The names in a text."""
+        return recogniser(self.config.recogniser).names(text)
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Rank the passages from the question's names, read the best."""
+        (document,) = documents
+        (index,) = indexes
+        config = self.config
+        spans = [(int(start), int(end)) for start, end in index["passages"]]
+        texts = [document.text[start:end].strip() for start, end in spans]
+        graph = NameGraph(texts, index["names"], index["of_sentences"], index["of_passages"])
+        with tools.phase("search"):
+            scores, score_name, step = self._rank(question, index, graph, tools)
+        best = best_first(scores)[: config.k]
+        flops = tools.meter.flops()
+        request = Reading(tools.task, config.window, config)
+        text, count = ask_fitting(question, [texts[i] for i in best], tools, request)
+        read = best[:count]
+        shown = shown_spans(document, [spans[i] for i in read])
+        steps = [step]
+        for passage, place in zip(read, shown, strict=True):
+            tokens = tools.model().count(texts[passage])
+            score = {score_name: float(scores[passage])}
+            steps.append(
+                Step("read", passage, scores=score, tokens=tokens, flops=flops, shown=place)
+            )
+        return Answer(text, shown, step.note, tuple(steps))
+
+    def _rank(
+        self, question: Question, index: Index, graph: NameGraph, tools: Tools
+    ) -> tuple[np.ndarray, str, Step]:
+        """Rank the passages.
+
+        Args:
+            question: The question.
+            index: The document's index.
+            graph: Its graph.
+            tools: The engine's tools.
+
+        Returns:
+            The score of each passage, [passages]; what the score is; the step with the names.
+        """
+        config = self.config
+        names = self._names(question.text)
+        (query, *of_names) = tools.encoder().encode(
+            [question.text, *(name.lower() for name in names)], "query"
+        )
+        similarity = _cosine(index["passage_vectors"], query)
+        if not names or not graph.names:
+            note = "no name: ranked by similarity"
+            return similarity, "similarity", Step("names", flops=tools.meter.flops(), note=note)
+        seeds: dict[int, float] = {}
+        for vector in of_names:
+            nearest = _cosine(index["name_vectors"], vector)
+            best = int(nearest.argmax())
+            seeds[best] = float(nearest[best])
+        fit = _cosine(index["sentence_vectors"], query)
+        weights, reached = graph.activate(seeds, fit, config)
+        starts = graph.passage_starts(similarity, reached, config)
+        scores = graph.walk(weights, starts, config.damping)
+        note = f"{len(seeds)} names of the question, {len(reached)} reached"
+        listed = {graph.names[name]: float(weights[name]) for name in reached}
+        step = Step("names", scores=listed, flops=tools.meter.flops(), note=note)
+        return scores, "pagerank", step
